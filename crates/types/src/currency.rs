@@ -1,0 +1,84 @@
+//! ISO 4217 alphabetic codes.
+
+use core::fmt;
+
+/// A currency that the FSPIOP schema admits: an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Currency([u8; 3]);
+
+impl Currency {
+    /// Every admitted code, sorted.
+    pub fn all() -> impl Iterator<Item = Self> {
+        CODES.as_bytes().chunks(4).map(|chunk| Self([chunk[0], chunk[1], chunk[2]]))
+    }
+
+    /// Reads a three-letter upper-case code; `None` when it is not an admitted one.
+    pub fn parse(text: &str) -> Option<Self> {
+        let code: [u8; 3] = text.as_bytes().try_into().ok()?;
+        let (mut low, mut high) = (0, CODES.len() / 4 + 1);
+        while low < high {
+            let middle = (low + high) / 2;
+            let candidate = &CODES.as_bytes()[middle * 4..middle * 4 + 3];
+            match candidate.cmp(&code[..]) {
+                core::cmp::Ordering::Equal => return Some(Self(code)),
+                core::cmp::Ordering::Less => low = middle + 1,
+                core::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        None
+    }
+
+    /// The three letters.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.0).unwrap_or("XXX")
+    }
+
+    /// The three letters as bytes, for storage.
+    pub const fn to_bytes(self) -> [u8; 3] {
+        self.0
+    }
+}
+
+impl fmt::Display for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for Currency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+const CODES: &str = "AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BOV BRL BSD BTN \
+                     BWP BYN BZD CAD CDF CHE CHF CHW CLF CLP CNY COP COU CRC CUC CUP CVE CZK DJF DKK DOP DZD EGP \
+                     ERN ETB EUR FJD FKP GBP GEL GHS GIP GMD GNF GTQ GYD HKD HNL HRK HTG HUF IDR ILS INR IQD IRR \
+                     ISK JMD JOD JPY KES KGS KHR KMF KPW KRW KWD KYD KZT LAK LBP LKR LRD LSL LYD MAD MDL MGA MKD \
+                     MMK MNT MOP MRU MUR MVR MWK MXN MXV MYR MZN NAD NGN NIO NOK NPR NZD OMR PAB PEN PGK PHP PKR \
+                     PLN PYG QAR RON RSD RUB RWF SAR SBD SCR SDG SEK SGD SHP SLE SLL SOS SRD SSP STN SVC SYP SZL \
+                     THB TJS TMT TND TOP TRY TTD TWD TZS UAH UGX USD USN UYI UYU UYW UZS VED VES VND VUV WST XAF \
+                     XAG XAU XBA XBB XBC XBD XCD XCG XDR XOF XPD XPF XPT XSU XTS XUA XXX YER ZAR ZMW ZWG ZWL";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_is_sorted_and_every_code_is_found() {
+        let mut previous = None;
+        for currency in Currency::all() {
+            assert!(previous < Some(currency), "{currency} is out of order");
+            assert_eq!(Currency::parse(currency.as_str()), Some(currency));
+            previous = Some(currency);
+        }
+        assert!(Currency::all().count() > 170);
+    }
+
+    #[test]
+    fn other_texts_are_no_currency() {
+        for text in ["", "KE", "kes", "KESX", "ABC", "ZZZ", "AAA", "€€"] {
+            assert_eq!(Currency::parse(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Identifiers as the FSPIOP API writes them.
+
+use core::fmt;
+
+/// Identifies a transfer: a lower-case RFC 4122 UUID or a 26-character Crockford ULID, as the CorrelationId type of the
+/// FSPIOP API allows both. Prints exactly as it was read.
+///
+/// One tag byte tells the form (0: UUID; 1–4: ULID, whose 26 characters carry 130 bits), sixteen carry the value.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId {
+    tag: u8,
+    value: [u8; 16],
+}
+
+const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+impl TransferId {
+    /// Reads either form; `None` when the text is neither.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.len() {
+            36 => Self::parse_uuid(text.as_bytes()),
+            26 => Self::parse_ulid(text.as_bytes()),
+            _ => None,
+        }
+    }
+
+    fn parse_uuid(text: &[u8]) -> Option<Self> {
+        let mut value = [0_u8; 16];
+        let mut nibbles = 0;
+        for (position, &byte) in text.iter().enumerate() {
+            if matches!(position, 8 | 13 | 18 | 23) {
+                if byte != b'-' {
+                    return None;
+                }
+                continue;
+            }
+            let nibble = match byte {
+                b'0'..=b'9' => byte - b'0',
+                b'a'..=b'f' => byte - b'a' + 10,
+                _ => return None,
+            };
+            value[nibbles / 2] |= nibble << if nibbles % 2 == 0 { 4 } else { 0 };
+            nibbles += 1;
+        }
+        let (version, variant) = (value[6] >> 4, value[8] >> 4);
+        ((1..=7).contains(&version) && (8..=0xb).contains(&variant)).then_some(Self { tag: 0, value })
+    }
+
+    fn parse_ulid(text: &[u8]) -> Option<Self> {
+        let mut high = 0_u8;
+        let mut value = 0_u128;
+        for &byte in text {
+            let digit = CROCKFORD.iter().position(|&symbol| symbol == byte)? as u8;
+            high = (high << 5) | (value >> 123) as u8;
+            value = (value << 5) | u128::from(digit);
+        }
+        Some(Self { tag: 1 + (high & 0b11), value: value.to_be_bytes() })
+    }
+
+    /// A UUID made of 16 bytes; version and variant bits are forced to those of a random (version 4) UUID.
+    pub const fn from_random_bytes(mut bytes: [u8; 16]) -> Self {
+        bytes[6] = (bytes[6] & 0x0f) | 0x40;
+        bytes[8] = (bytes[8] & 0x3f) | 0x80;
+        Self { tag: 0, value: bytes }
+    }
+
+    /// The stored form: the tag byte, then the value.
+    pub fn to_bytes(self) -> [u8; 17] {
+        let mut bytes = [0; 17];
+        bytes[0] = self.tag;
+        bytes[1..].copy_from_slice(&self.value);
+        bytes
+    }
+
+    /// Reads the stored form; `None` when the tag is unknown.
+    pub fn from_bytes(bytes: &[u8; 17]) -> Option<Self> {
+        let mut value = [0; 16];
+        value.copy_from_slice(&bytes[1..]);
+        (bytes[0] <= 4).then_some(Self { tag: bytes[0], value })
+    }
+}
+
+impl fmt::Display for TransferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = [0_u8; 36];
+        let length = if self.tag == 0 {
+            let mut at = 0;
+            for (index, byte) in self.value.iter().enumerate() {
+                if matches!(index, 4 | 6 | 8 | 10) {
+                    text[at] = b'-';
+                    at += 1;
+                }
+                text[at] = b"0123456789abcdef"[usize::from(byte >> 4)];
+                text[at + 1] = b"0123456789abcdef"[usize::from(byte & 0xf)];
+                at += 2;
+            }
+            36
+        } else {
+            let value = u128::from_be_bytes(self.value);
+            let first = ((self.tag - 1) << 3) | (value >> 125) as u8;
+            text[0] = CROCKFORD[usize::from(first)];
+            for (index, symbol) in text.iter_mut().enumerate().take(26).skip(1) {
+                *symbol = CROCKFORD[(value >> (5 * (25 - index))) as usize & 31];
+            }
+            26
+        };
+        f.write_str(core::str::from_utf8(&text[..length]).unwrap_or_default())
+    }
+}
+
+impl fmt::Debug for TransferId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The name of a participant as it stands in `FSPIOP-Source`, `payerFsp` and the like: 1 to 32 printable ASCII
+/// characters. Kept inline, so that commands carry names without allocating.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FspId {
+    length: u8,
+    text: [u8; 32],
+}
+
+impl FspId {
+    /// Reads a name; `None` when it is empty, longer than 32 characters or not printable ASCII.
+    pub fn parse(name: &str) -> Option<Self> {
+        let bytes = name.as_bytes();
+        if bytes.is_empty() || bytes.len() > 32 || !bytes.iter().all(|byte| (b' '..=b'~').contains(byte)) {
+            return None;
+        }
+        let mut text = [0; 32];
+        text[..bytes.len()].copy_from_slice(bytes);
+        Some(Self { length: bytes.len() as u8, text })
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        core::str::from_utf8(&self.text[..usize::from(self.length)]).unwrap_or_default()
+    }
+
+    /// Equal but for the case of ASCII letters.
+    pub fn eq_ignore_case(&self, other: &Self) -> bool {
+        self.as_str().eq_ignore_ascii_case(other.as_str())
+    }
+}
+
+impl fmt::Display for FspId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl fmt::Debug for FspId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn ids_print_as_they_were_read_and_survive_storage() {
+        for text in [
+            "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
+            "00000000-0000-1000-8000-000000000000",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            "00000000000000000000000000",
+            "7ZZZZZZZZZZZZZZZZZZZZZZZZZ",
+            "ZZZZZZZZZZZZZZZZZZZZZZZZZZ",
+            "G0000000000000000000000001",
+        ] {
+            let id = TransferId::parse(text).expect(text);
+            assert_eq!(id.to_string(), text);
+            assert_eq!(TransferId::from_bytes(&id.to_bytes()), Some(id));
+        }
+    }
+
+    #[test]
+    fn other_texts_are_no_id() {
+        for text in [
+            "",
+            "5B1C7D0E-2F34-4A6B-9C8D-0E1F2A3B4C5D",
+            "5b1c7d0e-2f34-8a6b-9c8d-0e1f2a3b4c5d",
+            "5b1c7d0e-2f34-4a6b-7c8d-0e1f2a3b4c5d",
+            "5b1c7d0e02f34-4a6b-9c8d-0e1f2a3b4c5d",
+            "01ARZ3NDEKTSV4RRFFQ69G5FAI",
+            "01arz3ndektsv4rrffq69g5fav",
+            "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5",
+        ] {
+            assert_eq!(TransferId::parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_and_a_ulid_of_equal_bits_stay_apart() {
+        let uuid = TransferId::parse("01563e3a-b5d3-4676-8c61-efb99302bd5b").unwrap();
+        let ulid = TransferId { tag: 1, value: uuid.value };
+        assert_ne!(uuid, ulid);
+        assert_eq!(TransferId::parse(&ulid.to_string()), Some(ulid));
+    }
+
+    #[test]
+    fn names_have_1_to_32_printable_characters() {
+        assert_eq!(FspId::parse("greenbank").unwrap().as_str(), "greenbank");
+        assert!(FspId::parse("GreenBank").unwrap().eq_ignore_case(&FspId::parse("greenbank").unwrap()));
+        for name in ["", "a\nb", "bänk", "123456789012345678901234567890123"] {
+            assert_eq!(FspId::parse(name), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! Identifiers, money, time and error codes that every layer speaks (L0).
+//!
+//! Pure values: no IO, no clock, no randomness, no floats. `no_std + alloc`, so that the build refuses impurity.
+#![no_std]
+
+extern crate alloc;
+
+mod amount;
+mod currency;
+pub mod error_code;
+mod id;
+mod timestamp;
+
+pub use amount::{Amount, AmountError, Money};
+pub use currency::Currency;
+pub use error_code::ErrorCode;
+pub use id::{FspId, TransferId};
+pub use timestamp::Timestamp;
