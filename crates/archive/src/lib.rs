@@ -1,1 +1,83 @@
-//! placeholder
+//! Finished transfers on disk (L2): an embedded LSM store behind the small [`Archive`] trait.
+//!
+//! The archive is *derived data*: everything in it was read from the journal, and a lost or damaged archive is rebuilt
+//! by deleting its directory and folding the journal again. It never sits on the commit path. One thread writes
+//! ([`Archive::apply`]); any number of threads look up.
+
+mod error;
+mod fjall_archive;
+mod memory;
+
+use std::ops::ControlFlow;
+
+pub use error::ArchiveError;
+pub use fjall_archive::{ArchiveOptions, FjallArchive};
+pub use memory::MemoryArchive;
+use upesi_types::TransferId;
+
+/// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
+pub type ArchiveEntry = (TransferId, Vec<u8>);
+
+/// The largest value that is accepted, in bytes. A finished transfer takes 150 to 250; the limit catches a caller that
+/// archives something else.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// Where finished transfers are kept once they left memory.
+///
+/// # Watermarks
+/// A watermark is a journal sequence number: every transfer that finished at or before it is in the archive.
+/// Two are kept, because an applied batch can be read at once but survives a crash of the machine only once synced:
+/// [`Archive::watermark_applied`] says which transfers the hot state may forget, [`Archive::watermark`] says what is still
+/// there after any crash. A snapshot of the hot state, or the removal of journal segments, may only rely on the latter.
+pub trait Archive: Send + Sync {
+    /// The value stored for `id`. May read from disk.
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError>;
+
+    /// `false`: `id` is surely not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
+    fn may_contain(&self, id: &TransferId) -> bool;
+
+    /// Stores `entries` and moves the applied watermark to `watermark`, all or nothing even across a crash. Meant for
+    /// tens of thousands of entries at a time; called by one thread. Applying a range again is harmless; a watermark
+    /// below the present one leaves it where it is. May wait for the store's housekeeping.
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError>;
+
+    /// Makes everything applied so far survive a crash and returns the durable watermark.
+    fn sync(&self) -> Result<u64, ArchiveError>;
+
+    /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash;
+    /// 0 when nothing was archived.
+    fn watermark(&self) -> u64;
+
+    /// The journal sequence number up to which every finished transfer can be looked up. Never below the durable one.
+    fn watermark_applied(&self) -> u64;
+
+    /// Sizes and counts for metrics; cheap enough to read every few seconds.
+    fn stats(&self) -> ArchiveStats;
+
+    /// Visits every entry in the order of [`TransferId::to_bytes`], until `visit` breaks. Sees the state at the time of
+    /// the call; writers go on meanwhile.
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError>;
+}
+
+/// What an archive says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveStats {
+    /// Number of stored transfers; an overestimate by those that were applied twice and not yet merged.
+    pub transfers_estimate: u64,
+    /// Bytes on disk, the store's own journal included.
+    pub disk_bytes: u64,
+    /// Tables not yet merged into the sorted levels; a growing number means that writes outrun housekeeping.
+    pub unmerged_tables: u64,
+    /// Whether [`Archive::may_contain`] tells ids apart yet; `false` while the filter is rebuilt after a start.
+    pub filter_ready: bool,
+}
+
+fn check_values(entries: &[ArchiveEntry]) -> Result<(), ArchiveError> {
+    match entries.iter().map(|(_, value)| value.len()).find(|&bytes| bytes > VALUE_BYTES_MAX) {
+        Some(bytes) => Err(ArchiveError::ValueTooLarge { bytes, bytes_max: VALUE_BYTES_MAX }),
+        None => Ok(()),
+    }
+}
