@@ -1,0 +1,176 @@
+//! One connection and one exchange over it.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use bytes::{Bytes, BytesMut};
+use http::{Request, Response};
+use http_body::Body;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, Connection, SendRequest};
+use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, Sleep, sleep_until};
+
+use super::connector::Stream;
+use super::{Answer, PoolConfig, ResponseBody};
+
+/// An open connection. It makes progress only while an exchange over it is polled, so that a request costs no hop
+/// between tasks.
+pub(super) struct Live {
+    sender: SendRequest<Full<Bytes>>,
+    /// `None` once it has ended.
+    connection: Option<Connection<TokioIo<Stream>, Full<Bytes>>>,
+    /// Whether it has served a request before.
+    pub(super) used: bool,
+    /// When its last exchange ended.
+    pub(super) idle_since: Instant,
+}
+
+/// How an exchange can fail.
+pub(super) enum Failure {
+    /// The connection ended before a byte of the request was written; here it is back.
+    NotSent(Box<Request<Full<Bytes>>>),
+    Timeout,
+    Closed,
+    Protocol(hyper::Error),
+    TooLarge(http::StatusCode),
+}
+
+impl std::fmt::Debug for Live {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Live").field("used", &self.used).finish_non_exhaustive()
+    }
+}
+
+impl Live {
+    /// Wraps an open transport.
+    pub(super) async fn handshake(stream: Stream) -> hyper::Result<Box<Self>> {
+        let (sender, connection) = http1::Builder::new().handshake(TokioIo::new(stream)).await?;
+        Ok(Box::new(Self { sender, connection: Some(connection), used: false, idle_since: Instant::now() }))
+    }
+
+    /// Lets the connection read and write what it can.
+    fn drive(&mut self, context: &mut Context<'_>) {
+        if let Some(connection) = &mut self.connection
+            && let Poll::Ready(ended) = Pin::new(connection).poll(context)
+        {
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a client connection ended with an error");
+            }
+            self.connection = None;
+        }
+    }
+
+    /// Whether the connection can take a request; looks whether the peer has closed it meanwhile.
+    pub(super) async fn is_usable(&mut self) -> bool {
+        poll_fn(|context| {
+            self.drive(context);
+            Poll::Ready(self.connection.is_some() && self.sender.is_ready())
+        })
+        .await
+    }
+
+    /// Sends a request and reads its response.
+    pub(super) async fn exchange(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+        config: &PoolConfig,
+    ) -> Result<Answer, Failure> {
+        let mut late = pin!(sleep_until(deadline));
+        let response = self.response(request, late.as_mut()).await?;
+        let (head, body) = response.into_parts();
+        let mut answer = Answer { status: head.status, headers: head.headers, body: Bytes::new() };
+        if !body.is_end_stream() {
+            let read = self.read_body(body, late.as_mut(), config.response_body_bytes_max).await;
+            match (config.response_body, read) {
+                (ResponseBody::Keep, Ok(body)) => answer.body = body,
+                (ResponseBody::Keep, Err(Failure::TooLarge(_))) => {
+                    return Err(Failure::TooLarge(answer.status));
+                }
+                (ResponseBody::Keep, Err(failure)) => return Err(failure),
+                (ResponseBody::Discard, Ok(_)) => {}
+                // The status has been said; only the connection cannot be used again.
+                (ResponseBody::Discard, Err(_)) => self.connection = None,
+            }
+        }
+        Ok(answer)
+    }
+
+    async fn response(
+        &mut self,
+        request: Request<Full<Bytes>>,
+        mut late: Pin<&mut Sleep>,
+    ) -> Result<Response<Incoming>, Failure> {
+        let mut response = pin!(self.sender.try_send_request(request));
+        let received = poll_fn(|context| {
+            self.drive(context);
+            match response.as_mut().poll(context) {
+                Poll::Ready(received) => Poll::Ready(Some(received)),
+                Poll::Pending => late.as_mut().poll(context).map(|()| None),
+            }
+        });
+        match received.await {
+            None => Err(Failure::Timeout),
+            Some(Ok(response)) => Ok(response),
+            Some(Err(mut refused)) => Err(match refused.take_message() {
+                Some(request) => Failure::NotSent(Box::new(request)),
+                None => Failure::from_hyper(refused.into_error()),
+            }),
+        }
+    }
+
+    async fn read_body(
+        &mut self,
+        mut body: Incoming,
+        mut late: Pin<&mut Sleep>,
+        bytes_max: usize,
+    ) -> Result<Bytes, Failure> {
+        let too_large = Failure::TooLarge(http::StatusCode::OK);
+        if body.size_hint().lower() > bytes_max as u64 {
+            return Err(too_large);
+        }
+        let (mut first, mut rest) = (Bytes::new(), BytesMut::new());
+        loop {
+            let frame = poll_fn(|context| {
+                if let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(context) {
+                    return Poll::Ready(Ok(frame));
+                }
+                // Asking for the frame told the connection to read on.
+                self.drive(context);
+                if let Poll::Ready(frame) = Pin::new(&mut body).poll_frame(context) {
+                    return Poll::Ready(Ok(frame));
+                }
+                late.as_mut().poll(context).map(|()| Err(Failure::Timeout))
+            });
+            let Some(frame) = frame.await? else { break };
+            let Ok(piece) = frame.map_err(Failure::from_hyper)?.into_data() else { continue };
+            if first.len().max(rest.len()) + piece.len() > bytes_max {
+                return Err(too_large);
+            }
+            if first.is_empty() {
+                first = piece;
+            } else {
+                if rest.is_empty() {
+                    rest.extend_from_slice(&first);
+                }
+                rest.extend_from_slice(&piece);
+            }
+        }
+        Ok(if rest.is_empty() { first } else { rest.freeze() })
+    }
+}
+
+impl Failure {
+    fn from_hyper(error: hyper::Error) -> Self {
+        let by_transport =
+            std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>());
+        if error.is_incomplete_message() || error.is_closed() || error.is_canceled() || by_transport {
+            Self::Closed
+        } else {
+            Self::Protocol(error)
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Header blocks: the form in which headers are carried beside a body.
+//!
+//! `name: value\r\n` repeated, names in lower case, in the order of the message, without the headers that concern only
+//! one connection or that the next sender computes itself.
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+/// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1) or are computed by each sender.
+pub const HOP_BY_HOP: [&str; 9] = [
+    "host",
+    "content-length",
+    "connection",
+    "transfer-encoding",
+    "keep-alive",
+    "te",
+    "trailer",
+    "upgrade",
+    "expect",
+];
+
+/// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not know, and those of W3C Trace Context. Kept as static
+/// names so that reading a block does not allocate them.
+const KNOWN: [HeaderName; 10] = [
+    HeaderName::from_static("fspiop-source"),
+    HeaderName::from_static("fspiop-destination"),
+    HeaderName::from_static("fspiop-uri"),
+    HeaderName::from_static("fspiop-http-method"),
+    HeaderName::from_static("fspiop-signature"),
+    HeaderName::from_static("fspiop-encryption"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("fspiop-proxy"),
+];
+
+/// A block that is not lines of `name: value\r\n`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the header block is malformed at byte {at}")]
+pub struct HeaderBlockError {
+    /// Offset of the line that could not be read.
+    pub at: usize,
+}
+
+/// Whether a header (name in lower case) stays out of blocks.
+pub fn is_hop_by_hop(name: &str) -> bool {
+    HOP_BY_HOP.contains(&name)
+}
+
+/// Appends the end-to-end headers of a message to `block`.
+pub fn to_block(headers: &HeaderMap, block: &mut Vec<u8>) {
+    for (name, value) in headers {
+        if !is_hop_by_hop(name.as_str()) {
+            append(block, name.as_str(), value.as_bytes());
+        }
+    }
+}
+
+/// Appends one header; the name must be in lower case, neither part may contain a line break.
+pub fn append(block: &mut Vec<u8>, name: &str, value: &[u8]) {
+    block.reserve(name.len() + value.len() + 4);
+    block.extend_from_slice(name.as_bytes());
+    block.extend_from_slice(b": ");
+    block.extend_from_slice(value);
+    block.extend_from_slice(b"\r\n");
+}
+
+/// Reads a block into a map whose values are slices of the block, not copies.
+pub fn from_block(block: &Bytes) -> Result<HeaderMap, HeaderBlockError> {
+    let mut headers = HeaderMap::with_capacity(16);
+    for (name, value) in lines(block) {
+        let (name, value) = (name?, value);
+        let name = header_name(&block[name.start..name.end]).ok_or(HeaderBlockError { at: name.start })?;
+        let at = value.start;
+        let value =
+            HeaderValue::from_maybe_shared(block.slice(value)).map_err(|_| HeaderBlockError { at })?;
+        headers.append(name, value);
+    }
+    Ok(headers)
+}
+
+/// The value of the first header of that name (in lower case), without reading the others into a map. `None` also where
+/// the block is malformed before it.
+pub fn find<'block>(block: &'block [u8], name: &str) -> Option<&'block [u8]> {
+    for (found, value) in lines(block) {
+        let found = found.ok()?;
+        if &block[found] == name.as_bytes() {
+            return Some(&block[value]);
+        }
+    }
+    None
+}
+
+fn header_name(name: &[u8]) -> Option<HeaderName> {
+    if let Some(known) = KNOWN.iter().find(|known| known.as_str().as_bytes() == name) {
+        return Some(known.clone());
+    }
+    // Accepts upper case too, which a block must not have; the map would fold it silently.
+    HeaderName::from_bytes(name).ok().filter(|read| read.as_str().as_bytes() == name)
+}
+
+type Range = std::ops::Range<usize>;
+
+fn lines(block: &[u8]) -> impl Iterator<Item = (Result<Range, HeaderBlockError>, Range)> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        if at >= block.len() {
+            return None;
+        }
+        let rest = &block[at..];
+        let start = at;
+        let line =
+            rest.iter().position(|&byte| byte == b'\r').filter(|&end| rest.get(end + 1) == Some(&b'\n'));
+        let colon = line.and_then(|end| rest[..end].iter().position(|&byte| byte == b':'));
+        match (line, colon) {
+            (Some(end), Some(colon)) if rest[colon + 1..end].first() == Some(&b' ') => {
+                at = start + end + 2;
+                Some((Ok(start..start + colon), start + colon + 2..start + end))
+            }
+            _ => {
+                at = block.len();
+                Some((Err(HeaderBlockError { at: start }), start..start))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_survive_the_block_but_for_the_hop_by_hop_ones() {
+        let mut headers = HeaderMap::new();
+        for (name, value) in [
+            ("fspiop-source", "greenbank"),
+            ("content-type", "application/vnd.interoperability.transfers+json;version=1.1"),
+            ("accept", "a"),
+            ("accept", "b"),
+            ("x-own", "caf\u{e9}"),
+            ("empty", ""),
+        ] {
+            headers.append(
+                HeaderName::from_bytes(name.as_bytes()).unwrap(),
+                HeaderValue::from_bytes(value.as_bytes()).unwrap(),
+            );
+        }
+        let mut with_hops = headers.clone();
+        for name in HOP_BY_HOP {
+            with_hops.insert(name, HeaderValue::from_static("x"));
+        }
+        let mut block = Vec::new();
+        to_block(&with_hops, &mut block);
+        let block = Bytes::from(block);
+        assert_eq!(from_block(&block).unwrap(), headers);
+        assert_eq!(find(&block, "fspiop-source"), Some(&b"greenbank"[..]));
+        assert_eq!(find(&block, "accept"), Some(&b"a"[..]));
+        assert_eq!(find(&block, "empty"), Some(&b""[..]));
+        assert_eq!(find(&block, "host"), None);
+    }
+
+    #[test]
+    fn values_are_slices_of_the_block() {
+        let block = Bytes::from_static(b"date: today\r\n");
+        let headers = from_block(&block).unwrap();
+        assert_eq!(headers["date"].as_bytes().as_ptr(), block[6..].as_ptr());
+    }
+
+    #[test]
+    fn a_malformed_block_names_its_place() {
+        for (block, at) in [
+            (&b"date: today"[..], 0),
+            (b"date: today\n", 0),
+            (b"date today\r\n", 0),
+            (b"date:today\r\n", 0),
+            (b"a: b\r\nDate: today\r\n", 6),
+            (b"a: b\r\n: today\r\n", 6),
+            (b"a: b\r\n\r\n", 6),
+            (b"a: \x00\r\n", 3),
+        ] {
+            assert_eq!(from_block(&Bytes::copy_from_slice(block)), Err(HeaderBlockError { at }), "{block:?}");
+        }
+        assert!(from_block(&Bytes::new()).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,161 @@
+//! Worker threads: each runs one single-threaded tokio runtime, so that what a connection needs stays on one core.
+
+use std::future::Future;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Why the workers could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkersError {
+    /// A count of zero was asked for.
+    #[error("at least one worker thread is needed")]
+    None,
+    /// The system refused a thread or a runtime; check the limits on threads and open files.
+    #[error("worker {index} could not be started (check the limits on threads and open files): {source}")]
+    Refused {
+        /// Which worker, counted from 0.
+        index: usize,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+/// Spawns futures on one worker.
+#[derive(Clone, Debug)]
+pub struct WorkerHandle {
+    runtime: Handle,
+    index: usize,
+}
+
+impl WorkerHandle {
+    /// Starts a future on this worker. From another thread this wakes the worker.
+    pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
+    where
+        F: Future + Send + 'static,
+        F::Output: Send + 'static,
+    {
+        self.runtime.spawn(future)
+    }
+
+    /// Which worker this is, counted from 0.
+    pub const fn index(&self) -> usize {
+        self.index
+    }
+}
+
+/// A fixed number of worker threads. Dropping it stops them without waiting; [`Workers::shutdown`] also waits.
+#[derive(Debug)]
+pub struct Workers {
+    handles: Vec<WorkerHandle>,
+    next: AtomicUsize,
+    threads: Mutex<Vec<Thread>>,
+}
+
+#[derive(Debug)]
+struct Thread {
+    /// Dropping it ends the worker's runtime.
+    stop: oneshot::Sender<()>,
+    join: thread::JoinHandle<()>,
+}
+
+impl Workers {
+    /// Starts `count` threads named `name-0`, `name-1` and so on.
+    pub fn start(count: usize, name: &str) -> Result<Self, WorkersError> {
+        if count == 0 {
+            return Err(WorkersError::None);
+        }
+        let mut handles = Vec::with_capacity(count);
+        let mut threads = Vec::with_capacity(count);
+        for index in 0..count {
+            let refused = |source| WorkersError::Refused { index, source };
+            let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
+            handles.push(WorkerHandle { runtime: runtime.handle().clone(), index });
+            let (stop, stopped) = oneshot::channel::<()>();
+            let run = move || {
+                // Ends when the sender is dropped; tasks that still run are dropped with the runtime.
+                let _ = runtime.block_on(stopped);
+            };
+            let join = thread::Builder::new().name(format!("{name}-{index}")).spawn(run).map_err(refused)?;
+            threads.push(Thread { stop, join });
+        }
+        Ok(Self { handles, next: AtomicUsize::new(0), threads: Mutex::new(threads) })
+    }
+
+    /// How many workers there are, at least one.
+    pub fn count(&self) -> usize {
+        self.handles.len()
+    }
+
+    /// Worker `index`, taken modulo the count.
+    pub fn get(&self, index: usize) -> &WorkerHandle {
+        &self.handles[index % self.handles.len()]
+    }
+
+    /// The next worker, in turn.
+    pub fn round_robin(&self) -> &WorkerHandle {
+        self.get(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// All workers in order.
+    pub fn iter(&self) -> impl Iterator<Item = &WorkerHandle> {
+        self.handles.iter()
+    }
+
+    /// Stops every worker and waits for its thread; tasks that still run are dropped. Calling it again does nothing.
+    /// Must not be called from a worker.
+    pub fn shutdown(&self) {
+        let threads =
+            std::mem::take(&mut *self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        let joins: Vec<_> = threads
+            .into_iter()
+            .map(|thread| {
+                drop(thread.stop);
+                thread.join
+            })
+            .collect();
+        for join in joins {
+            if join.join().is_err() {
+                tracing::error!("a worker thread panicked");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn tasks_run_on_the_named_thread_of_their_worker() {
+        let workers = Workers::start(2, "edge").unwrap();
+        let mut names = BTreeSet::new();
+        for _ in 0..4 {
+            let task = workers.round_robin().spawn(async { thread::current().name().map(str::to_owned) });
+            let (send, receive) = std::sync::mpsc::channel();
+            workers.get(0).spawn(async move { send.send(task.await.unwrap()) });
+            names.insert(receive.recv().unwrap().unwrap());
+        }
+        assert_eq!(names, BTreeSet::from(["edge-0".to_owned(), "edge-1".to_owned()]));
+        workers.shutdown();
+        workers.shutdown();
+    }
+
+    #[test]
+    fn no_worker_is_an_error() {
+        assert!(matches!(Workers::start(0, "edge"), Err(WorkersError::None)));
+    }
+
+    #[test]
+    fn shutdown_drops_what_still_runs() {
+        let workers = Workers::start(1, "edge").unwrap();
+        let task = workers.get(0).spawn(std::future::pending::<()>());
+        workers.shutdown();
+        assert!(task.is_finished());
+    }
+}
