@@ -1,0 +1,162 @@
+//! The bodies of `POST /transfers` and `PUT /transfers/{ID}` (FSPIOP API v1.1 §6.7.3, §6.7.4).
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+
+use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
+
+use super::extensions::parse_extension_list;
+use super::object::{read_body, read_nested, require};
+use super::text::Property;
+use crate::SyncError;
+use crate::octets::{decode_octets, decode_octets_leniently};
+
+/// The body of `POST /transfers`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrepareBody<'a> {
+    /// Identifies the transfer in all messages about it.
+    pub transfer_id: TransferId,
+    /// Who is to be paid.
+    pub payee: FspId,
+    /// Who pays.
+    pub payer: FspId,
+    /// Of what.
+    pub currency: Currency,
+    /// How much. The schema admits more digits than a ledger holds; the refusal of those is an asynchronous one.
+    pub amount: Result<Amount, RefusedAmount<'a>>,
+    /// The ILP packet, base64url, opaque to the hub.
+    pub ilp_packet: Cow<'a, str>,
+    /// SHA-256 of the fulfilment; `None` when the text is not the canonical one of 32 bytes, which no fulfilment could
+    /// ever match. The refusal is an asynchronous one.
+    pub condition: Option<[u8; 32]>,
+    /// When the transfer lapses unless it is fulfilled.
+    pub expiration: Timestamp,
+    /// The checked items of the extension list, as a compact JSON array.
+    pub extensions: Option<String>,
+}
+
+/// An amount in the wire form that the ledger cannot hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedAmount<'a> {
+    /// Why.
+    pub error: AmountError,
+    /// The amount as it was written.
+    pub text: Cow<'a, str>,
+}
+
+const PREPARE: [&str; 8] =
+    ["transferId", "payeeFsp", "payerFsp", "amount", "ilpPacket", "condition", "expiration", "extensionList"];
+
+/// Reads and checks the body of `POST /transfers`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
+pub fn parse_prepare(body: &[u8]) -> Result<PrepareBody<'_>, SyncError> {
+    let properties = read_body(body, &PREPARE)?;
+    let [transfer_id, payee, payer, amount, ilp_packet, condition, expiration] =
+        require(&properties, &PREPARE, [0, 1, 2, 3, 4, 5, 6], "/requestBody")?;
+    let transfer_id = Property::new(transfer_id, "/requestBody/transferId").transfer_id()?;
+    let payee = Property::new(payee, "/requestBody/payeeFsp").name()?;
+    let payer = Property::new(payer, "/requestBody/payerFsp").name()?;
+    let (currency, amount) = parse_money(amount)?;
+    let ilp_packet = Property::new(ilp_packet, "/requestBody/ilpPacket").packet()?;
+    let condition = Property::new(condition, "/requestBody/condition").octets()?;
+    let expiration = Property::new(expiration, "/requestBody/expiration").date_time()?;
+    Ok(PrepareBody {
+        transfer_id,
+        payee,
+        payer,
+        currency,
+        amount,
+        ilp_packet,
+        condition: decode_octets(&condition),
+        expiration,
+        extensions: parse_extensions(properties[7])?,
+    })
+}
+
+type MoneyParts<'a> = (Currency, Result<Amount, RefusedAmount<'a>>);
+
+fn parse_money(json: &str) -> Result<MoneyParts<'_>, SyncError> {
+    let (path, names) = ("/requestBody/amount", ["currency", "amount"]);
+    let [currency, amount] = require(&read_nested(json, path, &names)?, &names, [0, 1], path)?;
+    let currency = Property::new(currency, "/requestBody/amount/currency").currency()?;
+    let text = Property::new(amount, "/requestBody/amount/amount").amount()?;
+    Ok((currency, Amount::parse_wire(&text).map_err(|error| RefusedAmount { error, text })))
+}
+
+fn parse_extensions(json: Option<&str>) -> Result<Option<String>, SyncError> {
+    json.map(|json| parse_extension_list(json, "/requestBody/extensionList")).transpose()
+}
+
+/// What a payee says became of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TransferState {
+    /// Nothing yet. The schema admits it, but it is no answer to a prepare: refuse it with 3100.
+    Received,
+    /// Delivered if the hub commits; the payee waits to be told (from version 1.1 on).
+    Reserved,
+    /// Delivered.
+    Committed,
+    /// Refused, the older way of sending `PUT /transfers/{ID}/error`.
+    Aborted,
+}
+
+impl TransferState {
+    /// The text on the wire.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Received => "RECEIVED",
+            Self::Reserved => "RESERVED",
+            Self::Committed => "COMMITTED",
+            Self::Aborted => "ABORTED",
+        }
+    }
+
+    /// Reads the text on the wire.
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Received, Self::Reserved, Self::Committed, Self::Aborted]
+            .into_iter()
+            .find(|state| state.as_str() == text)
+    }
+}
+
+/// The body of `PUT /transfers/{ID}`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FulfilBody {
+    /// What the payee did.
+    pub transfer_state: TransferState,
+    /// The preimage of the condition. Any 43 base64url characters are taken for 32 bytes, whatever the two spare bits
+    /// of the last character are, as other hubs do.
+    pub fulfilment: Option<[u8; 32]>,
+    /// When the payee did it.
+    pub completed_timestamp: Option<Timestamp>,
+    /// The checked items of the extension list, as a compact JSON array.
+    pub extensions: Option<String>,
+}
+
+const FULFIL: [&str; 4] = ["fulfilment", "completedTimestamp", "transferState", "extensionList"];
+
+/// Reads and checks the body of `PUT /transfers/{ID}`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. That a commit has a fulfilment is for
+/// the ledger to check, and [`super::check_completed_timestamp`] is a check of its own.
+pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
+    let properties = read_body(body, &FULFIL)?;
+    let [state] = require(&properties, &FULFIL, [2], "/requestBody")?;
+    let fulfilment = match properties[0] {
+        Some(json) => Some(Property::new(json, "/requestBody/fulfilment").octets()?),
+        None => None,
+    };
+    let completed_timestamp = match properties[1] {
+        Some(json) => Some(Property::new(json, "/requestBody/completedTimestamp").date_time()?),
+        None => None,
+    };
+    let state = Property::new(state, "/requestBody/transferState");
+    let transfer_state = TransferState::parse(&state.text()?).ok_or_else(|| state.not_allowed())?;
+    Ok(FulfilBody {
+        transfer_state,
+        fulfilment: fulfilment.as_deref().and_then(decode_octets_leniently),
+        completed_timestamp,
+        extensions: parse_extensions(properties[3])?,
+    })
+}

@@ -1,0 +1,241 @@
+//! From the headers of a request to the headers of a message it causes.
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use upesi_types::Timestamp;
+
+use super::block::{Block, push_line};
+use super::media_type::{write_accept, write_content_type};
+use crate::render::ByteWriter;
+use crate::{Method, Resource, Version};
+
+/// Names one hop of a trace; the caller draws it at random, and not zero (W3C Trace Context §3.2.2.4).
+pub type SpanId = [u8; 8];
+
+/// On whose behalf a message leaves the hub.
+#[derive(Clone, Copy, Debug)]
+pub enum MessageSource<'a> {
+    /// A DFSP's own message passed on: its signature, media types and date stay as they are.
+    Dfsp {
+        /// The DFSP, as `FSPIOP-Source` names it.
+        name: &'a str,
+    },
+    /// A message the hub makes: no DFSP signed it, its version is the hub's, and it is made now.
+    Hub {
+        /// The hub's own name, usually `Hub`.
+        name: &'a str,
+        /// The version stamped on `Content-Type` and `Accept`.
+        version: Version,
+        /// The `Date`.
+        now: Timestamp,
+    },
+}
+
+/// An outgoing message, as far as its headers depend on it.
+#[derive(Clone, Copy, Debug)]
+pub struct Forward<'a> {
+    /// On whose behalf.
+    pub source: MessageSource<'a>,
+    /// The DFSP that gets the message.
+    pub receiver: &'a str,
+    /// The family of the message, which names the media type.
+    pub resource: Resource,
+    /// The method of the message.
+    pub method: Method,
+    /// `FSPIOP-URI`: the path from the resource on, whatever path the receiver's own URL has before it.
+    pub uri: &'a str,
+    /// The hop from the hub to the receiver.
+    pub span_id: SpanId,
+}
+
+/// Appends to `out` the header block of a message caused by the request whose header block is `request`.
+///
+/// The sender's headers go on in their order, unknown ones included; the hub sets source, destination, method and URI,
+/// takes `Accept` off a `PUT`, and keeps the trace id under a new span id. A malformed `traceparent` ends there, with
+/// its `tracestate`. A message that no request caused, such as the notice of an expiry, is made from an empty block.
+pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
+    let mut seen = Seen::default();
+    let trace = TraceParent::find(request);
+    for (name, value) in Block(request).iter() {
+        match name {
+            b"fspiop-source" => seen.source = replace(seen.source, out, |out| message.write_source(out)),
+            b"fspiop-destination" => {
+                seen.destination = replace(seen.destination, out, |out| message.write_destination(out));
+            }
+            b"fspiop-http-method" => seen.method = replace(seen.method, out, |out| message.write_method(out)),
+            b"fspiop-uri" => seen.uri = replace(seen.uri, out, |out| message.write_uri(out)),
+            b"fspiop-signature" => {
+                if message.is_from_dfsp() {
+                    push_line(out, name, value);
+                }
+            }
+            b"content-type" => {
+                seen.content_type =
+                    replace(seen.content_type, out, |out| message.write_content_type(value, out));
+            }
+            b"date" => seen.date = replace(seen.date, out, |out| message.write_date(value, out)),
+            b"accept" => message.write_accept(value, out),
+            b"traceparent" => {
+                seen.traceparent = replace(seen.traceparent, out, |out| {
+                    if let TraceParent::Valid(parent) = trace {
+                        write_traceparent(parent, message.span_id, out);
+                    }
+                });
+            }
+            b"tracestate" if !matches!(trace, TraceParent::Valid(_)) => {}
+            _ => push_line(out, name, value),
+        }
+    }
+    message.write_unseen(&seen, out);
+}
+
+/// Which of the headers that every message has were in the request already.
+#[derive(Default)]
+struct Seen {
+    source: bool,
+    destination: bool,
+    method: bool,
+    uri: bool,
+    content_type: bool,
+    date: bool,
+    traceparent: bool,
+}
+
+/// Writes at the first occurrence of a header and drops repetitions of it.
+fn replace(seen: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+    if !seen {
+        write(out);
+    }
+    true
+}
+
+impl Forward<'_> {
+    fn is_from_dfsp(&self) -> bool {
+        matches!(self.source, MessageSource::Dfsp { .. })
+    }
+
+    fn write_source(&self, out: &mut Vec<u8>) {
+        let (MessageSource::Dfsp { name } | MessageSource::Hub { name, .. }) = self.source;
+        push_line(out, b"fspiop-source", name.as_bytes());
+    }
+
+    fn write_destination(&self, out: &mut Vec<u8>) {
+        push_line(out, b"fspiop-destination", self.receiver.as_bytes());
+    }
+
+    fn write_method(&self, out: &mut Vec<u8>) {
+        push_line(out, b"fspiop-http-method", self.method.as_str().as_bytes());
+    }
+
+    fn write_uri(&self, out: &mut Vec<u8>) {
+        push_line(out, b"fspiop-uri", self.uri.as_bytes());
+    }
+
+    fn write_content_type(&self, received: &[u8], out: &mut Vec<u8>) {
+        match self.source {
+            MessageSource::Dfsp { .. } => push_line(out, b"content-type", received),
+            MessageSource::Hub { version, .. } => {
+                out.extend_from_slice(b"content-type: ");
+                write_content_type(out, self.resource, version);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    fn write_date(&self, received: &[u8], out: &mut Vec<u8>) {
+        match self.source {
+            // Only the strict form passes the checks, so the date as received is already the normal one.
+            MessageSource::Dfsp { .. } => push_line(out, b"date", received),
+            MessageSource::Hub { now, .. } => {
+                let _ = write!(ByteWriter(out), "date: {}\r\n", now.http_date());
+            }
+        }
+    }
+
+    fn write_accept(&self, received: &[u8], out: &mut Vec<u8>) {
+        match self.source {
+            _ if self.method == Method::Put => {}
+            MessageSource::Dfsp { .. } => push_line(out, b"accept", received),
+            MessageSource::Hub { version, .. } => {
+                out.extend_from_slice(b"accept: ");
+                write_accept(out, self.resource, version);
+                out.extend_from_slice(b"\r\n");
+            }
+        }
+    }
+
+    fn write_unseen(&self, seen: &Seen, out: &mut Vec<u8>) {
+        if !self.is_from_dfsp() {
+            if !seen.content_type {
+                self.write_content_type(b"", out);
+            }
+            if !seen.date {
+                self.write_date(b"", out);
+            }
+        }
+        if !seen.source {
+            self.write_source(out);
+        }
+        if !seen.destination {
+            self.write_destination(out);
+        }
+        if !seen.method {
+            self.write_method(out);
+        }
+        if !seen.uri {
+            self.write_uri(out);
+        }
+    }
+}
+
+/// The `traceparent` of a request (W3C Trace Context §3.2).
+#[derive(Clone, Copy)]
+enum TraceParent<'a> {
+    Valid(&'a [u8]),
+    Unusable,
+}
+
+impl<'a> TraceParent<'a> {
+    fn find(request: &'a [u8]) -> Self {
+        let value = Block(request).iter().find(|(name, _)| *name == b"traceparent").map(|(_, value)| value);
+        match value {
+            Some(value) if is_traceparent(value) => Self::Valid(value),
+            _ => Self::Unusable,
+        }
+    }
+}
+
+const TRACEPARENT_BYTES: usize = 55;
+
+/// `version-traceid-spanid-flags` in lower-case hexadecimal, with neither id all zeros. Versions after 00 may go on
+/// after a further dash.
+fn is_traceparent(value: &[u8]) -> bool {
+    let is_hex = |range: core::ops::Range<usize>| {
+        value[range].iter().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    value.len() >= TRACEPARENT_BYTES
+        && [2, 35, 52].iter().all(|&dash| value[dash] == b'-')
+        && is_hex(0..2)
+        && is_hex(3..35)
+        && is_hex(36..52)
+        && is_hex(53..55)
+        && &value[..2] != b"ff"
+        && value[3..35].iter().any(|&byte| byte != b'0')
+        && value[36..52].iter().any(|&byte| byte != b'0')
+        && (value.len() == TRACEPARENT_BYTES || (&value[..2] != b"00" && value[TRACEPARENT_BYTES] == b'-'))
+}
+
+fn write_traceparent(parent: &[u8], span_id: SpanId, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"traceparent: 00-");
+    out.extend_from_slice(&parent[3..36]);
+    for byte in span_id {
+        out.push(b"0123456789abcdef"[usize::from(byte >> 4)]);
+        out.push(b"0123456789abcdef"[usize::from(byte & 0xf)]);
+    }
+    out.extend_from_slice(&parent[52..TRACEPARENT_BYTES]);
+    out.extend_from_slice(b"\r\n");
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,194 @@
+//! The media types of `Content-Type` and `Accept` (FSPIOP API v1.1 §3.3.4).
+//!
+//! ```text
+//! content-type = base "." resource "+json" [SP] ";" [SP] "version=" 1*DIGIT "." 1*DIGIT
+//! accept       = one *( "," one )
+//! one          = base "." resource "+json" [ [SP] ";" [SP] "version=" 1*DIGIT [ "." 1*DIGIT ] ]
+//! ```
+
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+use crate::render::ByteWriter;
+use crate::version::parse_number;
+use crate::{Resource, Version, Versions};
+
+const BASE: &str = "application/vnd.interoperability.";
+
+/// How a media type fares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict<T> {
+    Accepted(T),
+    /// Well-formed, but of a version that the hub does not speak.
+    Unsupported,
+    Malformed,
+}
+
+/// The number pair after `version=`; the minor is absent in `version=1`.
+struct VersionText<'a> {
+    major: &'a str,
+    minor: Option<&'a str>,
+}
+
+/// Splits `base.resource+json;version=…`; the outer `None` means malformed, the inner that no version is asked for.
+fn split(value: &str, resource: Resource) -> Option<Option<VersionText<'_>>> {
+    let rest = value.strip_prefix(BASE)?.strip_prefix(resource.as_str())?.strip_prefix("+json")?;
+    if rest.is_empty() {
+        return Some(None);
+    }
+    let rest = rest.strip_prefix(' ').unwrap_or(rest).strip_prefix(';')?;
+    let version = rest.strip_prefix(' ').unwrap_or(rest).strip_prefix("version=")?;
+    let (major, minor) = match version.split_once('.') {
+        Some((major, minor)) => (major, Some(minor)),
+        None => (version, None),
+    };
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    (is_number(major) && minor.is_none_or(is_number)).then_some(Some(VersionText { major, minor }))
+}
+
+fn to_version(major: &str, minor: &str) -> Option<Version> {
+    Some(Version::new(parse_number(major)?, parse_number(minor)?))
+}
+
+/// Judges a `Content-Type`: major and minor version are required.
+pub(crate) fn judge_content_type(value: &str, resource: Resource, versions: &Versions) -> Verdict<Version> {
+    match split(value, resource) {
+        Some(Some(VersionText { major, minor: Some(minor) })) => match to_version(major, minor) {
+            Some(version) if versions.accepts(version) => Verdict::Accepted(version),
+            _ => Verdict::Unsupported,
+        },
+        _ => Verdict::Malformed,
+    }
+}
+
+/// Judges an `Accept`: one supported element is enough, one malformed element is too many, and an element without a
+/// version asks for any.
+pub(crate) fn judge_accept(value: &str, resource: Resource, versions: &Versions) -> Verdict<()> {
+    let mut verdict = Verdict::Unsupported;
+    for element in value.split(',') {
+        let supported = match split(element, resource) {
+            None => return Verdict::Malformed,
+            Some(None) => true,
+            Some(Some(VersionText { major, minor: None })) => {
+                parse_number(major).is_some_and(|major| versions.accepts_major(major))
+            }
+            Some(Some(VersionText { major, minor: Some(minor) })) => {
+                to_version(major, minor).is_some_and(|version| versions.accepts(version))
+            }
+        };
+        if supported {
+            verdict = Verdict::Accepted(());
+        }
+    }
+    verdict
+}
+
+/// Appends the `Content-Type` of a hub-made message: `application/vnd.interoperability.transfers+json;version=1.1`.
+pub fn write_content_type(out: &mut Vec<u8>, resource: Resource, version: Version) {
+    let _ = write!(ByteWriter(out), "{BASE}{}+json;version={version}", resource.as_str());
+}
+
+/// Appends the `Accept` of a hub-made message, which names the major version only.
+pub(crate) fn write_accept(out: &mut Vec<u8>, resource: Resource, version: Version) {
+    let _ = write!(ByteWriter(out), "{BASE}{}+json;version={}", resource.as_str(), version.major);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Verdict::{Accepted, Malformed, Unsupported};
+    use super::*;
+
+    const TRANSFERS: &str = "application/vnd.interoperability.transfers+json";
+
+    #[test]
+    fn content_types_follow_the_grammar() {
+        let versions = Versions::default();
+        for (tail, expected) in [
+            (";version=1.0", Accepted(Version::V1_0)),
+            (";version=1.1", Accepted(Version::V1_1)),
+            ("; version=2.0", Accepted(Version::V2_0)),
+            (" ;version=1.1", Accepted(Version::V1_1)),
+            (" ; version=1.1", Accepted(Version::V1_1)),
+            (";version=3.0", Unsupported),
+            (";version=1.2", Unsupported),
+            (";version=01.1", Unsupported),
+            (";version=1.00", Unsupported),
+            (";version=99999999999999999999.0", Unsupported),
+            ("", Malformed),
+            (";version=1", Malformed),
+            (";version=1.", Malformed),
+            (";version=.1", Malformed),
+            (";version=1.1.1", Malformed),
+            (";version=1.1;charset=utf-8", Malformed),
+            (";charset=utf-8;version=1.1", Malformed),
+            (";  version=1.1", Malformed),
+            ("  ;version=1.1", Malformed),
+            (";version=1.1 ", Malformed),
+            (";Version=1.1", Malformed),
+            (";version=+1.1", Malformed),
+            (";version=one", Malformed),
+        ] {
+            let value = alloc::format!("{TRANSFERS}{tail}");
+            assert_eq!(judge_content_type(&value, Resource::Transfers, &versions), expected, "{value}");
+        }
+        for value in [
+            "application/json",
+            "application/vnd.interoperability.quotes+json;version=1.1",
+            "application/vnd.interoperability.iso20022.transfers+json;version=1.1",
+            "application/vnd.interoperability.Transfers+json;version=1.1",
+            "application/vnd.interoperability.transfers+xml;version=1.1",
+            "Application/vnd.interoperability.transfers+json;version=1.1",
+            " application/vnd.interoperability.transfers+json;version=1.1",
+        ] {
+            assert_eq!(judge_content_type(value, Resource::Transfers, &versions), Malformed, "{value}");
+        }
+    }
+
+    #[test]
+    fn accepts_follow_the_grammar() {
+        let versions = Versions::default();
+        // `@` stands for the media type without a version.
+        for (pattern, expected) in [
+            ("@", Accepted(())),
+            ("@;version=1", Accepted(())),
+            ("@;version=2", Accepted(())),
+            ("@;version=1.0", Accepted(())),
+            ("@; version=1.1", Accepted(())),
+            ("@;version=2.0", Accepted(())),
+            ("@;version=3,@;version=1.1", Accepted(())),
+            ("@;version=3,@", Accepted(())),
+            ("@;version=3", Unsupported),
+            ("@;version=1.7", Unsupported),
+            ("@;version=3,@;version=4.0", Unsupported),
+            ("@;version=1.1, @;version=1.0", Malformed),
+            ("@;version=1.1 ,@;version=1.0", Malformed),
+            ("@;version=1.1,", Malformed),
+            ("@;version=1.1,*/*", Malformed),
+            ("@;version=", Malformed),
+            ("@;version=1.1;q=0.5", Malformed),
+            ("*/*", Malformed),
+            ("application/json", Malformed),
+            ("", Malformed),
+            ("application/vnd.interoperability.quotes+json;version=1.1", Malformed),
+        ] {
+            let value = pattern.replace('@', TRANSFERS);
+            assert_eq!(judge_accept(&value, Resource::Transfers, &versions), expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn what_the_hub_stamps_it_also_accepts() {
+        let versions = Versions::default();
+        for &resource in Resource::ALL {
+            for &version in &versions.accepted {
+                let (mut content_type, mut accept) = (Vec::new(), Vec::new());
+                write_content_type(&mut content_type, resource, version);
+                write_accept(&mut accept, resource, version);
+                let content_type = core::str::from_utf8(&content_type).unwrap();
+                let accept = core::str::from_utf8(&accept).unwrap();
+                assert_eq!(judge_content_type(content_type, resource, &versions), Accepted(version));
+                assert_eq!(judge_accept(accept, resource, &versions), Accepted(()));
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! The base64url texts of 32 bytes that conditions and fulfilments are.
+
+use base64::Engine;
+use base64::alphabet;
+use base64::engine::DecodePaddingMode;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, URL_SAFE_NO_PAD};
+
+/// Characters of a base64url text of 32 bytes, without padding.
+pub(crate) const TEXT_BYTES: usize = 43;
+
+/// 43 characters carry 258 bits, two more than 32 bytes have; this engine does not look at those two.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::URL_SAFE,
+    GeneralPurposeConfig::new()
+        .with_encode_padding(false)
+        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
+        .with_decode_allow_trailing_bits(true),
+);
+
+/// Reads the base64url text of 32 bytes, without padding and with its two spare bits zero.
+pub fn decode_octets(text: &str) -> Option<[u8; 32]> {
+    decode_with(&URL_SAFE_NO_PAD, text)
+}
+
+/// Reads the base64url text of 32 bytes whatever its two spare bits are.
+pub(crate) fn decode_octets_leniently(text: &str) -> Option<[u8; 32]> {
+    decode_with(&LENIENT, text)
+}
+
+fn decode_with(engine: &GeneralPurpose, text: &str) -> Option<[u8; 32]> {
+    if text.len() != TEXT_BYTES {
+        return None;
+    }
+    let mut octets = [0; 32];
+    let length = engine.decode_slice(text, &mut octets).ok()?;
+    (length == octets.len()).then_some(octets)
+}
+
+/// The base64url text of 32 bytes: 43 ASCII characters.
+pub fn encode_octets(octets: &[u8; 32]) -> [u8; TEXT_BYTES] {
+    let mut text = [b'A'; TEXT_BYTES];
+    // 32 bytes always make 43 characters, so there is nothing that could fail.
+    let written = URL_SAFE_NO_PAD.encode_slice(octets, &mut text).unwrap_or_default();
+    debug_assert_eq!(written, TEXT_BYTES);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn octets_round_trip() {
+        for text in [
+            "UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA",
+            "GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "__________________________________________8",
+        ] {
+            let octets = decode_octets(text).expect(text);
+            assert_eq!(encode_octets(&octets), text.as_bytes());
+            assert_eq!(decode_octets_leniently(text), Some(octets));
+        }
+    }
+
+    #[test]
+    fn spare_bits_are_refused_or_ignored() {
+        let (canonical, spare) =
+            ("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAB");
+        assert_eq!(decode_octets(spare), None);
+        assert_eq!(decode_octets_leniently(spare), decode_octets(canonical));
+    }
+
+    #[test]
+    fn other_texts_are_no_octets() {
+        for text in [
+            "",
+            "AAAA",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA==",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA+A",
+            "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+            "ÄAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+        ] {
+            assert_eq!(decode_octets(text), None, "{text}");
+            assert_eq!(decode_octets_leniently(text), None, "{text}");
+        }
+    }
+}

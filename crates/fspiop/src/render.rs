@@ -1,0 +1,217 @@
+//! Bodies that the hub makes, byte for byte the same every time: compact, with the members of every object sorted by
+//! name, so that a signature over them survives verifiers that sort before they verify.
+
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::{self, Write};
+
+use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
+use upesi_types::{ErrorCode, FspId, Money, Timestamp, TransferId};
+
+use crate::body::EXTENSION_ITEMS_MAX;
+use crate::{Version, encode_octets};
+
+/// What stands in the extension list of a hub-made message.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Extensions<'a> {
+    /// Items of a DFSP's message, as the JSON array that the parsers of [`crate::body`] make.
+    pub items: Option<&'a str>,
+    /// Why a transfer failed, as [`cause_text`] makes it: an item `cause` after the others. It takes the place of the
+    /// last one when there are sixteen already.
+    pub cause: Option<&'a str>,
+}
+
+/// The text of a `cause` extension: `4001: Payer FSP insufficient liquidity`, cut at 128 characters.
+pub fn cause_text(code: ErrorCode, description: &str) -> String {
+    let text = format!("{code}: {description}");
+    match text.char_indices().nth(DESCRIPTION_CHARS_MAX) {
+        Some((end, _)) => String::from(&text[..end]),
+        None => text,
+    }
+}
+
+/// Appends the body of a `PUT` or `PATCH /transfers/{ID}`.
+pub fn write_transfer_state(
+    out: &mut Vec<u8>,
+    completed: Option<Timestamp>,
+    state: &str,
+    fulfilment: Option<&[u8; 32]>,
+    extensions: Extensions<'_>,
+) {
+    out.push(b'{');
+    if let Some(completed) = completed {
+        let _ = write!(ByteWriter(out), "\"completedTimestamp\":\"{completed}\",");
+    }
+    write_extension_list(out, extensions);
+    if let Some(fulfilment) = fulfilment {
+        out.extend_from_slice(b"\"fulfilment\":\"");
+        out.extend_from_slice(&encode_octets(fulfilment));
+        out.extend_from_slice(b"\",");
+    }
+    out.extend_from_slice(b"\"transferState\":");
+    ByteWriter(out).text(state);
+    out.push(b'}');
+}
+
+/// Appends the `extensionList` member with a comma after it, or nothing.
+fn write_extension_list(out: &mut Vec<u8>, extensions: Extensions<'_>) {
+    let inner =
+        extensions.items.and_then(|items| items.strip_prefix('[')?.strip_suffix(']')).unwrap_or_default();
+    if inner.is_empty() && extensions.cause.is_none() {
+        return;
+    }
+    out.extend_from_slice(b"\"extensionList\":{\"extension\":[");
+    match extensions.cause {
+        None => out.extend_from_slice(inner.as_bytes()),
+        Some(cause) => {
+            let inner = leave_room_for_one(inner);
+            out.extend_from_slice(inner.as_bytes());
+            if !inner.is_empty() {
+                out.push(b',');
+            }
+            ByteWriter(out).extension("cause", cause);
+        }
+    }
+    out.extend_from_slice(b"]},");
+}
+
+/// All items but the last of a full list, and else all. An item always begins with these bytes, and a text inside an
+/// item never holds them, as its quotes are escaped.
+fn leave_room_for_one(items: &str) -> &str {
+    const ITEM: &str = "{\"key\":\"";
+    let mut starts = items.match_indices(ITEM).map(|(at, _)| at);
+    match starts.nth(EXTENSION_ITEMS_MAX - 1) {
+        Some(last) => items[..last].trim_end_matches(','),
+        None => items,
+    }
+}
+
+/// Appends an `errorInformation` object; the description is cut at 128 characters.
+pub fn write_error(out: &mut Vec<u8>, code: ErrorCode, description: &str) {
+    write_error_information(out, code, description, |_| {});
+}
+
+/// Appends the `errorInformation` object of a version error, whose extension list names the accepted versions, major
+/// number as key and minor number as value.
+pub(crate) fn write_version_error(
+    out: &mut Vec<u8>,
+    code: ErrorCode,
+    description: &str,
+    versions: &[Version],
+) {
+    write_error_information(out, code, description, |out| {
+        for (index, version) in versions.iter().enumerate() {
+            let open = if index == 0 { ",\"extensionList\":{\"extension\":[" } else { "," };
+            let _ = write!(
+                ByteWriter(out),
+                "{open}{{\"key\":\"{}\",\"value\":\"{}\"}}",
+                version.major,
+                version.minor
+            );
+        }
+        if !versions.is_empty() {
+            out.extend_from_slice(b"]}");
+        }
+    });
+}
+
+fn write_error_information(
+    out: &mut Vec<u8>,
+    code: ErrorCode,
+    description: &str,
+    write_list: impl FnOnce(&mut Vec<u8>),
+) {
+    let end = description.char_indices().nth(DESCRIPTION_CHARS_MAX).map_or(description.len(), |(end, _)| end);
+    let _ =
+        write!(ByteWriter(out), "{{\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":");
+    ByteWriter(out).text(&description[..end]);
+    write_list(out);
+    out.extend_from_slice(b"}}");
+}
+
+/// The fields of a `POST /transfers` that a DFSP makes.
+#[derive(Clone, Copy, Debug)]
+pub struct Prepare<'a> {
+    /// Identifies the transfer.
+    pub transfer_id: TransferId,
+    /// Who pays.
+    pub payer: FspId,
+    /// Who is to be paid.
+    pub payee: FspId,
+    /// How much of what.
+    pub money: Money,
+    /// The ILP packet, base64url.
+    pub ilp_packet: &'a str,
+    /// SHA-256 of the fulfilment.
+    pub condition: &'a [u8; 32],
+    /// When the transfer lapses.
+    pub expiration: Timestamp,
+}
+
+/// Appends the body of a `POST /transfers`, for simulated DFSPs and tests.
+pub fn write_prepare(out: &mut Vec<u8>, prepare: &Prepare<'_>) {
+    let Money { amount, currency } = prepare.money;
+    let _ = write!(
+        ByteWriter(out),
+        "{{\"amount\":{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}},\"condition\":\""
+    );
+    out.extend_from_slice(&encode_octets(prepare.condition));
+    let _ = write!(ByteWriter(out), "\",\"expiration\":\"{}\",\"ilpPacket\":", prepare.expiration);
+    ByteWriter(out).text(prepare.ilp_packet);
+    out.extend_from_slice(b",\"payeeFsp\":");
+    ByteWriter(out).text(prepare.payee.as_str());
+    out.extend_from_slice(b",\"payerFsp\":");
+    ByteWriter(out).text(prepare.payer.as_str());
+    let _ = write!(ByteWriter(out), ",\"transferId\":\"{}\"}}", prepare.transfer_id);
+}
+
+/// Writes texts into a byte buffer; it cannot fail.
+pub(crate) struct ByteWriter<'v>(pub(crate) &'v mut Vec<u8>);
+
+impl Write for ByteWriter<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.extend_from_slice(text.as_bytes());
+        Ok(())
+    }
+}
+
+impl ByteWriter<'_> {
+    /// A JSON string: quotes, backslashes and control characters escaped, everything else as it is.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.0.push(b'"');
+        let bytes = text.as_bytes();
+        let mut run = 0;
+        for (at, &byte) in bytes.iter().enumerate() {
+            if byte >= b' ' && byte != b'"' && byte != b'\\' {
+                continue;
+            }
+            self.0.extend_from_slice(&bytes[run..at]);
+            run = at + 1;
+            match byte {
+                b'"' => self.0.extend_from_slice(b"\\\""),
+                b'\\' => self.0.extend_from_slice(b"\\\\"),
+                b'\n' => self.0.extend_from_slice(b"\\n"),
+                b'\r' => self.0.extend_from_slice(b"\\r"),
+                b'\t' => self.0.extend_from_slice(b"\\t"),
+                _ => {
+                    let _ = write!(self, "\\u{byte:04x}");
+                }
+            }
+        }
+        self.0.extend_from_slice(&bytes[run..]);
+        self.0.push(b'"');
+    }
+
+    /// One item of an extension list.
+    pub(crate) fn extension(&mut self, key: &str, value: &str) {
+        self.0.extend_from_slice(b"{\"key\":");
+        self.text(key);
+        self.0.extend_from_slice(b",\"value\":");
+        self.text(value);
+        self.0.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests;
