@@ -1,0 +1,98 @@
+//! Callbacks: what a DFSP is told about its transfers.
+
+use bytes::Bytes;
+use upesi_types::TransferId;
+
+use crate::books::{Delivery, IncomingEvent, OutgoingEvent};
+use crate::dfsp::count;
+use crate::payee::settle_incoming;
+use crate::payer::{Settled, settle_outgoing};
+use crate::scan;
+use crate::simulator::Shared;
+
+/// A message that says nothing new about a transfer's outcome: a modified request was refused, the original stands.
+const MODIFIED_REQUEST: &[u8] = b"3106";
+
+/// What a callback says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Saying {
+    Committed,
+    Aborted,
+    NothingFinal,
+}
+
+fn saying(is_error: bool, body: &[u8]) -> Saying {
+    if is_error {
+        return match scan::text_member(body, b"\"errorCode\"") {
+            Some(MODIFIED_REQUEST) => Saying::NothingFinal,
+            _ => Saying::Aborted,
+        };
+    }
+    match scan::text_member(body, b"\"transferState\"") {
+        Some(b"COMMITTED" | b"SETTLED") => Saying::Committed,
+        Some(b"ABORTED") => Saying::Aborted,
+        _ => Saying::NothingFinal,
+    }
+}
+
+/// Takes a PUT, PUT error or PATCH in. Gives whether the transfer is one that `receiver` knows.
+pub(crate) fn take(shared: &Shared, receiver: u32, id: &TransferId, is_error: bool, body: &Bytes) -> bool {
+    let counters = &shared.dfsp(receiver).counters;
+    let saying = saying(is_error, body);
+    // In a simulator without a hub the payer gets the payee's own PUT, so the role is found by the receiver.
+    let pays = shared.table.with_outgoing(id, |transfer| transfer.payer == receiver).unwrap_or(false);
+    let is_paid = !pays && shared.table.with_incoming(id, |one| one.payee == receiver).unwrap_or(false);
+    if !pays && !is_paid {
+        return false;
+    }
+    if pays && saying == Saying::Committed {
+        let fulfilment = scan::text_member(body, b"\"fulfilment\"");
+        if fulfilment != Some(&shared.secret.fulfilment(id)[..]) {
+            count(&counters.wrong_fulfilments_received);
+        }
+    }
+    let settled = match (saying, pays) {
+        (Saying::NothingFinal, _) => {
+            count(&counters.callbacks_informative);
+            return true;
+        }
+        (Saying::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed),
+        (Saying::Aborted, true) => settle_outgoing(shared, id, OutgoingEvent::Aborted),
+        (Saying::Committed, false) => settle_incoming(shared, id, IncomingEvent::HubCommitted),
+        (Saying::Aborted, false) => settle_incoming(shared, id, IncomingEvent::HubAborted),
+    };
+    match settled {
+        Settled::Known(Delivery::First) => count(&counters.callbacks),
+        Settled::Known(Delivery::Repeated) => count(&counters.callbacks_repeated),
+        Settled::Known(Delivery::Contradiction) => {
+            tracing::warn!(transfer = %id, dfsp = %shared.dfsp(receiver).name, ?saying, "a callback contradicts");
+            count(&counters.contradictions);
+        }
+        Settled::Unknown => {}
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn callbacks_are_read_for_what_they_say() {
+        for (is_error, body, expected) in [
+            (false, r#"{"transferState":"COMMITTED","fulfilment":"x"}"#, Saying::Committed),
+            (false, r#"{"transferState":"ABORTED"}"#, Saying::Aborted),
+            (false, r#"{"transferState":"RESERVED"}"#, Saying::NothingFinal),
+            (false, "", Saying::NothingFinal),
+            (true, r#"{"errorInformation":{"errorCode":"3303","errorDescription":"x"}}"#, Saying::Aborted),
+            (
+                true,
+                r#"{"errorInformation":{"errorCode":"3106","errorDescription":"x"}}"#,
+                Saying::NothingFinal,
+            ),
+            (true, "garbage", Saying::Aborted),
+        ] {
+            assert_eq!(saying(is_error, body.as_bytes()), expected, "{body}");
+        }
+    }
+}

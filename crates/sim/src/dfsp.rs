@@ -1,0 +1,170 @@
+//! One simulated DFSP: its name, its settings, its books and its counters.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
+
+use serde::Serialize;
+use upesi_http::HeaderValue;
+use upesi_types::FspId;
+
+use crate::books::Book;
+use crate::message::{name_value, units_text};
+use crate::settings::DfspSettings;
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// What a DFSP counted since its start.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
+
+        impl std::ops::AddAssign for Counters {
+            fn add_assign(&mut self, other: Self) { $(self.$name += other.$name;)* }
+        }
+
+        #[derive(Debug, Default)]
+        pub(crate) struct AtomicCounters { $(pub $name: AtomicU64,)* }
+
+        impl AtomicCounters {
+            pub fn snapshot(&self) -> Counters {
+                Counters { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counters! {
+    /// Transfers received as payee, without repetitions.
+    prepares_received,
+    /// POSTs received again for a known transfer.
+    prepares_repeated,
+    /// Bodies that could not be understood.
+    unreadable,
+    /// Fulfilments sent, right or wrong, without repetitions.
+    fulfilments_sent,
+    /// Fulfilments that the hub answered with an error.
+    fulfilments_refused,
+    /// Fulfilments that never got an answer.
+    fulfilments_unanswered,
+    /// Prepares whose condition this DFSP cannot answer.
+    conditions_unknown,
+    /// Transfers dropped by the fault setting.
+    dropped,
+    /// Fulfilments sent twice by the fault setting.
+    duplicated,
+    /// Wrong fulfilments sent by the fault setting.
+    wrong_fulfilments_sent,
+    /// Transfers rejected with 5104.
+    aborts_sent,
+    /// Messages answered with an HTTP error by the fault setting.
+    http_errors,
+    /// Messages taken in slowly by the fault setting.
+    slow_reads,
+    /// Callbacks received that told something new.
+    callbacks,
+    /// Callbacks that repeated an outcome already known.
+    callbacks_repeated,
+    /// Callbacks that leave the transfer as it is: a state in between, or error 3106.
+    callbacks_informative,
+    /// Callbacks about transfers this DFSP does not know.
+    callbacks_unexpected,
+    /// Callbacks that contradicted a final outcome: a violation.
+    contradictions,
+    /// Commits whose fulfilment does not answer the condition: a violation.
+    wrong_fulfilments_received,
+    /// Callbacks pushed to a web socket.
+    pushed,
+}
+
+impl Counters {
+    /// Messages that a correct hub never sends.
+    pub const fn violations(&self) -> u64 {
+        self.contradictions + self.wrong_fulfilments_received + self.callbacks_unexpected
+    }
+}
+
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+#[derive(Debug)]
+pub(crate) struct Dfsp {
+    pub name: FspId,
+    pub name_value: HeaderValue,
+    pub counters: AtomicCounters,
+    /// Numbers the messages received, as the key of draws that must differ between repetitions.
+    pub messages: AtomicU64,
+    settings: RwLock<DfspSettings>,
+    book: Mutex<Book>,
+}
+
+/// The books of a DFSP in one currency, as decimal texts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PositionReport {
+    /// The currency.
+    pub currency: String,
+    /// The least that the hub's position may be; positive means that the DFSP owes.
+    pub low: String,
+    /// The most that it may be.
+    pub high: String,
+    /// Of that, reserved for transfers without outcome.
+    pub reserved: String,
+    /// Sum of committed outgoing transfers.
+    pub paid: String,
+    /// Sum of committed incoming transfers.
+    pub received: String,
+}
+
+/// Everything a DFSP tells about itself.
+#[derive(Clone, Debug, Serialize)]
+pub struct DfspReport {
+    /// Its name.
+    pub name: String,
+    /// Its present settings.
+    pub settings: DfspSettings,
+    /// Its counters.
+    pub counters: Counters,
+    /// Its books.
+    pub positions: Vec<PositionReport>,
+}
+
+impl Dfsp {
+    pub fn new(name: FspId, settings: DfspSettings) -> Self {
+        Self {
+            name,
+            name_value: name_value(&name),
+            counters: AtomicCounters::default(),
+            messages: AtomicU64::new(0),
+            settings: RwLock::new(settings),
+            book: Mutex::default(),
+        }
+    }
+
+    pub fn settings(&self) -> DfspSettings {
+        *self.settings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn set_settings(&self, settings: DfspSettings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+
+    pub fn book(&self) -> MutexGuard<'_, Book> {
+        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn report(&self) -> DfspReport {
+        let positions = self.book().expected().into_iter().map(|(currency, expected)| PositionReport {
+            currency: currency.to_string(),
+            low: units_text(expected.low),
+            high: units_text(expected.high),
+            reserved: units_text(expected.reserved),
+            paid: units_text(expected.paid),
+            received: units_text(expected.received),
+        });
+        DfspReport {
+            name: self.name.to_string(),
+            settings: self.settings(),
+            counters: self.counters.snapshot(),
+            positions: positions.collect(),
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! The messages that simulated DFSPs send: header maps from prepared values, bodies from pieces.
+
+use std::cell::RefCell;
+use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use upesi_http::{HeaderMap, HeaderName, HeaderValue, header};
+use upesi_types::{FspId, Timestamp, TransferId};
+
+use crate::condition::Text;
+use crate::settings::Flavour;
+
+pub(crate) const SOURCE: HeaderName = HeaderName::from_static("fspiop-source");
+pub(crate) const DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+const MEDIA_TYPE: HeaderValue =
+    HeaderValue::from_static("application/vnd.interoperability.transfers+json;version=1.1");
+
+/// The time of day as this process knows it.
+pub(crate) fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// A name as a header value. Names are printable ASCII, so this cannot fail.
+pub(crate) fn name_value(name: &FspId) -> HeaderValue {
+    HeaderValue::from_str(name.as_str()).unwrap_or_else(|_| HeaderValue::from_static("invalid"))
+}
+
+thread_local! {
+    static DATE: RefCell<(i64, HeaderValue)> = const { RefCell::new((-1, HeaderValue::from_static(""))) };
+}
+
+/// The `Date` header of an instant, rendered once a second and thread.
+fn date_value(at: Timestamp) -> HeaderValue {
+    let second = at.as_ms() / 1000;
+    DATE.with_borrow_mut(|(cached_second, value)| {
+        if *cached_second != second {
+            *cached_second = second;
+            *value = HeaderValue::from_str(&at.http_date().to_string()).unwrap_or_else(|_| value.clone());
+        }
+        value.clone()
+    })
+}
+
+/// The headers of a `POST /transfers` (FSPIOP API v1.1 §3.2.1).
+pub(crate) fn prepare_headers(source: &HeaderValue, destination: &HeaderValue, at: Timestamp) -> HeaderMap {
+    let mut headers = fulfil_headers(source, destination, at);
+    headers.insert(header::ACCEPT, MEDIA_TYPE);
+    headers
+}
+
+/// The headers of a `PUT /transfers/{ID}` or its error form.
+pub(crate) fn fulfil_headers(source: &HeaderValue, destination: &HeaderValue, at: Timestamp) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(10);
+    headers.insert(header::CONTENT_TYPE, MEDIA_TYPE);
+    headers.insert(header::DATE, date_value(at));
+    headers.insert(SOURCE, source.clone());
+    headers.insert(DESTINATION, destination.clone());
+    headers
+}
+
+/// The text of an id, without allocating.
+pub(crate) struct IdText {
+    text: [u8; 36],
+    length: usize,
+}
+
+impl IdText {
+    pub fn new(id: &TransferId) -> Self {
+        let mut this = Self { text: [0; 36], length: 0 };
+        // Cannot fail: ids have at most 36 characters.
+        let _ = write!(this, "{id}");
+        this
+    }
+
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.text[..self.length]
+    }
+}
+
+impl std::fmt::Write for IdText {
+    fn write_str(&mut self, part: &str) -> std::fmt::Result {
+        let end = self.length + part.len();
+        self.text.get_mut(self.length..end).ok_or(std::fmt::Error)?.copy_from_slice(part.as_bytes());
+        self.length = end;
+        Ok(())
+    }
+}
+
+/// The body of a prepare. `terms` is what all prepares of a run share: amount, packet and the name of the condition.
+pub(crate) fn prepare_body(
+    id: &IdText,
+    payer: &FspId,
+    payee: &FspId,
+    terms: &[u8],
+    condition: &Text,
+    expiration: Timestamp,
+) -> Bytes {
+    let mut body = Vec::with_capacity(terms.len() + 256);
+    for piece in [
+        &b"{\"transferId\":\""[..],
+        id.as_bytes(),
+        b"\",\"payerFsp\":\"",
+        payer.as_str().as_bytes(),
+        b"\",\"payeeFsp\":\"",
+        payee.as_str().as_bytes(),
+        terms,
+        condition,
+        b"\",\"expiration\":\"",
+    ] {
+        body.extend_from_slice(piece);
+    }
+    push_instant(&mut body, expiration);
+    body.extend_from_slice(b"\"}");
+    body.into()
+}
+
+/// The part of a prepare between the payee's name and the condition's value.
+pub(crate) fn prepare_terms(currency: &str, amount: &str, packet: &str) -> Vec<u8> {
+    format!(
+        "\",\"amount\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\"ilpPacket\":\"{packet}\",\"condition\":\""
+    )
+    .into_bytes()
+}
+
+/// The body of a fulfilment (FSPIOP API v1.1 §6.7.4).
+pub(crate) fn fulfil_body(fulfilment: &Text, at: Timestamp, flavour: Flavour) -> Bytes {
+    let mut body = Vec::with_capacity(160);
+    body.extend_from_slice(b"{\"fulfilment\":\"");
+    body.extend_from_slice(fulfilment);
+    body.extend_from_slice(b"\",\"completedTimestamp\":\"");
+    push_instant(&mut body, at);
+    body.extend_from_slice(match flavour {
+        Flavour::Committed => b"\",\"transferState\":\"COMMITTED\"}",
+        Flavour::Reserved => b"\",\"transferState\":\"RESERVED\"}",
+    });
+    body.into()
+}
+
+/// The body of a rejection by the payee.
+pub(crate) const ABORT_BODY: &[u8] =
+    br#"{"errorInformation":{"errorCode":"5104","errorDescription":"Payee rejected transaction"}}"#;
+
+fn push_instant(body: &mut Vec<u8>, at: Timestamp) {
+    use std::io::Write as _;
+    // Writing into a Vec cannot fail.
+    let _ = write!(body, "{at}");
+}
+
+/// Ten-thousandths as an exact decimal text: `-12.5`.
+pub fn units_text(units: i128) -> String {
+    let (sign, magnitude) = (if units < 0 { "-" } else { "" }, units.unsigned_abs());
+    let (integer, fraction) = (magnitude / 10_000, magnitude % 10_000);
+    if fraction == 0 {
+        return format!("{sign}{integer}");
+    }
+    let fraction = format!("{fraction:04}");
+    format!("{sign}{integer}.{}", fraction.trim_end_matches('0'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_are_the_json_they_should_be() {
+        let id = TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap();
+        let (payer, payee) = (FspId::parse("greenbank").unwrap(), FspId::parse("bluewallet").unwrap());
+        let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").unwrap();
+        let terms = prepare_terms("KES", "125.5", "AYIC");
+        let body = prepare_body(&IdText::new(&id), &payer, &payee, &terms, &[b'c'; 43], at);
+        let json: serde_json::Value = serde_json::from_slice(&body).unwrap();
+        let expected = serde_json::json!({
+            "transferId": "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", "payerFsp": "greenbank", "payeeFsp": "bluewallet",
+            "amount": {"currency": "KES", "amount": "125.5"}, "ilpPacket": "AYIC", "condition": "c".repeat(43),
+            "expiration": "2031-04-01T12:00:30.000Z"});
+        assert_eq!(json, expected);
+        let json: serde_json::Value =
+            serde_json::from_slice(&fulfil_body(&[b'f'; 43], at, Flavour::Reserved)).unwrap();
+        let expected = serde_json::json!({"fulfilment": "f".repeat(43), "completedTimestamp":
+            "2031-04-01T12:00:30.000Z", "transferState": "RESERVED"});
+        assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn units_print_exactly() {
+        for (units, text) in
+            [(0, "0"), (125_000, "12.5"), (-1, "-0.0001"), (10_000, "1"), (-25_010, "-2.501")]
+        {
+            assert_eq!(units_text(units), text);
+        }
+    }
+
+    #[test]
+    fn the_date_header_follows_the_clock() {
+        let at = Timestamp::parse_iso("2031-04-01T12:00:00.999Z").unwrap();
+        assert_eq!(date_value(at), "Tue, 01 Apr 2031 12:00:00 GMT");
+        assert_eq!(date_value(at.plus_ms(1)), "Tue, 01 Apr 2031 12:00:01 GMT");
+    }
+}

@@ -1,0 +1,195 @@
+//! The payee's side: taking transfers in and answering them, well or with a fault.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
+use upesi_types::{Amount, Currency, TransferId};
+
+use crate::books::{IncomingEvent, IncomingState};
+use crate::condition::{Text, wrong_fulfilment};
+use crate::dfsp::count;
+use crate::message::{self, IdText};
+use crate::payer::Settled;
+use crate::scan;
+use crate::settings::{DfspSettings, Fault, Flavour, hits};
+use crate::simulator::{Resource, Shared};
+use crate::table::Incoming;
+
+/// First wait before a fulfilment is sent again; doubled each time.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The longest such wait.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+enum Plan {
+    Fulfil { fulfilment: Text, right: bool, copies: u32 },
+    Abort,
+}
+
+struct Answering {
+    shared: Arc<Shared>,
+    payee: u32,
+    id: TransferId,
+    headers: HeaderMap,
+    settings: DfspSettings,
+}
+
+/// Takes a prepare in and starts to answer it; the status is that of the POST.
+pub(crate) fn take_prepare(
+    shared: &Arc<Shared>,
+    payee: u32,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> StatusCode {
+    let dfsp = shared.dfsp(payee);
+    let Some((id, currency, amount, condition)) = read(body) else {
+        count(&dfsp.counters.unreadable);
+        return StatusCode::BAD_REQUEST;
+    };
+    let incoming = Incoming { payee, amount, currency, state: IncomingState::Received };
+    if !shared.table.enter_incoming(id, incoming) {
+        count(&dfsp.counters.prepares_repeated);
+        return StatusCode::ACCEPTED;
+    }
+    count(&dfsp.counters.prepares_received);
+    dfsp.book().move_incoming(currency, amount, None, IncomingState::Received);
+
+    let settings = dfsp.settings();
+    let key = fault_key(&id);
+    let hit = |fault, per_mille| hits(fault, per_mille, shared.seed, key);
+    if hit(Fault::Drop, settings.drop_per_mille) {
+        count(&dfsp.counters.dropped);
+        return StatusCode::ACCEPTED;
+    }
+    let plan = match shared.secret.answer(&id, condition) {
+        None => {
+            count(&dfsp.counters.conditions_unknown);
+            Plan::Abort
+        }
+        Some(_) if hit(Fault::Abort, settings.abort_per_mille) => Plan::Abort,
+        Some(right) if hit(Fault::WrongFulfilment, settings.wrong_fulfilment_per_mille) => {
+            count(&dfsp.counters.wrong_fulfilments_sent);
+            Plan::Fulfil { fulfilment: wrong_fulfilment(&right), right: false, copies: 1 }
+        }
+        Some(fulfilment) => {
+            let twice = hit(Fault::Duplicate, settings.duplicate_per_mille);
+            if twice {
+                count(&dfsp.counters.duplicated);
+            }
+            Plan::Fulfil { fulfilment, right: true, copies: 1 + u32::from(twice) }
+        }
+    };
+    let headers = answer_headers(shared, payee, headers);
+    let answering = Answering { shared: shared.clone(), payee, id, headers, settings };
+    tokio::spawn(answering.run(plan));
+    StatusCode::ACCEPTED
+}
+
+/// The half of an id that does not depend on the run.
+fn fault_key(id: &TransferId) -> u64 {
+    let bytes = id.to_bytes();
+    let mut low = [0; 8];
+    low.copy_from_slice(&bytes[9..]);
+    u64::from_be_bytes(low)
+}
+
+fn read(body: &Bytes) -> Option<(TransferId, Currency, Amount, &[u8])> {
+    let found = scan::prepare(body)?;
+    let id = TransferId::parse(std::str::from_utf8(found.transfer_id).ok()?)?;
+    let currency = Currency::parse(std::str::from_utf8(found.currency).ok()?)?;
+    let amount = Amount::parse_wire(std::str::from_utf8(found.amount).ok()?).ok()?;
+    Some((id, currency, amount, found.condition))
+}
+
+/// The headers of the answer: back to where the prepare came from, with its trace.
+fn answer_headers(shared: &Shared, payee: u32, prepare: &HeaderMap) -> HeaderMap {
+    let source = &shared.dfsp(payee).name_value;
+    let unknown = HeaderValue::from_static("unknown");
+    let payer = prepare.get(message::SOURCE).unwrap_or(&unknown);
+    let mut headers = message::fulfil_headers(source, payer, message::now());
+    for name in [message::TRACEPARENT, message::TRACESTATE] {
+        if let Some(value) = prepare.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    headers
+}
+
+impl Answering {
+    async fn run(self, plan: Plan) {
+        if self.settings.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(self.settings.delay_ms.into())).await;
+        }
+        let counters = &self.shared.dfsp(self.payee).counters;
+        match plan {
+            Plan::Abort => {
+                count(&counters.aborts_sent);
+                settle_incoming(&self.shared, &self.id, IncomingEvent::GivenUp);
+                self.put(true, Bytes::from_static(message::ABORT_BODY)).await;
+            }
+            Plan::Fulfil { fulfilment, right, copies } => {
+                count(&counters.fulfilments_sent);
+                let flavour = self.settings.flavour;
+                let body = message::fulfil_body(&fulfilment, message::now(), flavour);
+                let before = if right { IncomingEvent::Answered } else { IncomingEvent::GivenUp };
+                settle_incoming(&self.shared, &self.id, before);
+                for _ in 0..copies {
+                    match self.put(false, body.clone()).await {
+                        Some(status) if status.is_success() && right => {
+                            let event = match flavour {
+                                Flavour::Committed => IncomingEvent::AcceptedAsCommitted,
+                                Flavour::Reserved => IncomingEvent::AcceptedAsReserved,
+                            };
+                            settle_incoming(&self.shared, &self.id, event);
+                        }
+                        Some(status) if status.is_success() => {}
+                        Some(_) => {
+                            count(&counters.fulfilments_refused);
+                            settle_incoming(&self.shared, &self.id, IncomingEvent::GivenUp);
+                        }
+                        None => count(&counters.fulfilments_unanswered),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Sends the answer until the hub takes or refuses it; `None` when it did neither.
+    async fn put(&self, error: bool, body: Bytes) -> Option<StatusCode> {
+        let id_text = IdText::new(&self.id);
+        let resource = if error { Resource::Error(&id_text) } else { Resource::Transfer(&id_text) };
+        let payer =
+            self.headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
+        let mut pause = RETRY_PAUSE;
+        for attempt in 1..=self.shared.answer_attempts_max {
+            let sent =
+                self.shared.send(Method::PUT, payer, resource, self.headers.clone(), body.clone()).await;
+            match sent {
+                Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
+                Ok(_) => {}
+                Err(error) => tracing::debug!(%error, attempt, "a fulfilment was not answered"),
+            }
+            if attempt < self.shared.answer_attempts_max {
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(RETRY_PAUSE_MAX);
+            }
+        }
+        None
+    }
+}
+
+/// Applies an event to an incoming transfer and its payee's book.
+pub(crate) fn settle_incoming(shared: &Shared, id: &TransferId, event: IncomingEvent) -> Settled {
+    let changed = shared.table.with_incoming(id, |transfer| {
+        let from = transfer.state;
+        let (to, delivery) = from.after(event);
+        transfer.state = to;
+        (transfer.payee, transfer.currency, transfer.amount, from, to, delivery)
+    });
+    let Some((payee, currency, amount, from, to, delivery)) = changed else { return Settled::Unknown };
+    if from != to {
+        shared.dfsp(payee).book().move_incoming(currency, amount, Some(from), to);
+    }
+    Settled::Known(delivery)
+}

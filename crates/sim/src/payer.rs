@@ -1,0 +1,223 @@
+//! The payer's side: originating transfers and waiting for their callbacks.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use upesi_http::{HeaderValue, Method, SendError, StatusCode};
+use upesi_types::{Amount, Currency, TransferId};
+
+use crate::books::{OutgoingEvent, OutgoingState};
+use crate::message::{self, IdText};
+use crate::packet::payment_packet;
+use crate::settings::mix;
+use crate::simulator::{Resource, Shared, Simulator};
+use crate::table::{Finished, Outcome, Outgoing};
+
+/// Wait between two attempts to send the same POST.
+const RESEND_PAUSE: Duration = Duration::from_millis(100);
+
+/// What the transfers of an originator have in common.
+#[derive(Clone, Debug)]
+pub struct OriginatorOptions {
+    /// How much each transfer moves; positive.
+    pub amount: Amount,
+    /// In which currency.
+    pub currency: Currency,
+    /// How long the hub may take before the transfer expires.
+    pub expiry: Duration,
+    /// Decides ids, together with the nonce, and with them which transfers the faults hit.
+    pub seed: u64,
+    /// Keeps the ids of different runs apart.
+    pub nonce: u64,
+    /// Whether messages carry a W3C `traceparent`.
+    pub trace: bool,
+    /// How often the same POST is sent again when the hub does not answer or answers 5xx.
+    pub resends_max: u32,
+}
+
+/// Why a transfer was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum OriginateError {
+    /// The hub answered the POST with an error. The transfer did not happen.
+    #[error("the hub answered the POST with {0}")]
+    Refused(StatusCode),
+    /// There was no answer. Whether the transfer happened will be told by a callback, if at all.
+    #[error("no answer to the POST: {0}")]
+    Unanswered(#[from] SendError),
+    /// The id is in use already.
+    #[error("transfer number {0} was originated before")]
+    Repeated(u64),
+}
+
+/// An accepted transfer that waits for its callback.
+#[derive(Debug)]
+pub struct Pending {
+    /// Its id.
+    pub id: TransferId,
+    /// Tells how and when it ended. Errors only when the simulator is gone.
+    pub finished: oneshot::Receiver<Finished>,
+}
+
+/// Sends transfers for the DFSPs of one simulator.
+pub struct Originator {
+    shared: Arc<Shared>,
+    options: OriginatorOptions,
+    /// The part of all bodies between the payee's name and the condition.
+    terms: Vec<u8>,
+}
+
+/// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults hit the same
+/// numbers in every run with the same seed; the upper half keeps runs apart.
+pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&mix(mix(nonce).wrapping_add(number)).to_be_bytes());
+    bytes[8..].copy_from_slice(&mix(mix(seed) ^ number).to_be_bytes());
+    TransferId::from_random_bytes(bytes)
+}
+
+impl Originator {
+    /// Prepares to send for the DFSPs of `simulator`.
+    pub fn new(simulator: &Simulator, options: OriginatorOptions) -> Self {
+        let (currency, amount) = (options.currency.to_string(), options.amount.to_string());
+        let transaction = format!(
+            "{{\"amount\":{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}},\"transactionType\":{{\"initiator\":\"PAYER\",\
+             \"initiatorType\":\"CONSUMER\",\"scenario\":\"TRANSFER\"}},\"payee\":{{\"partyIdInfo\":\
+             {{\"partyIdType\":\"MSISDN\",\"partyIdentifier\":\"19012345001\"}}}}}}"
+        );
+        let minor_units = u64::try_from(options.amount.units() / 100).unwrap_or(0);
+        let packet = payment_packet(minor_units, "payee", "19012345001", &transaction);
+        let terms = message::prepare_terms(&currency, &amount, &packet);
+        Self { shared: simulator.shared().clone(), options, terms }
+    }
+
+    /// What was asked for.
+    pub const fn options(&self) -> &OriginatorOptions {
+        &self.options
+    }
+
+    /// Sends transfer `number` from one DFSP to another (by index) and waits for the 202, not for the callback.
+    ///
+    /// # Errors
+    /// When the hub refuses the POST or does not answer it.
+    pub async fn send(&self, number: u64, payer: usize, payee: usize) -> Result<Pending, OriginateError> {
+        let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
+        let id = transfer_id(self.options.seed, self.options.nonce, number);
+        let (waiter, finished) = oneshot::channel();
+        let outgoing = Outgoing {
+            payer: payer as u32,
+            amount: self.options.amount,
+            currency: self.options.currency,
+            state: OutgoingState::Sent,
+            waiter: Some(waiter),
+        };
+        if !self.shared.table.enter_outgoing(id, outgoing) {
+            return Err(OriginateError::Repeated(number));
+        }
+        payer_dfsp.book().move_outgoing(
+            self.options.currency,
+            self.options.amount,
+            None,
+            OutgoingState::Sent,
+        );
+        let now = message::now();
+        let id_text = IdText::new(&id);
+        let condition = self.shared.secret.condition(&id);
+        let expiry_ms = i64::try_from(self.options.expiry.as_millis()).unwrap_or(i64::MAX);
+        let expiration = now.plus_ms(expiry_ms);
+        let body = message::prepare_body(
+            &id_text,
+            &payer_dfsp.name,
+            &payee_dfsp.name,
+            &self.terms,
+            &condition,
+            expiration,
+        );
+        let mut headers = message::prepare_headers(&payer_dfsp.name_value, &payee_dfsp.name_value, now);
+        if self.options.trace {
+            headers.insert(message::TRACEPARENT, traceparent(self.options.nonce, number));
+        }
+        let mut resends = self.options.resends_max;
+        loop {
+            let send = self.shared.send(
+                Method::POST,
+                payee_dfsp.name.as_str(),
+                Resource::Transfers,
+                headers.clone(),
+                body.clone(),
+            );
+            match send.await {
+                Ok(answer) if answer.status.is_success() => break,
+                Ok(answer) if !answer.status.is_server_error() || resends == 0 => {
+                    settle_outgoing(&self.shared, &id, OutgoingEvent::Refused);
+                    return Err(OriginateError::Refused(answer.status));
+                }
+                Err(error) if resends == 0 => return Err(error.into()),
+                _ => tokio::time::sleep(RESEND_PAUSE).await,
+            }
+            resends -= 1;
+        }
+        settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted);
+        Ok(Pending { id, finished })
+    }
+}
+
+/// A W3C trace context of version 00, sampled.
+fn traceparent(nonce: u64, number: u64) -> HeaderValue {
+    let (high, low, span) = (mix(nonce), mix(nonce ^ number), mix(number) | 1);
+    HeaderValue::try_from(format!("00-{high:016x}{low:016x}-{span:016x}-01"))
+        .unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// What became of a message about an outgoing transfer.
+pub(crate) enum Settled {
+    Unknown,
+    Known(crate::books::Delivery),
+}
+
+/// Applies an event to an outgoing transfer: its state, its payer's book, and whoever waits.
+pub(crate) fn settle_outgoing(shared: &Shared, id: &TransferId, event: OutgoingEvent) -> Settled {
+    let changed = shared.table.with_outgoing(id, |transfer| {
+        let from = transfer.state;
+        let (to, delivery) = from.after(event);
+        transfer.state = to;
+        let waiter = if to.is_final() { transfer.waiter.take() } else { None };
+        (transfer.payer, transfer.currency, transfer.amount, from, to, delivery, waiter)
+    });
+    let Some((payer, currency, amount, from, to, delivery, waiter)) = changed else {
+        return Settled::Unknown;
+    };
+    if from != to {
+        shared.dfsp(payer).book().move_outgoing(currency, amount, Some(from), to);
+    }
+    if let Some(waiter) = waiter {
+        let outcome = if to == OutgoingState::Committed { Outcome::Committed } else { Outcome::Aborted };
+        // The load generator may have given up waiting; the books have it all the same.
+        let _ = waiter.send(Finished { outcome, at: Instant::now() });
+    }
+    Settled::Known(delivery)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn ids_differ_between_numbers_and_runs_but_share_the_half_that_faults_go_by() {
+        let ids: BTreeSet<_> = (0..10_000).map(|number| transfer_id(1, 2, number)).collect();
+        assert_eq!(ids.len(), 10_000);
+        let (one, other) = (transfer_id(1, 2, 3), transfer_id(1, 99, 3));
+        assert_ne!(one, other);
+        assert_eq!(one.to_bytes()[9..], other.to_bytes()[9..]);
+        assert_ne!(one.to_bytes()[9..], transfer_id(7, 2, 3).to_bytes()[9..]);
+    }
+
+    #[test]
+    fn trace_contexts_have_the_form_of_the_standard() {
+        let value = traceparent(1, 2);
+        let parts: Vec<_> = value.to_str().unwrap().split('-').map(str::to_owned).collect();
+        let lengths: Vec<_> = parts.iter().map(String::len).collect();
+        assert_eq!((parts[0].as_str(), lengths), ("00", vec![2, 32, 16, 2]));
+    }
+}

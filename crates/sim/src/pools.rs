@@ -1,0 +1,62 @@
+//! One connection pool per worker to the upstream, so that connections stay on the thread that uses them.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::time::Instant;
+use upesi_http::{
+    Answer, HeaderMap, Method, Origin, Pool, PoolConfig, Request, ResponseBody, SendError, Uri,
+};
+use upesi_http::{Full, Workers};
+
+thread_local! {
+    static WORKER: Cell<usize> = const { Cell::new(0) };
+}
+
+/// Tells every worker thread its number, which [`Pools`] goes by.
+pub(crate) fn number_workers(workers: &Workers) {
+    for worker in workers.iter() {
+        let index = worker.index();
+        drop(worker.spawn(async move { WORKER.set(index) }));
+    }
+}
+
+pub(crate) struct Pools {
+    per_worker: Vec<Pool>,
+    request_timeout: Duration,
+}
+
+impl Pools {
+    pub fn new(
+        origin: &Origin,
+        workers: &Workers,
+        connections_max: usize,
+        request_timeout: Duration,
+    ) -> Self {
+        let config = PoolConfig {
+            connections_max: connections_max.div_ceil(workers.count()),
+            response_body_bytes_max: 64 * 1024,
+            response_body: ResponseBody::Discard,
+            ..PoolConfig::default()
+        };
+        let pool = || Pool::new(origin.clone(), config.clone());
+        Self { per_worker: workers.iter().map(|_| pool()).collect(), request_timeout }
+    }
+
+    /// Sends from the pool of the worker that runs this.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: Uri,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = path;
+        *request.headers_mut() = headers;
+        let pool = &self.per_worker[WORKER.get() % self.per_worker.len()];
+        pool.send(request, Instant::now() + self.request_timeout).await
+    }
+}

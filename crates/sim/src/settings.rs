@@ -1,0 +1,162 @@
+//! How a simulated DFSP behaves: its flavour of fulfilment and its faults.
+
+use serde::{Deserialize, Serialize};
+
+/// A rate of a thousand in a thousand: the fault happens every time.
+pub const PER_MILLE_MAX: u16 = 1000;
+/// Longest artificial delay, in milliseconds.
+pub const DELAY_MS_MAX: u32 = 600_000;
+
+/// What a payee writes into `transferState` of its fulfilment (FSPIOP API v1.1 §6.7.2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Flavour {
+    /// The payee takes its own answer as final.
+    #[default]
+    Committed,
+    /// The payee waits for the hub's PATCH before it calls the transfer done.
+    Reserved,
+}
+
+/// The behaviour of one DFSP, changeable while it runs. The default is a well-behaved one.
+///
+/// Rates are in per mille of the messages concerned. Whether a given transfer is hit depends on the simulator's seed
+/// and the transfer's id only, so that a run can be repeated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct DfspSettings {
+    /// What the payee's fulfilments say.
+    pub flavour: Flavour,
+    /// Milliseconds between the arrival of a POST and the fulfilment.
+    pub delay_ms: u32,
+    /// Transfers that are accepted and never answered.
+    pub drop_per_mille: u16,
+    /// Fulfilments that are sent twice.
+    pub duplicate_per_mille: u16,
+    /// Fulfilments whose hash is not the condition.
+    pub wrong_fulfilment_per_mille: u16,
+    /// Transfers that the payee rejects with error 5104.
+    pub abort_per_mille: u16,
+    /// Messages that are answered with `http_error_status` and otherwise ignored.
+    pub http_error_per_mille: u16,
+    /// The status of such answers; 0 stands for 503.
+    pub http_error_status: u16,
+    /// Messages that are taken in slowly: the answer waits for `slow_read_ms`.
+    pub slow_read_per_mille: u16,
+    /// How long such a message takes, in milliseconds.
+    pub slow_read_ms: u32,
+}
+
+/// A setting that is out of its range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    /// A rate above a thousand.
+    #[error("{0} is a rate in per mille: give a number from 0 to {PER_MILLE_MAX}")]
+    Rate(&'static str),
+    /// A delay above the bound.
+    #[error("{0} is a delay in milliseconds: give a number from 0 to {DELAY_MS_MAX}")]
+    Delay(&'static str),
+    /// A status that is no HTTP error.
+    #[error("http_error_status must be 0 (for 503) or a status from 400 to 599")]
+    Status,
+}
+
+impl DfspSettings {
+    /// Checks every range.
+    ///
+    /// # Errors
+    /// The first setting that is out of its range.
+    pub fn validate(&self) -> Result<(), SettingsError> {
+        let rates = [
+            ("drop_per_mille", self.drop_per_mille),
+            ("duplicate_per_mille", self.duplicate_per_mille),
+            ("wrong_fulfilment_per_mille", self.wrong_fulfilment_per_mille),
+            ("abort_per_mille", self.abort_per_mille),
+            ("http_error_per_mille", self.http_error_per_mille),
+            ("slow_read_per_mille", self.slow_read_per_mille),
+        ];
+        if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate > PER_MILLE_MAX) {
+            return Err(SettingsError::Rate(name));
+        }
+        let delays = [("delay_ms", self.delay_ms), ("slow_read_ms", self.slow_read_ms)];
+        if let Some((name, _)) = delays.iter().find(|(_, delay)| *delay > DELAY_MS_MAX) {
+            return Err(SettingsError::Delay(name));
+        }
+        match self.http_error_status {
+            0 | 400..=599 => Ok(()),
+            _ => Err(SettingsError::Status),
+        }
+    }
+}
+
+/// The faults that are drawn per message. The number separates the draws of one transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub(crate) enum Fault {
+    Drop = 1,
+    Duplicate = 2,
+    WrongFulfilment = 3,
+    Abort = 4,
+    HttpError = 5,
+    SlowRead = 6,
+}
+
+/// Whether `fault` hits the message known by `key` under `seed`: a pure function, uniform over keys.
+pub(crate) fn hits(fault: Fault, per_mille: u16, seed: u64, key: u64) -> bool {
+    if per_mille == 0 {
+        return false;
+    }
+    let drawn = mix(mix(seed ^ (fault as u64) << 56) ^ key);
+    drawn % u64::from(PER_MILLE_MAX) < u64::from(per_mille)
+}
+
+/// The SplitMix64 finaliser: turns counters and keys into well-spread numbers.
+pub(crate) const fn mix(value: u64) -> u64 {
+    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ (value >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn draws_repeat_and_follow_the_rate() {
+        for rate in [0_u16, 1, 50, 500, 999, 1000] {
+            let count = |seed| (0..100_000).filter(|key| hits(Fault::Drop, rate, seed, *key)).count();
+            assert_eq!(count(7), count(7), "the same seed draws the same");
+            let expected = usize::from(rate) * 100;
+            assert!(count(7).abs_diff(expected) <= 600, "rate {rate}: {} of 100000, seed 7", count(7));
+        }
+    }
+
+    #[test]
+    fn faults_are_drawn_independently() {
+        let both = (0..100_000)
+            .filter(|key| hits(Fault::Drop, 500, 1, *key) && hits(Fault::Abort, 500, 1, *key))
+            .count();
+        assert!(both.abs_diff(25_000) < 1_000, "{both}");
+    }
+
+    #[test]
+    fn settings_out_of_range_are_refused() {
+        let ok = DfspSettings::default();
+        assert_eq!(ok.validate(), Ok(()));
+        for (settings, error) in [
+            (DfspSettings { drop_per_mille: 1001, ..ok }, SettingsError::Rate("drop_per_mille")),
+            (DfspSettings { delay_ms: DELAY_MS_MAX + 1, ..ok }, SettingsError::Delay("delay_ms")),
+            (DfspSettings { http_error_status: 200, ..ok }, SettingsError::Status),
+        ] {
+            assert_eq!(settings.validate(), Err(error));
+        }
+    }
+
+    #[test]
+    fn settings_read_partial_json_and_refuse_unknown_names() {
+        let settings: DfspSettings = serde_json::from_str(r#"{"flavour":"RESERVED","delay_ms":5}"#).unwrap();
+        assert_eq!(settings, DfspSettings { flavour: Flavour::Reserved, delay_ms: 5, ..Default::default() });
+        assert!(serde_json::from_str::<DfspSettings>(r#"{"delay":5}"#).is_err());
+    }
+}

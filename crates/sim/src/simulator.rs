@@ -1,0 +1,331 @@
+//! Starting, inspecting and stopping a set of simulated DFSPs.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use upesi_http::{BindError, Limits, Method, Origin, Server, Target, Uri, UrlError, Workers};
+use upesi_types::{Currency, FspId, TransferId};
+
+use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
+use crate::condition::Secret;
+use crate::dfsp::{Counters, Dfsp, DfspReport};
+use crate::message::IdText;
+use crate::pools::{Pools, number_workers};
+use crate::service::SimService;
+use crate::settings::{DfspSettings, SettingsError};
+use crate::socket::{Channels, SocketServer};
+use crate::table::Table;
+
+/// Most DFSPs in one simulator.
+pub const DFSPS_MAX: usize = 10_000;
+
+/// Where DFSPs send their messages.
+#[derive(Clone, Debug)]
+pub enum Upstream {
+    /// To a hub (or what stands in for one), by its base URL.
+    Hub(String),
+    /// Straight to each other, without a hub: what the simulators and the load generator can do by themselves.
+    Peers,
+}
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct SimConfig {
+    /// The DFSPs and their behaviour.
+    pub dfsps: Vec<(FspId, DfspSettings)>,
+    /// Where the DFSPs listen, each under its name as base path; port 0 for any free one.
+    pub listen: SocketAddr,
+    /// Where load scripts open their web sockets; `None` for no such port.
+    pub socket_listen: Option<SocketAddr>,
+    /// Where messages go.
+    pub upstream: Upstream,
+    /// What payers and payees share to make and answer conditions.
+    pub secret: Vec<u8>,
+    /// Decides which transfers the faults hit.
+    pub seed: u64,
+    /// Connections to the upstream.
+    pub connections_max: usize,
+    /// Time for the upstream to answer a request.
+    pub request_timeout: Duration,
+    /// How often a payee sends its fulfilment before it gives up on a hub that does not answer, or answers 5xx.
+    pub answer_attempts_max: u32,
+}
+
+impl SimConfig {
+    /// Well-behaved DFSPs named `dfsp-1` to `dfsp-N` on any free loopback port.
+    pub fn new(dfsp_count: usize, upstream: Upstream) -> Self {
+        let name = |number| FspId::parse(&format!("dfsp-{number}"));
+        Self {
+            dfsps: (1..=dfsp_count).filter_map(name).map(|name| (name, DfspSettings::default())).collect(),
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            socket_listen: None,
+            upstream,
+            secret: b"simulated DFSPs share this secret".to_vec(),
+            seed: 1,
+            connections_max: 512,
+            request_timeout: Duration::from_secs(20),
+            answer_attempts_max: 8,
+        }
+    }
+}
+
+/// Why simulators could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// Too few or too many, or one name twice.
+    #[error("the DFSPs must be 1 to {DFSPS_MAX} with different names")]
+    Dfsps,
+    /// A setting is out of range.
+    #[error("{dfsp}: {source}")]
+    Settings {
+        /// Whose setting.
+        dfsp: FspId,
+        /// Which one.
+        source: SettingsError,
+    },
+    /// The upstream's URL is unusable.
+    #[error("the hub's address: {0}")]
+    Upstream(#[from] UrlError),
+    /// A port could not be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The web-socket port could not be listened on.
+    #[error("cannot listen for web sockets on {address}: {source}")]
+    Socket {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+enum Route {
+    Hub { prefix: String },
+    Peers,
+}
+
+pub(crate) struct Shared {
+    pub dfsps: Vec<Dfsp>,
+    pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
+    pub table: Table,
+    pub secret: Secret,
+    pub seed: u64,
+    pub channels: Channels,
+    pub answer_attempts_max: u32,
+    route: Route,
+    pools: Pools,
+}
+
+/// What a message is about: decides its path.
+#[derive(Clone, Copy)]
+pub(crate) enum Resource<'id> {
+    Transfers,
+    Transfer(&'id IdText),
+    Error(&'id IdText),
+}
+
+impl Shared {
+    pub fn dfsp(&self, index: u32) -> &Dfsp {
+        &self.dfsps[index as usize]
+    }
+
+    /// Sends a message towards `receiver`.
+    pub async fn send(
+        &self,
+        method: Method,
+        receiver: &str,
+        resource: Resource<'_>,
+        headers: upesi_http::HeaderMap,
+        body: bytes::Bytes,
+    ) -> Result<upesi_http::Answer, upesi_http::SendError> {
+        let path = self.path(receiver, resource);
+        self.pools.send(method, path, headers, body).await
+    }
+
+    fn path(&self, receiver: &str, resource: Resource<'_>) -> Uri {
+        let mut path = Vec::with_capacity(96);
+        match &self.route {
+            Route::Hub { prefix } => path.extend_from_slice(prefix.as_bytes()),
+            Route::Peers => {
+                path.push(b'/');
+                path.extend_from_slice(receiver.as_bytes());
+            }
+        }
+        path.extend_from_slice(b"/transfers");
+        if let Resource::Transfer(id) | Resource::Error(id) = resource {
+            path.push(b'/');
+            path.extend_from_slice(id.as_bytes());
+        }
+        if let Resource::Error(_) = resource {
+            path.extend_from_slice(b"/error");
+        }
+        // A name with a blank makes no valid path; such a message goes to the root and is refused there.
+        Uri::from_maybe_shared(path).unwrap_or_default()
+    }
+}
+
+/// How many transfers are in each state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TransferCounts {
+    /// POSTs without an answer so far.
+    pub sent: u64,
+    /// Accepted by the hub and without outcome.
+    pub accepted: u64,
+    /// Ended by COMMITTED.
+    pub committed: u64,
+    /// Refused, aborted or expired.
+    pub aborted: u64,
+    /// Incoming transfers whose fulfilment is on its way, or whose PATCH is awaited.
+    pub incoming_open: u64,
+    /// Incoming transfers that were fulfilled.
+    pub incoming_committed: u64,
+}
+
+/// Running DFSPs. Dropping it leaves them running until the workers stop.
+pub struct Simulator {
+    shared: Arc<Shared>,
+    server: Server,
+    sockets: Option<SocketServer>,
+}
+
+impl Simulator {
+    /// Binds the ports and starts to serve on the workers.
+    ///
+    /// # Errors
+    /// When the configuration is unusable or a port is taken.
+    pub fn start(config: SimConfig, workers: &Workers) -> Result<Self, SimError> {
+        let (dfsps, by_name) = dfsps(&config)?;
+        number_workers(workers);
+        let bound = Server::bind(config.listen)?;
+        let address = bound.local_addr();
+        let (origin, route) = match &config.upstream {
+            Upstream::Hub(url) => {
+                let target = Target::parse(url)?;
+                let prefix = target.path.path().trim_end_matches('/').to_owned();
+                (target.origin, Route::Hub { prefix })
+            }
+            Upstream::Peers => (Origin::new(&address.ip().to_string(), address.port()), Route::Peers),
+        };
+        let shared = Arc::new(Shared {
+            dfsps,
+            by_name,
+            table: Table::new(),
+            secret: Secret::new(&config.secret),
+            seed: config.seed,
+            channels: Channels::default(),
+            answer_attempts_max: config.answer_attempts_max.max(1),
+            route,
+            pools: Pools::new(&origin, workers, config.connections_max, config.request_timeout),
+        });
+        let sockets = match config.socket_listen {
+            None => None,
+            Some(wanted) => Some(
+                SocketServer::start(wanted, workers, &shared)
+                    .map_err(|source| SimError::Socket { address: wanted, source })?,
+            ),
+        };
+        let service = Arc::new(SimService::new(shared.clone()));
+        let server = Server::serve(bound, Limits::default(), workers, service);
+        Ok(Self { shared, server, sockets })
+    }
+
+    /// Where the DFSPs listen.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// Where web sockets are accepted, if they are.
+    pub fn socket_addr(&self) -> Option<SocketAddr> {
+        self.sockets.as_ref().map(SocketServer::local_addr)
+    }
+
+    /// The base URL of a DFSP; its callback endpoints lie below it.
+    pub fn base_url(&self, dfsp: &FspId) -> String {
+        format!("http://{}/{dfsp}", self.local_addr())
+    }
+
+    /// The names of the DFSPs, in order.
+    pub fn names(&self) -> impl Iterator<Item = FspId> {
+        self.shared.dfsps.iter().map(|dfsp| dfsp.name)
+    }
+
+    /// Changes the behaviour of a DFSP; false when there is none of that index.
+    ///
+    /// # Errors
+    /// When a setting is out of range; then nothing changes.
+    pub fn set_settings(&self, index: usize, settings: DfspSettings) -> Result<bool, SettingsError> {
+        settings.validate()?;
+        let dfsp = self.shared.dfsps.get(index);
+        Ok(dfsp.map(|dfsp| dfsp.set_settings(settings)).is_some())
+    }
+
+    /// What every DFSP tells about itself.
+    pub fn reports(&self) -> Vec<DfspReport> {
+        self.shared.dfsps.iter().map(Dfsp::report).collect()
+    }
+
+    /// The counters of all DFSPs together.
+    pub fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        self.shared.dfsps.iter().for_each(|dfsp| sum += dfsp.counters.snapshot());
+        sum
+    }
+
+    /// What the hub's positions must be, per DFSP and currency, by the DFSPs' own books.
+    pub fn expected_positions(&self) -> BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>> {
+        self.shared.dfsps.iter().map(|dfsp| (dfsp.name, dfsp.book().expected())).collect()
+    }
+
+    /// How many transfers are in each state. Walks all that are remembered.
+    pub fn transfer_counts(&self) -> TransferCounts {
+        let (outgoing, incoming) = self.shared.table.counts();
+        let incoming_sum =
+            |states: &[IncomingState]| states.iter().map(|state| incoming[*state as usize]).sum();
+        TransferCounts {
+            sent: outgoing[OutgoingState::Sent as usize],
+            accepted: outgoing[OutgoingState::Accepted as usize],
+            committed: outgoing[OutgoingState::Committed as usize],
+            aborted: outgoing[OutgoingState::Aborted as usize],
+            incoming_open: incoming_sum(&[IncomingState::Answered, IncomingState::AwaitingPatch]),
+            incoming_committed: incoming_sum(&[IncomingState::Committed, IncomingState::Confirmed]),
+        }
+    }
+
+    /// Transfers that the hub accepted and never finished, at most `count_max` of them.
+    pub fn accepted_without_outcome(&self, count_max: usize) -> Vec<TransferId> {
+        self.shared.table.accepted_without_outcome(count_max)
+    }
+
+    /// Stops accepting and waits for the requests in flight until the deadline; gives the connections still open then.
+    pub async fn shutdown(&self, deadline: tokio::time::Instant) -> usize {
+        if let Some(sockets) = &self.sockets {
+            sockets.stop();
+        }
+        self.server.shutdown(deadline).await
+    }
+
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+type ByName = HashMap<String, u32, foldhash::fast::RandomState>;
+
+fn dfsps(config: &SimConfig) -> Result<(Vec<Dfsp>, ByName), SimError> {
+    if config.dfsps.is_empty() || config.dfsps.len() > DFSPS_MAX {
+        return Err(SimError::Dfsps);
+    }
+    let mut by_name = ByName::default();
+    let mut dfsps = Vec::with_capacity(config.dfsps.len());
+    for (index, (name, settings)) in config.dfsps.iter().enumerate() {
+        settings.validate().map_err(|source| SimError::Settings { dfsp: *name, source })?;
+        if by_name.insert(name.to_string(), index as u32).is_some() {
+            return Err(SimError::Dfsps);
+        }
+        dfsps.push(Dfsp::new(*name, *settings));
+    }
+    Ok((dfsps, by_name))
+}

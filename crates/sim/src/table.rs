@@ -1,0 +1,191 @@
+//! The transfers that the simulators know, by id, in shards so that no lock is shared by all.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use hashbrown::HashMap;
+use tokio::sync::oneshot;
+use upesi_types::{Amount, Currency, TransferId};
+
+use crate::books::{IncomingState, OutgoingState};
+
+const SHARDS: usize = 64;
+/// Finished transfers remembered per shard and side, to recognise repeated and contradicting messages. The oldest are
+/// forgotten first; a message about a forgotten one counts as unexpected.
+const FINISHED_PER_SHARD_MAX: usize = 32_768;
+
+/// How a transfer ended for its payer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The callback said COMMITTED.
+    Committed,
+    /// The callback said ABORTED or carried an error.
+    Aborted,
+}
+
+/// The end of a transfer, as told to whoever waits for it.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the callback arrived.
+    pub at: Instant,
+}
+
+pub(crate) struct Outgoing {
+    pub payer: u32,
+    pub amount: Amount,
+    pub currency: Currency,
+    pub state: OutgoingState,
+    pub waiter: Option<oneshot::Sender<Finished>>,
+}
+
+pub(crate) struct Incoming {
+    pub payee: u32,
+    pub amount: Amount,
+    pub currency: Currency,
+    pub state: IncomingState,
+}
+
+struct Side<T> {
+    known: HashMap<TransferId, T, foldhash::fast::RandomState>,
+    finished: VecDeque<TransferId>,
+}
+
+impl<T> Default for Side<T> {
+    fn default() -> Self {
+        Self { known: HashMap::default(), finished: VecDeque::new() }
+    }
+}
+
+impl<T> Side<T> {
+    fn finish(&mut self, id: TransferId) {
+        if self.finished.len() >= FINISHED_PER_SHARD_MAX
+            && let Some(oldest) = self.finished.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.finished.push_back(id);
+    }
+}
+
+#[derive(Default)]
+struct Shard {
+    outgoing: Side<Outgoing>,
+    incoming: Side<Incoming>,
+}
+
+pub(crate) struct Table {
+    shards: Box<[Mutex<Shard>]>,
+}
+
+impl Table {
+    pub fn new() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    fn shard(&self, id: &TransferId) -> MutexGuard<'_, Shard> {
+        // The last byte of both id forms is random.
+        let index = usize::from(id.to_bytes()[16]) % SHARDS;
+        self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Enters a transfer that leaves now; false when the id is already taken.
+    pub fn enter_outgoing(&self, id: TransferId, transfer: Outgoing) -> bool {
+        self.shard(&id).outgoing.known.try_insert(id, transfer).is_ok()
+    }
+
+    /// Enters a transfer that arrived; false when it was known.
+    pub fn enter_incoming(&self, id: TransferId, transfer: Incoming) -> bool {
+        self.shard(&id).incoming.known.try_insert(id, transfer).is_ok()
+    }
+
+    /// Changes an outgoing transfer under its shard's lock; `None` when it is unknown.
+    pub fn with_outgoing<R>(&self, id: &TransferId, change: impl FnOnce(&mut Outgoing) -> R) -> Option<R> {
+        let mut shard = self.shard(id);
+        let transfer = shard.outgoing.known.get_mut(id)?;
+        let was_final = transfer.state.is_final();
+        let result = change(transfer);
+        if transfer.state.is_final() && !was_final {
+            shard.outgoing.finish(*id);
+        }
+        Some(result)
+    }
+
+    /// Changes an incoming transfer under its shard's lock; `None` when it is unknown.
+    pub fn with_incoming<R>(&self, id: &TransferId, change: impl FnOnce(&mut Incoming) -> R) -> Option<R> {
+        let mut shard = self.shard(id);
+        let transfer = shard.incoming.known.get_mut(id)?;
+        let was_final = transfer.state.is_final();
+        let result = change(transfer);
+        if transfer.state.is_final() && !was_final {
+            shard.incoming.finish(*id);
+        }
+        Some(result)
+    }
+
+    /// How many outgoing and incoming transfers are in each state, by the states' numbers.
+    pub fn counts(&self) -> ([u64; 4], [u64; 6]) {
+        let (mut outgoing, mut incoming) = ([0; 4], [0; 6]);
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            shard.outgoing.known.values().for_each(|transfer| outgoing[transfer.state as usize] += 1);
+            shard.incoming.known.values().for_each(|transfer| incoming[transfer.state as usize] += 1);
+        }
+        (outgoing, incoming)
+    }
+
+    /// The ids of outgoing transfers that were accepted and have no outcome, at most `count_max`.
+    pub fn accepted_without_outcome(&self, count_max: usize) -> Vec<TransferId> {
+        let mut found = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = shard.outgoing.known.iter().filter(|(_, one)| one.state == OutgoingState::Accepted);
+            found.extend(open.map(|(id, _)| *id).take(count_max - found.len()));
+        }
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outgoing() -> Outgoing {
+        let currency = Currency::parse("KES").unwrap();
+        Outgoing { payer: 0, amount: Amount::ZERO, currency, state: OutgoingState::Sent, waiter: None }
+    }
+
+    #[test]
+    fn finished_transfers_are_remembered_up_to_the_bound() {
+        let table = Table::new();
+        let id = |number: u32| {
+            let mut bytes = [0; 16];
+            bytes[..4].copy_from_slice(&number.to_be_bytes());
+            TransferId::from_random_bytes(bytes)
+        };
+        let count = FINISHED_PER_SHARD_MAX as u32 + 10;
+        for number in 0..count {
+            assert!(table.enter_outgoing(id(number), outgoing()));
+            assert!(!table.enter_outgoing(id(number), outgoing()));
+            table.with_outgoing(&id(number), |transfer| transfer.state = OutgoingState::Committed);
+        }
+        // All ids share one shard, since their last bytes are equal.
+        assert_eq!(table.counts().0[OutgoingState::Committed as usize], FINISHED_PER_SHARD_MAX as u64);
+        assert!(table.with_outgoing(&id(9), |_| ()).is_none());
+        assert!(table.with_outgoing(&id(10), |_| ()).is_some());
+    }
+
+    #[test]
+    fn open_transfers_are_listed_within_the_bound() {
+        let table = Table::new();
+        for number in 0..200_u8 {
+            let id = TransferId::from_random_bytes([number; 16]);
+            table.enter_outgoing(id, outgoing());
+            table.with_outgoing(&id, |transfer| transfer.state = OutgoingState::Accepted);
+        }
+        assert_eq!(table.accepted_without_outcome(20).len(), 20);
+        assert_eq!(table.accepted_without_outcome(1000).len(), 200);
+    }
+}
