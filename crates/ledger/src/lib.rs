@@ -1,1 +1,42 @@
-//! placeholder
+//! The money rules: one deterministic state machine for participants, accounts, limits and transfers (L1).
+//!
+//! [`Ledger::decide`] turns a [`Command`] into a [`Decision`]: events, notices (callbacks owed) and a reply.
+//! [`Ledger::evolve`] folds a recorded decision into the state. Replaying the journal through `evolve` rebuilds the
+//! state exactly; nothing is ever decided twice. No IO, clock, randomness or floats: time arrives as an argument.
+#![no_std]
+
+extern crate alloc;
+
+mod account;
+pub mod audit;
+pub mod codec;
+pub mod command;
+mod config;
+mod endpoint;
+mod event;
+mod funds;
+mod notice;
+mod outbox;
+mod participant;
+mod query;
+mod record;
+mod settlement_model;
+mod snapshot;
+mod state;
+mod transfer;
+mod transfer_table;
+
+pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+pub use command::{AdminCommand, AdminOutcome, Command, Decision, Refusal, Reply};
+pub use config::{FundsOutGuard, LedgerConfig};
+pub use endpoint::EndpointType;
+pub use event::Event;
+pub use funds::{FundsDirection, FundsState, FundsTransfer};
+pub use notice::{Notice, NoticeContent, NoticeKey, StateMethod, TransferRef, TransferView};
+pub use outbox::{Outbox, OutboxEntry, Parked};
+pub use participant::{AccountRef, Limit, Participant, ParticipantId};
+pub use record::{Payload, Record};
+pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+pub use snapshot::SnapshotError;
+pub use state::{Ledger, Totals};
+pub use transfer::{AbortKind, Fingerprint, PublicState, Transfer, TransferState};

@@ -1,0 +1,99 @@
+//! Accounts: one balance per participant, currency and ledger account type.
+
+use alloc::boxed::Box;
+use core::num::NonZeroU32;
+
+use upesi_types::{Amount, Currency, Timestamp};
+
+use crate::participant::ParticipantId;
+
+/// Identifies an account; the integer that the admin API shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AccountId(pub NonZeroU32);
+
+impl AccountId {
+    /// From the admin API's integer.
+    pub fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
+    }
+
+    /// The integer.
+    pub const fn number(self) -> u32 {
+        self.0.get()
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// Identifies a ledger account type: 1–6 are seeded, operators may add more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LedgerAccountTypeId(pub u8);
+
+impl LedgerAccountTypeId {
+    /// Net obligation of a DFSP inside the current settlement cycle.
+    pub const POSITION: Self = Self(1);
+    /// Mirror of the funds that a DFSP holds at the settlement bank.
+    pub const SETTLEMENT: Self = Self(2);
+    /// The hub's counter-account for funds in and out.
+    pub const HUB_RECONCILIATION: Self = Self(3);
+    /// The hub's counter-account for net settlement.
+    pub const HUB_MULTILATERAL_SETTLEMENT: Self = Self(4);
+    /// Fee obligations of a DFSP.
+    pub const INTERCHANGE_FEE: Self = Self(5);
+    /// Mirror of the funds for fee settlement.
+    pub const INTERCHANGE_FEE_SETTLEMENT: Self = Self(6);
+    /// Name of the type that hub operators may add for fees.
+    pub const HUB_FEE_NAME: &'static str = "HUB_FEE";
+}
+
+/// A kind of account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerAccountType {
+    /// Identifier.
+    pub id: LedgerAccountTypeId,
+    /// Name, 2–30 word characters.
+    pub name: Box<str>,
+    /// Free text.
+    pub description: Box<str>,
+    /// Whether it may be used.
+    pub is_active: bool,
+    /// Whether settlement models may settle it.
+    pub is_settleable: bool,
+}
+
+/// The types that every hub begins with: name, description, settleable.
+pub(crate) const SEEDED_TYPES: [(&str, &str, bool); 6] = [
+    ("POSITION", "Typical accounts from which a DFSP provisions transfers", true),
+    ("SETTLEMENT", "Reflects the individual DFSP Settlement Accounts as held at the Settlement Bank", false),
+    ("HUB_RECONCILIATION", "A single account for each currency with which the hub operates", false),
+    ("HUB_MULTILATERAL_SETTLEMENT", "A single account for each currency with which the hub settles", false),
+    ("INTERCHANGE_FEE", "Fees owed between participants", true),
+    ("INTERCHANGE_FEE_SETTLEMENT", "Mirror of the funds for the settlement of fees", false),
+];
+
+/// One balance. Positive: the owner owes; negative: the owner is owed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Account {
+    /// Identifier, unique across participants.
+    pub id: AccountId,
+    /// Owner.
+    pub participant: ParticipantId,
+    /// Currency of the balance.
+    pub currency: Currency,
+    /// What the balance means.
+    pub kind: LedgerAccountTypeId,
+    /// Whether new prepares may use it. Finishing a transfer does not ask.
+    pub is_active: bool,
+    /// Whether it has been opened with a balance (listings leave out accounts without one).
+    pub is_opened: bool,
+    /// The balance.
+    pub balance: Amount,
+    /// Sum of the reserved transfers that may yet lower this balance, by commit or reversal.
+    pub pending_credits: Amount,
+    /// When the account was created.
+    pub created_at: Timestamp,
+    /// When the balance last changed.
+    pub changed_at: Timestamp,
+}

@@ -1,0 +1,108 @@
+//! The invariants that must hold at every record, checked from the outside of the rules.
+
+use alloc::collections::BTreeMap;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Currency};
+
+use crate::account::AccountId;
+use crate::funds::{FundsDirection, FundsState};
+use crate::notice::NoticeKey;
+use crate::state::Ledger;
+use crate::transfer::TransferState;
+
+/// Checks a state; each finding is a sentence for people. Empty when all holds.
+///
+/// I1: per currency, all accounts and reservations sum to zero. I5: memory holds each transfer once, in one state.
+/// Further: reservations per account match the transfers in flight; totals match; outbox keys point to known targets.
+pub fn check(ledger: &Ledger) -> Vec<String> {
+    let mut findings = Vec::new();
+    check_sums(ledger, &mut findings);
+    check_pending(ledger, &mut findings);
+    check_totals(ledger, &mut findings);
+    for (key, _) in ledger.outbox().iter() {
+        check_key(ledger, key, &mut findings);
+    }
+    findings
+}
+
+/// The sum of all accounts and reservations per currency, in ten-thousandths: zero when money is conserved.
+pub fn sums(ledger: &Ledger) -> BTreeMap<Currency, i128> {
+    let mut sums = BTreeMap::<Currency, i128>::new();
+    let mut add = |currency, amount: Amount, sign: i128| {
+        *sums.entry(currency).or_default() += sign * i128::from(amount.units());
+    };
+    for account in ledger.accounts() {
+        add(account.currency, account.balance, 1);
+    }
+    for transfer in ledger.reserved_transfers() {
+        add(transfer.currency, transfer.amount, -1);
+    }
+    for funds in ledger.all_funds() {
+        if funds.state == FundsState::Reserved {
+            add(funds.currency, funds.amount, -1);
+        }
+    }
+    sums
+}
+
+fn check_sums(ledger: &Ledger, findings: &mut Vec<String>) {
+    for (currency, sum) in sums(ledger) {
+        if sum != 0 {
+            findings.push(format!(
+                "{currency}: accounts and reservations sum to {sum} ten-thousandths, not to zero"
+            ));
+        }
+    }
+}
+
+fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
+    let mut pending = BTreeMap::<AccountId, i128>::new();
+    for transfer in ledger.reserved_transfers() {
+        for account in [transfer.payer_account, transfer.payee_account] {
+            match account {
+                Some(account) => *pending.entry(account).or_default() += i128::from(transfer.amount.units()),
+                None => findings.push(format!("transfer {} is reserved without accounts", transfer.id)),
+            }
+        }
+    }
+    for account in ledger.accounts() {
+        let expected = pending.get(&account.id).copied().unwrap_or(0);
+        if i128::from(account.pending_credits.units()) != expected {
+            findings.push(format!(
+                "account {} carries reservations that no transfer explains",
+                account.id.number()
+            ));
+        }
+    }
+    for funds in ledger.all_funds() {
+        if funds.direction == FundsDirection::In && funds.state != FundsState::Committed {
+            findings.push(format!("deposit {} is not committed", funds.id));
+        }
+    }
+}
+
+fn check_totals(ledger: &Ledger, findings: &mut Vec<String>) {
+    let totals = ledger.totals();
+    let ended = totals.committed + totals.aborted;
+    if totals.reserved != ended + ledger.reserved_len() as u64 {
+        findings.push(format!(
+            "{} transfers were reserved, but {ended} ended and {} are in flight",
+            totals.reserved,
+            ledger.reserved_len()
+        ));
+    }
+    for transfer in ledger.finished_transfers() {
+        if transfer.state == TransferState::Reserved {
+            findings.push(format!("transfer {} is listed as finished but is reserved", transfer.id));
+        }
+    }
+}
+
+fn check_key(ledger: &Ledger, key: NoticeKey, findings: &mut Vec<String>) {
+    if key.target.index() >= ledger.participants().len() || key.seq > ledger.last_seq() {
+        findings.push(format!("a notice of record {} is owed to an unknown participant", key.seq));
+    }
+}

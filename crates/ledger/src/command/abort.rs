@@ -1,0 +1,64 @@
+//! `PUT /transfers/{ID}/error`: the payee declines, the payer gets its money back.
+
+use alloc::boxed::Box;
+
+use upesi_types::{ErrorCode, FspId, Timestamp};
+
+use super::put::{self, Cause, Put, PutKind};
+use super::{Archived, Decision, Reply};
+use crate::Ledger;
+use crate::notice::{NoticeContent, TransferRef};
+use crate::transfer::{AbortKind, Fingerprint};
+
+/// An abort as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct Abort {
+    /// The id in the path.
+    pub transfer: TransferRef,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `FSPIOP-Destination`.
+    pub destination: Option<FspId>,
+    /// `errorInformation.errorCode`, listed or not.
+    pub code: ErrorCode,
+    /// `errorInformation.errorDescription`.
+    pub description: Box<str>,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+    /// What the archive says of the id.
+    pub archived: Archived,
+}
+
+impl Ledger {
+    pub(super) fn decide_abort(&self, abort: &Abort, now: Timestamp, out: &mut Decision) {
+        let put = Put {
+            kind: PutKind::Abort,
+            sender: self.participant_id_ignoring_case(&abort.source),
+            destination: abort.destination,
+            reserves: false,
+            fingerprint: abort.fingerprint,
+            now,
+        };
+        let transfer = match self.find(&abort.transfer, &abort.archived) {
+            Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
+            Ok(Some(transfer)) => transfer,
+            Ok(None) => return put::answer_unknown_transfer(put.sender, &abort.transfer, out),
+        };
+        if !self.may_end(&put, transfer, out) {
+            return;
+        }
+        if !abort.code.is_known_to_api() {
+            return put::abort_invalid(&put, transfer, "API specification undefined errorCode", out);
+        }
+        let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
+            unreachable!("a reserved transfer has both parties")
+        };
+        out.tell(payer, transfer.id, NoticeContent::ForwardAbort);
+        if self.config().payee_confirmation && payer != payee {
+            out.tell(payee, transfer.id, NoticeContent::ConfirmAbort);
+        }
+        let cause =
+            Cause { kind: AbortKind::ByPayee, code: abort.code, description: abort.description.clone() };
+        put::end(transfer, cause, Some(abort.fingerprint), false, now, out);
+    }
+}

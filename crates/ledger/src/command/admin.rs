@@ -1,0 +1,160 @@
+//! Operators' changes.
+
+use alloc::boxed::Box;
+
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+
+use super::funds::{FundsEnd, FundsPrepare};
+use super::settlement_models::NewSettlementModel;
+use super::{Decision, Refusal};
+use crate::Ledger;
+use crate::account::AccountId;
+use crate::endpoint::EndpointType;
+use crate::funds::FundsState;
+
+/// An operator's change. Participants are named as operators name them.
+#[derive(Clone, Debug)]
+pub enum AdminCommand {
+    /// `POST /participants`: a new DFSP, or a new currency for one.
+    CreateParticipant {
+        /// Name, 2–30 characters.
+        name: FspId,
+        /// Currency.
+        currency: Currency,
+        /// Whether it stands for other schemes.
+        is_proxy: bool,
+    },
+    /// `PUT /participants/{name}`.
+    SetParticipantActivity {
+        /// Whose.
+        name: FspId,
+        /// The new flag.
+        is_active: bool,
+    },
+    /// `POST /participants/{name}/endpoints`.
+    SetEndpoint {
+        /// Whose.
+        name: FspId,
+        /// Which.
+        kind: EndpointType,
+        /// URL template or address.
+        value: Box<str>,
+    },
+    /// `POST /participants/{name}/initialPositionAndLimits`.
+    OpenAccounts {
+        /// Whose.
+        name: FspId,
+        /// In which currency.
+        currency: Currency,
+        /// Net debit cap.
+        net_debit_cap: Amount,
+        /// Position to begin with.
+        initial_position: Amount,
+    },
+    /// `PUT /participants/{name}/limits`.
+    SetLimit {
+        /// Whose.
+        name: FspId,
+        /// In which currency.
+        currency: Currency,
+        /// Net debit cap.
+        net_debit_cap: Amount,
+        /// Alarm threshold in hundredths of a percent.
+        alarm_basis_points: u16,
+    },
+    /// `POST /participants/{hub}/accounts`.
+    CreateHubAccount {
+        /// Must be the hub.
+        name: FspId,
+        /// Currency.
+        currency: Currency,
+        /// Name of the ledger account type.
+        kind: Box<str>,
+    },
+    /// `PUT /participants/{name}/accounts/{id}`.
+    SetAccountActivity {
+        /// Whose.
+        name: FspId,
+        /// Which.
+        account: AccountId,
+        /// The new flag.
+        is_active: bool,
+    },
+    /// `POST /participants/{name}/accounts/{id}`: funds in, or the first step of funds out.
+    PrepareFunds(FundsPrepare),
+    /// `PUT /participants/{name}/accounts/{id}/transfers/{transferId}`: the second step of funds out.
+    EndFunds(FundsEnd),
+    /// `POST /settlementModels`.
+    CreateSettlementModel(NewSettlementModel),
+    /// `PUT /settlementModels/{name}`.
+    SetSettlementModelActivity {
+        /// Which.
+        name: Box<str>,
+        /// The new flag.
+        is_active: bool,
+    },
+    /// `POST /ledgerAccountTypes`.
+    CreateLedgerAccountType {
+        /// Name, 2–30 word characters.
+        name: Box<str>,
+        /// Free text.
+        description: Box<str>,
+        /// Whether it may be used.
+        is_active: bool,
+        /// Whether settlement models may settle it.
+        is_settleable: bool,
+    },
+}
+
+/// What came of an operator's change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AdminOutcome {
+    /// It was made.
+    Done,
+    /// It had been made before; nothing changed.
+    AlreadyDone,
+    /// A movement of funds now stands there.
+    Funds(TransferId, FundsState),
+}
+
+impl Ledger {
+    pub(super) fn decide_admin(
+        &self,
+        command: &AdminCommand,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Result<AdminOutcome, Refusal> {
+        match command {
+            AdminCommand::CreateParticipant { name, currency, is_proxy } => {
+                self.decide_create_participant(*name, *currency, *is_proxy, out)
+            }
+            AdminCommand::SetParticipantActivity { name, is_active } => {
+                self.decide_participant_activity(name, *is_active, out)
+            }
+            AdminCommand::SetEndpoint { name, kind, value } => {
+                self.decide_set_endpoint(name, *kind, value, out)
+            }
+            AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
+                self.decide_open_accounts(name, *currency, *net_debit_cap, *initial_position, out)
+            }
+            AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points } => {
+                self.decide_set_limit(name, *currency, *net_debit_cap, *alarm_basis_points, out)
+            }
+            AdminCommand::CreateHubAccount { name, currency, kind } => {
+                self.decide_create_hub_account(name, *currency, kind, out)
+            }
+            AdminCommand::SetAccountActivity { name, account, is_active } => {
+                self.decide_account_activity(name, *account, *is_active, out)
+            }
+            AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, now, out),
+            AdminCommand::EndFunds(end) => self.decide_end_funds(end, now, out),
+            AdminCommand::CreateSettlementModel(model) => self.decide_create_model(model, now, out),
+            AdminCommand::SetSettlementModelActivity { name, is_active } => {
+                self.decide_model_activity(name, *is_active, out)
+            }
+            AdminCommand::CreateLedgerAccountType { name, description, is_active, is_settleable } => {
+                self.decide_create_account_type(name, description, *is_active, *is_settleable, out)
+            }
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! `PUT /transfers/{ID}`: commit on the payee's position, if the fulfilment is right.
+
+use alloc::boxed::Box;
+
+use sha2::{Digest, Sha256};
+use upesi_types::{FspId, Timestamp};
+
+use super::put::{self, Put, PutKind};
+use super::{Archived, Decision, Reply};
+use crate::Ledger;
+use crate::event::Event;
+use crate::notice::{NoticeContent, StateMethod, TransferRef, TransferView};
+use crate::transfer::{Fingerprint, PublicState, Transfer};
+
+/// A fulfil as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct Fulfil {
+    /// The id in the path.
+    pub transfer: TransferRef,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `FSPIOP-Destination`.
+    pub destination: Option<FspId>,
+    /// `transferState`.
+    pub state: FulfilState,
+    /// Whether the message's version is 1.1 or later, which alone knows RESERVED.
+    pub may_reserve: bool,
+    /// `fulfilment`.
+    pub fulfilment: Fulfilment,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+    /// What the archive says of the id.
+    pub archived: Archived,
+}
+
+/// What a payee says of a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FulfilState {
+    /// Received: not an answer.
+    Received,
+    /// The payee reserved and waits for the hub's word.
+    Reserved,
+    /// The payee committed at its own risk.
+    Committed,
+    /// Aborted: belongs into `PUT …/error`.
+    Aborted,
+}
+
+/// The fulfilment of a PUT.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fulfilment {
+    /// None was given.
+    Missing,
+    /// It does not decode to 32 bytes.
+    Malformed,
+    /// 32 bytes.
+    Preimage([u8; 32]),
+}
+
+impl Ledger {
+    pub(super) fn decide_fulfil(&self, fulfil: &Fulfil, now: Timestamp, out: &mut Decision) {
+        let put = Put {
+            kind: PutKind::Fulfil,
+            sender: self.participant_id_ignoring_case(&fulfil.source),
+            destination: fulfil.destination,
+            reserves: fulfil.state == FulfilState::Reserved && fulfil.may_reserve,
+            fingerprint: fulfil.fingerprint,
+            now,
+        };
+        let transfer = match self.find(&fulfil.transfer, &fulfil.archived) {
+            Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
+            Ok(Some(transfer)) => transfer,
+            Ok(None) => return put::answer_unknown_transfer(put.sender, &fulfil.transfer, out),
+        };
+        if let Some(reason) = refuses_outright(fulfil) {
+            return put::refuse(&put, transfer, reason, out);
+        }
+        if !self.may_end(&put, transfer, out) {
+            return;
+        }
+        match fulfil.fulfilment {
+            Fulfilment::Preimage(preimage) if Sha256::digest(preimage).as_slice() == transfer.condition => {
+                if transfer.expires_at <= now {
+                    self.expire(transfer, Some(&put), now, out);
+                } else {
+                    self.commit(transfer, fulfil, preimage, now, out);
+                }
+            }
+            _ => put::abort_invalid(&put, transfer, "invalid fulfilment", out),
+        }
+    }
+
+    fn commit(
+        &self,
+        transfer: &Transfer,
+        fulfil: &Fulfil,
+        preimage: [u8; 32],
+        now: Timestamp,
+        out: &mut Decision,
+    ) {
+        let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
+            unreachable!("a reserved transfer has both parties")
+        };
+        out.events.push(Event::TransferCommitted {
+            id: transfer.id,
+            fulfilment: preimage,
+            fingerprint: fulfil.fingerprint,
+            extensions: fulfil.extensions.clone(),
+        });
+        if fulfil.state == FulfilState::Reserved {
+            let view = TransferView {
+                state: PublicState::Committed,
+                completed_at: Some(now),
+                fulfilment: Some(preimage),
+                extensions: fulfil.extensions.clone().or_else(|| transfer.extensions.clone()),
+            };
+            let without_fulfilment = TransferView { fulfilment: None, ..view.clone() };
+            out.tell(payer, transfer.id, NoticeContent::State(StateMethod::Put, view));
+            out.tell(payee, transfer.id, NoticeContent::State(StateMethod::Patch, without_fulfilment));
+        } else {
+            out.tell(payer, transfer.id, NoticeContent::ForwardFulfil);
+            if self.config().payee_confirmation && payer != payee {
+                out.tell(payee, transfer.id, NoticeContent::ConfirmFulfil);
+            }
+        }
+    }
+}
+
+/// PUTs that are no fulfils at all; the transfer is left to its payee or its deadline.
+fn refuses_outright(fulfil: &Fulfil) -> Option<&'static str> {
+    match fulfil.state {
+        FulfilState::Reserved if !fulfil.may_reserve => {
+            Some("transferState RESERVED needs version 1.1 or later")
+        }
+        FulfilState::Received => Some("transferState RECEIVED is not a fulfilment"),
+        FulfilState::Aborted => {
+            Some("transferState ABORTED is not a fulfilment, use PUT /transfers/{ID}/error")
+        }
+        FulfilState::Reserved | FulfilState::Committed => None,
+    }
+}

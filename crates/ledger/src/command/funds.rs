@@ -1,0 +1,214 @@
+//! Funds in and out.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+use super::{AdminOutcome, Decision, Refusal};
+use crate::Ledger;
+use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::config::FundsOutGuard;
+use crate::event::Event;
+use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::participant::{Participant, ParticipantId};
+use crate::transfer::Fingerprint;
+
+/// Most movements of funds that a hub keeps; they are few beside transfers.
+pub const FUNDS_TRANSFERS_MAX: usize = 1_000_000;
+
+type Outcome = Result<AdminOutcome, Refusal>;
+
+/// A deposit, or the first step of a withdrawal.
+#[derive(Clone, Debug)]
+pub struct FundsPrepare {
+    /// Which way.
+    pub direction: FundsDirection,
+    /// `transferId`, chosen by the operator.
+    pub id: TransferId,
+    /// Whose funds.
+    pub name: FspId,
+    /// The settlement account in the path.
+    pub account: AccountId,
+    /// How much.
+    pub amount: Amount,
+    /// Of what.
+    pub currency: Currency,
+    /// The bank's reference.
+    pub external_reference: Box<str>,
+    /// Why.
+    pub reason: Box<str>,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+}
+
+/// The second step of a withdrawal.
+#[derive(Clone, Debug)]
+pub struct FundsEnd {
+    /// Commit or abort.
+    pub action: FundsAction,
+    /// The withdrawal.
+    pub id: TransferId,
+    /// Whose funds.
+    pub name: FspId,
+    /// The settlement account in the path.
+    pub account: AccountId,
+    /// Why.
+    pub reason: Box<str>,
+}
+
+/// How a withdrawal ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FundsAction {
+    /// The bank paid out.
+    Commit,
+    /// The bank did not.
+    Abort,
+}
+
+impl Ledger {
+    pub(super) fn decide_prepare_funds(
+        &self,
+        funds: &FundsPrepare,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Outcome {
+        let (participant, account) = self.settlement_account(&funds.name, funds.account)?;
+        if account.currency != funds.currency {
+            return Err(Refusal::validation("The account does not match participant or currency specified"));
+        }
+        if let Some(original) = self.funds(funds.id) {
+            return if original.fingerprint == funds.fingerprint {
+                Ok(AdminOutcome::Funds(original.id, original.state))
+            } else {
+                Err(Refusal::new(
+                    ErrorCode::MODIFIED_REQUEST,
+                    "transferId was used for another movement of funds",
+                ))
+            };
+        }
+        if !participant.is_active {
+            return Err(Refusal::validation("Participant is currently set inactive"));
+        }
+        if !account.is_active || !account.is_opened {
+            return Err(Refusal::validation("Account is currently set inactive"));
+        }
+        if funds.amount <= Amount::ZERO {
+            return Err(Refusal::new(
+                ErrorCode::MALFORMED_SYNTAX,
+                "\"amount.amount\" must be greater than 0",
+            ));
+        }
+        if self.funds_len() >= FUNDS_TRANSFERS_MAX {
+            return Err(Refusal::validation(format!(
+                "A hub keeps at most {FUNDS_TRANSFERS_MAX} movements of funds"
+            )));
+        }
+        let hub = self.participant(ParticipantId::HUB);
+        let Some(hub_account) = hub.account(funds.currency, LedgerAccountTypeId::HUB_RECONCILIATION) else {
+            return Err(Refusal::validation(format!(
+                "The hub has no HUB_RECONCILIATION account in {}",
+                funds.currency
+            )));
+        };
+        let state = match funds.direction {
+            FundsDirection::In => self.check_deposit(account, hub_account, funds.amount)?,
+            FundsDirection::Out if self.covers_withdrawal(participant, account, funds.amount) => {
+                FundsState::Reserved
+            }
+            FundsDirection::Out => FundsState::Aborted,
+        };
+        let reason = match (funds.direction, state) {
+            (FundsDirection::Out, FundsState::Aborted) => "Aborted due to insufficient funds".into(),
+            _ => funds.reason.clone(),
+        };
+        out.events.push(Event::FundsPrepared(FundsTransfer {
+            id: funds.id,
+            direction: funds.direction,
+            participant: participant.id,
+            account: account.id,
+            hub_account,
+            amount: funds.amount,
+            currency: funds.currency,
+            external_reference: funds.external_reference.clone(),
+            reason,
+            extensions: funds.extensions.clone(),
+            fingerprint: funds.fingerprint,
+            state,
+            created_at: now,
+            changed_at: now,
+            expires_at: now.plus_ms(self.config().internal_transfer_validity_ms),
+        }));
+        Ok(AdminOutcome::Funds(funds.id, state))
+    }
+
+    fn settlement_account(&self, name: &FspId, id: AccountId) -> Result<(&Participant, &Account), Refusal> {
+        let participant =
+            self.participant_named(name).ok_or_else(|| Refusal::unknown_participant(name.as_str()))?;
+        let account = self.account(id).filter(|account| account.participant == participant.id);
+        let Some(account) = account else {
+            return Err(Refusal::validation("The account does not match participant or currency specified"));
+        };
+        if account.kind != LedgerAccountTypeId::SETTLEMENT {
+            return Err(Refusal::validation("Account is not SETTLEMENT type"));
+        }
+        Ok((participant, account))
+    }
+
+    fn check_deposit(
+        &self,
+        account: &Account,
+        hub_account: AccountId,
+        amount: Amount,
+    ) -> Result<FundsState, Refusal> {
+        let fits = account.balance.checked_sub(amount).is_some()
+            && self.account_ref(hub_account).balance.checked_add(amount).is_some();
+        if fits {
+            Ok(FundsState::Committed)
+        } else {
+            Err(Refusal::validation("The balance cannot hold the amount"))
+        }
+    }
+
+    /// Whether enough cover stays after a withdrawal.
+    fn covers_withdrawal(&self, participant: &Participant, settlement: &Account, amount: Amount) -> bool {
+        let position = participant.account(settlement.currency, LedgerAccountTypeId::POSITION);
+        let needed = match self.config().funds_out_guard {
+            FundsOutGuard::SettlementAccount => Amount::ZERO,
+            FundsOutGuard::Position => {
+                position.map_or(Amount::ZERO, |id| self.account_ref(id).balance).max(Amount::ZERO)
+            }
+        };
+        settlement.balance.checked_add(amount).is_some_and(|balance| balance.negated() >= needed)
+    }
+
+    pub(super) fn decide_end_funds(&self, end: &FundsEnd, now: Timestamp, out: &mut Decision) -> Outcome {
+        let (_, account) = self.settlement_account(&end.name, end.account)?;
+        let Some(funds) = self.funds(end.id).filter(|funds| funds.account == account.id) else {
+            return Err(Refusal::new(
+                ErrorCode::TRANSFER_NOT_FOUND,
+                "This account has no such movement of funds",
+            ));
+        };
+        let wanted = match end.action {
+            FundsAction::Commit => FundsState::Committed,
+            FundsAction::Abort => FundsState::Aborted,
+        };
+        if funds.state == wanted && funds.direction == FundsDirection::Out {
+            return Ok(AdminOutcome::Funds(funds.id, funds.state));
+        }
+        if funds.state != FundsState::Reserved {
+            return Err(Refusal::validation(format!(
+                "The movement of funds is {} already",
+                funds.state.as_str()
+            )));
+        }
+        if funds.expires_at <= now && end.action == FundsAction::Commit {
+            return Err(Refusal::new(ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired"));
+        }
+        out.events.push(Event::FundsEnded { id: funds.id, state: wanted, reason: end.reason.clone() });
+        Ok(AdminOutcome::Funds(funds.id, wanted))
+    }
+}

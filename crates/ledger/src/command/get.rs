@@ -1,0 +1,52 @@
+//! `GET /transfers/{ID}`: a party asks where a transfer stands.
+
+use alloc::format;
+
+use upesi_types::{ErrorCode, FspId};
+
+use super::{Archived, Decision, Reply};
+use crate::Ledger;
+use crate::notice::{NoticeContent, StateMethod, TransferRef};
+
+/// A question as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct Get {
+    /// The id in the path.
+    pub transfer: TransferRef,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// What the archive says of the id.
+    pub archived: Archived,
+}
+
+impl Ledger {
+    pub(super) fn decide_get(&self, get: &Get, out: &mut Decision) {
+        let found = match self.find(&get.transfer, &get.archived) {
+            Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
+            Ok(found) => found,
+        };
+        // Without a participant there is no endpoint to answer to.
+        let Some(requester) = self.participant_named(&get.source) else { return };
+        let refuse = |out: &mut Decision, code, detail: &str| {
+            out.tell_error(requester.id, get.transfer.clone(), code, detail);
+        };
+        if !requester.is_active {
+            return refuse(
+                out,
+                ErrorCode::VALIDATION,
+                &format!("Participant {} is inactive", requester.name),
+            );
+        }
+        match found {
+            None => {
+                let detail = "Provided Transfer ID was not found on the server.";
+                refuse(out, ErrorCode::TRANSFER_NOT_FOUND, detail);
+            }
+            Some(transfer) if !transfer.has_party(requester.id) => refuse(out, ErrorCode::CLIENT, ""),
+            Some(transfer) => {
+                let content = NoticeContent::State(StateMethod::Put, transfer.view());
+                out.tell(requester.id, transfer.id, content);
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! `POST /transfers`: reserve the amount on the payer's position, or refuse.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+use super::{Archived, Decision, Reply};
+use crate::Ledger;
+use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::event::Event;
+use crate::notice::{NoticeContent, StateMethod};
+use crate::participant::{Participant, ParticipantId};
+use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
+
+/// A prepare as the gateway read it.
+#[derive(Clone, Debug)]
+pub struct Prepare {
+    /// `transferId`.
+    pub id: TransferId,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `payerFsp`.
+    pub payer: FspId,
+    /// `payeeFsp`.
+    pub payee: FspId,
+    /// `amount.amount`; the text is kept when it does not fit the ledger.
+    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    /// `amount.currency`.
+    pub currency: Currency,
+    /// `condition`; absent when it is not 32 bytes.
+    pub condition: Option<[u8; 32]>,
+    /// `expiration`.
+    pub expires_at: Timestamp,
+    /// Fingerprint of the body.
+    pub fingerprint: Fingerprint,
+    /// JSON text of the extension array.
+    pub extensions: Option<Box<str>>,
+    /// What the archive says of the id.
+    pub archived: Archived,
+}
+
+/// Why a prepare is refused.
+struct Refused {
+    kind: AbortKind,
+    code: ErrorCode,
+    detail: String,
+}
+
+/// A prepare that may be reserved.
+struct Reservation {
+    payee: ParticipantId,
+    payer_account: AccountId,
+    payee_account: AccountId,
+}
+
+impl From<String> for Refused {
+    /// Every validation failure has the same code (scheme practice; only the text tells them apart).
+    fn from(detail: String) -> Self {
+        Self { kind: AbortKind::Invalid, code: ErrorCode::VALIDATION, detail }
+    }
+}
+
+impl Ledger {
+    pub(super) fn decide_prepare(&self, prepare: &Prepare, now: Timestamp, out: &mut Decision) {
+        match self.find(&prepare.id.into(), &prepare.archived) {
+            Err(super::MustLook) => out.reply = Reply::NeedsArchive,
+            Ok(Some(original)) => self.answer_duplicate_prepare(prepare, original, out),
+            Ok(None) => self.decide_new_prepare(prepare, now, out),
+        }
+    }
+
+    fn decide_new_prepare(&self, prepare: &Prepare, now: Timestamp, out: &mut Decision) {
+        let mut transfer = Transfer {
+            id: prepare.id,
+            payer: self.participant_id(&prepare.payer),
+            payee: self.participant_id(&prepare.payee),
+            payer_account: None,
+            payee_account: None,
+            amount: *prepare.amount.as_ref().unwrap_or(&Amount::ZERO),
+            currency: prepare.currency,
+            condition: prepare.condition.unwrap_or_default(),
+            expires_at: prepare.expires_at,
+            prepared_at: now,
+            prepare_seq: self.last_seq() + 1,
+            prepare_fingerprint: prepare.fingerprint,
+            extensions: prepare.extensions.clone(),
+            state: TransferState::Reserved,
+        };
+        match self.check_prepare(prepare, now) {
+            Ok(reservation) => {
+                transfer.payer_account = Some(reservation.payer_account);
+                transfer.payee_account = Some(reservation.payee_account);
+                out.tell(reservation.payee, prepare.id, NoticeContent::ForwardPrepare);
+            }
+            Err(Refused { kind, code, detail }) => {
+                let description = code.describe(&detail).into_boxed_str();
+                if let Some(sender) = self.participant_id(&prepare.source) {
+                    out.tell(sender, prepare.id, NoticeContent::Error(code, description.clone()));
+                }
+                transfer.state =
+                    TransferState::Aborted { kind, code, description, fingerprint: None, at: now };
+            }
+        }
+        out.events.push(Event::TransferPrepared(transfer));
+    }
+
+    /// The rules of a prepare, in the order in which they are reported.
+    fn check_prepare(&self, prepare: &Prepare, now: Timestamp) -> Result<Reservation, Refused> {
+        if prepare.source != prepare.payer {
+            return Err(String::from("FSPIOP-Source header should match Payer").into());
+        }
+        let amount = match &prepare.amount {
+            Ok(amount) => *amount,
+            Err((error, text)) => return Err(format!("Amount {text} {error}").into()),
+        };
+        let payer = self.active_participant(&prepare.payer)?;
+        let payee = self.active_participant(&prepare.payee)?;
+        if prepare.condition.is_none() {
+            return Err(String::from("Condition validation failed").into());
+        }
+        if prepare.expires_at < now {
+            return Err(format!("Expiration date {} is already in the past", prepare.expires_at).into());
+        }
+        if prepare.payer.eq_ignore_case(&prepare.payee) && !self.config().on_us_transfers {
+            let detail = "Payer FSP and Payee FSP should be different, unless on-us transfers are allowed by the Scheme";
+            return Err(String::from(detail).into());
+        }
+        let payer_account = self.active_position_account(payer, prepare.currency)?;
+        let payee_account = self.active_position_account(payee, prepare.currency)?;
+        self.check_liquidity(payer, payer_account, amount)?;
+        let payee_low = payee_account.balance.checked_sub(payee_account.pending_credits);
+        if payee_low.and_then(|low| low.checked_sub(amount)).is_none() {
+            return Err(format!(
+                "Participant {} {} account cannot hold the amount",
+                payee.name, prepare.currency
+            )
+            .into());
+        }
+        Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
+    }
+
+    /// Cover first, then the net debit cap; reaching either exactly is allowed.
+    fn check_liquidity(
+        &self,
+        payer: &Participant,
+        position: &Account,
+        amount: Amount,
+    ) -> Result<(), Refused> {
+        let rejected = |code| Refused { kind: AbortKind::Rejected, code, detail: String::new() };
+        let Some(model) = self.position_model(position.currency) else {
+            let detail = format!("No settlement model governs {}", position.currency);
+            return Err(Refused { kind: AbortKind::Rejected, code: ErrorCode::SETTLEMENT, detail });
+        };
+        let settlement = payer.account(position.currency, model.settlement_account_type);
+        let cover = settlement.map_or(Amount::ZERO, |id| self.account_ref(id).balance.negated());
+        if is_short(cover, position.balance, amount) {
+            return Err(rejected(ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY));
+        }
+        let cap = payer.limit(position.currency).map_or(Amount::ZERO, |limit| limit.value);
+        if is_short(cap, position.balance, amount) {
+            return Err(rejected(ErrorCode::PAYER_LIMIT));
+        }
+        Ok(())
+    }
+
+    fn active_participant(&self, name: &FspId) -> Result<&Participant, Refused> {
+        match self.participant_named(name) {
+            None => Err(format!("Participant {name} not found").into()),
+            Some(participant) if !participant.is_active => {
+                Err(format!("Participant {name} is inactive").into())
+            }
+            Some(participant) => Ok(participant),
+        }
+    }
+
+    fn active_position_account(&self, owner: &Participant, currency: Currency) -> Result<&Account, Refused> {
+        let account = owner.account(currency, LedgerAccountTypeId::POSITION).map(|id| self.account_ref(id));
+        match account {
+            None => Err(format!("Participant {} {currency} account not found", owner.name).into()),
+            Some(account) if !account.is_active => {
+                Err(format!("Participant {} {currency} account is inactive", owner.name).into())
+            }
+            Some(account) => Ok(account),
+        }
+    }
+
+    /// A resend is told the present state; a modified request is refused; the original is untouched either way.
+    fn answer_duplicate_prepare(&self, prepare: &Prepare, original: &Transfer, out: &mut Decision) {
+        let Some(sender) = self.participant_id(&prepare.source) else { return };
+        if original.prepare_fingerprint != prepare.fingerprint {
+            out.tell_error(sender, prepare.id, ErrorCode::MODIFIED_REQUEST, "");
+        } else if prepare.source != prepare.payer {
+            out.tell_error(
+                sender,
+                prepare.id,
+                ErrorCode::VALIDATION,
+                "FSPIOP-Source header should match Payer",
+            );
+        } else {
+            out.tell(sender, prepare.id, NoticeContent::State(StateMethod::Put, original.view()));
+        }
+    }
+}
+
+/// Whether `available − position < amount`.
+fn is_short(available: Amount, position: Amount, amount: Amount) -> bool {
+    available.units() - position.units() < amount.units()
+}

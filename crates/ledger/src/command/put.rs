@@ -1,0 +1,166 @@
+//! What fulfils and aborts have in common: a PUT by which somebody wants to end a transfer.
+
+use alloc::boxed::Box;
+
+use upesi_types::{ErrorCode, FspId, Timestamp};
+
+use super::Decision;
+use crate::Ledger;
+use crate::event::Event;
+use crate::notice::{NoticeContent, StateMethod, TransferRef, TransferView};
+use crate::participant::ParticipantId;
+use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
+
+/// A PUT that wants to end a transfer.
+pub(super) struct Put {
+    pub(super) kind: PutKind,
+    /// Who sent it, when it is a participant.
+    pub(super) sender: Option<ParticipantId>,
+    pub(super) destination: Option<FspId>,
+    /// Whether the payee reserved and waits for a PATCH.
+    pub(super) reserves: bool,
+    pub(super) fingerprint: Fingerprint,
+    pub(super) now: Timestamp,
+}
+
+/// Fulfils and aborts are compared with their own kind only.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum PutKind {
+    Fulfil,
+    Abort,
+}
+
+/// How an abort comes about.
+pub(super) struct Cause {
+    pub(super) kind: AbortKind,
+    pub(super) code: ErrorCode,
+    pub(super) description: Box<str>,
+}
+
+impl Ledger {
+    /// Whether this PUT may end the transfer. If not, the answer is in `out`.
+    ///
+    /// Only the payee may, and only towards the payer. A stranger's PUT is refused and changes nothing; the payee's own
+    /// PUT with a wrong destination aborts a reserved transfer. A final state never changes.
+    pub(super) fn may_end(&self, put: &Put, transfer: &Transfer, out: &mut Decision) -> bool {
+        let is_reserved = transfer.state == TransferState::Reserved;
+        if put.sender.is_none() || put.sender != transfer.payee {
+            let reason = "fspiop-source does not match payee fsp on the Fulfil callback response";
+            refuse(&Put { reserves: false, ..*put }, transfer, reason, out);
+            return false;
+        }
+        let payer = transfer.payer.map(|payer| self.participant(payer).name);
+        if !put.destination.zip(payer).is_some_and(|(named, payer)| named.eq_ignore_case(&payer)) {
+            let reason = "fspiop-destination does not match payer fsp on the Fulfil callback response";
+            if is_reserved {
+                abort_invalid(put, transfer, reason, out);
+            } else {
+                refuse(put, transfer, reason, out);
+            }
+            return false;
+        }
+        match fingerprint_that_ended(transfer, put.kind) {
+            Some(seen) if *seen == put.fingerprint => answer_resent(put, transfer, out),
+            Some(_) => tell_sender(put, transfer, ErrorCode::MODIFIED_REQUEST, "", out),
+            None if !is_reserved => refuse(put, transfer, "non-RESERVED transfer state", out),
+            None => return true,
+        }
+        false
+    }
+
+    /// Ends a reserved transfer whose deadline has passed; both parties are told.
+    pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
+        let code = ErrorCode::TRANSFER_EXPIRED;
+        let description = code.describe("").into_boxed_str();
+        for party in [transfer.payer, transfer.payee].into_iter().flatten() {
+            out.tell(party, transfer.id, NoticeContent::Error(code, description.clone()));
+        }
+        let cause = Cause { kind: AbortKind::Expired, code, description };
+        let reserves = late.is_some_and(|put| put.reserves);
+        end(transfer, cause, late.map(|put| put.fingerprint), reserves, now, out);
+    }
+}
+
+pub(super) fn answer_unknown_transfer(
+    sender: Option<ParticipantId>,
+    transfer: &TransferRef,
+    out: &mut Decision,
+) {
+    if let Some(sender) = sender {
+        out.tell_error(sender, transfer.clone(), ErrorCode::INTERNAL, "transfer not found");
+    }
+}
+
+/// Refuses a PUT and leaves the transfer as it is. A payee that reserved is told where the transfer really stands.
+pub(super) fn refuse(put: &Put, transfer: &Transfer, reason: &str, out: &mut Decision) {
+    tell_sender(put, transfer, ErrorCode::VALIDATION, reason, out);
+    if let (Some(sender), true) = (put.sender, put.reserves && transfer.state != TransferState::Reserved) {
+        out.tell(sender, transfer.id, NoticeContent::State(StateMethod::Patch, patch_view(transfer)));
+    }
+}
+
+/// Ends a reserved transfer because the payee's PUT is invalid: the payer gets its money back and is told why.
+pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, reason: &str, out: &mut Decision) {
+    let code = ErrorCode::VALIDATION;
+    let description = code.describe(reason).into_boxed_str();
+    if let Some(payer) = transfer.payer {
+        out.tell(payer, transfer.id, NoticeContent::Error(code, description.clone()));
+    }
+    let kind = match put.kind {
+        PutKind::Fulfil => AbortKind::InvalidFulfil,
+        PutKind::Abort => AbortKind::InvalidAbort,
+    };
+    end(transfer, Cause { kind, code, description }, Some(put.fingerprint), put.reserves, put.now, out);
+}
+
+/// Ends a reserved transfer. A payee that reserved is told by PATCH.
+pub(super) fn end(
+    transfer: &Transfer,
+    cause: Cause,
+    fingerprint: Option<Fingerprint>,
+    reserves: bool,
+    now: Timestamp,
+    out: &mut Decision,
+) {
+    let Cause { kind, code, description } = cause;
+    if let (true, Some(payee)) = (reserves, transfer.payee) {
+        let state =
+            TransferState::Aborted { kind, code, description: description.clone(), fingerprint, at: now };
+        let ended = Transfer { state, ..transfer.clone() };
+        out.tell(payee, transfer.id, NoticeContent::State(StateMethod::Patch, ended.view()));
+    }
+    out.events.push(Event::TransferAborted { id: transfer.id, kind, code, description, fingerprint });
+}
+
+fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {
+    let Some(sender) = put.sender else { return };
+    let content = if put.reserves {
+        NoticeContent::State(StateMethod::Patch, patch_view(transfer))
+    } else {
+        NoticeContent::State(StateMethod::Put, transfer.view())
+    };
+    out.tell(sender, transfer.id, content);
+}
+
+fn tell_sender(put: &Put, transfer: &Transfer, code: ErrorCode, detail: &str, out: &mut Decision) {
+    if let Some(sender) = put.sender {
+        out.tell_error(sender, transfer.id, code, detail);
+    }
+}
+
+/// The fingerprint of the PUT that ended a transfer, if it was of this kind.
+fn fingerprint_that_ended(transfer: &Transfer, kind: PutKind) -> Option<&Fingerprint> {
+    match (&transfer.state, kind) {
+        (TransferState::Committed { fingerprint, .. }, PutKind::Fulfil) => Some(fingerprint),
+        (TransferState::Aborted { kind: ended, fingerprint, .. }, kind) => {
+            let by_abort = matches!(ended, AbortKind::ByPayee | AbortKind::InvalidAbort);
+            fingerprint.as_ref().filter(|_| by_abort == (kind == PutKind::Abort))
+        }
+        _ => None,
+    }
+}
+
+/// What a payee that reserved is told: never the fulfilment.
+fn patch_view(transfer: &Transfer) -> TransferView {
+    TransferView { fulfilment: None, ..transfer.view() }
+}

@@ -1,0 +1,161 @@
+//! Settlement models and ledger account types.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use upesi_types::{Currency, ErrorCode, Timestamp};
+
+use super::{AdminOutcome, Decision, Refusal};
+use crate::Ledger;
+use crate::account::LedgerAccountTypeId;
+use crate::event::Event;
+use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+
+/// Most settlement models of a hub.
+pub const SETTLEMENT_MODELS_MAX: usize = 1_000;
+/// Most ledger account types of a hub, the seeded ones included.
+pub const LEDGER_ACCOUNT_TYPES_MAX: usize = 200;
+
+type Outcome = Result<AdminOutcome, Refusal>;
+
+/// A settlement model to be created.
+#[derive(Clone, Debug)]
+pub struct NewSettlementModel {
+    /// Name, alphanumeric, 2–30 characters.
+    pub name: Box<str>,
+    /// Gross or net.
+    pub granularity: Granularity,
+    /// Bilateral or multilateral.
+    pub interchange: Interchange,
+    /// Immediate or deferred.
+    pub delay: Delay,
+    /// Currency; absent for the default model.
+    pub currency: Option<Currency>,
+    /// Whether liquidity must be checked.
+    pub require_liquidity_check: bool,
+    /// Name of the ledger account type that is settled.
+    pub ledger_account_type: Box<str>,
+    /// Name of the ledger account type that gives cover.
+    pub settlement_account_type: Box<str>,
+    /// Whether positions are reset when a settlement completes.
+    pub auto_position_reset: bool,
+}
+
+impl Ledger {
+    pub(super) fn decide_create_model(
+        &self,
+        new: &NewSettlementModel,
+        now: Timestamp,
+        out: &mut Decision,
+    ) -> Outcome {
+        let is_name =
+            (2..=30).contains(&new.name.len()) && new.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        if !is_name {
+            let detail = "\"name\" must be 2 to 30 alphanumeric characters";
+            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, detail));
+        }
+        if !SettlementModel::is_combination_allowed(new.granularity, new.interchange, new.delay) {
+            let detail = format!(
+                "Settlement models cannot be {} {} {}",
+                new.delay.as_str(),
+                new.granularity.as_str(),
+                new.interchange.as_str()
+            );
+            return Err(Refusal::new(ErrorCode::CLIENT, detail));
+        }
+        let kind = |name: &str, title: &str| {
+            let refusal = || {
+                Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, format!("{title} account type was not found"))
+            };
+            self.account_type_named(name).map(|kind| kind.id).ok_or_else(refusal)
+        };
+        let ledger_account_type = kind(&new.ledger_account_type, "Ledger")?;
+        let settlement_account_type = kind(&new.settlement_account_type, "Settlement")?;
+        let is_cover = matches!(
+            settlement_account_type,
+            LedgerAccountTypeId::SETTLEMENT | LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT
+        );
+        if !is_cover {
+            let detail = "\"settlementAccountType\" must be one of [SETTLEMENT, INTERCHANGE_FEE_SETTLEMENT]";
+            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, detail));
+        }
+        if self.model_named(&new.name).is_some() {
+            return Err(Refusal::new(ErrorCode::CLIENT, "Settlement Model already exists"));
+        }
+        let governs_same = |model: &&SettlementModel| {
+            model.currency == new.currency && model.ledger_account_type == ledger_account_type
+        };
+        if let Some(other) = self.models().iter().find(governs_same) {
+            let detail =
+                format!("Settlement Model '{}' already governs this currency and account type", other.name);
+            return Err(Refusal::new(ErrorCode::CLIENT, detail));
+        }
+        if self.models().len() >= SETTLEMENT_MODELS_MAX {
+            return Err(Refusal::validation(format!(
+                "A hub has at most {SETTLEMENT_MODELS_MAX} settlement models"
+            )));
+        }
+        out.events.push(Event::SettlementModelCreated(SettlementModel {
+            id: self.models().len() as u32 + 1,
+            name: new.name.clone(),
+            is_active: true,
+            granularity: new.granularity,
+            interchange: new.interchange,
+            delay: new.delay,
+            currency: new.currency,
+            require_liquidity_check: new.require_liquidity_check,
+            ledger_account_type,
+            settlement_account_type,
+            auto_position_reset: new.auto_position_reset,
+            created_at: now,
+        }));
+        Ok(AdminOutcome::Done)
+    }
+
+    pub(super) fn decide_model_activity(&self, name: &str, is_active: bool, out: &mut Decision) -> Outcome {
+        let Some(model) = self.model_named(name) else {
+            return Err(Refusal::new(
+                ErrorCode::ID_NOT_FOUND,
+                format!("Settlement Model '{name}' does not exist"),
+            ));
+        };
+        if model.is_active == is_active {
+            return Ok(AdminOutcome::AlreadyDone);
+        }
+        out.events.push(Event::SettlementModelActivitySet { id: model.id, is_active });
+        Ok(AdminOutcome::Done)
+    }
+
+    pub(super) fn decide_create_account_type(
+        &self,
+        name: &str,
+        description: &str,
+        is_active: bool,
+        is_settleable: bool,
+        out: &mut Decision,
+    ) -> Outcome {
+        let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        if !(2..=30).contains(&name.len()) || !name.bytes().all(is_word) {
+            return Err(Refusal::new(
+                ErrorCode::MALFORMED_SYNTAX,
+                "\"name\" must be 2 to 30 word characters",
+            ));
+        }
+        if self.account_type_named(name).is_some() {
+            return Err(Refusal::new(ErrorCode::CLIENT, "This Ledger Account Type already exists"));
+        }
+        if self.account_types().len() >= LEDGER_ACCOUNT_TYPES_MAX {
+            return Err(Refusal::validation(format!(
+                "A hub has at most {LEDGER_ACCOUNT_TYPES_MAX} ledger account types"
+            )));
+        }
+        out.events.push(Event::LedgerAccountTypeCreated {
+            id: LedgerAccountTypeId(self.account_types().len() as u8 + 1),
+            name: name.into(),
+            description: description.into(),
+            is_active,
+            is_settleable,
+        });
+        Ok(AdminOutcome::Done)
+    }
+}

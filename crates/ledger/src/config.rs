@@ -1,0 +1,42 @@
+//! Scheme policy that steers decisions. Recorded decisions never depend on it again.
+
+use upesi_types::FspId;
+
+/// Scheme-wide settings of the ledger.
+#[derive(Clone, Debug)]
+pub struct LedgerConfig {
+    /// Name under which the hub itself appears as a participant and as `FSPIOP-Source`.
+    pub hub_name: FspId,
+    /// Whether payer and payee of a transfer may be the same participant.
+    pub on_us_transfers: bool,
+    /// Whether a payee that answered COMMITTED, or aborted, gets a courtesy copy from the hub.
+    pub payee_confirmation: bool,
+    /// How far a withdrawal may lower a participant's cover.
+    pub funds_out_guard: FundsOutGuard,
+    /// How long a prepared withdrawal holds the money before it is given back, in milliseconds.
+    pub internal_transfer_validity_ms: i64,
+    /// Seed of the hash tables, so that nobody outside can choose colliding transfer ids.
+    pub hash_seed: u64,
+}
+
+/// What must still hold after a withdrawal is prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FundsOutGuard {
+    /// The remaining cover is not below the participant's present position.
+    Position,
+    /// The settlement account alone stays in credit, whatever the position (as the reference hub does).
+    SettlementAccount,
+}
+
+impl Default for LedgerConfig {
+    fn default() -> Self {
+        Self {
+            hub_name: FspId::parse("Hub").unwrap_or_else(|| unreachable!("a literal name")),
+            on_us_transfers: false,
+            payee_confirmation: true,
+            funds_out_guard: FundsOutGuard::Position,
+            internal_transfer_validity_ms: 432_000_000,
+            hash_seed: 0,
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Endpoint types: what a DFSP's callback URL or address is for.
+
+/// A kind of endpoint, from the fixed catalogue that schemes use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct EndpointType(u8);
+
+impl EndpointType {
+    /// `POST /transfers` to a payee.
+    pub const TRANSFER_POST: Self = Self(0);
+    /// `PUT` and `PATCH /transfers/{ID}`.
+    pub const TRANSFER_PUT: Self = Self(1);
+    /// `PUT /transfers/{ID}/error`.
+    pub const TRANSFER_ERROR: Self = Self(2);
+
+    /// Reads a name of the catalogue.
+    pub fn parse(name: &str) -> Option<Self> {
+        NAMES.iter().position(|known| *known == name).map(|index| Self(index as u8))
+    }
+
+    /// From the stored number, which is stable: names are only ever added at the end.
+    pub fn from_number(number: u8) -> Option<Self> {
+        (usize::from(number) < NAMES.len()).then_some(Self(number))
+    }
+
+    /// The stored number.
+    pub const fn number(self) -> u8 {
+        self.0
+    }
+
+    /// The name.
+    pub fn name(self) -> &'static str {
+        NAMES[usize::from(self.0)]
+    }
+
+    /// The whole catalogue.
+    pub fn all() -> impl Iterator<Item = Self> {
+        (0..NAMES.len() as u8).map(Self)
+    }
+
+    /// Whether the value is a URL that the hub calls (and not an e-mail address or a topic).
+    pub fn is_url(self) -> bool {
+        self.name().contains("_URL")
+    }
+}
+
+/// Append only: the index is the stored number.
+const NAMES: [&str; 62] = [
+    "FSPIOP_CALLBACK_URL_TRANSFER_POST",
+    "FSPIOP_CALLBACK_URL_TRANSFER_PUT",
+    "FSPIOP_CALLBACK_URL_TRANSFER_ERROR",
+    "FSPIOP_CALLBACK_URL_FX_QUOTES",
+    "FSPIOP_CALLBACK_URL_FX_TRANSFER_POST",
+    "FSPIOP_CALLBACK_URL_FX_TRANSFER_PUT",
+    "FSPIOP_CALLBACK_URL_FX_TRANSFER_ERROR",
+    "FSPIOP_CALLBACK_URL_BULK_TRANSFER_POST",
+    "FSPIOP_CALLBACK_URL_BULK_TRANSFER_PUT",
+    "FSPIOP_CALLBACK_URL_BULK_TRANSFER_ERROR",
+    "FSPIOP_CALLBACK_URL_BULK_QUOTES",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_PUT",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_PUT_ERROR",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_DELETE",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_SUB_ID_DELETE",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT",
+    "FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR",
+    "FSPIOP_CALLBACK_URL_PARTIES_GET",
+    "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_GET",
+    "FSPIOP_CALLBACK_URL_PARTIES_PUT",
+    "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT",
+    "FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR",
+    "FSPIOP_CALLBACK_URL_PARTIES_SUB_ID_PUT_ERROR",
+    "FSPIOP_CALLBACK_URL_QUOTES",
+    "FSPIOP_CALLBACK_URL_AUTHORIZATIONS",
+    "FSPIOP_CALLBACK_URL_TRX_REQ_SERVICE",
+    "NET_DEBIT_CAP_THRESHOLD_BREACH_EMAIL",
+    "NET_DEBIT_CAP_ADJUSTMENT_EMAIL",
+    "SETTLEMENT_TRANSFER_POSITION_CHANGE_EMAIL",
+    "ALARM_NOTIFICATION_URL",
+    "ALARM_NOTIFICATION_TOPIC",
+    "TP_CB_URL_TRANSACTION_REQUEST_GET",
+    "TP_CB_URL_TRANSACTION_REQUEST_POST",
+    "TP_CB_URL_TRANSACTION_REQUEST_PUT",
+    "TP_CB_URL_TRANSACTION_REQUEST_PUT_ERROR",
+    "TP_CB_URL_TRANSACTION_REQUEST_PATCH",
+    "TP_CB_URL_TRANSACTION_REQUEST_AUTH_POST",
+    "TP_CB_URL_TRANSACTION_REQUEST_AUTH_PUT",
+    "TP_CB_URL_TRANSACTION_REQUEST_AUTH_PUT_ERROR",
+    "TP_CB_URL_TRANSACTION_REQUEST_VERIFY_POST",
+    "TP_CB_URL_TRANSACTION_REQUEST_VERIFY_PUT",
+    "TP_CB_URL_TRANSACTION_REQUEST_VERIFY_PUT_ERROR",
+    "TP_CB_URL_CONSENT_REQUEST_POST",
+    "TP_CB_URL_CONSENT_REQUEST_PUT",
+    "TP_CB_URL_CONSENT_REQUEST_PUT_ERROR",
+    "TP_CB_URL_CONSENT_REQUEST_PATCH",
+    "TP_CB_URL_CREATE_CREDENTIAL_POST",
+    "TP_CB_URL_CONSENT_POST",
+    "TP_CB_URL_CONSENT_GET",
+    "TP_CB_URL_CONSENT_PUT",
+    "TP_CB_URL_CONSENT_PATCH",
+    "TP_CB_URL_CONSENT_PUT_ERROR",
+    "TP_CB_URL_CONSENT_GENERATE_CHALLENGE_POST",
+    "TP_CB_URL_CONSENT_GENERATE_CHALLENGE_PUT_ERROR",
+    "TP_CB_URL_ACCOUNTS_GET",
+    "TP_CB_URL_ACCOUNTS_PUT",
+    "TP_CB_URL_ACCOUNTS_PUT_ERROR",
+    "TP_CB_URL_SERVICES_GET",
+    "TP_CB_URL_SERVICES_PUT",
+    "TP_CB_URL_SERVICES_PUT_ERROR",
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_constants_point_at_theirs() {
+        for kind in EndpointType::all() {
+            assert_eq!(EndpointType::parse(kind.name()), Some(kind));
+            assert_eq!(EndpointType::from_number(kind.number()), Some(kind));
+        }
+        assert_eq!(EndpointType::TRANSFER_POST.name(), "FSPIOP_CALLBACK_URL_TRANSFER_POST");
+        assert_eq!(EndpointType::TRANSFER_PUT.name(), "FSPIOP_CALLBACK_URL_TRANSFER_PUT");
+        assert_eq!(EndpointType::TRANSFER_ERROR.name(), "FSPIOP_CALLBACK_URL_TRANSFER_ERROR");
+        assert_eq!(EndpointType::parse("FSPIOP_CALLBACK_URL_NOTHING"), None);
+    }
+}

@@ -1,0 +1,67 @@
+//! Funds in and out: deposits to and withdrawals from a DFSP's settlement account.
+
+use alloc::boxed::Box;
+
+use upesi_types::{Amount, Currency, Timestamp, TransferId};
+
+use crate::account::AccountId;
+use crate::participant::ParticipantId;
+use crate::settlement_model::wire_enum;
+use crate::transfer::Fingerprint;
+
+wire_enum! {
+    /// Which way the money goes.
+    FundsDirection {
+        /// Deposit.
+        In = 1 "recordFundsIn",
+        /// Withdrawal.
+        Out = 2 "recordFundsOut",
+    }
+}
+
+wire_enum! {
+    /// Where a movement of funds stands.
+    FundsState {
+        /// The withdrawal holds the money.
+        Reserved = 1 "RESERVED",
+        /// Done. Final.
+        Committed = 2 "COMMITTED",
+        /// Undone or refused. Final.
+        Aborted = 3 "ABORTED_REJECTED",
+    }
+}
+
+/// A movement of funds between a DFSP's settlement account and the hub's reconciliation account.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FundsTransfer {
+    /// Identifier chosen by the operator.
+    pub id: TransferId,
+    /// Which way.
+    pub direction: FundsDirection,
+    /// Whose funds.
+    pub participant: ParticipantId,
+    /// The DFSP's settlement account.
+    pub account: AccountId,
+    /// The hub's reconciliation account.
+    pub hub_account: AccountId,
+    /// How much, above zero.
+    pub amount: Amount,
+    /// Of what.
+    pub currency: Currency,
+    /// The bank's reference.
+    pub external_reference: Box<str>,
+    /// Why, in the operator's words; of the last step.
+    pub reason: Box<str>,
+    /// JSON text of the request's extension array.
+    pub extensions: Option<Box<str>>,
+    /// Fingerprint of the request, to tell a resend from a modified one.
+    pub fingerprint: Fingerprint,
+    /// Where it stands.
+    pub state: FundsState,
+    /// When it was recorded.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub changed_at: Timestamp,
+    /// When a reserved withdrawal is given back.
+    pub expires_at: Timestamp,
+}

@@ -1,0 +1,97 @@
+//! Participants: the hub and the DFSPs.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::num::NonZeroU32;
+
+use upesi_types::{Amount, Currency, FspId, Timestamp};
+
+use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::endpoint::EndpointType;
+
+/// Identifies a participant; the hub is 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParticipantId(pub NonZeroU32);
+
+impl ParticipantId {
+    /// The hub itself.
+    pub const HUB: Self = Self(NonZeroU32::MIN);
+
+    /// From a stored integer.
+    pub fn new(number: u32) -> Option<Self> {
+        NonZeroU32::new(number).map(Self)
+    }
+
+    /// The integer.
+    pub const fn number(self) -> u32 {
+        self.0.get()
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
+
+/// A participant of the scheme.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Participant {
+    /// Identifier.
+    pub id: ParticipantId,
+    /// Name, as in `FSPIOP-Source`.
+    pub name: FspId,
+    /// Whether it may be party to new transfers.
+    pub is_active: bool,
+    /// Whether it stands for other schemes.
+    pub is_proxy: bool,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// Its accounts, in order of creation.
+    pub accounts: Vec<AccountRef>,
+    /// Net debit caps, one per currency.
+    pub limits: Vec<Limit>,
+    /// Callback URLs and e-mail addresses, by type, in order of type.
+    pub endpoints: Vec<(EndpointType, Box<str>)>,
+}
+
+/// An entry of a participant's account list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AccountRef {
+    /// Currency.
+    pub currency: Currency,
+    /// Ledger account type.
+    pub kind: LedgerAccountTypeId,
+    /// The account.
+    pub id: AccountId,
+}
+
+/// A net debit cap: the highest position a prepare may lead to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// Currency it applies to.
+    pub currency: Currency,
+    /// The cap.
+    pub value: Amount,
+    /// Share of the cover, in hundredths of a percent, above which operators are warned (1000 is 10 %).
+    pub alarm_basis_points: u16,
+}
+
+impl Participant {
+    /// The account of a kind in a currency.
+    pub fn account(&self, currency: Currency, kind: LedgerAccountTypeId) -> Option<AccountId> {
+        self.accounts
+            .iter()
+            .find(|account| account.currency == currency && account.kind == kind)
+            .map(|account| account.id)
+    }
+
+    /// The net debit cap in a currency.
+    pub fn limit(&self, currency: Currency) -> Option<&Limit> {
+        self.limits.iter().find(|limit| limit.currency == currency)
+    }
+
+    /// The value of an endpoint type.
+    pub fn endpoint(&self, kind: EndpointType) -> Option<&str> {
+        let at = self.endpoints.binary_search_by_key(&kind, |(kind, _)| *kind).ok()?;
+        Some(&self.endpoints[at].1)
+    }
+}

@@ -1,0 +1,200 @@
+//! Questions about the state.
+
+use alloc::vec::Vec;
+
+use upesi_types::{Currency, FspId, Timestamp, TransferId};
+
+use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+use crate::config::LedgerConfig;
+use crate::funds::FundsTransfer;
+use crate::outbox::Outbox;
+use crate::participant::{Participant, ParticipantId};
+use crate::settlement_model::SettlementModel;
+use crate::state::{Ledger, Totals};
+use crate::transfer::Transfer;
+
+impl Ledger {
+    /// The scheme's policy.
+    pub const fn config(&self) -> &LedgerConfig {
+        &self.config
+    }
+
+    /// Journal sequence of the last record folded in; 0 before the first.
+    pub const fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    /// Instant of the last record folded in.
+    pub const fn last_time(&self) -> Timestamp {
+        self.last_time
+    }
+
+    /// Transfers since the ledger began.
+    pub const fn totals(&self) -> Totals {
+        self.totals
+    }
+
+    /// All participants in order of creation, the hub first.
+    pub fn participants(&self) -> &[Participant] {
+        &self.participants
+    }
+
+    /// A participant that is known to exist.
+    pub fn participant(&self, id: ParticipantId) -> &Participant {
+        &self.participants[id.index()]
+    }
+
+    /// A participant by its exact name.
+    pub fn participant_named(&self, name: &FspId) -> Option<&Participant> {
+        self.participant_id(name).map(|id| self.participant(id))
+    }
+
+    /// A participant's id by its exact name.
+    pub fn participant_id(&self, name: &FspId) -> Option<ParticipantId> {
+        self.names.get(name).copied()
+    }
+
+    /// A participant's id by its name in any case.
+    pub(crate) fn participant_id_ignoring_case(&self, name: &FspId) -> Option<ParticipantId> {
+        let any_case = || self.participants.iter().find(|participant| participant.name.eq_ignore_case(name));
+        self.participant_id(name).or_else(|| any_case().map(|participant| participant.id))
+    }
+
+    pub(crate) fn next_participant_id(&self) -> ParticipantId {
+        ParticipantId::new(self.participants.len() as u32 + 1)
+            .unwrap_or_else(|| unreachable!("participants count from 1"))
+    }
+
+    /// All accounts in order of creation.
+    pub fn accounts(&self) -> &[Account] {
+        &self.accounts
+    }
+
+    /// An account, if it exists.
+    pub fn account(&self, id: AccountId) -> Option<&Account> {
+        self.accounts.get(id.index())
+    }
+
+    pub(crate) fn account_ref(&self, id: AccountId) -> &Account {
+        &self.accounts[id.index()]
+    }
+
+    /// All ledger account types.
+    pub fn account_types(&self) -> &[LedgerAccountType] {
+        &self.account_types
+    }
+
+    /// A ledger account type by name.
+    pub fn account_type_named(&self, name: &str) -> Option<&LedgerAccountType> {
+        self.account_types.iter().find(|kind| &*kind.name == name)
+    }
+
+    /// The name of a ledger account type.
+    pub fn account_type_name(&self, id: LedgerAccountTypeId) -> &str {
+        self.account_types.get(usize::from(id.0).wrapping_sub(1)).map_or("UNKNOWN", |kind| &kind.name)
+    }
+
+    /// All settlement models in order of creation.
+    pub fn models(&self) -> &[SettlementModel] {
+        &self.models
+    }
+
+    /// A settlement model by name.
+    pub fn model_named(&self, name: &str) -> Option<&SettlementModel> {
+        self.models.iter().find(|model| &*model.name == name)
+    }
+
+    /// The active models that govern a currency: its own, or the default ones when it has none.
+    pub fn models_governing(&self, currency: Currency) -> Vec<&SettlementModel> {
+        let active_for = |wanted: Option<Currency>| {
+            self.models
+                .iter()
+                .filter(move |model| model.is_active && model.currency == wanted)
+                .collect::<Vec<_>>()
+        };
+        let own = active_for(Some(currency));
+        if own.is_empty() { active_for(None) } else { own }
+    }
+
+    /// The model that governs positions in a currency.
+    pub(crate) fn position_model(&self, currency: Currency) -> Option<&SettlementModel> {
+        let mut has_own = false;
+        let mut default = None;
+        for model in self.models.iter().filter(|model| model.is_active) {
+            let is_position = model.ledger_account_type == LedgerAccountTypeId::POSITION;
+            if model.currency == Some(currency) {
+                has_own = true;
+                if is_position {
+                    return Some(model);
+                }
+            } else if model.currency.is_none() && is_position {
+                default = Some(model);
+            }
+        }
+        default.filter(|_| !has_own)
+    }
+
+    /// A transfer in memory: in flight, or finished and not yet archived.
+    pub fn transfer(&self, id: TransferId) -> Option<&Transfer> {
+        self.transfers.get(id)
+    }
+
+    /// How many transfers are reserved.
+    pub fn reserved_len(&self) -> usize {
+        self.transfers.reserved_len()
+    }
+
+    /// How many finished transfers wait in memory for the archive.
+    pub fn finished_len(&self) -> usize {
+        self.transfers.finished_len()
+    }
+
+    /// The reserved transfers, oldest deadline first.
+    pub fn reserved_transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers.reserved()
+    }
+
+    /// The finished transfers in memory, oldest first.
+    pub fn finished_transfers(&self) -> impl Iterator<Item = &Transfer> {
+        self.transfers.finished().map(|(_, transfer)| transfer)
+    }
+
+    /// Takes the transfers that finished at or before `seq` out of memory: the archive holds them, or is about to.
+    pub fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
+        self.transfers.drain_finished(seq)
+    }
+
+    pub(crate) fn due_transfers(&self, now: Timestamp) -> impl Iterator<Item = &Transfer> {
+        self.transfers.due(now)
+    }
+
+    /// All movements of funds, by id.
+    pub fn all_funds(&self) -> impl Iterator<Item = &FundsTransfer> {
+        self.funds.values()
+    }
+
+    /// A movement of funds.
+    pub fn funds(&self, id: TransferId) -> Option<&FundsTransfer> {
+        self.funds.get(&id)
+    }
+
+    pub(crate) fn funds_len(&self) -> usize {
+        self.funds.len()
+    }
+
+    pub(crate) fn due_funds(&self, now: Timestamp) -> impl Iterator<Item = &FundsTransfer> {
+        let due = self.funds_deadlines.iter().take_while(move |(deadline, _)| *deadline < now);
+        due.filter_map(|(_, id)| self.funds.get(id))
+    }
+
+    /// When the next transfer or withdrawal expires.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        let funds = self.funds_deadlines.first().map(|(deadline, _)| *deadline);
+        [self.transfers.next_deadline(), funds].into_iter().flatten().min()
+    }
+
+    /// The undelivered notices.
+    pub const fn outbox(&self) -> &Outbox {
+        &self.outbox
+    }
+}

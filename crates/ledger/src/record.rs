@@ -1,0 +1,55 @@
+//! Journal records: one decided command with the request that caused it.
+
+use alloc::vec::Vec;
+
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::event::Event;
+use crate::notice::Notice;
+
+/// Version of the record format, in each record's first byte.
+const FORMAT: u8 = 1;
+
+/// The request behind a record: what is forwarded, byte for byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Payload<'a> {
+    /// `name: value\r\n` lines, names in lower case, without hop-by-hop headers.
+    pub headers: &'a [u8],
+    /// The body as received.
+    pub body: &'a [u8],
+}
+
+/// A decoded record. Its sequence and instant stand in the journal's frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// What changed.
+    pub events: Vec<Event>,
+    /// Which callbacks are owed; a notice's index is its place here.
+    pub notices: Vec<Notice>,
+    /// The request.
+    pub payload: Payload<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Appends the stored form of a record.
+    pub fn encode(events: &[Event], notices: &[Notice], payload: Payload<'_>, buffer: &mut Vec<u8>) {
+        let encoder = &mut Encoder(buffer);
+        encoder.u8(FORMAT);
+        encoder.list(events.iter(), |encoder, event| event.encode(encoder));
+        encoder.list(notices.iter(), |encoder, notice| encoder.sized(|encoder| notice.encode(encoder)));
+        encoder.bytes(payload.headers);
+        encoder.bytes(payload.body);
+    }
+
+    /// Reads the stored form.
+    pub fn decode(bytes: &'a [u8]) -> Decoded<Self> {
+        let mut decoder = Decoder(bytes);
+        if decoder.u8()? != FORMAT {
+            return Err(DecodeError("unknown record format; it was written by a newer version"));
+        }
+        let events = decoder.list(Event::decode)?;
+        let notices = decoder.list(|decoder| Notice::decode(&mut decoder.sized()?))?;
+        let payload = Payload { headers: decoder.bytes()?, body: decoder.bytes()? };
+        decoder.finish()?;
+        Ok(Self { events, notices, payload })
+    }
+}

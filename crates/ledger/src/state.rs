@@ -1,0 +1,339 @@
+//! The state, and how events change it.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+
+use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
+use crate::config::LedgerConfig;
+use crate::event::Event;
+use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::notice::{Notice, NoticeKey};
+use crate::outbox::{Outbox, Parked};
+use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
+use crate::settlement_model::SettlementModel;
+use crate::transfer::{Transfer, TransferState};
+use crate::transfer_table::TransferTable;
+
+/// Transfers since the ledger began, by how they came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Prepares that were reserved.
+    pub reserved: u64,
+    /// Prepares that were refused.
+    pub refused: u64,
+    /// Reserved transfers that were committed.
+    pub committed: u64,
+    /// Reserved transfers that were aborted, expiry included.
+    pub aborted: u64,
+    /// Of the aborted, those that expired.
+    pub expired: u64,
+}
+
+/// The whole state of a scheme's money.
+#[derive(Clone, Debug)]
+pub struct Ledger {
+    pub(crate) config: LedgerConfig,
+    pub(crate) participants: Vec<Participant>,
+    pub(crate) names: HashMap<FspId, ParticipantId, FixedState>,
+    pub(crate) accounts: Vec<Account>,
+    pub(crate) account_types: Vec<LedgerAccountType>,
+    pub(crate) models: Vec<SettlementModel>,
+    pub(crate) transfers: TransferTable,
+    pub(crate) funds: BTreeMap<TransferId, FundsTransfer>,
+    pub(crate) funds_deadlines: BTreeSet<(Timestamp, TransferId)>,
+    pub(crate) outbox: Outbox,
+    pub(crate) totals: Totals,
+    pub(crate) last_seq: u64,
+    pub(crate) last_time: Timestamp,
+}
+
+impl Ledger {
+    /// A scheme with nothing but its hub and the seeded ledger account types.
+    pub fn new(config: LedgerConfig) -> Self {
+        let hash_seed = config.hash_seed;
+        let mut ledger = Self {
+            config,
+            participants: Vec::new(),
+            names: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            accounts: Vec::new(),
+            account_types: Vec::new(),
+            models: Vec::new(),
+            transfers: TransferTable::new(hash_seed),
+            funds: BTreeMap::new(),
+            funds_deadlines: BTreeSet::new(),
+            outbox: Outbox::default(),
+            totals: Totals::default(),
+            last_seq: 0,
+            last_time: Timestamp::EPOCH,
+        };
+        ledger.add_participant(ParticipantId::HUB, ledger.config.hub_name, false);
+        for (index, (name, description, is_settleable)) in SEEDED_TYPES.into_iter().enumerate() {
+            ledger.account_types.push(LedgerAccountType {
+                id: LedgerAccountTypeId(index as u8 + 1),
+                name: name.into(),
+                description: description.into(),
+                is_active: true,
+                is_settleable,
+            });
+        }
+        ledger
+    }
+
+    /// Folds one journal record into the state: its sequence, instant, events and notices.
+    ///
+    /// Panics when the record contradicts the state; that is a fault of the program, never of a request.
+    pub fn evolve(
+        &mut self,
+        seq: u64,
+        now: Timestamp,
+        events: impl IntoIterator<Item = Event>,
+        notices: &[Notice],
+    ) {
+        assert!(seq == self.last_seq + 1, "record {seq} follows record {}", self.last_seq);
+        assert!(now > self.last_time, "record {seq} is not later than its predecessor");
+        self.last_seq = seq;
+        self.last_time = now;
+        for event in events {
+            self.apply(seq, now, event);
+        }
+        for (index, notice) in notices.iter().enumerate() {
+            self.outbox.insert(NoticeKey { target: notice.target, seq, index: index as u8 }, None);
+        }
+    }
+
+    fn apply(&mut self, seq: u64, now: Timestamp, event: Event) {
+        match event {
+            Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),
+            Event::TransferCommitted { id, fulfilment, fingerprint, extensions } => {
+                self.end_transfer(
+                    seq,
+                    now,
+                    id,
+                    TransferState::Committed { fulfilment, fingerprint, at: now },
+                    extensions,
+                );
+            }
+            Event::TransferAborted { id, kind, code, description, fingerprint } => {
+                let state = TransferState::Aborted { kind, code, description, fingerprint, at: now };
+                self.end_transfer(seq, now, id, state, None);
+            }
+            Event::ParticipantCreated { id, name, is_proxy } => {
+                self.add_participant(id, name, is_proxy);
+            }
+            Event::ParticipantActivitySet { id, is_active } => self.participant_mut(id).is_active = is_active,
+            Event::AccountCreated { id, participant, currency, kind, is_opened } => {
+                self.add_account(id, participant, currency, kind, is_opened);
+            }
+            Event::AccountOpened { id } => {
+                let account = self.account_mut(id);
+                account.is_opened = true;
+                account.is_active = true;
+                account.changed_at = now;
+            }
+            Event::AccountActivitySet { id, is_active } => self.account_mut(id).is_active = is_active,
+            Event::Posted { debit, credit, amount } => {
+                self.post(debit, amount, now);
+                self.post(credit, amount.negated(), now);
+            }
+            Event::EndpointSet { participant, kind, value } => {
+                let endpoints = &mut self.participant_mut(participant).endpoints;
+                match endpoints.binary_search_by_key(&kind, |(kind, _)| *kind) {
+                    Ok(at) => endpoints[at].1 = value,
+                    Err(at) => endpoints.insert(at, (kind, value)),
+                }
+            }
+            Event::LimitSet { participant, currency, value, alarm_basis_points } => {
+                let limits = &mut self.participant_mut(participant).limits;
+                limits.retain(|limit| limit.currency != currency);
+                limits.push(Limit { currency, value, alarm_basis_points });
+            }
+            Event::SettlementModelCreated(model) => {
+                assert!(
+                    model.id as usize == self.models.len() + 1,
+                    "settlement models are numbered without gaps"
+                );
+                self.models.push(model);
+            }
+            Event::SettlementModelActivitySet { id, is_active } => {
+                self.models[id as usize - 1].is_active = is_active
+            }
+            Event::LedgerAccountTypeCreated { id, name, description, is_active, is_settleable } => {
+                assert!(
+                    usize::from(id.0) == self.account_types.len() + 1,
+                    "account types are numbered without gaps"
+                );
+                self.account_types.push(LedgerAccountType {
+                    id,
+                    name,
+                    description,
+                    is_active,
+                    is_settleable,
+                });
+            }
+            Event::FundsPrepared(funds) => self.apply_funds_prepared(now, funds),
+            Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
+            Event::NoticesDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
+            Event::NoticeParked { key, attempts, reason } => {
+                self.outbox.set_parked(key, Some(Parked { at: now, attempts, reason }));
+            }
+            Event::NoticesRedelivered(keys) => {
+                keys.into_iter().for_each(|key| self.outbox.set_parked(key, None))
+            }
+        }
+    }
+
+    fn apply_prepared(&mut self, seq: u64, now: Timestamp, transfer: Transfer) {
+        if let TransferState::Reserved = transfer.state {
+            self.totals.reserved += 1;
+            let (payer, payee) = accounts_of(&transfer);
+            self.post(payer, transfer.amount, now);
+            self.add_pending(payer, transfer.amount);
+            self.add_pending(payee, transfer.amount);
+        } else {
+            self.totals.refused += 1;
+        }
+        self.transfers.insert(seq, transfer);
+    }
+
+    /// Ends a reserved transfer: commit credits the payee, abort reverses the payer.
+    fn end_transfer(
+        &mut self,
+        seq: u64,
+        now: Timestamp,
+        id: TransferId,
+        state: TransferState,
+        extensions: Option<Box<str>>,
+    ) {
+        let transfer =
+            self.transfer(id).unwrap_or_else(|| panic!("transfer {id} ends but was never prepared"));
+        let (payer, payee) = accounts_of(transfer);
+        let amount = transfer.amount.negated();
+        let credited = match &state {
+            TransferState::Committed { .. } => {
+                self.totals.committed += 1;
+                payee
+            }
+            TransferState::Aborted { kind, .. } => {
+                self.totals.aborted += 1;
+                self.totals.expired += u64::from(*kind == crate::AbortKind::Expired);
+                payer
+            }
+            TransferState::Reserved => unreachable!("a transfer ends committed or aborted"),
+        };
+        self.post(credited, amount, now);
+        self.add_pending(payer, amount);
+        self.add_pending(payee, amount);
+        self.transfers.finish(seq, id, |transfer| {
+            transfer.state = state;
+            if extensions.is_some() {
+                transfer.extensions = extensions;
+            }
+        });
+    }
+
+    fn apply_funds_prepared(&mut self, now: Timestamp, funds: FundsTransfer) {
+        match (funds.direction, funds.state) {
+            (FundsDirection::In, _) => {
+                self.post(funds.hub_account, funds.amount, now);
+                self.post(funds.account, funds.amount.negated(), now);
+            }
+            (FundsDirection::Out, FundsState::Reserved) => {
+                self.post(funds.account, funds.amount, now);
+                self.funds_deadlines.insert((funds.expires_at, funds.id));
+            }
+            (FundsDirection::Out, _) => {}
+        }
+        let previous = self.funds.insert(funds.id, funds);
+        assert!(previous.is_none(), "a movement of funds is recorded twice");
+    }
+
+    fn apply_funds_ended(&mut self, now: Timestamp, id: TransferId, state: FundsState, reason: Box<str>) {
+        let Some(funds) = self.funds.get_mut(&id) else { panic!("funds {id} end but were never recorded") };
+        assert!(funds.state == FundsState::Reserved, "funds {id} end twice");
+        funds.state = state;
+        funds.reason = reason;
+        funds.changed_at = now;
+        let credited = if state == FundsState::Committed { funds.hub_account } else { funds.account };
+        let (amount, deadline) = (funds.amount, funds.expires_at);
+        self.funds_deadlines.remove(&(deadline, id));
+        self.post(credited, amount.negated(), now);
+    }
+
+    fn post(&mut self, account: AccountId, change: Amount, now: Timestamp) {
+        let account = self.account_mut(account);
+        let Some(balance) = account.balance.checked_add(change) else {
+            panic!("account {} leaves the range of amounts", account.id.number())
+        };
+        account.balance = balance;
+        account.changed_at = now;
+    }
+
+    fn add_pending(&mut self, account: AccountId, change: Amount) {
+        let account = self.account_mut(account);
+        let pending = account.pending_credits.checked_add(change).filter(|pending| !pending.is_negative());
+        let Some(pending) = pending else {
+            panic!("account {} has impossible reservations", account.id.number())
+        };
+        account.pending_credits = pending;
+    }
+
+    fn add_participant(&mut self, id: ParticipantId, name: FspId, is_proxy: bool) {
+        assert!(id.index() == self.participants.len(), "participants are numbered without gaps");
+        self.names.insert(name, id);
+        self.participants.push(Participant {
+            id,
+            name,
+            is_active: true,
+            is_proxy,
+            created_at: self.last_time,
+            accounts: Vec::new(),
+            limits: Vec::new(),
+            endpoints: Vec::new(),
+        });
+    }
+
+    fn add_account(
+        &mut self,
+        id: AccountId,
+        participant: ParticipantId,
+        currency: Currency,
+        kind: LedgerAccountTypeId,
+        is_opened: bool,
+    ) {
+        assert!(id.index() == self.accounts.len(), "accounts are numbered without gaps");
+        self.accounts.push(Account {
+            id,
+            participant,
+            currency,
+            kind,
+            is_active: is_opened,
+            is_opened,
+            balance: Amount::ZERO,
+            pending_credits: Amount::ZERO,
+            created_at: self.last_time,
+            changed_at: self.last_time,
+        });
+        self.participant_mut(participant).accounts.push(AccountRef { currency, kind, id });
+    }
+
+    fn participant_mut(&mut self, id: ParticipantId) -> &mut Participant {
+        &mut self.participants[id.index()]
+    }
+
+    fn account_mut(&mut self, id: AccountId) -> &mut Account {
+        &mut self.accounts[id.index()]
+    }
+}
+
+/// The accounts of a transfer that was reserved.
+fn accounts_of(transfer: &Transfer) -> (AccountId, AccountId) {
+    match (transfer.payer_account, transfer.payee_account) {
+        (Some(payer), Some(payee)) => (payer, payee),
+        _ => panic!("transfer {} was reserved without accounts", transfer.id),
+    }
+}
