@@ -14,6 +14,7 @@ pub mod server;
 pub mod url;
 mod workers;
 
+pub use body::BodyError;
 pub use client::{Answer, Pool, PoolConfig, ResponseBody, SendError};
 pub use server::{BindError, BoundServer, Limits, Server, Service};
 pub use url::{Origin, Target, UrlError};
