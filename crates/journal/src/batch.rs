@@ -1,0 +1,131 @@
+//! Records on their way to the disk.
+
+use upesi_types::Timestamp;
+
+use crate::frame::{self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES};
+
+/// A buffer larger than this is given back by [`Batch::reset`], so that one huge batch does not hold memory for ever.
+const BUFFER_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
+
+/// Records that become durable together, encoded in the buffer that is written.
+///
+/// It is meant to be recycled: fill one while the other is being written, then [`reset`](Batch::reset) it. In steady
+/// state nothing is allocated.
+#[derive(Debug)]
+pub struct Batch {
+    buffer: Vec<u8>,
+    first_seq: u64,
+    record_count: u32,
+    first_time: Timestamp,
+    last_time: Timestamp,
+    sealed: Option<FrameHeader>,
+}
+
+impl Batch {
+    /// An empty batch whose first record will have the sequence number `first_seq`.
+    pub fn new(first_seq: u64) -> Self {
+        let mut batch = Self {
+            buffer: Vec::new(),
+            first_seq,
+            record_count: 0,
+            first_time: Timestamp::EPOCH,
+            last_time: Timestamp::EPOCH,
+            sealed: None,
+        };
+        batch.reset(first_seq);
+        batch
+    }
+
+    /// Empties the batch for reuse, keeping its memory.
+    pub fn reset(&mut self, first_seq: u64) {
+        assert!(first_seq > 0, "sequence numbers start at 1");
+        self.buffer.clear();
+        self.buffer.shrink_to(BUFFER_BYTES_KEPT_MAX);
+        self.buffer.resize(HEADER_BYTES, 0);
+        self.first_seq = first_seq;
+        self.record_count = 0;
+        self.sealed = None;
+    }
+
+    /// Adds a record and returns its sequence number. `encode` appends the record's bytes to the buffer it is given and
+    /// must leave alone what is there already.
+    ///
+    /// Panics when `time` is not later than the record before, or when the batch was already handed to a writer: both are
+    /// mistakes of the program.
+    pub fn push(&mut self, time: Timestamp, encode: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        assert!(self.sealed.is_none(), "a batch that was appended must be reset before it is filled again");
+        assert!(self.record_count == 0 || time > self.last_time, "record times must strictly increase");
+        let start = self.buffer.len();
+        self.buffer.extend_from_slice(&[0; 4]);
+        self.buffer.extend_from_slice(&time.as_ns().to_le_bytes());
+        encode(&mut self.buffer);
+        let body = start + RECORD_HEADER_BYTES;
+        assert!(self.buffer.len() >= body, "the encoder removed what it did not write");
+        assert!(
+            self.buffer.len() - HEADER_BYTES <= FRAME_BODY_BYTES_MAX,
+            "a batch exceeds the largest frame"
+        );
+        let length = (self.buffer.len() - body) as u32;
+        self.buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
+        if self.record_count == 0 {
+            self.first_time = time;
+        }
+        self.last_time = time;
+        self.record_count += 1;
+        self.next_seq() - 1
+    }
+
+    /// Whether there is no record.
+    pub fn is_empty(&self) -> bool {
+        self.record_count == 0
+    }
+
+    /// How many records there are.
+    pub fn len(&self) -> usize {
+        self.record_count as usize
+    }
+
+    /// Size of the records as encoded, in bytes.
+    pub fn bytes(&self) -> usize {
+        self.sealed.map_or(self.buffer.len() - HEADER_BYTES, |header| header.body_bytes as usize)
+    }
+
+    /// The sequence number of the first record.
+    pub fn first_seq(&self) -> u64 {
+        self.first_seq
+    }
+
+    /// The sequence number that the next record will get.
+    pub fn next_seq(&self) -> u64 {
+        self.first_seq + u64::from(self.record_count)
+    }
+
+    pub(crate) fn first_time(&self) -> Timestamp {
+        self.first_time
+    }
+
+    /// Completes the frame once; an attempt that is repeated writes the very same bytes.
+    pub(crate) fn seal(&mut self, previous_chain: u64) -> FrameHeader {
+        if let Some(header) = self.sealed {
+            assert_eq!(header.previous_chain, previous_chain, "the batch was appended already");
+            return header;
+        }
+        let header = FrameHeader {
+            record_count: self.record_count,
+            body_bytes: 0,
+            first_seq: self.first_seq,
+            first_time: self.first_time,
+            last_time: self.last_time,
+            previous_chain,
+            mask: 0,
+            body_crc: 0,
+            header_crc: 0,
+        };
+        *self.sealed.insert(frame::seal(&mut self.buffer, header))
+    }
+
+    /// The whole frame, once it is sealed.
+    pub(crate) fn frame(&self) -> &[u8] {
+        &self.buffer
+    }
+}

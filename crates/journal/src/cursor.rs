@@ -1,0 +1,269 @@
+//! Walks the frames of one segment and verifies each against its predecessor.
+
+use std::sync::Arc;
+
+use upesi_types::Timestamp;
+
+use crate::disk::{Access, Disk, DiskFile};
+use crate::error::{Damage, JournalError};
+use crate::frame::{self, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES};
+use crate::segment::{self, SegmentHeader};
+
+/// How much is read at once, in bytes; more where a frame is larger.
+const READ_BYTES: usize = 256 * 1024;
+/// A larger window is given back after a huge frame.
+const WINDOW_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
+/// Distance of the remembered places from which a walk can start again, in bytes.
+const MARK_DISTANCE_BYTES: u64 = 256 * 1024;
+
+/// What lies at the cursor.
+pub(crate) enum Peek {
+    /// A frame whose header continues the sequence.
+    Frame(FrameHeader),
+    /// Free room, or no room at all.
+    Nothing,
+    /// Something else.
+    Invalid(Damage),
+}
+
+/// Where a record lies in the loaded frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    pub time: Timestamp,
+    start: usize,
+    end: usize,
+}
+
+/// A place between two frames.
+#[derive(Clone, Copy, Debug)]
+struct Mark {
+    offset: u64,
+    next_seq: u64,
+    chain: u64,
+    last_time: Timestamp,
+}
+
+/// A position in a segment, with the frame that was loaded last.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    pub path: String,
+    pub file: Arc<dyn DiskFile>,
+    pub header: SegmentHeader,
+    at: Mark,
+    marks: Vec<Mark>,
+    /// Bytes of the file from `window_start` on. The loaded frame in it is unmasked in place.
+    window: Vec<u8>,
+    window_start: u64,
+    window_filled: usize,
+    loaded_first_seq: u64,
+    entries: Vec<Entry>,
+}
+
+impl Cursor {
+    /// Opens the segment that begins with `first_seq`, before its first frame.
+    pub fn open(disk: &dyn Disk, first_seq: u64, access: Access) -> Result<Self, JournalError> {
+        let (file, header) = segment::open(disk, first_seq, access)?;
+        let start = Mark {
+            offset: SECTOR_BYTES as u64,
+            next_seq: header.first_seq,
+            chain: header.previous_chain,
+            last_time: header.previous_time,
+        };
+        Ok(Self {
+            path: segment::path(first_seq),
+            file,
+            header,
+            at: start,
+            marks: vec![start],
+            window: Vec::new(),
+            window_start: 0,
+            window_filled: 0,
+            loaded_first_seq: 0,
+            entries: Vec::new(),
+        })
+    }
+
+    /// Moves to another segment, keeping the memory of this cursor.
+    pub fn reuse(self, disk: &dyn Disk, first_seq: u64) -> Result<Self, JournalError> {
+        let mut next = Self::open(disk, first_seq, Access::Read)?;
+        next.window = self.window;
+        next.window.truncate(WINDOW_BYTES_KEPT_MAX);
+        next.window.shrink_to(WINDOW_BYTES_KEPT_MAX);
+        next.entries = self.entries;
+        next.entries.clear();
+        Ok(next)
+    }
+
+    /// Where the next frame begins, in bytes.
+    pub fn offset(&self) -> u64 {
+        self.at.offset
+    }
+
+    /// The sequence number after the last frame passed.
+    pub fn next_seq(&self) -> u64 {
+        self.at.next_seq
+    }
+
+    /// The chain value of the last frame passed.
+    pub fn chain(&self) -> u64 {
+        self.at.chain
+    }
+
+    /// The time of the last record passed.
+    pub fn last_time(&self) -> Timestamp {
+        self.at.last_time
+    }
+
+    /// Forgets what was read ahead, because the file may have changed since.
+    pub fn forget_window(&mut self) {
+        self.window_filled = 0;
+    }
+
+    /// Looks at the next frame's header without moving.
+    pub fn peek(&mut self) -> Result<Peek, JournalError> {
+        let room = self.header.length_bytes.saturating_sub(self.at.offset);
+        if room < SECTOR_BYTES as u64 {
+            return Ok(Peek::Nothing);
+        }
+        let sector = self.bytes(SECTOR_BYTES)?;
+        if frame::is_zero(sector) {
+            return Ok(Peek::Nothing);
+        }
+        let header = match FrameHeader::decode(sector) {
+            Ok(header) => header,
+            Err(damage) => return Ok(Peek::Invalid(damage)),
+        };
+        Ok(match self.check(&header, room) {
+            None => Peek::Frame(header),
+            Some(damage) => Peek::Invalid(damage),
+        })
+    }
+
+    fn check(&self, header: &FrameHeader, room: u64) -> Option<Damage> {
+        if header.first_seq != self.at.next_seq {
+            Some(Damage::Sequence { expected: self.at.next_seq, found: header.first_seq })
+        } else if header.previous_chain != self.at.chain {
+            Some(Damage::Chain)
+        } else if header.first_time <= self.at.last_time || header.last_time < header.first_time {
+            Some(Damage::Time)
+        } else if header.record_count == 0 || header.frame_bytes() > room {
+            Some(Damage::Malformed)
+        } else {
+            None
+        }
+    }
+
+    /// Passes the frame without reading its body.
+    pub fn skip(&mut self, header: &FrameHeader) {
+        self.at = Mark {
+            offset: self.at.offset + header.frame_bytes(),
+            next_seq: header.next_seq(),
+            chain: header.chain(),
+            last_time: header.last_time,
+        };
+        let last = self.marks.last().map_or(0, |mark| mark.offset);
+        if self.at.offset >= last + MARK_DISTANCE_BYTES {
+            self.marks.push(self.at);
+        }
+    }
+
+    /// Reads and verifies the frame, and passes it; its records are then at hand. Damage leaves the cursor where it is.
+    pub fn load(&mut self, header: &FrameHeader) -> Result<Option<Damage>, JournalError> {
+        self.entries.clear();
+        let length = header.frame_bytes() as usize;
+        let stored = &self.bytes(length)?[HEADER_BYTES..];
+        if crc32c::crc32c(stored) != header.body_crc {
+            return Ok(Some(Damage::Checksum));
+        }
+        let base = (self.at.offset - self.window_start) as usize;
+        frame::apply_mask(&mut self.window[base + HEADER_BYTES..base + length], header.mask);
+        if !self.index(header, base + HEADER_BYTES) {
+            self.entries.clear();
+            self.forget_window();
+            return Ok(Some(Damage::Malformed));
+        }
+        self.loaded_first_seq = header.first_seq;
+        self.skip(header);
+        Ok(None)
+    }
+
+    /// Notes where each record lies; false when the body does not consist of the records that the header promises.
+    fn index(&mut self, header: &FrameHeader, start: usize) -> bool {
+        let end = start + header.body_bytes as usize;
+        let mut at = start;
+        let mut last_time = None;
+        while at < end {
+            if end - at < RECORD_HEADER_BYTES {
+                return false;
+            }
+            let length = frame::u32_at(&self.window, at) as usize;
+            let time = Timestamp::from_ns(frame::u64_at(&self.window, at + 4) as i64);
+            at += RECORD_HEADER_BYTES;
+            if length > end - at || last_time.is_some_and(|last| time <= last) {
+                return false;
+            }
+            self.entries.push(Entry { time, start: at, end: at + length });
+            at += length;
+            last_time = Some(time);
+        }
+        self.entries.len() == header.record_count as usize
+            && self.entries.first().is_some_and(|entry| entry.time == header.first_time)
+            && last_time == Some(header.last_time)
+    }
+
+    /// The record in the loaded frame, if it is there.
+    pub fn entry(&self, seq: u64) -> Option<Entry> {
+        let index = usize::try_from(seq.checked_sub(self.loaded_first_seq)?).ok()?;
+        self.entries.get(index).copied()
+    }
+
+    /// The bytes of a record of the loaded frame.
+    pub fn record(&self, entry: Entry) -> &[u8] {
+        &self.window[entry.start..entry.end]
+    }
+
+    /// Goes back, if need be, to the nearest remembered place from which `seq` can be reached by walking on.
+    pub fn rewind(&mut self, seq: u64) {
+        if self.at.next_seq <= seq {
+            return;
+        }
+        let place = self.marks.partition_point(|mark| mark.next_seq <= seq).max(1) - 1;
+        self.at = self.marks[place];
+        self.entries.clear();
+        self.forget_window();
+    }
+
+    /// `length` bytes from the cursor on; what is beyond the end of the file reads as zeros.
+    fn bytes(&mut self, length: usize) -> Result<&[u8], JournalError> {
+        let offset = self.at.offset;
+        let filled_end = self.window_start + self.window_filled as u64;
+        let kept = if offset >= self.window_start { filled_end.saturating_sub(offset) as usize } else { 0 };
+        if kept < length {
+            self.fill(offset, kept, length)?;
+        }
+        let base = (offset - self.window_start) as usize;
+        Ok(&self.window[base..base + length])
+    }
+
+    fn fill(&mut self, offset: u64, kept: usize, length: usize) -> Result<(), JournalError> {
+        // Moving the window would pull the bytes away from under the loaded frame.
+        self.entries.clear();
+        let wanted = length.max(READ_BYTES.min((self.header.length_bytes - offset) as usize));
+        if kept > 0 {
+            let base = (offset - self.window_start) as usize;
+            self.window.copy_within(base..base + kept, 0);
+        }
+        if self.window.len() < wanted {
+            self.window.resize(wanted, 0);
+        }
+        self.window_start = offset;
+        self.window_filled = 0;
+        let read = self
+            .file
+            .read_at(offset + kept as u64, &mut self.window[kept..wanted])
+            .map_err(|source| JournalError::io("read", &self.path, source))?;
+        self.window[kept + read..wanted].fill(0);
+        self.window_filled = wanted;
+        Ok(())
+    }
+}

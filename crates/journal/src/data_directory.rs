@@ -1,0 +1,213 @@
+//! The data directory: whose it is, in which format, and that only one process writes to it.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::disk::{Access, Disk};
+use crate::real_disk::RealDisk;
+use crate::{segment, snapshot};
+
+const FORMAT_FILE: &str = "FORMAT";
+const FORMAT_TEMPORARY: &str = "FORMAT.tmp";
+const FORMAT: &str = "upesi-data 1\n";
+const FORMAT_BYTES_MAX: u64 = 64;
+const LOCK_FILE: &str = "lock";
+
+/// Why a data directory cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum DataDirectoryError {
+    /// The path names something else.
+    #[error("{0} is not a directory: name a directory for the data, or move the file away")]
+    NotADirectory(PathBuf),
+    /// There is nothing at the path, and it was to be opened for reading.
+    #[error("{0} does not exist")]
+    NotFound(PathBuf),
+    /// The process may not write there.
+    #[error(
+        "{path} cannot be written to: {source}; give the hub's user write access, or choose another directory"
+    )]
+    Unwritable {
+        /// The data directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process has it.
+    #[error("{path} is in use by {}: stop that process first", describe(*pid))]
+    Locked {
+        /// The data directory.
+        path: PathBuf,
+        /// The process named in the lock file, if it is readable.
+        pid: Option<u32>,
+    },
+    /// There is data without a statement of its format, or with one that this version does not know.
+    #[error(
+        "{path} has the format {found:?}, this version reads \"upesi-data 1\": use the version that wrote it"
+    )]
+    UnknownFormat {
+        /// The data directory.
+        path: PathBuf,
+        /// The content of the file `FORMAT`; empty when there is none.
+        found: String,
+    },
+    /// The system reported a failure.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file or directory.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn describe(pid: Option<u32>) -> String {
+    pid.map_or_else(|| "another process".to_owned(), |pid| format!("process {pid}"))
+}
+
+/// A data directory in use. Dropping it lets go of the lock.
+#[derive(Debug)]
+pub struct DataDirectory {
+    path: PathBuf,
+    disk: Arc<dyn Disk>,
+    /// Holds the lock while it is open; absent when reading.
+    _lock: Option<File>,
+    in_use_by: Option<u32>,
+}
+
+impl DataDirectory {
+    /// Opens a data directory for writing, making it where it does not exist, and locks it for this process.
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, DataDirectoryError> {
+        let path = path.into();
+        if fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
+            return Err(DataDirectoryError::NotADirectory(path));
+        }
+        fs::create_dir_all(&path).map_err(|source| failed(&path, source))?;
+        let lock = lock(&path)?;
+        let disk = RealDisk::new(&path, Access::Write);
+        if let Some(found) = read_format(&path)? {
+            check_format(&path, found)?;
+        } else {
+            for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
+                if fs::exists(path.join(directory)).map_err(|source| failed(&path, source))? {
+                    return Err(DataDirectoryError::UnknownFormat { path, found: String::new() });
+                }
+            }
+            write_format(&path, &disk).map_err(|source| failed(&path, source))?;
+        }
+        for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
+            disk.create_directory(directory).map_err(|source| failed(&path, source))?;
+        }
+        disk.sync_directory("").map_err(|source| failed(&path, source))?;
+        Ok(Self { path, disk: Arc::new(disk), _lock: Some(lock), in_use_by: None })
+    }
+
+    /// Opens a data directory for reading. Nothing is changed or locked, so it also works on a read-only copy; see
+    /// [`in_use_by`](Self::in_use_by).
+    pub fn open_for_reading(path: impl Into<PathBuf>) -> Result<Self, DataDirectoryError> {
+        let path = path.into();
+        match fs::metadata(&path) {
+            Ok(found) if !found.is_dir() => return Err(DataDirectoryError::NotADirectory(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(DataDirectoryError::NotFound(path));
+            }
+            other => other.map_err(|source| failed(&path, source))?,
+        };
+        let found = read_format(&path)?.unwrap_or_default();
+        check_format(&path, found)?;
+        let in_use_by = user_of(&path);
+        let disk = Arc::new(RealDisk::new(&path, Access::Read));
+        Ok(Self { path, disk, _lock: None, in_use_by })
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The directory as a disk, for the journal and the snapshots.
+    pub fn disk(&self) -> Arc<dyn Disk> {
+        Arc::clone(&self.disk)
+    }
+
+    /// The process that had the directory locked when it was opened for reading; 0 when it is unknown which. What is read
+    /// then is a moving target: the journal's end may be a batch in flight.
+    pub fn in_use_by(&self) -> Option<u32> {
+        self.in_use_by
+    }
+}
+
+fn failed(path: &Path, source: io::Error) -> DataDirectoryError {
+    let path = path.to_owned();
+    match source.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            DataDirectoryError::Unwritable { path, source }
+        }
+        io::ErrorKind::NotADirectory => DataDirectoryError::NotADirectory(path),
+        _ => DataDirectoryError::Io { path, source },
+    }
+}
+
+fn lock(path: &Path) -> Result<File, DataDirectoryError> {
+    let fail = |source| failed(path, source);
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path.join(LOCK_FILE))
+        .map_err(fail)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            return Err(DataDirectoryError::Locked { path: path.to_owned(), pid: pid_in(&mut file) });
+        }
+        Err(TryLockError::Error(source)) => return Err(fail(source)),
+    }
+    file.set_len(0).map_err(fail)?;
+    file.rewind().map_err(fail)?;
+    writeln!(file, "{}", std::process::id()).map_err(fail)?;
+    Ok(file)
+}
+
+fn pid_in(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(FORMAT_BYTES_MAX).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+fn user_of(path: &Path) -> Option<u32> {
+    let mut file = File::open(path.join(LOCK_FILE)).ok()?;
+    match file.try_lock_shared() {
+        Err(TryLockError::WouldBlock) => Some(pid_in(&mut file).unwrap_or(0)),
+        _ => None,
+    }
+}
+
+fn read_format(path: &Path) -> Result<Option<String>, DataDirectoryError> {
+    let file = path.join(FORMAT_FILE);
+    let mut bytes = Vec::new();
+    match File::open(&file).and_then(|opened| opened.take(FORMAT_BYTES_MAX).read_to_end(&mut bytes)) {
+        Ok(_) => Ok(Some(String::from_utf8_lossy(&bytes).into_owned())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(DataDirectoryError::Io { path: file, source }),
+    }
+}
+
+fn check_format(path: &Path, found: String) -> Result<(), DataDirectoryError> {
+    if found == FORMAT {
+        Ok(())
+    } else {
+        Err(DataDirectoryError::UnknownFormat { path: path.to_owned(), found: found.trim_end().to_owned() })
+    }
+}
+
+/// Comes before everything else, so that data without a format is never our own.
+fn write_format(path: &Path, disk: &RealDisk) -> io::Result<()> {
+    let mut file = File::create(path.join(FORMAT_TEMPORARY))?;
+    file.write_all(FORMAT.as_bytes())?;
+    file.sync_all()?;
+    disk.rename(FORMAT_TEMPORARY, FORMAT_FILE)?;
+    disk.sync_directory("")
+}

@@ -1,0 +1,170 @@
+//! The frame: one batch of records as it lies on the disk.
+//!
+//! A frame is a header of 64 bytes, the body, and padding up to a whole number of sectors. No frame is ever written over
+//! a frame, and free room is zeros; so a sector whose end is still zero was never written. To make this certain the last
+//! eight bytes of every sector of a frame have at least [`TAIL_BITS_MIN`] bits set: padding is not zero, and a body that
+//! would break the rule is stored masked.
+
+use upesi_types::Timestamp;
+
+use crate::error::Damage;
+
+/// The unit in which a disk writes all or nothing, in bytes. Frames start and end at its multiples.
+pub const SECTOR_BYTES: usize = 512;
+/// Largest body of a frame, hence of a batch, in bytes.
+pub const FRAME_BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const RECORD_HEADER_BYTES: usize = 12;
+
+// Neither byte 0xf5 nor NUL occurs in UTF-8 text without control characters, so no HTTP head or JSON body contains this.
+const MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
+const VERSION: u16 = 1;
+const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
+const PADDING: u8 = 0x5a;
+const TAIL_BYTES: usize = 8;
+/// So many bits would have to rot in one sector before a written sector looks unwritten.
+const TAIL_BITS_MIN: u32 = 8;
+const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// What a frame says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    pub record_count: u32,
+    pub body_bytes: u32,
+    pub first_seq: u64,
+    pub first_time: Timestamp,
+    pub last_time: Timestamp,
+    /// The chain value of the preceding frame.
+    pub previous_chain: u64,
+    /// What the body is combined with (exclusive or, in words of eight bytes); 0 for a body stored as it is.
+    pub mask: u64,
+    /// CRC-32C of everything after the header, as stored, padding included.
+    pub body_crc: u32,
+    /// CRC-32C of the header before it.
+    pub header_crc: u32,
+}
+
+impl FrameHeader {
+    /// Length of the whole frame in bytes, a multiple of the sector.
+    pub fn frame_bytes(&self) -> u64 {
+        frame_bytes(self.body_bytes as usize) as u64
+    }
+
+    /// The chain value that the next frame must carry: both checksums, of which one covers the chain before.
+    pub fn chain(&self) -> u64 {
+        u64::from(self.header_crc) << 32 | u64::from(self.body_crc)
+    }
+
+    /// The sequence number after this frame's last record.
+    pub fn next_seq(&self) -> u64 {
+        self.first_seq + u64::from(self.record_count)
+    }
+
+    fn encode(&mut self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..4].copy_from_slice(&MAGIC);
+        bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.record_count.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.body_bytes.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.first_time.as_ns().to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.last_time.as_ns().to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.previous_chain.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.mask.to_le_bytes());
+        bytes[56..60].copy_from_slice(&self.body_crc.to_le_bytes());
+        self.header_crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&self.header_crc.to_le_bytes());
+        bytes
+    }
+
+    /// Reads a header; magic, version and checksum are verified, the meaning is not.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+        let header_crc = u32_at(bytes, 60);
+        if bytes[0..4] != MAGIC || crc32c::crc32c(&bytes[..60]) != header_crc {
+            return Err(Damage::FrameHeader);
+        }
+        let version = u16::from_le_bytes([bytes[4], bytes[5]]);
+        if version != VERSION {
+            return Err(Damage::UnknownVersion(u32::from(version)));
+        }
+        Ok(Self {
+            record_count: u32_at(bytes, 8),
+            body_bytes: u32_at(bytes, 12),
+            first_seq: u64_at(bytes, 16),
+            first_time: Timestamp::from_ns(u64_at(bytes, 24) as i64),
+            last_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
+            previous_chain: u64_at(bytes, 40),
+            mask: u64_at(bytes, 48),
+            body_crc: u32_at(bytes, 56),
+            header_crc,
+        })
+    }
+}
+
+/// Length of a frame with a body of `body_bytes`, in bytes.
+pub(crate) fn frame_bytes(body_bytes: usize) -> usize {
+    (HEADER_BYTES + body_bytes).next_multiple_of(SECTOR_BYTES)
+}
+
+/// Completes a frame in `frame`, which holds room for the header and then the body: pads, masks where needed, and writes
+/// the header. Returns the header.
+pub(crate) fn seal(frame: &mut Vec<u8>, mut header: FrameHeader) -> FrameHeader {
+    header.body_bytes = u32::try_from(frame.len() - HEADER_BYTES).unwrap_or(u32::MAX);
+    assert!(header.body_bytes as usize <= FRAME_BODY_BYTES_MAX, "a batch exceeds the largest frame");
+    frame.resize(frame.len().next_multiple_of(SECTOR_BYTES), PADDING);
+    header.mask = choose_mask(frame);
+    apply_mask(&mut frame[HEADER_BYTES..], header.mask);
+    header.body_crc = crc32c::crc32c(&frame[HEADER_BYTES..]);
+    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+    header
+}
+
+/// The first mask of a fixed sequence that leaves enough bits in the tail of every sector. There always is one: each
+/// sector rules out fewer than 2³⁰ of the 2⁶⁴ masks.
+fn choose_mask(frame: &[u8]) -> u64 {
+    let mut mask = 0_u64;
+    while !frame.chunks_exact(SECTOR_BYTES).all(|sector| (tail(sector) ^ mask).count_ones() >= TAIL_BITS_MIN)
+    {
+        mask = mask.wrapping_add(MASK_STEP);
+    }
+    mask
+}
+
+/// Combines the body (and its padding) with the mask; doing it twice restores it.
+pub(crate) fn apply_mask(body: &mut [u8], mask: u64) {
+    if mask == 0 {
+        return;
+    }
+    // Header and sector are multiples of eight, so the words line up with the tails of the sectors.
+    for word in body.chunks_exact_mut(TAIL_BYTES) {
+        let masked = u64_at(word, 0) ^ mask;
+        word.copy_from_slice(&masked.to_le_bytes());
+    }
+}
+
+/// Whether a sector's end was never written.
+pub(crate) fn is_unwritten(sector: &[u8]) -> bool {
+    tail(sector) == 0
+}
+
+/// Whether everything is zero.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    bytes.chunks(SECTOR_BYTES).all(|sector| *sector == ZEROS[..sector.len()])
+}
+
+fn tail(sector: &[u8]) -> u64 {
+    u64_at(sector, SECTOR_BYTES - TAIL_BYTES)
+}
+
+pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}

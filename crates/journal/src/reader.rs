@@ -1,0 +1,216 @@
+//! Reads records in order, or one by one.
+
+use std::sync::Arc;
+
+use upesi_types::Timestamp;
+
+use crate::cursor::{Cursor, Peek};
+use crate::disk::{Access, Disk};
+use crate::error::{Damage, JournalError};
+use crate::segment;
+use crate::tail::{self, TornTail};
+
+/// Stands for the durable sequence number when nobody writes to the journal: everything that is there is read.
+pub const END: u64 = u64::MAX;
+
+/// A record as it was appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The sequence number.
+    pub seq: u64,
+    /// When the command was accepted.
+    pub time: Timestamp,
+    /// What was encoded.
+    pub bytes: &'a [u8],
+}
+
+/// Reads a journal from a sequence number on, verifying checksums, chain, sequence and times. It never reads beyond the
+/// sequence number that its caller knows to be durable, so it can follow a journal that is being written.
+#[derive(Debug)]
+pub struct Reader {
+    disk: Arc<dyn Disk>,
+    cursor: Option<Cursor>,
+    next_seq: u64,
+    torn: Option<TornTail>,
+}
+
+/// How an attempt to reach a record ended.
+enum Reached {
+    Yes,
+    /// The journal ends before it; only when reading to the [`END`].
+    AtEnd,
+}
+
+impl Reader {
+    /// A reader whose first record is `from_seq`. Nothing is read yet.
+    pub fn new(disk: Arc<dyn Disk>, from_seq: u64) -> Self {
+        Self { disk, cursor: None, next_seq: from_seq.max(1), torn: None }
+    }
+
+    /// The sequence number of the record that [`next_record`](Reader::next_record) will return.
+    pub fn next_seq(&self) -> u64 {
+        self.next_seq
+    }
+
+    /// Continues at another record.
+    pub fn seek(&mut self, seq: u64) {
+        self.next_seq = seq.max(1);
+    }
+
+    /// The remains of an unacknowledged batch that ended the journal when it was read to its [`END`].
+    pub fn torn(&self) -> Option<&TornTail> {
+        self.torn.as_ref()
+    }
+
+    /// The next record, or `None` when the next one is beyond `durable_seq`. Give [`END`] for a journal that nobody writes
+    /// to; free room in closed segments is then verified too.
+    pub fn next_record(&mut self, durable_seq: u64) -> Result<Option<Record<'_>>, JournalError> {
+        if self.next_seq > durable_seq {
+            return Ok(None);
+        }
+        match self.reach(self.next_seq, durable_seq == END)? {
+            Reached::AtEnd => Ok(None),
+            Reached::Yes => {
+                self.next_seq += 1;
+                Ok(self.loaded(self.next_seq - 1))
+            }
+        }
+    }
+
+    /// One record, which must be durable. Ascending and nearby reads are cheap. Sequential reading continues behind it.
+    pub fn read_record(&mut self, seq: u64) -> Result<Record<'_>, JournalError> {
+        if seq == 0 || matches!(self.reach(seq, false)?, Reached::AtEnd) {
+            return Err(self.no_such_record(seq));
+        }
+        self.next_seq = seq + 1;
+        self.loaded(seq).ok_or(JournalError::NoSuchRecord { seq, oldest: 0 })
+    }
+
+    fn loaded(&self, seq: u64) -> Option<Record<'_>> {
+        let cursor = self.cursor.as_ref()?;
+        let entry = cursor.entry(seq)?;
+        Some(Record { seq, time: entry.time, bytes: cursor.record(entry) })
+    }
+
+    /// Loads the frame that holds `seq`.
+    fn reach(&mut self, seq: u64, to_end: bool) -> Result<Reached, JournalError> {
+        if self.cursor.as_ref().is_some_and(|cursor| cursor.entry(seq).is_some()) {
+            return Ok(Reached::Yes);
+        }
+        let Some(mut cursor) = self.cursor_towards(seq)? else {
+            return Ok(Reached::AtEnd);
+        };
+        let result = self.walk(&mut cursor, seq, to_end);
+        self.cursor = Some(cursor);
+        result
+    }
+
+    /// A cursor from which `seq` is reached by walking forward; `None` when the journal is empty and `seq` is its first.
+    fn cursor_towards(&mut self, seq: u64) -> Result<Option<Cursor>, JournalError> {
+        if let Some(mut cursor) = self.cursor.take().filter(|cursor| seq >= cursor.header.first_seq) {
+            cursor.rewind(seq);
+            return self.skip_segments(cursor, seq).map(Some);
+        }
+        let starts = segment::list(&*self.disk)?;
+        match starts[..starts.partition_point(|start| *start <= seq)].last() {
+            Some(start) => Cursor::open(&*self.disk, *start, Access::Read).map(Some),
+            None if starts.is_empty() && seq == 1 => Ok(None),
+            None => Err(self.no_such_record(seq)),
+        }
+    }
+
+    /// For a record that is far ahead: begins at its segment rather than walking through those before.
+    fn skip_segments(&self, cursor: Cursor, seq: u64) -> Result<Cursor, JournalError> {
+        if seq == cursor.next_seq() {
+            return Ok(cursor);
+        }
+        let starts = segment::list(&*self.disk)?;
+        match starts[..starts.partition_point(|start| *start <= seq)].last() {
+            Some(start) if *start > cursor.header.first_seq => cursor.reuse(&*self.disk, *start),
+            _ => Ok(cursor),
+        }
+    }
+
+    fn walk(&mut self, cursor: &mut Cursor, seq: u64, to_end: bool) -> Result<Reached, JournalError> {
+        let mut fresh = false;
+        loop {
+            let damage = match cursor.peek()? {
+                Peek::Frame(header) if header.next_seq() <= seq => {
+                    cursor.skip(&header);
+                    continue;
+                }
+                Peek::Frame(header) => match cursor.load(&header)? {
+                    None => return Ok(Reached::Yes),
+                    Some(damage) => Some(damage),
+                },
+                Peek::Nothing => None,
+                Peek::Invalid(damage) => Some(damage),
+            };
+            if !fresh {
+                // What was read ahead may be older than what has become durable since.
+                cursor.forget_window();
+                fresh = true;
+                continue;
+            }
+            if !self.enter_next(cursor, damage, to_end)? {
+                return self.end(cursor, seq, damage, to_end);
+            }
+            fresh = false;
+        }
+    }
+
+    /// Moves into the segment that continues this one; false when there is none.
+    fn enter_next(
+        &self,
+        cursor: &mut Cursor,
+        damage: Option<Damage>,
+        to_end: bool,
+    ) -> Result<bool, JournalError> {
+        let first_seq = cursor.next_seq();
+        if first_seq == cursor.header.first_seq {
+            return Ok(false);
+        }
+        let next = match Cursor::open(&*self.disk, first_seq, Access::Read) {
+            Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(false);
+            }
+            other => other?,
+        };
+        if let Some(reason) = damage {
+            return Err(JournalError::damaged(&cursor.path, cursor.offset(), reason));
+        }
+        if to_end {
+            tail::expect_zeros(cursor)?;
+        }
+        if next.header.previous_chain != cursor.chain() || next.header.previous_time != cursor.last_time() {
+            return Err(JournalError::damaged(&next.path, 0, Damage::Chain));
+        }
+        *cursor = next;
+        Ok(true)
+    }
+
+    /// There is no frame and no further segment.
+    fn end(
+        &mut self,
+        cursor: &Cursor,
+        seq: u64,
+        damage: Option<Damage>,
+        to_end: bool,
+    ) -> Result<Reached, JournalError> {
+        let is_last = segment::list(&*self.disk)?.last() == Some(&cursor.header.first_seq);
+        if to_end && is_last {
+            self.torn = tail::judge(cursor, damage)?;
+            if seq == cursor.next_seq() {
+                return Ok(Reached::AtEnd);
+            }
+            return Err(self.no_such_record(seq));
+        }
+        let reason = damage.unwrap_or(Damage::Missing(cursor.next_seq()));
+        Err(JournalError::damaged(&cursor.path, cursor.offset(), reason))
+    }
+
+    fn no_such_record(&self, seq: u64) -> JournalError {
+        let oldest = segment::list(&*self.disk).ok().and_then(|starts| starts.first().copied());
+        JournalError::NoSuchRecord { seq, oldest: oldest.unwrap_or(0) }
+    }
+}

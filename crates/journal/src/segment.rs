@@ -1,0 +1,103 @@
+//! The segment: a file of fixed length that holds consecutive frames behind a header of one sector.
+
+use std::sync::Arc;
+
+use upesi_types::Timestamp;
+
+use crate::disk::{Access, Disk, DiskFile};
+use crate::error::{Damage, JournalError};
+use crate::frame::{SECTOR_BYTES, u32_at, u64_at};
+
+/// The directory of the segments, relative to the data directory.
+pub(crate) const DIRECTORY: &str = "journal";
+/// The next segment before it has a place in the sequence.
+pub(crate) const PREPARED: &str = "journal/prepared.tmp";
+
+const SUFFIX: &str = ".seg";
+const MAGIC: &[u8; 8] = b"UPESISEG";
+const VERSION: u32 = 1;
+const CRC_AT: usize = SECTOR_BYTES - 4;
+
+/// What a segment says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SegmentHeader {
+    pub first_seq: u64,
+    /// The chain value of the last frame of the preceding segment; of the first segment, the journal's identity.
+    pub previous_chain: u64,
+    /// The time of the last record of the preceding segment.
+    pub previous_time: Timestamp,
+    /// Length of the file.
+    pub length_bytes: u64,
+}
+
+impl SegmentHeader {
+    pub fn encode(&self) -> [u8; SECTOR_BYTES] {
+        let mut bytes = [0; SECTOR_BYTES];
+        bytes[0..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.previous_chain.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.previous_time.as_ns().to_le_bytes());
+        bytes[40..48].copy_from_slice(&self.length_bytes.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..CRC_AT]);
+        bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; SECTOR_BYTES]) -> Result<Self, Damage> {
+        if &bytes[0..8] != MAGIC || crc32c::crc32c(&bytes[..CRC_AT]) != u32_at(bytes, CRC_AT) {
+            return Err(Damage::FileHeader);
+        }
+        let version = u32_at(bytes, 8);
+        if version != VERSION {
+            return Err(Damage::UnknownVersion(version));
+        }
+        Ok(Self {
+            first_seq: u64_at(bytes, 16),
+            previous_chain: u64_at(bytes, 24),
+            previous_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
+            length_bytes: u64_at(bytes, 40),
+        })
+    }
+}
+
+/// The path of the segment that begins with `first_seq`.
+pub(crate) fn path(first_seq: u64) -> String {
+    format!("{DIRECTORY}/{first_seq:020}{SUFFIX}")
+}
+
+/// The sequence numbers at which the segments begin, ascending. Files with other names are not ours and are passed over.
+pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u64>, JournalError> {
+    let names = disk.list(DIRECTORY).map_err(|source| JournalError::io("list", DIRECTORY, source))?;
+    let mut starts: Vec<u64> = names.iter().filter_map(|name| number_of(name, SUFFIX)).collect();
+    starts.sort_unstable();
+    Ok(starts)
+}
+
+/// The number in a file name of exactly twenty digits and the suffix.
+pub(crate) fn number_of(name: &str, suffix: &str) -> Option<u64> {
+    let digits = name.strip_suffix(suffix)?;
+    (digits.len() == 20 && digits.bytes().all(|byte| byte.is_ascii_digit())).then(|| digits.parse().ok())?
+}
+
+/// Opens a segment and verifies its header against its name and its length.
+pub(crate) fn open(
+    disk: &dyn Disk,
+    first_seq: u64,
+    access: Access,
+) -> Result<(Arc<dyn DiskFile>, SegmentHeader), JournalError> {
+    let path = path(first_seq);
+    let file = disk.open(&path, access).map_err(|source| JournalError::io("open", &path, source))?;
+    let mut sector = [0; SECTOR_BYTES];
+    file.read_at(0, &mut sector).map_err(|source| JournalError::io("read", &path, source))?;
+    let header = SegmentHeader::decode(&sector).map_err(|reason| JournalError::damaged(&path, 0, reason))?;
+    if header.first_seq != first_seq {
+        return Err(JournalError::damaged(&path, 0, Damage::FileHeader));
+    }
+    let found = file.length().map_err(|source| JournalError::io("stat", &path, source))?;
+    if found != header.length_bytes {
+        let reason = Damage::Length { expected: header.length_bytes, found };
+        return Err(JournalError::damaged(&path, found.min(header.length_bytes), reason));
+    }
+    Ok((file, header))
+}

@@ -1,0 +1,269 @@
+//! Snapshots of the state, so that a restart need not read the whole journal.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use upesi_types::Timestamp;
+
+use crate::disk::{Access, Disk, DiskFile};
+use crate::error::{Damage, JournalError};
+use crate::frame::{u32_at, u64_at};
+use crate::segment::number_of;
+
+/// The directory of the snapshots, relative to the data directory.
+pub(crate) const DIRECTORY: &str = "snapshots";
+
+const SUFFIX: &str = ".snap";
+const TEMPORARY: &str = "snapshots/writing.tmp";
+const MAGIC: &[u8; 8] = b"UPESISNP";
+const VERSION: u32 = 1;
+const HEADER_BYTES: usize = 64;
+const BUFFER_BYTES: usize = 1024 * 1024;
+
+/// The state of the ledger behind a record, as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The last record that the state contains.
+    pub seq: u64,
+    /// That record's time.
+    pub time: Timestamp,
+    /// The state.
+    pub bytes: Vec<u8>,
+}
+
+/// What was found when looking for a snapshot to start from.
+#[derive(Debug, Default)]
+pub struct Latest {
+    /// The newest sound snapshot, if there is one.
+    pub snapshot: Option<Snapshot>,
+    /// Newer ones that were passed over because they are damaged.
+    pub damaged: Vec<JournalError>,
+}
+
+/// A snapshot file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SnapshotInfo {
+    /// The file, relative to the data directory.
+    pub file: String,
+    /// The last record that the state contains.
+    pub seq: u64,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+}
+
+/// The snapshots of a data directory.
+///
+/// A failure here never loses anything: the journal is the truth, and a snapshot only shortens the way to it.
+#[derive(Clone, Debug)]
+pub struct SnapshotStore {
+    disk: Arc<dyn Disk>,
+}
+
+impl SnapshotStore {
+    /// The snapshots on a disk; makes their directory where it is missing.
+    pub fn open(disk: Arc<dyn Disk>) -> Result<Self, JournalError> {
+        disk.create_directory(DIRECTORY).map_err(|source| JournalError::io("create", DIRECTORY, source))?;
+        disk.sync_directory("").map_err(|source| JournalError::sync("the data directory", source))?;
+        Ok(Self { disk })
+    }
+
+    /// The snapshots on a disk that is only read.
+    pub fn open_for_reading(disk: Arc<dyn Disk>) -> Self {
+        Self { disk }
+    }
+
+    /// Writes a snapshot; it exists, whole and durable, when this returns `Ok`, and not at all otherwise. The record `seq`
+    /// must be durable already. `write` produces the state piece by piece; a large state need not be in memory twice.
+    pub fn write(
+        &self,
+        seq: u64,
+        time: Timestamp,
+        write: impl FnOnce(&mut SnapshotSink) -> io::Result<()>,
+    ) -> Result<SnapshotInfo, JournalError> {
+        let result = self.write_file(seq, time, write);
+        if result.is_err() {
+            // As good as it gets: the next attempt removes what is left, and nobody reads it.
+            let _ = self.disk.remove(TEMPORARY);
+        }
+        result
+    }
+
+    fn write_file(
+        &self,
+        seq: u64,
+        time: Timestamp,
+        write: impl FnOnce(&mut SnapshotSink) -> io::Result<()>,
+    ) -> Result<SnapshotInfo, JournalError> {
+        let _ = self.disk.remove(TEMPORARY);
+        let failed = |operation| move |source| JournalError::io(operation, TEMPORARY, source);
+        let file = self.disk.create(TEMPORARY).map_err(failed("create"))?;
+        let mut sink = SnapshotSink {
+            file,
+            buffer: Vec::with_capacity(BUFFER_BYTES),
+            offset: HEADER_BYTES as u64,
+            crc: 0,
+        };
+        write(&mut sink).and_then(|()| sink.flush()).map_err(failed("write"))?;
+        let body_bytes = sink.offset - HEADER_BYTES as u64;
+        let header = Header { seq, time, body_bytes, body_crc: sink.crc };
+        sink.file.write_at(0, &header.encode()).map_err(failed("write"))?;
+        sink.file.sync().map_err(|source| JournalError::sync(TEMPORARY, source))?;
+        let path = path(seq);
+        self.disk.rename(TEMPORARY, &path).map_err(|source| JournalError::io("rename to", &path, source))?;
+        self.disk.sync_directory(DIRECTORY).map_err(|source| JournalError::sync(DIRECTORY, source))?;
+        Ok(SnapshotInfo { file: path, seq, bytes: HEADER_BYTES as u64 + body_bytes })
+    }
+
+    /// The newest sound snapshot. Damaged ones are passed over and reported; a disk that cannot be read is an error.
+    pub fn latest(&self) -> Result<Latest, JournalError> {
+        let mut latest = Latest::default();
+        for seq in self.sequence_numbers()?.into_iter().rev() {
+            match self.read(seq) {
+                Ok(snapshot) => {
+                    latest.snapshot = Some(snapshot);
+                    break;
+                }
+                Err(error @ JournalError::Damaged { .. }) => latest.damaged.push(error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(latest)
+    }
+
+    /// The snapshot files, oldest first. Their content is not verified.
+    pub fn list(&self) -> Result<Vec<SnapshotInfo>, JournalError> {
+        let mut infos = Vec::new();
+        for seq in self.sequence_numbers()? {
+            let file = path(seq);
+            let opened = self.open_file(&file)?;
+            let bytes = opened.length().map_err(|source| JournalError::io("stat", &file, source))?;
+            infos.push(SnapshotInfo { file, seq, bytes });
+        }
+        Ok(infos)
+    }
+
+    /// Deletes all but the newest `keep` snapshots (at least one is kept); returns how many were deleted.
+    pub fn prune(&self, keep: usize) -> Result<usize, JournalError> {
+        let all = self.sequence_numbers()?;
+        let surplus = &all[..all.len().saturating_sub(keep.max(1))];
+        for seq in surplus {
+            let path = path(*seq);
+            self.disk.remove(&path).map_err(|source| JournalError::io("remove", &path, source))?;
+        }
+        if !surplus.is_empty() {
+            self.disk.sync_directory(DIRECTORY).map_err(|source| JournalError::sync(DIRECTORY, source))?;
+        }
+        Ok(surplus.len())
+    }
+
+    /// Reads and verifies one snapshot.
+    pub fn read(&self, seq: u64) -> Result<Snapshot, JournalError> {
+        let path = path(seq);
+        let file = self.open_file(&path)?;
+        let failed = |source| JournalError::io("read", &path, source);
+        let damaged = |reason| Err(JournalError::damaged(&path, 0, reason));
+        let mut header = [0; HEADER_BYTES];
+        file.read_at(0, &mut header).map_err(failed)?;
+        let header = match Header::decode(&header) {
+            Ok(header) if header.seq == seq => header,
+            Ok(_) => return damaged(Damage::FileHeader),
+            Err(reason) => return damaged(reason),
+        };
+        let found = file.length().map_err(|source| JournalError::io("stat", &path, source))?;
+        let expected = (HEADER_BYTES as u64).saturating_add(header.body_bytes);
+        if found != expected {
+            return damaged(Damage::Length { expected, found });
+        }
+        let mut bytes = vec![0; header.body_bytes as usize];
+        file.read_at(HEADER_BYTES as u64, &mut bytes).map_err(failed)?;
+        if crc32c::crc32c(&bytes) != header.body_crc {
+            return damaged(Damage::Checksum);
+        }
+        Ok(Snapshot { seq, time: header.time, bytes })
+    }
+
+    fn open_file(&self, path: &str) -> Result<Arc<dyn DiskFile>, JournalError> {
+        self.disk.open(path, Access::Read).map_err(|source| JournalError::io("open", path, source))
+    }
+
+    fn sequence_numbers(&self) -> Result<Vec<u64>, JournalError> {
+        let names = match self.disk.list(DIRECTORY) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            other => other.map_err(|source| JournalError::io("list", DIRECTORY, source))?,
+        };
+        let mut numbers: Vec<u64> = names.iter().filter_map(|name| number_of(name, SUFFIX)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+}
+
+fn path(seq: u64) -> String {
+    format!("{DIRECTORY}/{seq:020}{SUFFIX}")
+}
+
+/// Takes the bytes of a snapshot that is being written.
+#[derive(Debug)]
+pub struct SnapshotSink {
+    file: Arc<dyn DiskFile>,
+    buffer: Vec<u8>,
+    offset: u64,
+    crc: u32,
+}
+
+impl Write for SnapshotSink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.buffer.len() == BUFFER_BYTES {
+            self.flush()?;
+        }
+        let taken = bytes.len().min(BUFFER_BYTES - self.buffer.len());
+        self.buffer.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        if !self.buffer.is_empty() {
+            self.crc = crc32c::crc32c_append(self.crc, &self.buffer);
+            self.file.write_at(self.offset, &self.buffer)?;
+            self.offset += self.buffer.len() as u64;
+            self.buffer.clear();
+        }
+        Ok(())
+    }
+}
+
+struct Header {
+    seq: u64,
+    time: Timestamp,
+    body_bytes: u64,
+    body_crc: u32,
+}
+
+impl Header {
+    fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = [0; HEADER_BYTES];
+        bytes[0..8].copy_from_slice(MAGIC);
+        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.seq.to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.time.as_ns().to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.body_bytes.to_le_bytes());
+        bytes[40..44].copy_from_slice(&self.body_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&bytes[..60]);
+        bytes[60..64].copy_from_slice(&crc.to_le_bytes());
+        bytes
+    }
+
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Damage> {
+        if &bytes[0..8] != MAGIC || crc32c::crc32c(&bytes[..60]) != u32_at(bytes, 60) {
+            return Err(Damage::FileHeader);
+        }
+        match u32_at(bytes, 8) {
+            VERSION => Ok(Self {
+                seq: u64_at(bytes, 16),
+                time: Timestamp::from_ns(u64_at(bytes, 24) as i64),
+                body_bytes: u64_at(bytes, 32),
+                body_crc: u32_at(bytes, 40),
+            }),
+            version => Err(Damage::UnknownVersion(version)),
+        }
+    }
+}

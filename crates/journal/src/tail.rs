@@ -1,0 +1,120 @@
+//! Tells a torn tail, which a crash leaves, from damage, which must stop the hub.
+
+use crate::cursor::Cursor;
+use crate::error::{Damage, JournalError};
+use crate::frame::{self, FrameHeader, SECTOR_BYTES};
+
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The remains of a batch that was being written when the process or the machine stopped. It was never acknowledged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TornTail {
+    /// The segment, relative to the data directory.
+    pub file: String,
+    /// Where the remains begin, in bytes.
+    pub offset: u64,
+    /// How far they reach, in bytes.
+    pub bytes: u64,
+}
+
+/// Judges what follows the last valid frame of the last segment. `ending` is what is wrong there; `None` when there is
+/// nothing.
+///
+/// Only one frame is ever in flight, into room that was zero. So what lies there is a torn write exactly if some sector of
+/// it was not (or not wholly) written, and nothing valid comes after it. Everything else was once complete.
+pub(crate) fn judge(cursor: &Cursor, ending: Option<Damage>) -> Result<Option<TornTail>, JournalError> {
+    let at = cursor.offset();
+    let damaged = |offset: u64, reason| Err(JournalError::damaged(&cursor.path, offset, reason));
+    if cursor.next_seq() == cursor.header.first_seq {
+        // A segment gets its name only after its first frame is durable.
+        return damaged(at, ending.unwrap_or(Damage::Missing(cursor.next_seq())));
+    }
+    let remains = Remains::read(cursor)?;
+    let Some(used_end) = remains.used_end else { return Ok(None) };
+    if let Some(offset) = remains.later_frame {
+        return damaged(offset, Damage::FrameLost);
+    }
+    match (ending, remains.header) {
+        (Some(Damage::Checksum), Some(header)) => {
+            let end = at + header.frame_bytes();
+            if used_end > end {
+                return damaged(end, Damage::DataAfterEnd);
+            }
+            if remains.first_unwritten.is_none_or(|offset| offset >= end) {
+                return damaged(at, Damage::Checksum);
+            }
+        }
+        (Some(_), None) if remains.first_unwritten == Some(at) => {}
+        (None, _) => {}
+        (Some(reason), _) => return damaged(at, reason),
+    }
+    Ok(Some(TornTail { file: cursor.path.clone(), offset: at, bytes: used_end - at }))
+}
+
+/// What lies between the cursor and the end of the file.
+struct Remains {
+    /// The header at the cursor, if its checksum is right.
+    header: Option<FrameHeader>,
+    /// The end of the last sector that is not all zero.
+    used_end: Option<u64>,
+    /// The first sector whose end is zero.
+    first_unwritten: Option<u64>,
+    /// Where a frame header lies further on, outside the frame at the cursor.
+    later_frame: Option<u64>,
+}
+
+impl Remains {
+    fn read(cursor: &Cursor) -> Result<Self, JournalError> {
+        let mut remains = Self { header: None, used_end: None, first_unwritten: None, later_frame: None };
+        let start = cursor.offset();
+        let mut chunk = vec![0; CHUNK_BYTES];
+        let mut offset = start;
+        while offset < cursor.header.length_bytes {
+            let length = (cursor.header.length_bytes - offset).min(CHUNK_BYTES as u64) as usize;
+            chunk.fill(0);
+            cursor
+                .file
+                .read_at(offset, &mut chunk[..length])
+                .map_err(|source| JournalError::io("read", &cursor.path, source))?;
+            for sector in chunk[..length].chunks_exact(SECTOR_BYTES) {
+                remains.note(start, offset, sector, cursor.next_seq());
+                offset += SECTOR_BYTES as u64;
+            }
+            if !length.is_multiple_of(SECTOR_BYTES) {
+                break;
+            }
+        }
+        Ok(remains)
+    }
+
+    fn note(&mut self, start: u64, offset: u64, sector: &[u8], next_seq: u64) {
+        if frame::is_unwritten(sector) && self.first_unwritten.is_none() {
+            self.first_unwritten = Some(offset);
+        }
+        if frame::is_zero(sector) {
+            return;
+        }
+        self.used_end = Some(offset + SECTOR_BYTES as u64);
+        let Ok(header) = FrameHeader::decode(sector) else { return };
+        if offset == start {
+            self.header = Some(header);
+            return;
+        }
+        // What a record contains must not be taken for a frame.
+        let inside = self.header.is_some_and(|first| offset < start + first.frame_bytes());
+        if !inside && header.first_seq >= next_seq && self.later_frame.is_none() {
+            self.later_frame = Some(offset);
+        }
+    }
+}
+
+/// Verifies that the room behind the last frame of a closed segment was never written to.
+pub(crate) fn expect_zeros(cursor: &Cursor) -> Result<(), JournalError> {
+    match Remains::read(cursor)?.used_end {
+        None => Ok(()),
+        Some(end) => {
+            let offset = end - SECTOR_BYTES as u64;
+            Err(JournalError::damaged(&cursor.path, offset, Damage::DataAfterEnd))
+        }
+    }
+}
