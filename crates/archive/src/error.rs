@@ -49,7 +49,9 @@ pub enum ArchiveError {
         path: PathBuf,
     },
     /// A value exceeds [`crate::VALUE_BYTES_MAX`]; nothing of the batch was stored.
-    #[error("a value of {bytes} bytes exceeds the archive's limit of {bytes_max}; nothing of the batch was stored")]
+    #[error(
+        "a value of {bytes} bytes exceeds the archive's limit of {bytes_max}; nothing of the batch was stored"
+    )]
     ValueTooLarge {
         /// The value's size.
         bytes: usize,

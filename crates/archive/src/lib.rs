@@ -5,6 +5,7 @@
 //! ([`Archive::apply`]); any number of threads look up.
 
 mod error;
+mod filter;
 mod fjall_archive;
 mod memory;
 
@@ -36,9 +37,9 @@ pub trait Archive: Send + Sync {
     /// `false`: `id` is surely not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
     fn may_contain(&self, id: &TransferId) -> bool;
 
-    /// Stores `entries` and moves the applied watermark to `watermark`, all or nothing even across a crash. Meant for
-    /// tens of thousands of entries at a time; called by one thread. Applying a range again is harmless; a watermark
-    /// below the present one leaves it where it is. May wait for the store's housekeeping.
+    /// Stores `entries` and moves the applied watermark to `watermark`. The durable watermark follows at once or later,
+    /// but never before all the entries. Called by one thread. Applying a range again is harmless; a watermark below
+    /// the present one leaves it where it is. May wait for the store's housekeeping.
     fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError>;
 
     /// Makes everything applied so far survive a crash and returns the durable watermark.
@@ -67,10 +68,12 @@ pub trait Archive: Send + Sync {
 pub struct ArchiveStats {
     /// Number of stored transfers; an overestimate by those that were applied twice and not yet merged.
     pub transfers_estimate: u64,
-    /// Bytes on disk, the store's own journal included.
+    /// Bytes on disk.
     pub disk_bytes: u64,
     /// Tables not yet merged into the sorted levels; a growing number means that writes outrun housekeeping.
     pub unmerged_tables: u64,
+    /// Memory taken by the filter behind [`Archive::may_contain`], in bytes.
+    pub filter_bytes: u64,
     /// Whether [`Archive::may_contain`] tells ids apart yet; `false` while the filter is rebuilt after a start.
     pub filter_ready: bool,
 }

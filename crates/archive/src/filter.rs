@@ -1,0 +1,168 @@
+//! Answers "surely not archived" from memory.
+//!
+//! A bloom filter of blocks, each 256 bits in which a key sets eight (the "split block" layout of Parquet), so a check
+//! touches one cache line per segment. Checks take no lock: a worker thread must not wait while the archivist writes.
+//! The filter grows by segments, each as large as all before it, because nobody knows how many transfers will come.
+
+use std::hash::BuildHasher;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use foldhash::quality::FixedState;
+use upesi_types::TransferId;
+
+/// Two bytes per transfer: about one check in a thousand passes in vain, per segment.
+const BITS_PER_KEY: usize = 16;
+const BLOCK_WORDS: usize = 8;
+const KEYS_PER_BLOCK: usize = BLOCK_WORDS * 32 / BITS_PER_KEY;
+/// The first segment holds this many keys, unless more are known to come: 2 MB.
+const SEGMENT_KEYS_MIN: usize = 1 << 20;
+/// Doubling 31 times from the smallest segment exceeds any disk.
+const SEGMENTS_MAX: usize = 32;
+/// Odd constants, one per word of a block, that spread a key's 32 bits (as Parquet's specification lists them).
+const SALTS: [u32; BLOCK_WORDS] =
+    [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
+const HASHER: FixedState = FixedState::with_seed(0);
+
+/// A growing set of transfer ids without false negatives.
+pub(crate) struct Filter {
+    segments: [OnceLock<Segment>; SEGMENTS_MAX],
+    /// How many segments are in use; the last of them takes new keys.
+    segments_used: AtomicUsize,
+    /// Keys that the last segment may still take.
+    room: Mutex<usize>,
+}
+
+struct Segment {
+    words: Box<[AtomicU32]>,
+}
+
+impl Filter {
+    /// A filter that expects `keys` ids to begin with.
+    pub(crate) fn with_capacity(keys: usize) -> Self {
+        let filter = Self {
+            segments: [const { OnceLock::new() }; SEGMENTS_MAX],
+            segments_used: AtomicUsize::new(0),
+            room: Mutex::new(0),
+        };
+        filter.grow(&mut filter.room(), keys);
+        filter
+    }
+
+    /// Adds ids. They are found by every check that happens after this call returned.
+    pub(crate) fn insert<'a>(&self, ids: impl IntoIterator<Item = &'a TransferId>) {
+        // Only writers (the archivist, and the rebuild after a start) meet at this lock.
+        let mut room = self.room();
+        for id in ids {
+            if *room == 0 {
+                self.grow(&mut room, 0);
+            }
+            let last = self.segments_used.load(Ordering::Relaxed) - 1;
+            if let Some(segment) = self.segments[last].get() {
+                segment.insert(HASHER.hash_one(id));
+            }
+            // The very last segment takes what comes: more false positives, never a false negative.
+            *room = room.saturating_sub(1);
+        }
+    }
+
+    /// `false`: the id was never inserted.
+    pub(crate) fn may_contain(&self, id: &TransferId) -> bool {
+        let hash = HASHER.hash_one(id);
+        let used = self.segments_used.load(Ordering::Acquire);
+        self.segments[..used].iter().filter_map(OnceLock::get).any(|segment| segment.may_contain(hash))
+    }
+
+    /// Memory taken, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.segments.iter().filter_map(OnceLock::get).map(|segment| segment.words.len() * 4).sum()
+    }
+
+    fn room(&self) -> MutexGuard<'_, usize> {
+        // A panic leaves the count at worst too high: a fuller segment, still without false negatives.
+        self.room.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grow(&self, room: &mut usize, keys: usize) {
+        let used = self.segments_used.load(Ordering::Relaxed);
+        if used == SEGMENTS_MAX {
+            return;
+        }
+        let keys = keys.max(self.bytes() * 8 / BITS_PER_KEY).max(SEGMENT_KEYS_MIN);
+        self.segments[used].get_or_init(|| Segment::with_capacity(keys));
+        self.segments_used.store(used + 1, Ordering::Release);
+        *room = keys;
+    }
+}
+
+impl Segment {
+    fn with_capacity(keys: usize) -> Self {
+        let blocks = keys.div_ceil(KEYS_PER_BLOCK);
+        Self { words: (0..blocks * BLOCK_WORDS).map(|_| AtomicU32::new(0)).collect() }
+    }
+
+    /// The block of a hash by its upper half; its lower half picks the bits.
+    fn block(&self, hash: u64) -> &[AtomicU32] {
+        let blocks = (self.words.len() / BLOCK_WORDS) as u64;
+        let block = (((hash >> 32) * blocks) >> 32) as usize;
+        &self.words[block * BLOCK_WORDS..(block + 1) * BLOCK_WORDS]
+    }
+
+    fn insert(&self, hash: u64) {
+        for (word, salt) in self.block(hash).iter().zip(SALTS) {
+            word.fetch_or(bit(hash, salt), Ordering::Relaxed);
+        }
+    }
+
+    fn may_contain(&self, hash: u64) -> bool {
+        self.block(hash)
+            .iter()
+            .zip(SALTS)
+            .all(|(word, salt)| word.load(Ordering::Relaxed) & bit(hash, salt) != 0)
+    }
+}
+
+fn bit(hash: u64, salt: u32) -> u32 {
+    1 << ((hash as u32).wrapping_mul(salt) >> 27)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(index: u64) -> TransferId {
+        let mixed = HASHER.hash_one(index);
+        TransferId::from_random_bytes(((u128::from(mixed) << 64) | u128::from(index)).to_be_bytes())
+    }
+
+    #[test]
+    fn finds_everything_that_was_inserted_across_segments() {
+        let filter = Filter::with_capacity(0);
+        let ids: Vec<_> = (0..SEGMENT_KEYS_MIN as u64 * 5 / 2).map(id).collect();
+        filter.insert(&ids);
+        assert_eq!(filter.segments_used.load(Ordering::Relaxed), 3);
+        assert!(ids.iter().all(|id| filter.may_contain(id)));
+    }
+
+    #[test]
+    fn passes_few_absent_ids() {
+        let filter = Filter::with_capacity(0);
+        filter.insert(&(0..SEGMENT_KEYS_MIN as u64).map(id).collect::<Vec<_>>());
+        let passed = (1 << 32..(1 << 32) + 100_000).filter(|&index| filter.may_contain(&id(index))).count();
+        assert!(passed < 500, "{passed} of 100,000 absent ids pass a full segment");
+    }
+
+    #[test]
+    fn an_empty_filter_passes_nothing_and_takes_two_megabytes() {
+        let filter = Filter::with_capacity(0);
+        assert!(!filter.may_contain(&id(1)));
+        assert_eq!(filter.bytes(), 2 << 20);
+    }
+
+    #[test]
+    fn a_known_size_takes_one_segment() {
+        let filter = Filter::with_capacity(3_000_000);
+        filter.insert(&(0..3_000_000).map(id).collect::<Vec<_>>());
+        assert_eq!(filter.segments_used.load(Ordering::Relaxed), 1);
+    }
+}
