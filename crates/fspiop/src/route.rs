@@ -123,7 +123,8 @@ impl<'a> Route<'a> {
         let operation = match (rest, method) {
             ((None, ..), Some(Method::Post)) => Operation::Create,
             ((None, ..), _) => return Err(SyncError::method_not_allowed()),
-            ((Some(""), ..), _) => return Err(SyncError::unknown_uri()),
+            // Dot segments would lead elsewhere when the id is put into a callback URL.
+            ((Some("" | "." | ".."), ..), _) => return Err(SyncError::unknown_uri()),
             ((Some(id), None, _), Some(Method::Get)) => Operation::Get(id),
             ((Some(id), None, _), Some(Method::Put)) => Operation::Put(id),
             ((Some(id), None, _), Some(Method::Patch)) => Operation::Patch(id),
@@ -178,6 +179,8 @@ mod tests {
             ("GET", "/transfers/x/error", error(405, 3000)),
             ("PATCH", "/transfers/x/error", error(405, 3000)),
             ("PUT", "/transfers/", error(404, 3002)),
+            ("GET", "/transfers/..", error(404, 3002)),
+            ("GET", "/transfers/...", Ok(Operation::Get("..."))),
             ("PUT", "/transfers//error", error(404, 3002)),
             ("PUT", "/transfers/x/", error(404, 3002)),
             ("PUT", "/transfers/x/other", error(404, 3002)),

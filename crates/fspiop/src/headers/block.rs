@@ -24,6 +24,11 @@ impl<'a> Block<'a> {
             None
         })
     }
+
+    /// The first value of a header whose name is given in lower case, for as long as the block itself lives.
+    pub fn find(self, lower_case_name: &str) -> Option<&'a [u8]> {
+        self.iter().find_map(|(name, value)| (name == lower_case_name.as_bytes()).then_some(value))
+    }
 }
 
 fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
@@ -34,7 +39,7 @@ fn split_line(line: &[u8]) -> Option<(&[u8], &[u8])> {
 
 impl HeaderLookup for Block<'_> {
     fn get(&self, lower_case_name: &str) -> Option<&[u8]> {
-        self.iter().find_map(|(name, value)| (name == lower_case_name.as_bytes()).then_some(value))
+        self.find(lower_case_name)
     }
 }
 

@@ -1,1 +1,135 @@
+use super::*;
+use crate::body::{parse_error_body, parse_fulfil, parse_prepare};
+use crate::decode_octets;
+use alloc::string::ToString;
+use upesi_types::{Amount, Currency};
 
+fn rendered(write: impl FnOnce(&mut Vec<u8>)) -> String {
+    let mut out = Vec::new();
+    write(&mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn completed() -> Option<Timestamp> {
+    Timestamp::parse_iso("2031-04-01T12:00:01.000Z")
+}
+
+#[test]
+fn transfer_states_are_written_byte_for_byte() {
+    let fulfilment = decode_octets("BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSY").unwrap();
+    let none = Extensions::default();
+    let items = Extensions { items: Some(r#"[{"key":"a","value":"b"}]"#), cause: None };
+    let cause = Extensions { items: None, cause: Some("4001: Payer FSP insufficient liquidity") };
+    let both = Extensions { cause: Some("3303: Transfer expired"), ..items };
+    for (text, expected) in [
+        (
+            rendered(|out| write_transfer_state(out, completed(), "COMMITTED", Some(&fulfilment), none)),
+            r#"{"completedTimestamp":"2031-04-01T12:00:01.000Z","fulfilment":"BwgJCgsMDQ4PEBESExQVFhcYGRobHB0eHyAhIiMkJSY","transferState":"COMMITTED"}"#,
+        ),
+        (
+            rendered(|out| write_transfer_state(out, completed(), "COMMITTED", None, none)),
+            r#"{"completedTimestamp":"2031-04-01T12:00:01.000Z","transferState":"COMMITTED"}"#,
+        ),
+        (
+            rendered(|out| write_transfer_state(out, None, "RESERVED", None, none)),
+            r#"{"transferState":"RESERVED"}"#,
+        ),
+        (
+            rendered(|out| write_transfer_state(out, completed(), "ABORTED", None, cause)),
+            r#"{"completedTimestamp":"2031-04-01T12:00:01.000Z","extensionList":{"extension":[{"key":"cause","value":"4001: Payer FSP insufficient liquidity"}]},"transferState":"ABORTED"}"#,
+        ),
+        (
+            rendered(|out| write_transfer_state(out, None, "ABORTED", None, both)),
+            r#"{"extensionList":{"extension":[{"key":"a","value":"b"},{"key":"cause","value":"3303: Transfer expired"}]},"transferState":"ABORTED"}"#,
+        ),
+        (
+            rendered(|out| write_transfer_state(out, None, "COMMITTED", None, items)),
+            r#"{"extensionList":{"extension":[{"key":"a","value":"b"}]},"transferState":"COMMITTED"}"#,
+        ),
+    ] {
+        assert_eq!(text, expected);
+        assert!(parse_fulfil(text.as_bytes()).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn a_cause_fits_into_a_full_list() {
+    for count in [14, 15, 16] {
+        let item = |index| format!(r#"{{"key":"k{index}","value":"{{\"key\":\"no item\"}}"}}"#);
+        let items: Vec<String> = (0..count).map(item).collect();
+        let items = format!("[{}]", items.join(","));
+        let extensions = Extensions { items: Some(&items), cause: Some("3303: Transfer expired") };
+        let text = rendered(|out| write_transfer_state(out, None, "ABORTED", None, extensions));
+        let read = parse_fulfil(text.as_bytes()).unwrap().extensions.unwrap();
+        let kept = read.matches(r#"{"key":"k"#).count();
+        assert_eq!(kept, count.min(15), "{text}");
+        assert!(read.ends_with(r#",{"key":"cause","value":"3303: Transfer expired"}]"#), "{text}");
+    }
+}
+
+#[test]
+fn errors_are_written_byte_for_byte() {
+    let text = rendered(|out| write_error(out, ErrorCode::TRANSFER_EXPIRED, "Transfer expired"));
+    assert_eq!(text, r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#);
+    let long = "é".repeat(200);
+    let text = rendered(|out| write_error(out, ErrorCode::VALIDATION, &long));
+    assert_eq!(parse_error_body(text.as_bytes()).unwrap().description, "é".repeat(128));
+}
+
+#[test]
+fn texts_are_escaped_as_any_reader_expects() {
+    let mut every = String::from("\u{7f}\u{80}\u{2028}é€😀/");
+    every.extend((0..128_u8).map(char::from));
+    for text in ["", "plain", "\"", "\\", "\n\r\t\u{8}\u{c}\u{0}", "a\"b\\c", every.as_str()] {
+        let json = rendered(|out| ByteWriter(out).text(text));
+        assert_eq!(serde_json::from_str::<String>(&json).unwrap(), text);
+    }
+    assert_eq!(rendered(|out| ByteWriter(out).text("a\"\n\u{1}é")), r#""a\"\n\u0001é""#);
+}
+
+#[test]
+fn causes_are_cut_at_128_characters() {
+    assert_eq!(cause_text(ErrorCode::TRANSFER_EXPIRED, "Transfer expired"), "3303: Transfer expired");
+    assert_eq!(cause_text(ErrorCode::VALIDATION, &"é".repeat(200)).chars().count(), 128);
+}
+
+#[test]
+fn a_prepare_that_is_written_reads_back() {
+    let condition = decode_octets("GRzLaTP7DJ9t4P-a_BA0WA9wzzlsugf00-Tn6kESAfM").unwrap();
+    let prepare = Prepare {
+        transfer_id: TransferId::parse("5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d").unwrap(),
+        payer: FspId::parse("greenbank").unwrap(),
+        payee: FspId::parse("blue\"wallet").unwrap(),
+        money: Money {
+            amount: Amount::parse_wire("125.5").unwrap(),
+            currency: Currency::parse("KES").unwrap(),
+        },
+        ilp_packet: "AYICexampleilppacket0123",
+        condition: &condition,
+        expiration: completed().unwrap(),
+    };
+    let text = rendered(|out| write_prepare(out, &prepare));
+    assert!(text.starts_with(r#"{"amount":{"amount":"125.5","currency":"KES"},"condition":"GRz"#), "{text}");
+    let read = parse_prepare(text.as_bytes()).unwrap();
+    assert_eq!(
+        (read.transfer_id, read.payer, read.payee),
+        (prepare.transfer_id, prepare.payer, prepare.payee)
+    );
+    assert_eq!((read.currency, read.amount), (prepare.money.currency, Ok(prepare.money.amount)));
+    assert_eq!((read.condition, read.expiration), (Some(condition), prepare.expiration));
+    assert_eq!(read.ilp_packet, prepare.ilp_packet);
+    assert_eq!(read.extensions, None);
+}
+
+#[test]
+fn version_errors_list_what_is_accepted() {
+    let write = |versions: &[Version]| {
+        rendered(|out| write_version_error(out, ErrorCode::UNACCEPTABLE_VERSION, "No", versions))
+    };
+    assert_eq!(
+        write(&[Version::V1_0, Version::V2_0]),
+        r#"{"errorInformation":{"errorCode":"3001","errorDescription":"No","extensionList":{"extension":[{"key":"1","value":"0"},{"key":"2","value":"0"}]}}}"#
+    );
+    assert_eq!(write(&[]), r#"{"errorInformation":{"errorCode":"3001","errorDescription":"No"}}"#);
+    assert_eq!(ErrorCode::VALIDATION.to_string(), "3100");
+}

@@ -1,1 +1,251 @@
+use super::*;
+use alloc::string::String;
 
+const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
+const SPAN: SpanId = [0x0a, 0, 0, 0, 0, 0, 0, 0xff];
+
+/// Header lines, one a line, as they stand in a block.
+fn block(lines: &str) -> Vec<u8> {
+    lines.lines().map(str::trim).filter(|line| !line.is_empty()).fold(Vec::new(), |mut block, line| {
+        block.extend_from_slice(line.as_bytes());
+        block.extend_from_slice(b"\r\n");
+        block
+    })
+}
+
+fn rewritten(request: &str, message: &Forward<'_>) -> String {
+    let mut out = Vec::new();
+    rewrite_for_forward(&block(request), message, &mut out);
+    String::from_utf8(out).unwrap()
+}
+
+fn lines(text: &str) -> String {
+    String::from_utf8(block(text)).unwrap()
+}
+
+fn hub() -> MessageSource<'static> {
+    let now = Timestamp::parse_iso("2031-04-01T12:00:02.750Z").unwrap();
+    MessageSource::Hub { name: "Hub", version: Version::V1_1, now }
+}
+
+fn message<'a>(source: MessageSource<'a>, method: Method, receiver: &'a str, uri: &'a str) -> Forward<'a> {
+    Forward { source, receiver, resource: Resource::Transfers, method, uri, span_id: SPAN }
+}
+
+const PREPARE: &str = "
+    content-type: application/vnd.interoperability.transfers+json;version=1.0
+    accept: application/vnd.interoperability.transfers+json;version=1,application/vnd.interoperability.transfers+json;version=1.1
+    date: Tue, 01 Apr 2031 12:00:00 GMT
+    x-forwarded-for: 10.0.0.1
+    fspiop-source: greenbank
+    fspiop-destination: bluewallet
+    fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
+    fspiop-encryption: {}
+    x-custom: kept: as is
+    traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+    tracestate: tx_end2end_start_ts=1932811200000,vendor=x
+    baggage: k=v
+";
+
+#[test]
+fn a_dfsp_prepare_reaches_the_payee_as_it_was_sent() {
+    let forward =
+        message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/transfers");
+    assert_eq!(
+        rewritten(PREPARE, &forward),
+        lines(
+            "
+            content-type: application/vnd.interoperability.transfers+json;version=1.0
+            accept: application/vnd.interoperability.transfers+json;version=1,application/vnd.interoperability.transfers+json;version=1.1
+            date: Tue, 01 Apr 2031 12:00:00 GMT
+            x-forwarded-for: 10.0.0.1
+            fspiop-source: greenbank
+            fspiop-destination: bluewallet
+            fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
+            fspiop-encryption: {}
+            x-custom: kept: as is
+            traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-0a000000000000ff-01
+            tracestate: tx_end2end_start_ts=1932811200000,vendor=x
+            baggage: k=v
+            fspiop-http-method: POST
+            fspiop-uri: /transfers
+            "
+        )
+    );
+}
+
+#[test]
+fn a_refusal_by_the_hub_carries_its_own_identity() {
+    let forward = message(hub(), Method::Put, "greenbank", "/transfers/x/error");
+    assert_eq!(
+        rewritten(PREPARE, &forward),
+        lines(
+            "
+            content-type: application/vnd.interoperability.transfers+json;version=1.1
+            date: Tue, 01 Apr 2031 12:00:02 GMT
+            x-forwarded-for: 10.0.0.1
+            fspiop-source: Hub
+            fspiop-destination: greenbank
+            fspiop-encryption: {}
+            x-custom: kept: as is
+            traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-0a000000000000ff-01
+            tracestate: tx_end2end_start_ts=1932811200000,vendor=x
+            baggage: k=v
+            fspiop-http-method: PUT
+            fspiop-uri: /transfers/x/error
+            "
+        )
+    );
+}
+
+const FULFIL: &str = "
+    fspiop-http-method: PUT
+    fspiop-uri: /switch/transfers/x
+    fspiop-source: bluewallet
+    fspiop-destination: greenbank
+    fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
+    accept: application/vnd.interoperability.transfers+json;version=1
+    content-type: application/vnd.interoperability.transfers+json;version=1.0
+    date: Tue, 01 Apr 2031 12:00:01 GMT
+";
+
+#[test]
+fn a_fulfil_is_passed_on_without_accept() {
+    let forward =
+        message(MessageSource::Dfsp { name: "bluewallet" }, Method::Put, "greenbank", "/transfers/x");
+    assert_eq!(
+        rewritten(FULFIL, &forward),
+        lines(
+            "
+            fspiop-http-method: PUT
+            fspiop-uri: /transfers/x
+            fspiop-source: bluewallet
+            fspiop-destination: greenbank
+            fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
+            content-type: application/vnd.interoperability.transfers+json;version=1.0
+            date: Tue, 01 Apr 2031 12:00:01 GMT
+            "
+        )
+    );
+}
+
+#[test]
+fn a_notice_to_the_payee_is_the_hubs_and_names_its_version() {
+    let forward = message(hub(), Method::Patch, "bluewallet", "/transfers/x");
+    assert_eq!(
+        rewritten(FULFIL, &forward),
+        lines(
+            "
+            fspiop-http-method: PATCH
+            fspiop-uri: /transfers/x
+            fspiop-source: Hub
+            fspiop-destination: bluewallet
+            accept: application/vnd.interoperability.transfers+json;version=1
+            content-type: application/vnd.interoperability.transfers+json;version=1.1
+            date: Tue, 01 Apr 2031 12:00:02 GMT
+            "
+        )
+    );
+}
+
+#[test]
+fn an_answer_to_a_get_has_a_content_type_even_if_the_get_had_none() {
+    let request = "
+        accept: application/vnd.interoperability.transfers+json;version=1
+        date: Tue, 01 Apr 2031 12:00:01 GMT
+        fspiop-source: greenbank
+    ";
+    assert_eq!(
+        rewritten(request, &message(hub(), Method::Put, "greenbank", "/transfers/x")),
+        lines(
+            "
+            date: Tue, 01 Apr 2031 12:00:02 GMT
+            fspiop-source: Hub
+            content-type: application/vnd.interoperability.transfers+json;version=1.1
+            fspiop-destination: greenbank
+            fspiop-http-method: PUT
+            fspiop-uri: /transfers/x
+            "
+        )
+    );
+}
+
+#[test]
+fn an_expiry_notice_has_a_fresh_set() {
+    assert_eq!(
+        rewritten("", &message(hub(), Method::Put, "bluewallet", "/transfers/x/error")),
+        lines(
+            "
+            content-type: application/vnd.interoperability.transfers+json;version=1.1
+            date: Tue, 01 Apr 2031 12:00:02 GMT
+            fspiop-source: Hub
+            fspiop-destination: bluewallet
+            fspiop-http-method: PUT
+            fspiop-uri: /transfers/x/error
+            "
+        )
+    );
+}
+
+#[test]
+fn repeated_headers_that_the_hub_sets_occur_once() {
+    let request = "
+        fspiop-source: greenbank
+        fspiop-source: mallory
+        fspiop-destination: a
+        fspiop-destination: b
+        x-twice: 1
+        x-twice: 2
+    ";
+    let forward =
+        message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/transfers");
+    assert_eq!(
+        rewritten(request, &forward),
+        lines(
+            "
+            fspiop-source: greenbank
+            fspiop-destination: bluewallet
+            x-twice: 1
+            x-twice: 2
+            fspiop-http-method: POST
+            fspiop-uri: /transfers
+            "
+        )
+    );
+}
+
+#[test]
+fn what_is_there_already_in_the_output_stays() {
+    let mut out = b"x-before: 1\r\n".to_vec();
+    rewrite_for_forward(b"", &message(hub(), Method::Put, "a", "/transfers/x"), &mut out);
+    assert!(out.starts_with(b"x-before: 1\r\ncontent-type: "));
+}
+
+#[test]
+fn traces_continue_only_from_a_usable_parent() {
+    let forward =
+        message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/transfers");
+    for (parent, continued) in [
+        ("00-{}-00f067aa0ba902b7-01", Some("00-{}-0a000000000000ff-01")),
+        ("00-{}-00f067aa0ba902b7-00", Some("00-{}-0a000000000000ff-00")),
+        ("01-{}-00f067aa0ba902b7-01-more", Some("00-{}-0a000000000000ff-01")),
+        ("00-{}-00f067aa0ba902b7-01-more", None),
+        ("ff-{}-00f067aa0ba902b7-01", None),
+        ("00-{}-0000000000000000-01", None),
+        ("00-00000000000000000000000000000000-00f067aa0ba902b7-01", None),
+        ("00-{}-00F067AA0BA902B7-01", None),
+        ("00-{}-00f067aa0ba902b7", None),
+        ("00_{}-00f067aa0ba902b7-01", None),
+        ("", None),
+    ] {
+        let request = alloc::format!("traceparent: {parent}\ntracestate: a=b\n").replace("{}", TRACE);
+        let text = rewritten(&request, &forward);
+        let expected = continued.map(|parent| {
+            alloc::format!("traceparent: {parent}\r\ntracestate: a=b\r\n").replace("{}", TRACE)
+        });
+        match expected {
+            Some(expected) => assert!(text.starts_with(&expected), "{parent}: {text}"),
+            None => assert!(!text.contains("trace"), "{parent}: {text}"),
+        }
+    }
+}

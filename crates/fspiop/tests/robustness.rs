@@ -1,0 +1,208 @@
+//! No bytes, however odd, make a parser panic, and every refusal is itself a valid FSPIOP error.
+
+use proptest::prelude::*;
+use upesi_fspiop::body::{parse_error_body, parse_fulfil, parse_prepare};
+use upesi_fspiop::headers::{
+    Block, Forward, MessageSource, check_headers, check_parties, rewrite_for_forward,
+};
+use upesi_fspiop::{Method, Resource, Route, SyncError, Version, Versions, fingerprint, ilp, uri};
+use upesi_types::Timestamp;
+
+const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]},"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferState":"COMMITTED","completedTimestamp":"2031-04-01T12:00:30.000Z","errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
+
+fn assert_valid_refusal(error: &SyncError) {
+    assert!(error.description.chars().count() <= 128, "{error}");
+    let body = error.to_body();
+    let versions = error.supported_versions.is_some();
+    let read = parse_error_body(&body).expect("the hub's own errors follow the schema");
+    assert_eq!((read.code, read.extensions.is_some()), (error.code, versions));
+    assert_eq!(read.description, error.description);
+}
+
+fn parse_all(body: &[u8]) {
+    for error in
+        [parse_prepare(body).err(), parse_fulfil(body).err(), parse_error_body(body).err()].iter().flatten()
+    {
+        assert_eq!(error.status, 400);
+        assert_valid_refusal(error);
+    }
+    fingerprint(body);
+}
+
+/// JSON texts of every shape, under the names that the schemas know.
+fn json() -> impl Strategy<Value = String> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        Just("true".to_owned()),
+        "-?[0-9]{1,20}(\\.[0-9]{1,5})?(e[0-9]{1,3})?",
+        "\"[ -!#-\\[\\]-~é€]{0,40}\"",
+        "\"(\\\\u[0-9a-f]{4}|\\\\n|\\\\\"|x){0,8}\"",
+        Just("\"2031-04-01T12:00:30.000Z\"".to_owned()),
+        Just("\"COMMITTED\"".to_owned()),
+    ];
+    let name = prop_oneof![
+        Just("transferId"),
+        Just("payeeFsp"),
+        Just("payerFsp"),
+        Just("amount"),
+        Just("currency"),
+        Just("ilpPacket"),
+        Just("condition"),
+        Just("expiration"),
+        Just("extensionList"),
+        Just("extension"),
+        Just("key"),
+        Just("value"),
+        Just("transferState"),
+        Just("fulfilment"),
+        Just("errorInformation"),
+        Just("errorCode"),
+        Just("errorDescription"),
+        Just("other"),
+    ];
+    leaf.prop_recursive(5, 64, 8, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(","))),
+            prop::collection::vec((name.clone(), inner), 0..8).prop_map(|members| {
+                let members: Vec<_> =
+                    members.iter().map(|(name, json)| format!("\"{name}\": {json}")).collect();
+                format!("{{{}}}", members.join(" , "))
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 2_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn arbitrary_bytes_are_refused_in_order(body in prop::collection::vec(any::<u8>(), 0..200)) {
+        parse_all(&body);
+    }
+
+    #[test]
+    fn arbitrary_json_is_refused_in_order(body in json()) {
+        parse_all(body.as_bytes());
+    }
+
+    #[test]
+    fn damaged_messages_are_refused_in_order(
+        at in 0..PREPARE.len(),
+        length in 0..24_usize,
+        patch in prop::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let mut body = PREPARE.as_bytes().to_vec();
+        body.splice(at..(at + length).min(PREPARE.len()), patch);
+        parse_all(&body);
+    }
+
+    #[test]
+    fn a_message_cut_anywhere_is_refused(end in 0..PREPARE.len()) {
+        prop_assert!(parse_prepare(&PREPARE.as_bytes()[..end]).is_err());
+    }
+
+    #[test]
+    fn blanks_do_not_change_a_fingerprint(blanks in prop::collection::vec("[ \t\r\n]{0,3}", 64)) {
+        let mut laid_out = String::new();
+        let mut blanks = blanks.iter().cycle();
+        for character in PREPARE.chars() {
+            // No text in the message holds a comma or brace, and colons stand in times.
+            if matches!(character, ',' | '{' | '}') {
+                laid_out.push_str(blanks.next().map_or("", String::as_str));
+            }
+            laid_out.push(character);
+        }
+        prop_assert_eq!(fingerprint(laid_out.as_bytes()), fingerprint(PREPARE.as_bytes()));
+        prop_assert_eq!(parse_prepare(laid_out.as_bytes()), parse_prepare(PREPARE.as_bytes()));
+    }
+
+    #[test]
+    fn arbitrary_headers_are_refused_in_order(block in header_block()) {
+        for method in [Method::Get, Method::Post, Method::Put] {
+            if let Err(error) = check_headers(method, Resource::Transfers, &Block(&block), &Versions::default()) {
+                assert_valid_refusal(&error);
+            }
+        }
+        if let Err(error) = check_parties(&Block(&block)) {
+            assert_valid_refusal(&error);
+        }
+    }
+
+    #[test]
+    fn what_is_forwarded_is_a_block_with_one_of_each(block in header_block(), by_hub: bool, span_id: [u8; 8]) {
+        let source = if by_hub {
+            MessageSource::Hub { name: "Hub", version: Version::V1_1, now: Timestamp::EPOCH }
+        } else {
+            MessageSource::Dfsp { name: "greenbank" }
+        };
+        let forward = Forward {
+            source,
+            receiver: "bluewallet",
+            resource: Resource::Transfers,
+            method: Method::Put,
+            uri: "/transfers/x",
+            span_id,
+        };
+        let mut out = Vec::new();
+        rewrite_for_forward(&block, &forward, &mut out);
+        let count = |name: &[u8]| Block(&out).iter().filter(|(key, _)| *key == name).count();
+        for name in ["fspiop-source", "fspiop-destination", "fspiop-http-method", "fspiop-uri"] {
+            prop_assert_eq!(count(name.as_bytes()), 1, "{}", name);
+        }
+        prop_assert_eq!(count(b"accept"), 0);
+        prop_assert_eq!(Block(&out).find("fspiop-destination"), Some(&b"bluewallet"[..]));
+        if by_hub {
+            prop_assert_eq!(count(b"fspiop-signature"), 0);
+            prop_assert_eq!((count(b"content-type"), count(b"date")), (1, 1));
+        }
+        // A second hop changes nothing but the span.
+        let mut again = Vec::new();
+        rewrite_for_forward(&out, &forward, &mut again);
+        prop_assert_eq!(out, again);
+    }
+
+    #[test]
+    fn arbitrary_targets_templates_and_packets_do_no_harm(text in "[ -~é]{0,60}", packet in "[A-Za-z0-9_-]{0,80}") {
+        for method in [None, Some(Method::Put)] {
+            if let Err(error) = Route::resolve(method, &text) {
+                assert_valid_refusal(&error);
+            }
+            let _ = Route::resolve(method, &format!("/transfers/{text}"));
+        }
+        let mut out = String::new();
+        let _ = uri::fill_template(&text, "id", &mut out);
+        let _ = ilp::decode_transaction(&text);
+        let _ = ilp::decode_transaction(&packet);
+        let _ = ilp::decode_transaction(&format!("AY{packet}"));
+        let _ = ilp::decode_transaction(&format!("DI{packet}"));
+    }
+}
+
+/// Blocks whose names are those that the hub looks at, and whose values may be anything without a line break.
+fn header_block() -> impl Strategy<Value = Vec<u8>> {
+    let name = prop_oneof![
+        Just("accept"),
+        Just("content-type"),
+        Just("date"),
+        Just("fspiop-source"),
+        Just("fspiop-destination"),
+        Just("fspiop-signature"),
+        Just("fspiop-uri"),
+        Just("fspiop-proxy"),
+        Just("traceparent"),
+        Just("tracestate"),
+        Just("x-client-id"),
+        Just("x-other"),
+    ];
+    let value = prop_oneof![
+        Just("application/vnd.interoperability.transfers+json;version=1.1".to_owned()),
+        Just("application/vnd.interoperability.transfers+json;version=3.0".to_owned()),
+        Just("Tue, 01 Apr 2031 12:00:00 GMT".to_owned()),
+        Just("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01".to_owned()),
+        Just("greenbank".to_owned()),
+        "[ -~é]{0,40}",
+    ];
+    prop::collection::vec((name, value), 0..12).prop_map(|lines| {
+        lines.iter().flat_map(|(name, value)| format!("{name}: {value}\r\n").into_bytes()).collect()
+    })
+}
