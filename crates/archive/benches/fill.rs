@@ -51,6 +51,7 @@ fn main() {
     let archive = FjallArchive::open(&directory, &options).expect("reopen");
     row("reopen, ms", start.elapsed().as_millis().to_string());
     assert_eq!(archive.watermark(), count);
+    row("disk per transfer reopened, bytes (files)", (directory_bytes(&directory) / count).to_string());
     look_up("reopened", &archive, count, lookups);
     let start = Instant::now();
     while !archive.stats().filter_ready && start.elapsed() < Duration::from_secs(120) {

@@ -98,13 +98,14 @@ impl FjallArchive {
     /// filter is rebuilt by a thread, and until then lookups of absent ids ask the store.
     pub fn open(path: impl AsRef<Path>, options: &ArchiveOptions) -> Result<Self, ArchiveError> {
         let path = path.as_ref().to_path_buf();
-        let fail = |error| store_error(&path, error);
         let database = Database::builder(&path)
             .cache_size(options.cache_bytes)
             .worker_threads(options.merge_threads.max(1))
             .open()
-            .map_err(fail)?;
-        let keyspace = database.keyspace(KEYSPACE, || keyspace_options(options)).map_err(fail)?;
+            .map_err(|error| open_error(&path, error))?;
+        let keyspace = database
+            .keyspace(KEYSPACE, || keyspace_options(options))
+            .map_err(|error| open_error(&path, error))?;
         let watermark = stored_watermark(&path, &keyspace)?;
         let stored = keyspace.approximate_len();
         let inner = Arc::new(Inner {
@@ -139,14 +140,20 @@ impl Drop for FjallArchive {
     }
 }
 
+/// Reads the watermark, and checks that a scan sees the same one: it is the last key, and a store that lost its count of
+/// writes would show an old state to scans while lookups still find the newest.
 fn stored_watermark(path: &Path, keyspace: &Keyspace) -> Result<u64, ArchiveError> {
-    let Some(stored) = keyspace.get(WATERMARK_KEY).map_err(|error| store_error(path, error))? else {
+    let fail = |error| store_error(path, error);
+    let damaged =
+        |detail: &str| ArchiveError::Damaged { path: path.to_path_buf(), detail: detail.to_owned() };
+    let Some(stored) = keyspace.get(WATERMARK_KEY).map_err(fail)? else {
         return Ok(0);
     };
-    let bytes = stored.as_ref().try_into().map_err(|_| ArchiveError::Damaged {
-        path: path.to_path_buf(),
-        detail: format!("the watermark has {} bytes instead of 8", stored.len()),
-    })?;
+    let last = keyspace.iter().next_back().map(fjall::Guard::into_inner).transpose().map_err(fail)?;
+    if last.is_none_or(|(key, value)| *key != WATERMARK_KEY || value != stored) {
+        return Err(damaged("lookups and scans see different states"));
+    }
+    let bytes = stored.as_ref().try_into().map_err(|_| damaged("the watermark is malformed"))?;
     Ok(u64::from_le_bytes(bytes))
 }
 
@@ -178,6 +185,19 @@ fn keyspace_options(options: &ArchiveOptions) -> KeyspaceCreateOptions {
                 .with_l0_threshold(options.unmerged_tables)
                 .with_table_target_size(options.table_bytes),
         ))
+}
+
+/// At opening, a file that is missing, in the way or too short is damage rather than a refusal of the system.
+fn open_error(path: &Path, error: fjall::Error) -> ArchiveError {
+    use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
+    match store_error(path, error) {
+        ArchiveError::Io { path, source }
+            if matches!(source.kind(), AlreadyExists | InvalidData | NotFound | UnexpectedEof) =>
+        {
+            ArchiveError::Damaged { path, detail: source.to_string() }
+        }
+        other => other,
+    }
 }
 
 fn store_error(path: &Path, error: fjall::Error) -> ArchiveError {

@@ -46,7 +46,9 @@ pub trait Archive: Send + Sync {
     fn sync(&self) -> Result<u64, ArchiveError>;
 
     /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash;
-    /// 0 when nothing was archived.
+    /// 0 when nothing was archived. Read after opening, it is where folding the journal goes on. A store whose
+    /// directory files were lost may open as an empty one, so whoever relied on a watermark (a snapshot, a removed
+    /// segment) compares: an archive that is behind it is damaged and has to be rebuilt.
     fn watermark(&self) -> u64;
 
     /// The journal sequence number up to which every finished transfer can be looked up. Never below the durable one.
