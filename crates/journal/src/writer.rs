@@ -91,6 +91,7 @@ pub(crate) struct End {
 /// The segment that is being filled.
 #[derive(Debug)]
 pub(crate) struct Current {
+    pub first_seq: u64,
     pub path: String,
     pub file: Arc<dyn DiskFile>,
     pub offset: u64,
@@ -198,6 +199,35 @@ impl Writer {
         }
     }
 
+    /// Makes sure that a frame of up to `body_bytes` of records will find its place without allocating anything, so that
+    /// lack of room shows before anything is decided rather than at [`append`](Self::append).
+    ///
+    /// Answers [`JournalError::DiskFull`] as long as there is no room; any other error poisons the writer.
+    pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
+        if self.poisoned {
+            return Err(JournalError::Poisoned);
+        }
+        let needed = (HEADER_BYTES as u64 + body_bytes).next_multiple_of(SECTOR_BYTES as u64);
+        let fits_current =
+            self.current.as_ref().is_some_and(|current| current.offset + needed <= current.length);
+        let needed = needed + SECTOR_BYTES as u64;
+        if fits_current || self.prepared.as_ref().is_some_and(|prepared| prepared.length >= needed) {
+            return Ok(());
+        }
+        let result = self.replace_prepared(needed.max(self.options.segment_bytes));
+        self.poison_unless_full(result)
+    }
+
+    fn replace_prepared(&mut self, length: u64) -> Result<(), JournalError> {
+        if self.prepared.take().is_some() {
+            self.discard()?;
+        }
+        let prepared = self.prepare(length)?;
+        prepared.file.sync().map_err(|source| JournalError::sync(PREPARED, source))?;
+        self.prepared = Some(prepared);
+        Ok(())
+    }
+
     /// The sequence number that the next record must have.
     pub fn next_seq(&self) -> u64 {
         self.end.last_seq + 1
@@ -275,6 +305,7 @@ impl Writer {
             previous_chain: self.end.chain,
             previous_time: self.end.last_time,
             length_bytes: prepared.length,
+            previous_first_seq: self.current.as_ref().map_or(0, |current| current.first_seq),
         };
         let started = Instant::now();
         let write = |offset, bytes: &[u8]| {
@@ -296,15 +327,13 @@ impl Writer {
         }
         let offset = (SECTOR_BYTES + frame.len()) as u64;
         let file = Arc::clone(&prepared.file);
-        self.current = Some(Current { path, file, offset, length: prepared.length, soiled_end: offset });
+        self.current = Some(Current { first_seq, path, file, offset, length: prepared.length, soiled_end: offset });
         self.prepare_again_at = 0;
         Ok(appended(frame.len() + SECTOR_BYTES, started, written, true))
     }
 
     fn prepare_and_sync(&mut self) -> Result<Maintenance, JournalError> {
-        let prepared = self.prepare(self.options.segment_bytes)?;
-        prepared.file.sync().map_err(|source| JournalError::sync(PREPARED, source))?;
-        self.prepared = Some(prepared);
+        self.replace_prepared(self.options.segment_bytes)?;
         Ok(Maintenance::Advanced)
     }
 
