@@ -1,1 +1,30 @@
-//! placeholder
+//! The engine: queue → decide → journal → evolve → effects, and the way back after a restart (L3).
+//!
+//! One thread owns the ledger and the journal's writer. It takes whatever has queued up, decides each command, appends
+//! the batch with one write and one sync, and only then lets answers and callbacks go. A second thread, the archivist,
+//! folds the journal behind it into the archive of finished transfers and into snapshots.
+
+mod archivist;
+mod backlog;
+mod clock;
+mod directory;
+mod engine;
+mod error;
+mod handle;
+mod metrics;
+mod options;
+mod queue;
+mod record;
+mod recovery;
+mod worker;
+
+pub use backlog::PendingNotice;
+pub use clock::{Clock, SystemClock};
+pub use directory::Directory;
+pub use engine::Engine;
+pub use error::{StartError, StopReason, SubmitError};
+pub use handle::EngineHandle;
+pub use metrics::EngineMetrics;
+pub use options::EngineOptions;
+pub use record::{DurableRecord, Effects, NoEffects, Payload};
+pub use worker::{EngineStatus, Serving};

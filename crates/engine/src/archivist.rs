@@ -1,0 +1,203 @@
+//! The archivist: folds the journal behind the engine, into the archive and into snapshots.
+//!
+//! It keeps a ledger of its own, built from nothing but the journal. So the archive and the snapshots are proven to be
+//! what a replay gives, and making them never holds up the engine.
+
+use std::io::Write as _;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+use upesi_archive::{Archive, ArchiveEntry};
+use upesi_journal::{Disk, JournalError, Reader, SnapshotStore, delete_segments_below};
+use upesi_ledger::codec::Encoder;
+use upesi_ledger::{Ledger, Record};
+
+use crate::error::StartError;
+
+/// Finished transfers that are handed to the archive at once.
+const ENTRIES_PER_APPLY_MAX: usize = 4_096;
+/// Snapshots that are kept, so that a damaged newest one does no harm.
+const SNAPSHOTS_KEPT: usize = 2;
+
+/// What the archivist tells the engine, and the other way round.
+pub(crate) struct ArchiveProgress {
+    /// Counts the times that a watermark was published.
+    epoch: AtomicU64,
+    watermark: AtomicU64,
+    fold_every_records: u64,
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Wanted {
+    seq: u64,
+    is_closed: bool,
+}
+
+impl ArchiveProgress {
+    pub(crate) fn new(fold_every_records: u64, watermark: u64) -> Self {
+        Self {
+            epoch: AtomicU64::new(0),
+            watermark: AtomicU64::new(watermark),
+            fold_every_records,
+            wanted: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// The number of the present epoch, for look-ups that are about to be made.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// The epoch, and a watermark that it or an earlier one published.
+    pub(crate) fn epoch_and_watermark(&self) -> (u64, u64) {
+        // The watermark is read first: it may be older than the epoch, never newer.
+        let watermark = self.watermark();
+        (self.epoch(), watermark)
+    }
+
+    pub(crate) fn watermark(&self) -> u64 {
+        self.watermark.load(Ordering::Acquire)
+    }
+
+    fn publish(&self, watermark: u64) {
+        self.watermark.store(watermark, Ordering::Release);
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Called by the engine after each batch: wakes the archivist when enough has gathered.
+    pub(crate) fn journal_reached(&self, seq: u64) {
+        if seq >= self.watermark() + self.fold_every_records {
+            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+            if seq >= wanted.seq + self.fold_every_records {
+                wanted.seq = seq;
+                self.changed.notify_one();
+            }
+        }
+    }
+
+    /// Ends the archivist after it has folded up to `seq`.
+    pub(crate) fn close(&self, seq: u64) {
+        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        wanted.seq = wanted.seq.max(seq);
+        wanted.is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits until there is more to fold than `seq`; gives the next goal and whether it is the last.
+    fn wait_for_more(&self, seq: u64) -> (u64, bool) {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let nothing = |wanted: &mut Wanted| wanted.seq <= seq && !wanted.is_closed;
+        let wanted = self.changed.wait_while(wanted, nothing).unwrap_or_else(PoisonError::into_inner);
+        (wanted.seq.max(seq), wanted.is_closed)
+    }
+}
+
+/// Folds journal records into a ledger of its own.
+pub(crate) struct Archivist {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) ledger: Ledger,
+    pub(crate) snapshot_seq: u64,
+    pub(crate) snapshot_every_records: u64,
+    pub(crate) keep_segments: bool,
+    reader: Reader,
+    entries: Vec<ArchiveEntry>,
+}
+
+impl Archivist {
+    /// Begins behind what `ledger` has folded already.
+    pub(crate) fn new(disk: Arc<dyn Disk>, archive: Arc<dyn Archive>, ledger: Ledger) -> Self {
+        let snapshot_seq = ledger.last_seq();
+        Self {
+            reader: Reader::new(Arc::clone(&disk), snapshot_seq + 1),
+            disk,
+            archive,
+            ledger,
+            snapshot_seq,
+            snapshot_every_records: u64::MAX,
+            keep_segments: true,
+            entries: Vec::new(),
+        }
+    }
+
+    /// Runs until the progress is closed.
+    pub(crate) fn run(mut self, progress: &ArchiveProgress) -> Result<(), StartError> {
+        loop {
+            let (goal, is_last) = progress.wait_for_more(self.ledger.last_seq());
+            self.fold_to(goal)?;
+            progress.publish(self.ledger.last_seq());
+            let since_snapshot = self.ledger.last_seq() - self.snapshot_seq;
+            if since_snapshot >= self.snapshot_every_records || (is_last && since_snapshot > 0) {
+                self.write_snapshot()?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Folds all records up to `goal` and hands the transfers that finished to the archive.
+    pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
+        while fold_next(&mut self.reader, &mut self.ledger, goal)? {
+            if self.ledger.finished_len() >= ENTRIES_PER_APPLY_MAX {
+                self.archive_finished()?;
+            }
+        }
+        self.archive_finished()
+    }
+
+    fn archive_finished(&mut self) -> Result<(), StartError> {
+        let seq = self.ledger.last_seq();
+        self.entries.clear();
+        self.entries.extend(self.ledger.drain_finished(seq).map(|transfer| {
+            let mut value = Vec::with_capacity(256);
+            transfer.encode(&mut Encoder(&mut value));
+            (transfer.id, value)
+        }));
+        Ok(self.archive.apply(&self.entries, seq)?)
+    }
+
+    /// Writes a snapshot, once the archive is sure to hold everything that the snapshot leaves out.
+    pub(crate) fn write_snapshot(&mut self) -> Result<(), StartError> {
+        let seq = self.ledger.last_seq();
+        let archived = self.archive.sync()?;
+        assert!(archived >= seq, "the archive is synced to {archived}, but the snapshot is of {seq}");
+        let store = SnapshotStore::open(Arc::clone(&self.disk))?;
+        let mut bytes = Vec::new();
+        self.ledger.encode_snapshot(&mut bytes);
+        store.write(seq, self.ledger.last_time(), |sink| sink.write_all(&bytes))?;
+        store.prune(SNAPSHOTS_KEPT)?;
+        self.snapshot_seq = seq;
+        tracing::debug!(seq, bytes = bytes.len(), "snapshot written");
+        if !self.keep_segments {
+            self.delete_old_segments(&store)?;
+        }
+        Ok(())
+    }
+
+    /// Deletes the segments that neither the older snapshot nor an undelivered callback needs.
+    fn delete_old_segments(&self, store: &SnapshotStore) -> Result<(), JournalError> {
+        let oldest_snapshot = store.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
+        let oldest_notice = self.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
+        let oldest_reserved = self.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
+        let needed = (oldest_snapshot + 1).min(oldest_notice).min(oldest_reserved.unwrap_or(u64::MAX));
+        let deleted = delete_segments_below(&*self.disk, needed)?;
+        if deleted > 0 {
+            tracing::info!(deleted, needed, "deleted journal segments that are archived");
+        }
+        Ok(())
+    }
+}
+
+/// Folds the next record up to `goal` into a ledger; false when there is none.
+pub(crate) fn fold_next(reader: &mut Reader, ledger: &mut Ledger, goal: u64) -> Result<bool, StartError> {
+    let Some(record) = reader.next_record(goal)? else { return Ok(false) };
+    let seq = record.seq;
+    let Record { events, notices, .. } =
+        Record::decode(record.bytes).map_err(|source| StartError::Record { seq, source })?;
+    ledger.evolve(seq, record.time, events, &notices);
+    Ok(true)
+}

@@ -1,0 +1,98 @@
+//! A running engine.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{Builder, JoinHandle};
+
+use tokio::sync::watch;
+use upesi_journal::{DataDirectory, Durability};
+
+use crate::archivist::{ArchiveProgress, Archivist};
+use crate::backlog::RecordReader;
+use crate::error::{StartError, StopReason};
+use crate::handle::{EngineHandle, Inner};
+use crate::metrics::EngineMetrics;
+use crate::options::EngineOptions;
+use crate::queue::Queue;
+use crate::record::Effects;
+use crate::recovery::{Recovered, recover};
+use crate::worker::{Serving, Shared, Worker};
+
+/// Owns the engine's threads and the lock on the data directory.
+pub struct Engine {
+    shared: Arc<Shared>,
+    worker: Option<JoinHandle<()>>,
+    archivist: Option<JoinHandle<()>>,
+    _directory: DataDirectory,
+}
+
+impl Engine {
+    /// Recovers the state of the data directory and starts.
+    pub fn start(
+        options: EngineOptions,
+        metrics: EngineMetrics,
+        effects: Box<dyn Effects>,
+    ) -> Result<(Self, EngineHandle), StartError> {
+        let Recovered { directory, ledger, writer, archive, archivist } = recover(&options)?;
+        let shared = Arc::new(Shared {
+            queue: Queue::new(options.queue_commands_max),
+            durable_seq: AtomicU64::new(ledger.last_seq()),
+            archive: ArchiveProgress::new(options.fold_every_records, archivist.ledger.last_seq()),
+            serving: Mutex::new(Serving::Yes),
+            stopped: watch::Sender::new(None),
+            is_durable: options.durability == Durability::Synced,
+        });
+        shared.archive.journal_reached(ledger.last_seq());
+        let handle = EngineHandle {
+            inner: Arc::new(Inner {
+                shared: Arc::clone(&shared),
+                archive,
+                records: Arc::new(RecordReader::new(directory.disk())),
+                metrics: metrics.clone(),
+            }),
+        };
+        let worker = Worker::new(Arc::clone(&shared), options, metrics, ledger, writer, effects);
+        let worker = spawn("upesi-engine", move || worker.run())?;
+        let archivist = spawn("upesi-archivist", {
+            let shared = Arc::clone(&shared);
+            move || run_archivist(archivist, &shared)
+        })?;
+        Ok((Self { shared, worker: Some(worker), archivist: Some(archivist), _directory: directory }, handle))
+    }
+
+    /// Decides what has queued up, then stops both threads and leaves a snapshot behind.
+    pub fn shutdown(mut self) {
+        self.stop();
+    }
+
+    fn stop(&mut self) {
+        self.shared.queue.close();
+        join(self.worker.take());
+        self.shared.archive.close(self.shared.durable_seq.load(Ordering::Acquire));
+        join(self.archivist.take());
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+    Builder::new().name(name.into()).spawn(work).map_err(StartError::Thread)
+}
+
+fn join(thread: Option<JoinHandle<()>>) {
+    if thread.is_some_and(|thread| thread.join().is_err()) {
+        tracing::error!("a thread of the engine panicked");
+    }
+}
+
+/// Without the archive finished transfers pile up in memory, so its failure stops the engine.
+fn run_archivist(archivist: Archivist, shared: &Shared) {
+    if let Err(error) = archivist.run(&shared.archive) {
+        tracing::error!(%error, "the archivist failed");
+        shared.stop(StopReason::Archive(error.to_string()));
+    }
+}

@@ -1,0 +1,76 @@
+//! What can go wrong.
+
+use std::path::PathBuf;
+
+use upesi_archive::ArchiveError;
+use upesi_journal::{DataDirectoryError, JournalError};
+use upesi_ledger::SnapshotError;
+
+/// Why an engine does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Data(#[from] DataDirectoryError),
+    /// The journal or a snapshot cannot be used.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The archive cannot be used.
+    #[error("the archive of finished transfers: {0}")]
+    Archive(#[from] ArchiveError),
+    /// A sound record cannot be understood.
+    #[error("record {seq} of the journal: {source}; was the data written by a newer version of upesi?")]
+    Record {
+        /// Sequence of the record.
+        seq: u64,
+        /// What is wrong with it.
+        source: SnapshotError,
+    },
+    /// A sound snapshot cannot be understood.
+    #[error("snapshot {seq}: {source}; was the data written by a newer version of upesi?")]
+    Snapshot {
+        /// Last record of the snapshot.
+        seq: u64,
+        /// What is wrong with it.
+        source: SnapshotError,
+    },
+    /// The archive lacks transfers and the journal no longer holds them.
+    #[error(
+        "the archive in {0} lacks finished transfers that the journal no longer holds: restore it from a backup"
+    )]
+    ArchiveLost(PathBuf),
+    /// A thread could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(std::io::Error),
+}
+
+/// Why a command was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The queue is at its bound; try again shortly.
+    #[error("the hub is busy")]
+    Busy,
+    /// There is no room on the disk; questions are answered, changes are not.
+    #[error("the hub has no room on its disk")]
+    Full,
+    /// The engine has stopped.
+    #[error("the hub has stopped taking commands")]
+    Stopped,
+    /// The archive cannot be read.
+    #[error("the archive of finished transfers cannot be read: {0}")]
+    Archive(String),
+}
+
+/// Why an engine stopped.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StopReason {
+    /// It was asked to.
+    #[error("shut down")]
+    Shutdown,
+    /// The journal failed: nothing was acknowledged after that.
+    #[error("the journal failed: {0}")]
+    Journal(String),
+    /// The archivist failed.
+    #[error("the archive failed: {0}")]
+    Archive(String),
+}

@@ -1,0 +1,177 @@
+//! How the edges talk to the engine.
+
+use std::sync::Arc;
+
+use tokio::sync::{oneshot, watch};
+use upesi_archive::{Archive, ArchiveStats};
+use upesi_ledger::codec::Decoder;
+use upesi_ledger::command::Archived;
+use upesi_ledger::{Command, Ledger, NoticeKey, ParticipantId, Reply, Transfer};
+use upesi_types::TransferId;
+
+use crate::backlog::{PendingNotice, RecordReader};
+use crate::error::{StopReason, SubmitError};
+use crate::metrics::EngineMetrics;
+use crate::queue::{Answer, Completion, Submission, Verdict};
+use crate::record::Payload;
+use crate::worker::{EngineStatus, Shared};
+
+/// How often a command is submitted again because the archive's answer had become too old.
+const LOOKUPS_MAX: usize = 8;
+
+/// A cheap handle on a running engine.
+#[derive(Clone)]
+pub struct EngineHandle {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) records: Arc<RecordReader>,
+    pub(crate) metrics: EngineMetrics,
+}
+
+impl EngineHandle {
+    /// Submits a command and waits until its decision is durable. The archive is asked where that is needed.
+    pub async fn submit(&self, mut command: Command, mut payload: Payload) -> Result<Reply, SubmitError> {
+        let mut archive_epoch = self.inner.shared.archive.epoch();
+        if let Command::Prepare(prepare) = &mut command {
+            prepare.archived = self.look_up(prepare.id)?;
+        }
+        for _ in 0..LOOKUPS_MAX {
+            let (kept, kept_payload) = match self.submit_once(command, payload, archive_epoch).await? {
+                Verdict::Decided(reply) => return Ok(reply),
+                Verdict::LookUp(command, payload) => (*command, payload),
+            };
+            (command, payload) = (kept, kept_payload);
+            archive_epoch = self.inner.shared.archive.epoch();
+            let Some((id, archived)) = look_up_of(&mut command) else { return Err(SubmitError::Stopped) };
+            *archived = self.look_up(id)?;
+        }
+        Err(SubmitError::Busy)
+    }
+
+    async fn submit_once(&self, command: Command, payload: Payload, archive_epoch: u64) -> Answer {
+        let (answer, answered) = oneshot::channel();
+        self.push(Submission::Command { command, payload, archive_epoch, answer })?;
+        answered.await.unwrap_or(Err(SubmitError::Stopped))
+    }
+
+    /// Submits a command that nobody waits for, such as the courier's reports. It is lost when the queue is full; the
+    /// courier's reports may be.
+    pub fn submit_quietly(&self, command: Command) -> Result<(), SubmitError> {
+        self.push(Submission::Quiet(command))
+    }
+
+    /// Asks the ledger a question between two commands. The answer comes when all that it saw is durable.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Ledger) -> T + Send + 'static,
+    ) -> Result<T, SubmitError> {
+        let (answer, answered) = oneshot::channel();
+        let ask = move |ledger: &Ledger| -> Completion {
+            let found = question(ledger);
+            Box::new(move |outcome| {
+                let _ = answer.send(outcome.map(|()| found));
+            })
+        };
+        self.push(Submission::Question(Box::new(ask)))?;
+        answered.await.unwrap_or(Err(SubmitError::Stopped))
+    }
+
+    fn push(&self, submission: Submission) -> Result<(), SubmitError> {
+        self.inner.shared.queue.push(submission).inspect_err(|error| {
+            if *error == SubmitError::Busy {
+                self.inner.metrics.refused_busy.inc();
+            }
+        })
+    }
+
+    /// A transfer, from memory or from the archive.
+    pub async fn transfer(&self, id: TransferId) -> Result<Option<Transfer>, SubmitError> {
+        if let Some(found) = self.read(move |ledger| ledger.transfer(id).cloned()).await? {
+            return Ok(Some(found));
+        }
+        match self.look_up(id)? {
+            Archived::Found(transfer) => Ok(Some(*transfer)),
+            Archived::Absent | Archived::Unknown => Ok(None),
+        }
+    }
+
+    /// The request behind a durable journal record; `None` when it cannot be read any more.
+    pub async fn payload(&self, seq: u64) -> Result<Option<Payload>, SubmitError> {
+        let records = Arc::clone(&self.inner.records);
+        blocking(move || records.payload(seq).ok().flatten()).await
+    }
+
+    /// The oldest undelivered, unparked callbacks of a participant that are younger than `after`, at most `limit`.
+    pub async fn pending_notices(
+        &self,
+        target: ParticipantId,
+        after: Option<(u64, u8)>,
+        limit: usize,
+    ) -> Result<Vec<PendingNotice>, SubmitError> {
+        let question =
+            move |ledger: &Ledger| ledger.outbox().pending(target, after).take(limit).collect::<Vec<_>>();
+        let keys = self.read(question).await?;
+        self.notices(keys).await
+    }
+
+    /// The content of callbacks, by key. Those that cannot be read are left out.
+    pub async fn notices(&self, keys: Vec<NoticeKey>) -> Result<Vec<PendingNotice>, SubmitError> {
+        if keys.is_empty() {
+            return Ok(Vec::new());
+        }
+        let records = Arc::clone(&self.inner.records);
+        let read =
+            move || records.notices(&keys).map_err(|error| tracing::error!(%error, "cannot read callbacks"));
+        Ok(blocking(read).await?.unwrap_or_default())
+    }
+
+    fn look_up(&self, id: TransferId) -> Result<Archived, SubmitError> {
+        if !self.inner.archive.may_contain(&id) {
+            return Ok(Archived::Absent);
+        }
+        let failed = |error: &dyn std::fmt::Display| SubmitError::Archive(error.to_string());
+        match self.inner.archive.get(&id).map_err(|error| failed(&error))? {
+            None => Ok(Archived::Absent),
+            Some(bytes) => {
+                let transfer = Transfer::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))?;
+                Ok(Archived::Found(Box::new(transfer)))
+            }
+        }
+    }
+
+    /// How the engine is doing.
+    pub fn status(&self) -> EngineStatus {
+        self.inner.shared.status()
+    }
+
+    /// How the archive is doing.
+    pub fn archive_stats(&self) -> ArchiveStats {
+        self.inner.archive.stats()
+    }
+
+    /// Waits until the engine has stopped and tells why.
+    pub async fn stopped(&self) -> StopReason {
+        let mut stopped: watch::Receiver<_> = self.inner.shared.stopped.subscribe();
+        let reason = stopped.wait_for(Option::is_some).await;
+        reason.ok().and_then(|reason| reason.clone()).unwrap_or(StopReason::Shutdown)
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, SubmitError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| SubmitError::Stopped)
+}
+
+/// The id that a command is about and what it knows of the archive.
+pub(crate) fn look_up_of(command: &mut Command) -> Option<(TransferId, &mut Archived)> {
+    match command {
+        Command::Prepare(prepare) => Some((prepare.id, &mut prepare.archived)),
+        Command::Fulfil(fulfil) => Some((fulfil.transfer.id()?, &mut fulfil.archived)),
+        Command::Abort(abort) => Some((abort.transfer.id()?, &mut abort.archived)),
+        Command::Get(get) => Some((get.transfer.id()?, &mut get.archived)),
+        _ => None,
+    }
+}

@@ -1,0 +1,144 @@
+//! What the engine counts.
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+/// Buckets of stage durations in seconds.
+const STAGE_SECONDS: [f64; 12] =
+    [0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 1.0];
+/// Buckets of the community's stage durations in seconds, so that its dashboards read them.
+const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+/// Buckets of batch sizes in commands.
+const BATCH_COMMANDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 4096.0];
+
+/// The engine's metrics; cheap to clone, shared with whoever serves them.
+#[derive(Clone, Debug)]
+pub struct EngineMetrics {
+    /// Commands decided.
+    pub commands: Counter,
+    /// Commands refused because the queue was at its bound.
+    pub refused_busy: Counter,
+    /// Commands refused for want of disk space.
+    pub refused_full: Counter,
+    /// Commands per batch.
+    pub batch_commands: Histogram,
+    /// Bytes appended to the journal.
+    pub journal_bytes: Counter,
+    /// Duration of the write of a batch.
+    pub journal_write_seconds: Histogram,
+    /// Duration of the sync of a batch.
+    pub journal_sync_seconds: Histogram,
+    /// Commands waiting.
+    pub queue_depth: Gauge,
+    /// Transfers reserved now.
+    pub transfers_reserved: Gauge,
+    /// Finished transfers that wait in memory for the archive.
+    pub transfers_finished_in_memory: Gauge,
+    /// Transfers committed since the ledger began.
+    pub transfers_committed: Gauge,
+    /// Transfers aborted since the ledger began, expired ones included.
+    pub transfers_aborted: Gauge,
+    /// Transfers expired since the ledger began.
+    pub transfers_expired: Gauge,
+    /// Prepares refused since the ledger began.
+    pub prepares_refused: Gauge,
+    /// Callbacks not yet delivered, parked ones included.
+    pub callbacks_undelivered: Gauge,
+    /// Callbacks parked.
+    pub callbacks_parked: Gauge,
+    /// Last journal sequence.
+    pub journal_seq: Gauge,
+    /// Last journal sequence that the archivist folded.
+    pub archived_seq: Gauge,
+    /// Duration from a prepare's arrival at the engine until it is durable, under the community's name.
+    pub community_prepare: Histogram,
+    /// The same for fulfils.
+    pub community_fulfil: Histogram,
+    /// The same for questions about transfers.
+    pub community_get: Histogram,
+    /// Duration of deciding a batch's position changes, under the community's name.
+    pub community_position: Histogram,
+}
+
+impl EngineMetrics {
+    /// Creates the metrics and registers them.
+    pub fn new(registry: &mut Registry) -> Self {
+        let stage = || Histogram::new(STAGE_SECONDS);
+        let community = || Histogram::new(COMMUNITY_SECONDS);
+        let metrics = Self {
+            commands: Counter::default(),
+            refused_busy: Counter::default(),
+            refused_full: Counter::default(),
+            batch_commands: Histogram::new(BATCH_COMMANDS),
+            journal_bytes: Counter::default(),
+            journal_write_seconds: stage(),
+            journal_sync_seconds: stage(),
+            queue_depth: Gauge::default(),
+            transfers_reserved: Gauge::default(),
+            transfers_finished_in_memory: Gauge::default(),
+            transfers_committed: Gauge::default(),
+            transfers_aborted: Gauge::default(),
+            transfers_expired: Gauge::default(),
+            prepares_refused: Gauge::default(),
+            callbacks_undelivered: Gauge::default(),
+            callbacks_parked: Gauge::default(),
+            journal_seq: Gauge::default(),
+            archived_seq: Gauge::default(),
+            community_prepare: community(),
+            community_fulfil: community(),
+            community_get: community(),
+            community_position: community(),
+        };
+        metrics.register(registry);
+        metrics
+    }
+
+    fn register(&self, registry: &mut Registry) {
+        let m = self;
+        let r = registry;
+        r.register("upesi_engine_commands", "Commands decided", m.commands.clone());
+        r.register("upesi_engine_refused_busy", "Commands refused, queue full", m.refused_busy.clone());
+        r.register("upesi_engine_refused_full", "Commands refused, disk full", m.refused_full.clone());
+        r.register("upesi_engine_batch_commands", "Commands per batch", m.batch_commands.clone());
+        r.register("upesi_journal_bytes", "Bytes appended to the journal", m.journal_bytes.clone());
+        r.register("upesi_journal_write_seconds", "Write of a batch", m.journal_write_seconds.clone());
+        r.register("upesi_journal_sync_seconds", "Sync of a batch", m.journal_sync_seconds.clone());
+        r.register("upesi_engine_queue_depth", "Commands waiting", m.queue_depth.clone());
+        r.register("upesi_transfers_reserved", "Transfers reserved now", m.transfers_reserved.clone());
+        let finished = "Finished transfers waiting in memory for the archive";
+        r.register("upesi_transfers_finished_in_memory", finished, m.transfers_finished_in_memory.clone());
+        r.register("upesi_transfers_committed", "Transfers committed", m.transfers_committed.clone());
+        r.register("upesi_transfers_aborted", "Transfers aborted or expired", m.transfers_aborted.clone());
+        r.register("upesi_transfers_expired", "Transfers expired", m.transfers_expired.clone());
+        r.register("upesi_prepares_refused", "Prepares refused", m.prepares_refused.clone());
+        r.register(
+            "upesi_callbacks_undelivered",
+            "Callbacks not yet delivered",
+            m.callbacks_undelivered.clone(),
+        );
+        r.register(
+            "upesi_callbacks_parked",
+            "Callbacks given up until redelivered",
+            m.callbacks_parked.clone(),
+        );
+        r.register("upesi_journal_seq", "Last journal sequence", m.journal_seq.clone());
+        r.register("upesi_archived_seq", "Last journal sequence archived", m.archived_seq.clone());
+        r.register("moja_cl_transfer_prepare", "Prepare until durable", m.community_prepare.clone());
+        r.register("moja_cl_transfer_fulfil", "Fulfil until durable", m.community_fulfil.clone());
+        r.register("moja_cl_transfer_get", "Question until answered", m.community_get.clone());
+        r.register(
+            "moja_cl_transfer_position",
+            "Deciding a batch of positions",
+            m.community_position.clone(),
+        );
+    }
+}
+
+impl Default for EngineMetrics {
+    /// Metrics that nobody reads.
+    fn default() -> Self {
+        Self::new(&mut Registry::default())
+    }
+}

@@ -1,0 +1,75 @@
+//! How an engine is set up.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use upesi_archive::ArchiveOptions;
+use upesi_journal::Durability;
+use upesi_ledger::LedgerConfig;
+
+use crate::clock::{Clock, SystemClock};
+
+/// Settings of an engine. The defaults are those of `upesi serve`.
+#[derive(Clone)]
+pub struct EngineOptions {
+    /// The data directory.
+    pub data: PathBuf,
+    /// The scheme's policy.
+    pub ledger: LedgerConfig,
+    /// Most commands that wait; over it callers are refused at once.
+    pub queue_commands_max: usize,
+    /// Most commands that one batch holds.
+    pub batch_commands_max: usize,
+    /// A batch is closed when its records exceed this, in bytes.
+    pub batch_bytes_max: usize,
+    /// How often deadlines are looked at.
+    pub tick_interval: Duration,
+    /// Length of a journal segment in bytes.
+    pub segment_bytes: u64,
+    /// Whether batches are synced to the disk; `Volatile` is for measurements.
+    pub durability: Durability,
+    /// The archivist folds the journal whenever this many records have gathered.
+    pub fold_every_records: u64,
+    /// A snapshot is written whenever this many records were folded since the last.
+    pub snapshot_every_records: u64,
+    /// Most finished transfers in memory; over it prepares are refused until the archive has caught up.
+    pub finished_transfers_max: usize,
+    /// Whether journal segments are kept once archived and covered by a snapshot.
+    pub keep_segments: bool,
+    /// The archive's settings.
+    pub archive: ArchiveOptions,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl EngineOptions {
+    /// The defaults on a data directory.
+    pub fn new(data: impl Into<PathBuf>) -> Self {
+        Self {
+            data: data.into(),
+            ledger: LedgerConfig::default(),
+            queue_commands_max: 65_536,
+            batch_commands_max: 4_096,
+            batch_bytes_max: 8 * 1024 * 1024,
+            tick_interval: Duration::from_millis(100),
+            segment_bytes: 64 * 1024 * 1024,
+            durability: Durability::Synced,
+            fold_every_records: 16_384,
+            snapshot_every_records: 262_144,
+            finished_transfers_max: 1_000_000,
+            keep_segments: true,
+            archive: ArchiveOptions::default(),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl std::fmt::Debug for EngineOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EngineOptions")
+            .field("data", &self.data)
+            .field("durability", &self.durability)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,110 @@
+//! The bounded queue between the edges and the engine's thread.
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use upesi_ledger::{Command, Ledger, Reply};
+
+use crate::error::SubmitError;
+use crate::record::Payload;
+
+/// What a caller waits for.
+pub(crate) type Answer = Result<Verdict, SubmitError>;
+
+/// What became of a command.
+pub(crate) enum Verdict {
+    /// It is decided, and the decision is durable.
+    Decided(Reply),
+    /// It needs a look into the archive: here it is back.
+    LookUp(Box<Command>, Payload),
+}
+
+/// Sends the answer of a question off, once what it saw is durable.
+pub(crate) type Completion = Box<dyn FnOnce(Result<(), SubmitError>) + Send>;
+
+/// A question: looks at the ledger, and gives back how to answer.
+pub(crate) type Question = Box<dyn FnOnce(&Ledger) -> Completion + Send>;
+
+/// Something for the engine's thread to do.
+pub(crate) enum Submission {
+    /// Decide a command and answer.
+    Command {
+        command: Command,
+        payload: Payload,
+        /// The archive's epoch at the time of the look-up that the command carries.
+        archive_epoch: u64,
+        answer: oneshot::Sender<Answer>,
+    },
+    /// Decide a command that nobody waits for, such as the courier's reports.
+    Quiet(Command),
+    /// Answer a question.
+    Question(Question),
+}
+
+#[derive(Default)]
+struct State {
+    submissions: VecDeque<Submission>,
+    is_waiting: bool,
+    is_closed: bool,
+}
+
+/// A queue with many producers and one consumer, which takes all there is at once.
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    arrived: Condvar,
+    submissions_max: usize,
+}
+
+impl Queue {
+    pub(crate) fn new(submissions_max: usize) -> Self {
+        Self { state: Mutex::new(State::default()), arrived: Condvar::new(), submissions_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a submission, or tells why not.
+    pub(crate) fn push(&self, submission: Submission) -> Result<(), SubmitError> {
+        let mut state = self.lock();
+        if state.is_closed {
+            return Err(SubmitError::Stopped);
+        }
+        if state.submissions.len() >= self.submissions_max {
+            return Err(SubmitError::Busy);
+        }
+        state.submissions.push_back(submission);
+        if mem::take(&mut state.is_waiting) {
+            drop(state);
+            self.arrived.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Waits until something is there, the time is up or the queue is closed; swaps all there is into `into`, which must
+    /// be empty. Returns false when the queue is closed and empty.
+    pub(crate) fn take_all(&self, into: &mut VecDeque<Submission>, patience: Duration) -> bool {
+        debug_assert!(into.is_empty());
+        let mut state = self.lock();
+        if state.submissions.is_empty() && !state.is_closed {
+            state.is_waiting = true;
+            state = self.arrived.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
+            state.is_waiting = false;
+        }
+        mem::swap(&mut state.submissions, into);
+        !(state.is_closed && into.is_empty())
+    }
+
+    /// Lets nothing more in; what is there is still taken.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.arrived.notify_one();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.lock().submissions.len()
+    }
+}

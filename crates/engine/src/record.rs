@@ -1,0 +1,67 @@
+//! What leaves the engine once it is durable.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use upesi_ledger::{Notice, NoticeKey};
+use upesi_types::Timestamp;
+
+use crate::directory::Directory;
+
+/// A request as it was received.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Payload {
+    /// `name: value\r\n` lines, names in lower case, without hop-by-hop headers.
+    pub headers: Bytes,
+    /// The exact body.
+    pub body: Bytes,
+}
+
+/// A journal record that is on disk and owes callbacks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DurableRecord {
+    /// Journal sequence.
+    pub seq: u64,
+    /// When it was decided.
+    pub time: Timestamp,
+    /// The callbacks owed.
+    pub notices: Vec<Notice>,
+    /// The request that caused them.
+    pub payload: Payload,
+}
+
+impl DurableRecord {
+    /// The keys of its notices, in order.
+    pub fn keys(&self) -> impl Iterator<Item = NoticeKey> {
+        let key = |(index, notice): (usize, &Notice)| NoticeKey {
+            target: notice.target,
+            seq: self.seq,
+            index: index as u8,
+        };
+        self.notices.iter().enumerate().map(key)
+    }
+}
+
+/// Takes what the engine lets go. Called on the engine's thread: must be quick and must not block.
+pub trait Effects: Send {
+    /// A record that owes callbacks has become durable.
+    fn publish(&mut self, record: &Arc<DurableRecord>);
+
+    /// Everything of a batch has been published.
+    fn flush(&mut self);
+
+    /// Participants or endpoints have changed.
+    fn directory(&mut self, directory: Arc<Directory>);
+}
+
+/// Lets callbacks wait in the outbox.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoEffects;
+
+impl Effects for NoEffects {
+    fn publish(&mut self, _record: &Arc<DurableRecord>) {}
+
+    fn flush(&mut self) {}
+
+    fn directory(&mut self, _directory: Arc<Directory>) {}
+}

@@ -1,0 +1,101 @@
+//! The way back: snapshot, journal, archive.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
+
+use upesi_archive::{Archive, FjallArchive};
+use upesi_journal::{DataDirectory, Disk, END, Reader, SnapshotStore, Writer, segments};
+use upesi_ledger::{Ledger, LedgerConfig};
+
+use crate::archivist::{Archivist, fold_next};
+use crate::error::StartError;
+use crate::options::EngineOptions;
+
+/// What a data directory held.
+pub(crate) struct Recovered {
+    /// Keeps the directory locked.
+    pub(crate) directory: DataDirectory,
+    /// The state after the last record.
+    pub(crate) ledger: Ledger,
+    /// Continues behind the last record.
+    pub(crate) writer: Writer,
+    /// The finished transfers.
+    pub(crate) archive: Arc<dyn Archive>,
+    /// Continues behind the snapshot.
+    pub(crate) archivist: Archivist,
+}
+
+/// Opens a data directory and brings the state back.
+pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
+    let directory = DataDirectory::open(&options.data)?;
+    let disk = directory.disk();
+    let config =
+        LedgerConfig { hash_seed: RandomState::new().build_hasher().finish(), ..options.ledger.clone() };
+    let snapshot = latest_snapshot(&disk, &config)?;
+    let journal_options = upesi_journal::Options {
+        segment_bytes: options.segment_bytes,
+        durability: options.durability,
+        identity: options.clock.now().as_ns().unsigned_abs(),
+        known_durable_seq: snapshot.last_seq(),
+        ..upesi_journal::Options::default()
+    };
+    let opened = upesi_journal::open(Arc::clone(&disk), journal_options)?;
+    if let Some(torn) = &opened.recovered.torn {
+        tracing::warn!(?torn, "removed what was left of a batch that was never acknowledged");
+    }
+    let archive: Arc<dyn Archive> =
+        Arc::new(FjallArchive::open(options.data.join("archive"), &options.archive)?);
+    if archive.watermark() < snapshot.last_seq() {
+        rebuild_archive(&disk, &archive, &config, snapshot.last_seq(), options)?;
+    }
+    let mut ledger = snapshot.clone();
+    let mut reader = Reader::new(Arc::clone(&disk), ledger.last_seq() + 1);
+    while fold_next(&mut reader, &mut ledger, END)? {}
+    tracing::info!(
+        snapshot = snapshot.last_seq(),
+        records = ledger.last_seq() - snapshot.last_seq(),
+        reserved = ledger.reserved_len(),
+        undelivered = ledger.outbox().len(),
+        "recovered the ledger"
+    );
+    let mut archivist = Archivist::new(disk, Arc::clone(&archive), snapshot);
+    archivist.snapshot_every_records = options.snapshot_every_records;
+    archivist.keep_segments = options.keep_segments;
+    Ok(Recovered { directory, ledger, writer: opened.writer, archive, archivist })
+}
+
+/// The newest state that can be read, or that of a hub without history.
+fn latest_snapshot(disk: &Arc<dyn Disk>, config: &LedgerConfig) -> Result<Ledger, StartError> {
+    let latest = SnapshotStore::open(Arc::clone(disk))?.latest()?;
+    for error in &latest.damaged {
+        tracing::warn!(%error, "passed over a damaged snapshot");
+    }
+    match latest.snapshot {
+        None => Ok(Ledger::new(config.clone())),
+        Some(snapshot) => Ledger::decode_snapshot(&snapshot.bytes, config.clone())
+            .map_err(|source| StartError::Snapshot { seq: snapshot.seq, source }),
+    }
+}
+
+/// Fills a lost or outdated archive from the beginning of the journal up to the snapshot.
+fn rebuild_archive(
+    disk: &Arc<dyn Disk>,
+    archive: &Arc<dyn Archive>,
+    config: &LedgerConfig,
+    goal: u64,
+    options: &EngineOptions,
+) -> Result<(), StartError> {
+    let first = segments(&**disk)?.first().map_or(0, |segment| segment.first_seq);
+    if first != 1 {
+        return Err(StartError::ArchiveLost(options.data.join("archive")));
+    }
+    tracing::warn!(
+        from = archive.watermark(),
+        to = goal,
+        "the archive is behind the snapshot: rebuilding it"
+    );
+    let mut archivist = Archivist::new(Arc::clone(disk), Arc::clone(archive), Ledger::new(config.clone()));
+    archivist.fold_to(goal)?;
+    archive.sync()?;
+    Ok(())
+}
