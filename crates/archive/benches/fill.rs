@@ -101,28 +101,41 @@ fn fill(archive: &Arc<FjallArchive>, count: u64, batch: u64, value_bytes: usize)
     row("apply p50/p99/max, ms", format!("{}/{}/{}", millis(50), millis(99), millis(100)));
     stop.store(true, Ordering::Relaxed);
     if let Some(reader) = reader {
-        let (reads, mean, worst) = reader.join().expect("reader");
-        row("misses while writing", format!("{reads}: mean {mean:?}, worst {worst:?}"));
+        let names = ["misses while writing, by the filter", "misses while writing, by the store"];
+        for (name, waits) in names.iter().zip(reader.join().expect("reader")) {
+            let mean = waits.total / waits.checks.max(1);
+            row(name, format!("{}: mean {mean:?}, worst {:?}", waits.checks, waits.worst));
+        }
     }
     cpu_before + generating
 }
 
-fn read_until(archive: &dyn Archive, stop: &AtomicBool) -> (u32, Duration, Duration) {
-    let (mut reads, mut total, mut worst) = (0_u32, Duration::ZERO, Duration::ZERO);
+/// Checks absent ids until told to stop; counts those that the filter answers apart from those that ask the store.
+fn read_until(archive: &dyn Archive, stop: &AtomicBool) -> [Waits; 2] {
+    let mut waits = [Waits::default(), Waits::default()];
     let mut index = 1 << 40;
     while !stop.load(Ordering::Relaxed) {
-        let start = Instant::now();
         for _ in 0..10 {
             index += 1;
-            assert!(!found(archive, index));
+            let start = Instant::now();
+            let asked = archive.may_contain(&id(index));
+            assert!(!asked || !found(archive, index));
+            let elapsed = start.elapsed();
+            let waits = &mut waits[usize::from(asked)];
+            waits.checks += 1;
+            waits.total += elapsed;
+            waits.worst = waits.worst.max(elapsed);
         }
-        let elapsed = start.elapsed();
-        worst = worst.max(elapsed);
-        total += elapsed;
-        reads += 10;
         std::thread::sleep(Duration::from_micros(500));
     }
-    (reads, total / reads.max(1), worst)
+    waits
+}
+
+#[derive(Debug, Default)]
+struct Waits {
+    checks: u32,
+    total: Duration,
+    worst: Duration,
 }
 
 fn look_up(when: &str, archive: &dyn Archive, count: u64, lookups: u64) {
