@@ -1,1 +1,27 @@
-//! placeholder
+//! Delivery of callbacks (L4): one lane per DFSP, so that a slow or dead one delays nobody else.
+//!
+//! The journal's thread offers notices as soon as they are durable ([`Outlet`]); a lane sends them in order per transfer,
+//! several at a time, repeats what fails, and says what was delivered or parked ([`Backlog`]). What goes out, and where
+//! to, is asked for at each attempt ([`Renderer`]). Delivery is at least once.
+//!
+//! A lane holds a bounded number of notices. What does not fit is not lost: it stands in the outbox, and the lane fetches
+//! it from there once it has room ([`Backlog::pending`]). The same way it resumes after a restart.
+
+mod backoff;
+mod breaker;
+mod config;
+mod contract;
+mod courier;
+mod lane;
+mod metrics;
+mod status;
+
+pub use config::{ConfigError, CourierConfig};
+pub use contract::{
+    Backlog, BacklogError, BacklogFuture, Delivery, OutgoingRequest, Page, Position, Renderer, Room,
+    Unroutable,
+};
+pub use courier::{Courier, Outlet};
+pub use metrics::{Histogram, LaneMetrics};
+pub use status::{BreakerState, LaneStatus};
+pub use upesi_ledger::{NoticeKey, ParticipantId};

@@ -1,0 +1,131 @@
+//! What the courier is given and what it asks of its surroundings.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use upesi_http::{Bytes, HeaderMap, Method, Target};
+use upesi_ledger::{NoticeKey, ParticipantId};
+
+/// Where a notice stands among those of its target: journal sequence, then place in the record.
+pub type Position = (u64, u8);
+
+/// A notice to deliver. `R` is the durable record that owes it, as the engine keeps it.
+#[derive(Debug)]
+pub struct Delivery<R> {
+    /// Which notice, and to whom.
+    pub key: NoticeKey,
+    /// Notices of equal value are delivered one after the other, in order of their keys: a hash of the transfer's id. Two
+    /// transfers with the same value only wait for each other.
+    pub order: u64,
+    /// Memory that the notice holds: headers and body.
+    pub bytes: usize,
+    /// What it is made from.
+    pub record: Arc<R>,
+}
+
+impl<R> Delivery<R> {
+    /// Where it stands among those of its target.
+    pub const fn position(&self) -> Position {
+        (self.key.seq, self.key.index)
+    }
+}
+
+/// How much a lane can take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// At most this many notices.
+    pub items: usize,
+    /// Stop when this many bytes are reached; the notice that reaches it may exceed it.
+    pub bytes: usize,
+}
+
+/// Some of the undelivered notices.
+#[derive(Debug)]
+pub struct Page<R> {
+    /// In ascending order of key.
+    pub items: Vec<Delivery<R>>,
+    /// Whether there are further ones behind the last of these.
+    pub more: bool,
+}
+
+/// Why the backlog could not be read; it is tried again.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the backlog cannot be read: {reason}")]
+pub struct BacklogError {
+    /// What went wrong.
+    pub reason: String,
+}
+
+/// What reading the backlog gives.
+pub type BacklogFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BacklogError>> + Send + 'a>>;
+
+/// The outbox as the courier needs it.
+///
+/// No notice is lost or sent twice between [`Self::pending`] and [`Outlet::offer`](crate::Outlet::offer) as long as two
+/// promises hold: what has been offered is found by every later `pending` until it was reported delivered or parked; and
+/// `pending` gives only what is durable.
+pub trait Backlog<R>: Send + Sync + 'static {
+    /// The undelivered notices of a target that are durable, not parked, and stand behind `after`, oldest first, within
+    /// `room` but at least one if there is any.
+    fn pending(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: Room,
+    ) -> BacklogFuture<'_, Page<R>>;
+
+    /// The given notices, in any order; those that are no longer undelivered are left out.
+    fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<R>>>;
+
+    /// These were delivered. May be recorded lazily: losing it only repeats them after a restart. Must not block.
+    fn delivered(&self, keys: Vec<NoticeKey>);
+
+    /// Delivery of this one was given up after so many attempts. Must not block.
+    fn parked(&self, key: NoticeKey, reason: String, attempts: u32);
+}
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub struct OutgoingRequest {
+    /// Where to.
+    pub target: Target,
+    /// How.
+    pub method: Method,
+    /// All headers but `Host` and `Content-Length`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Why a notice cannot be sent at all; it is parked at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unroutable {
+    /// The participant has no such endpoint.
+    #[error("no endpoint of type {endpoint_type}")]
+    NoEndpoint {
+        /// Name of the endpoint type.
+        endpoint_type: &'static str,
+    },
+    /// The endpoint is there but cannot be called.
+    #[error("the endpoint of type {endpoint_type} cannot be called: {reason}")]
+    BadEndpoint {
+        /// Name of the endpoint type.
+        endpoint_type: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The record does not hold what the key says.
+    #[error("the record is damaged: {reason}")]
+    BadRecord {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// Makes the request of a notice. Asked anew at each attempt, so that a changed endpoint counts for repetitions too; it
+/// must give the same headers and body each time.
+pub trait Renderer<R>: Send + Sync + 'static {
+    /// The request for the notice `key` of `record`. Runs on the worker that sends: must be quick and must not block.
+    fn render(&self, key: NoticeKey, record: &R) -> Result<OutgoingRequest, Unroutable>;
+}

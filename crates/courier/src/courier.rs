@@ -1,0 +1,176 @@
+//! All lanes together, and the way notices come to them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use upesi_http::{WorkerHandle, Workers};
+use upesi_ledger::{NoticeKey, ParticipantId};
+
+use crate::config::ConfigError;
+use crate::contract::{Backlog, Delivery, Renderer};
+use crate::lane::Lane;
+use crate::{CourierConfig, LaneMetrics, LaneStatus};
+
+/// Delivers callbacks. `R` is the durable record that notices are made from. Cheap to clone.
+pub struct Courier<R> {
+    shared: Arc<Shared<R>>,
+}
+
+impl<R> Clone for Courier<R> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+struct Shared<R> {
+    config: CourierConfig,
+    workers: Vec<WorkerHandle>,
+    backlog: Arc<dyn Backlog<R>>,
+    renderer: Arc<dyn Renderer<R>>,
+    lanes: Mutex<Lanes<R>>,
+}
+
+struct Lanes<R> {
+    by_target: BTreeMap<ParticipantId, Arc<Lane<R>>>,
+    draining: bool,
+}
+
+impl<R: Send + Sync + 'static> Courier<R> {
+    /// A courier without lanes yet; they are opened as notices come, or by [`Self::open`]. Gives every mistake in the
+    /// configuration.
+    pub fn start(
+        workers: &Workers,
+        config: CourierConfig,
+        backlog: Arc<dyn Backlog<R>>,
+        renderer: Arc<dyn Renderer<R>>,
+    ) -> Result<Self, Vec<ConfigError>> {
+        config.check()?;
+        let lanes = Mutex::new(Lanes { by_target: BTreeMap::new(), draining: false });
+        let workers = workers.iter().cloned().collect();
+        Ok(Self { shared: Arc::new(Shared { config, workers, backlog, renderer, lanes }) })
+    }
+
+    /// Opens the lane of a participant, which then delivers what the outbox holds for it. To be called at the start for
+    /// everyone with undelivered notices; otherwise those wait until the next notice for the same participant.
+    pub fn open(&self, target: ParticipantId) {
+        self.shared.lane(target);
+    }
+
+    /// The way for the journal's thread to bring notices.
+    pub fn outlet(&self) -> Outlet<R> {
+        Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new() }
+    }
+
+    /// Sends parked notices again, once the outbox has them as undelivered and no longer parked. Gives how many were
+    /// accepted; fewer than given where a lane already has as many recalled as it can hold.
+    pub fn redeliver(&self, keys: &[NoticeKey]) -> usize {
+        let mut by_target = BTreeMap::<_, Vec<_>>::new();
+        for key in keys {
+            by_target.entry(key.target).or_default().push(*key);
+        }
+        by_target.into_iter().map(|(target, keys)| self.shared.lane(target).recall(keys)).sum()
+    }
+
+    /// The state of every lane, in order of participant.
+    pub fn lanes(&self) -> Vec<LaneStatus> {
+        self.shared.all().iter().map(|lane| lane.status()).collect()
+    }
+
+    /// The state of one participant's lane, if it is open.
+    pub fn lane(&self, target: ParticipantId) -> Option<LaneStatus> {
+        self.shared.find(target).map(|lane| lane.status())
+    }
+
+    /// The counters of one participant's lane, if it is open.
+    pub fn metrics(&self, target: ParticipantId) -> Option<Arc<LaneMetrics>> {
+        self.shared.find(target).map(|lane| lane.metrics().clone())
+    }
+
+    /// Begins no further request, waits for those in flight until the deadline, and reports all that was delivered. Gives
+    /// the number of requests that were still in flight. What was not delivered is still in the outbox.
+    pub async fn drain(&self, deadline: Instant) -> usize {
+        self.shared.lanes().draining = true;
+        let lanes = self.shared.all();
+        for lane in &lanes {
+            lane.stop_taking();
+        }
+        let mut in_flight = 0;
+        for lane in &lanes {
+            in_flight += lane.drain(deadline).await;
+        }
+        in_flight
+    }
+}
+
+impl<R: Send + Sync + 'static> Shared<R> {
+    fn lane(&self, target: ParticipantId) -> Arc<Lane<R>> {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.by_target.get(&target) {
+            return lane.clone();
+        }
+        let worker = self.workers[lanes.by_target.len() % self.workers.len()].clone();
+        let lane = Lane::start(target, &self.config, worker, self.backlog.clone(), self.renderer.clone());
+        if lanes.draining {
+            lane.stop_taking();
+        }
+        lanes.by_target.insert(target, lane.clone());
+        lane
+    }
+
+    fn find(&self, target: ParticipantId) -> Option<Arc<Lane<R>>> {
+        self.lanes().by_target.get(&target).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Lane<R>>> {
+        self.lanes().by_target.values().cloned().collect()
+    }
+}
+
+impl<R> Shared<R> {
+    fn lanes(&self) -> MutexGuard<'_, Lanes<R>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Brings notices to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One thread
+/// has the outlet; the notices of one target must come in ascending order of key.
+pub struct Outlet<R> {
+    shared: Arc<Shared<R>>,
+    /// By number of participant.
+    lanes: Vec<Option<Box<Collected<R>>>>,
+    /// Which of them have something collected.
+    touched: Vec<usize>,
+}
+
+struct Collected<R> {
+    lane: Arc<Lane<R>>,
+    deliveries: Vec<Delivery<R>>,
+}
+
+impl<R: Send + Sync + 'static> Outlet<R> {
+    /// Collects a notice that is durable.
+    pub fn offer(&mut self, delivery: Delivery<R>) {
+        let target = delivery.key.target;
+        let index = target.number() as usize;
+        if self.lanes.len() <= index {
+            self.lanes.resize_with(index + 1, || None);
+        }
+        let shared = &self.shared;
+        let collected = self.lanes[index]
+            .get_or_insert_with(|| Box::new(Collected { lane: shared.lane(target), deliveries: Vec::new() }));
+        if collected.deliveries.is_empty() {
+            self.touched.push(index);
+        }
+        collected.deliveries.push(delivery);
+    }
+
+    /// Hands what was collected to the lanes. To be called after each batch.
+    pub fn flush(&mut self) {
+        for index in self.touched.drain(..) {
+            if let Some(collected) = &mut self.lanes[index] {
+                collected.lane.offer(collected.deliveries.drain(..));
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! A slot: sends one notice at a time.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use upesi_http::{Answer, Full, Pool, Request, SendError};
+
+use super::Lane;
+use super::core::{Entry, Outcome};
+use crate::contract::{OutgoingRequest, Unroutable};
+use crate::metrics::add;
+
+pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>, index: usize, wake: Arc<Notify>) {
+    let mut pool = None;
+    let mut done = None;
+    loop {
+        match lane.step(index, done.take()) {
+            Some(entry) => {
+                let outcome = lane.attempt(&entry, &mut pool).await;
+                done = Some((entry, outcome));
+            }
+            None => wake.notified().await,
+        }
+    }
+}
+
+impl<R: Send + Sync + 'static> Lane<R> {
+    /// Gives back what was done and takes the next; puts the slot to sleep where there is none.
+    fn step(self: &Arc<Self>, index: usize, done: Option<(Entry<R>, Outcome)>) -> Option<Entry<R>> {
+        let now = Instant::now();
+        if let Some((entry, outcome)) = &done {
+            self.count(entry, outcome, now);
+        }
+        let mut state = self.state();
+        if let Some((entry, outcome)) = done {
+            let opened = state.core.breaker_opened();
+            state.core.finish(entry, outcome, now);
+            add(&self.metrics.breaker_opened, state.core.breaker_opened() - opened);
+        }
+        let next = state.core.take(now);
+        if next.is_none() {
+            state.asleep.push(index);
+        }
+        let wake = if next.is_some() { state.wake(now, &self.config) } else { super::Wake::Nobody };
+        let effects = state.core.effects();
+        let drained = state.core.draining && state.core.in_flight() == 0;
+        drop(state);
+        self.carry_out(effects, wake);
+        if drained {
+            self.drained.notify_waiters();
+        }
+        next
+    }
+
+    fn count(&self, entry: &Entry<R>, outcome: &Outcome, now: Instant) {
+        match outcome {
+            Outcome::Delivered => {
+                add(&self.metrics.delivered, 1);
+                self.metrics.delivery_duration.observe(now.duration_since(entry.since));
+            }
+            Outcome::Refused(_) => add(&self.metrics.refused, 1),
+            Outcome::Unreachable(_) => add(&self.metrics.unreachable, 1),
+            Outcome::Unroutable(_) => {}
+        }
+    }
+
+    async fn attempt(&self, entry: &Entry<R>, pool: &mut Option<Arc<Pool>>) -> Outcome {
+        let started = Instant::now();
+        let deadline = started + self.config.request_timeout;
+        let mut result = match self.send(entry, pool, deadline).await {
+            Ok(result) => result,
+            Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
+        };
+        if let Err(SendError::Closed { reused: true }) = result {
+            // The DFSP closed a connection for being idle just as it was used again: no failure of the DFSP's. The request
+            // may have arrived, but delivery is at least once anyway.
+            result = match self.send(entry, pool, deadline).await {
+                Ok(result) => result,
+                Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
+            };
+        }
+        self.metrics.attempt_duration.observe(started.elapsed());
+        match result {
+            Ok(answer) if answer.status.is_success() => Outcome::Delivered,
+            Ok(answer) => Outcome::Refused(format!("answered {}", answer.status)),
+            Err(error) => Outcome::Unreachable(error.to_string()),
+        }
+    }
+
+    async fn send(
+        &self,
+        entry: &Entry<R>,
+        pool: &mut Option<Arc<Pool>>,
+        deadline: Instant,
+    ) -> Result<Result<Answer, SendError>, Unroutable> {
+        let outgoing = self.renderer.render(entry.delivery.key, &entry.delivery.record)?;
+        let OutgoingRequest { target, method, headers, body } = outgoing;
+        let pool = match pool {
+            Some(used) if *used.origin() == target.origin => used,
+            other => other.insert(self.pools.of(&target.origin)),
+        };
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.headers_mut() = headers;
+        *request.uri_mut() = target.into_uri();
+        Ok(pool.send(request, deadline).await)
+    }
+}

@@ -1,0 +1,86 @@
+//! Counters of a lane, to be read by whatever exposes metrics.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// What a lane has done since the start. All counters only grow.
+#[derive(Debug, Default)]
+pub struct LaneMetrics {
+    /// Notices delivered: answered with any 2xx.
+    pub delivered: AtomicU64,
+    /// Attempts answered with another status.
+    pub refused: AtomicU64,
+    /// Attempts without an answer.
+    pub unreachable: AtomicU64,
+    /// Notices parked.
+    pub parked: AtomicU64,
+    /// Times the breaker opened.
+    pub breaker_opened: AtomicU64,
+    /// Times the lane had to catch up from the outbox; 1 is the start.
+    pub catch_ups: AtomicU64,
+    /// Times the outbox could not be read.
+    pub backlog_failures: AtomicU64,
+    /// From sending a request to its answer.
+    pub attempt_duration: Histogram,
+    /// From a notice's arrival in the lane to its delivery.
+    pub delivery_duration: Histogram,
+}
+
+/// A histogram of durations with fixed buckets.
+#[derive(Debug)]
+pub struct Histogram {
+    buckets: [AtomicU64; Self::BOUNDS_US.len() + 1],
+    sum_us: AtomicU64,
+}
+
+impl Histogram {
+    /// Upper ends of the buckets but the last, in microseconds.
+    pub const BOUNDS_US: [u64; 16] = [
+        100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
+        2_500_000, 5_000_000, 10_000_000,
+    ];
+
+    pub(crate) fn observe(&self, duration: Duration) {
+        let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+        let bucket = Self::BOUNDS_US.iter().position(|bound| us <= *bound).unwrap_or(Self::BOUNDS_US.len());
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// How many fell into each bucket; the last one has no upper end.
+    pub fn counts(&self) -> [u64; Self::BOUNDS_US.len() + 1] {
+        std::array::from_fn(|index| self.buckets[index].load(Ordering::Relaxed))
+    }
+
+    /// The sum of all durations, in microseconds.
+    pub fn sum_us(&self) -> u64 {
+        self.sum_us.load(Ordering::Relaxed)
+    }
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { buckets: std::array::from_fn(|_| AtomicU64::new(0)), sum_us: AtomicU64::new(0) }
+    }
+}
+
+pub(crate) fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_fall_into_their_buckets() {
+        let histogram = Histogram::default();
+        for us in [0, 100, 101, 10_000_000, 10_000_001] {
+            histogram.observe(Duration::from_micros(us));
+        }
+        let counts = histogram.counts();
+        assert_eq!((counts[0], counts[1], counts[15], counts[16]), (2, 1, 1, 1));
+        assert_eq!(counts.iter().sum::<u64>(), 5);
+        assert_eq!(histogram.sum_us(), 20_000_202);
+    }
+}

@@ -1,0 +1,43 @@
+//! What an operator sees of a lane.
+
+use upesi_ledger::{NoticeKey, ParticipantId};
+
+/// Whether a lane sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// It sends.
+    Closed,
+    /// It pauses: the DFSP could not be reached several times in a row.
+    Open,
+    /// One request tries whether the DFSP is back.
+    Probing,
+}
+
+/// The state of one lane at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneStatus {
+    /// Whose lane.
+    pub target: ParticipantId,
+    /// Notices in memory that wait for their first attempt.
+    pub queued: usize,
+    /// Notices that wait to be repeated.
+    pub retrying: usize,
+    /// Requests sent and not yet answered.
+    pub in_flight: usize,
+    /// Memory held by all of these.
+    pub bytes: usize,
+    /// Whether the outbox may hold further notices that are not in memory.
+    pub catching_up: bool,
+    /// Whether it sends.
+    pub breaker: BreakerState,
+    /// Delivered since the start.
+    pub delivered: u64,
+    /// Attempts that failed since the start.
+    pub failed: u64,
+    /// Parked since the start.
+    pub parked: u64,
+    /// What went wrong last.
+    pub last_error: Option<String>,
+    /// The oldest notice in memory that is not delivered.
+    pub oldest_pending: Option<NoticeKey>,
+}
