@@ -1,1 +1,30 @@
-//! placeholder
+//! The characterization lab (L4): drives a hub with simulated DFSPs, measures it, compares it with baselines that do the
+//! same HTTP exchanges without a ledger, and audits the hub's positions against the DFSPs' own books.
+//!
+//! - [`run_transfers`] is the scenario; [`TransfersOptions`] says what to run, [`LabResult`] what came out.
+//! - [`forwarder`] is the baseline that only parses and forwards.
+//! - [`audit`] compares a hub with the simulators' books.
+//! - [`onboard`] brings DFSPs into a hub of any make through the admin API.
+
+mod admin_client;
+pub mod audit;
+mod child;
+mod environment;
+pub mod forwarder;
+mod load;
+pub mod onboard;
+mod options;
+mod process;
+mod result;
+mod schedule;
+pub mod statistics;
+mod table;
+mod transfers;
+
+pub use admin_client::{AdminClient, AdminError};
+pub use child::{ChildError, HubProcess};
+pub use environment::Environment;
+pub use options::{Baseline, Load, OptionsError, TargetHub, TransfersOptions};
+pub use process::{ProcessError, Usage};
+pub use result::{AuditSummary, BaselineResult, LabResult, LatencyMs, ProcessResult, SliceResult};
+pub use transfers::{LabError, run_transfers};

@@ -145,8 +145,25 @@ impl IncomingState {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Page {
-    outgoing: [i128; 4],
-    incoming: [i128; 6],
+    outgoing: [Sum; 4],
+    incoming: [Sum; 6],
+}
+
+/// Transfers in one state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    units: i128,
+    count: i64,
+}
+
+/// Moves one amount between two of the sums, or into one.
+fn shift(sums: &mut [Sum], amount: Amount, from: Option<usize>, to: usize) {
+    if let Some(from) = from {
+        sums[from].units -= i128::from(amount.units());
+        sums[from].count -= 1;
+    }
+    sums[to].units += i128::from(amount.units());
+    sums[to].count += 1;
 }
 
 /// One DFSP's books: sums in ten-thousandths, per currency and state.
@@ -182,10 +199,7 @@ impl Book {
         to: OutgoingState,
     ) {
         let sums = &mut self.pages.entry(currency).or_default().outgoing;
-        if let Some(from) = from {
-            sums[from as usize] -= i128::from(amount.units());
-        }
-        sums[to as usize] += i128::from(amount.units());
+        shift(sums, amount, from.map(|state| state as usize), to as usize);
     }
 
     /// Enters an incoming transfer (`from` absent) or moves it to another state.
@@ -197,10 +211,17 @@ impl Book {
         to: IncomingState,
     ) {
         let sums = &mut self.pages.entry(currency).or_default().incoming;
-        if let Some(from) = from {
-            sums[from as usize] -= i128::from(amount.units());
-        }
-        sums[to as usize] += i128::from(amount.units());
+        shift(sums, amount, from.map(|state| state as usize), to as usize);
+    }
+
+    /// How many outgoing transfers are in that state, in all currencies.
+    pub fn outgoing_count(&self, state: OutgoingState) -> u64 {
+        self.pages.values().map(|page| page.outgoing[state as usize].count.unsigned_abs()).sum()
+    }
+
+    /// How many incoming transfers are in that state, in all currencies.
+    pub fn incoming_count(&self, state: IncomingState) -> u64 {
+        self.pages.values().map(|page| page.incoming[state as usize].count.unsigned_abs()).sum()
     }
 
     /// The position that a correct hub shows, per currency.
@@ -211,8 +232,8 @@ impl Book {
 
 impl Page {
     fn expected(&self) -> ExpectedPosition {
-        let outgoing = |state: OutgoingState| self.outgoing[state as usize];
-        let incoming = |state: IncomingState| self.incoming[state as usize];
+        let outgoing = |state: OutgoingState| self.outgoing[state as usize].units;
+        let incoming = |state: IncomingState| self.incoming[state as usize].units;
         let paid = outgoing(OutgoingState::Committed);
         let reserved = outgoing(OutgoingState::Accepted);
         let received = incoming(IncomingState::Committed) + incoming(IncomingState::Confirmed);

@@ -14,20 +14,22 @@ thread_local! {
     static WORKER: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Tells every worker thread its number, which [`Pools`] goes by.
-pub(crate) fn number_workers(workers: &Workers) {
+/// Tells every worker thread its number, which [`Pools`] goes by. Must be called once per set of workers.
+pub fn number_workers(workers: &Workers) {
     for worker in workers.iter() {
         let index = worker.index();
         drop(worker.spawn(async move { WORKER.set(index) }));
     }
 }
 
-pub(crate) struct Pools {
+/// Connections to one origin, apart for each worker.
+pub struct Pools {
     per_worker: Vec<Pool>,
     request_timeout: Duration,
 }
 
 impl Pools {
+    /// Pools of `connections_max` connections together. Response bodies are read and forgotten.
     pub fn new(
         origin: &Origin,
         workers: &Workers,
@@ -45,6 +47,9 @@ impl Pools {
     }
 
     /// Sends from the pool of the worker that runs this.
+    ///
+    /// # Errors
+    /// When no response came in time.
     pub async fn send(
         &self,
         method: Method,

@@ -111,7 +111,7 @@ pub(crate) fn hits(fault: Fault, per_mille: u16, seed: u64, key: u64) -> bool {
 }
 
 /// The SplitMix64 finaliser: turns counters and keys into well-spread numbers.
-pub(crate) const fn mix(value: u64) -> u64 {
+pub const fn mix(value: u64) -> u64 {
     let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

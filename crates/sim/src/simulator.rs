@@ -279,19 +279,21 @@ impl Simulator {
         self.shared.dfsps.iter().map(|dfsp| (dfsp.name, dfsp.book().expected())).collect()
     }
 
-    /// How many transfers are in each state. Walks all that are remembered.
+    /// How many transfers are in each state, by the books of all DFSPs.
     pub fn transfer_counts(&self) -> TransferCounts {
-        let (outgoing, incoming) = self.shared.table.counts();
-        let incoming_sum =
-            |states: &[IncomingState]| states.iter().map(|state| incoming[*state as usize]).sum();
-        TransferCounts {
-            sent: outgoing[OutgoingState::Sent as usize],
-            accepted: outgoing[OutgoingState::Accepted as usize],
-            committed: outgoing[OutgoingState::Committed as usize],
-            aborted: outgoing[OutgoingState::Aborted as usize],
-            incoming_open: incoming_sum(&[IncomingState::Answered, IncomingState::AwaitingPatch]),
-            incoming_committed: incoming_sum(&[IncomingState::Committed, IncomingState::Confirmed]),
+        let mut counts = TransferCounts::default();
+        for dfsp in &self.shared.dfsps {
+            let book = dfsp.book();
+            counts.sent += book.outgoing_count(OutgoingState::Sent);
+            counts.accepted += book.outgoing_count(OutgoingState::Accepted);
+            counts.committed += book.outgoing_count(OutgoingState::Committed);
+            counts.aborted += book.outgoing_count(OutgoingState::Aborted);
+            counts.incoming_open += book.incoming_count(IncomingState::Answered);
+            counts.incoming_open += book.incoming_count(IncomingState::AwaitingPatch);
+            counts.incoming_committed += book.incoming_count(IncomingState::Committed);
+            counts.incoming_committed += book.incoming_count(IncomingState::Confirmed);
         }
+        counts
     }
 
     /// Transfers that the hub accepted and never finished, at most `count_max` of them.

@@ -1,0 +1,157 @@
+//! The audit: does the hub agree with what the DFSPs saw?
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use upesi_sim::{Counters, ExpectedPosition, TransferCounts, units_text};
+use upesi_types::{Amount, Currency, FspId};
+
+use crate::result::AuditSummary;
+
+/// What the load generator counted itself, apart from the simulators.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Originated {
+    /// POSTs sent.
+    pub sent: u64,
+    /// Of those, answered 202.
+    pub accepted: u64,
+    /// Answered with an error.
+    pub refused: u64,
+    /// Without an answer.
+    pub unanswered: u64,
+}
+
+/// Everything the audit looks at.
+#[derive(Clone, Debug)]
+pub struct Evidence {
+    /// The currency of the run.
+    pub currency: Currency,
+    /// The hub's positions before the run, of all participants.
+    pub before: BTreeMap<String, Amount>,
+    /// The same after everything came to rest.
+    pub after: BTreeMap<String, Amount>,
+    /// The DFSPs' books.
+    pub expected: BTreeMap<FspId, BTreeMap<Currency, ExpectedPosition>>,
+    /// The DFSPs' transfers by state.
+    pub transfers: TransferCounts,
+    /// The DFSPs' counters.
+    pub counters: Counters,
+    /// The load generator's own count.
+    pub originated: Originated,
+}
+
+/// One DFSP's position at the hub beside its own books, as decimal texts; both count from the start of the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PositionCheck {
+    /// The participant.
+    pub participant: String,
+    /// Change of the hub's position during the run.
+    pub hub: String,
+    /// What the DFSP's own books say; two values while something is unsure.
+    pub books: String,
+    /// Whether they agree.
+    pub ok: bool,
+}
+
+/// Compares a hub with the books.
+pub fn audit(evidence: &Evidence) -> AuditSummary {
+    let (checks, hub_sum, reserved) = positions(evidence);
+    let mut findings = Vec::new();
+    for check in checks.iter().filter(|check| !check.ok) {
+        findings.push(format!(
+            "{}: the hub's position changed by {}, the books say {}",
+            check.participant, check.hub, check.books
+        ));
+    }
+    let sum_is_zero = reserved.0 <= hub_sum && hub_sum <= reserved.1;
+    if !sum_is_zero {
+        let reserved = range_text(reserved.0, reserved.1);
+        let sum = units_text(hub_sum);
+        findings
+            .push(format!("all positions sum to {sum} while {reserved} is reserved for transfers in flight"));
+    }
+    let transfers = evidence.transfers;
+    let finished = (transfers.committed + transfers.aborted).saturating_sub(evidence.originated.refused);
+    let in_flight = transfers.accepted + transfers.sent;
+    let accepted = evidence.originated.accepted + evidence.originated.unanswered;
+    let accounted = accepted == finished + in_flight;
+    if !accounted {
+        findings.push(format!(
+            "{accepted} accepted transfers are not {finished} finished and {in_flight} in flight"
+        ));
+    }
+    let lost = transfers.accepted;
+    if lost > 0 {
+        findings.push(format!("{lost} accepted transfers have no outcome"));
+    }
+    let counters = evidence.counters;
+    for (count, text) in [
+        (counters.contradictions, "callbacks contradict an outcome that was final"),
+        (
+            counters.wrong_fulfilments_received,
+            "commits carry a fulfilment that does not answer the condition",
+        ),
+        (counters.callbacks_unexpected, "callbacks are about transfers that the DFSP does not know"),
+    ] {
+        if count > 0 {
+            findings.push(format!("{count} {text}"));
+        }
+    }
+    AuditSummary {
+        ok: findings.is_empty(),
+        performed: true,
+        positions_ok: checks.iter().all(|check| check.ok),
+        sum_ok: sum_is_zero,
+        accepted,
+        finished,
+        in_flight,
+        lost,
+        contradictions: counters.contradictions,
+        callbacks_repeated: counters.callbacks_repeated,
+        positions: checks,
+        findings,
+    }
+}
+
+type Range = (i128, i128);
+
+/// The check of every participant, the sum of all changes, and what the payers hold reserved.
+fn positions(evidence: &Evidence) -> (Vec<PositionCheck>, i128, Range) {
+    let mut checks = Vec::new();
+    let (mut sum, mut certain, mut unsure) = (0, 0, (0, 0));
+    let mut books: BTreeMap<String, Option<ExpectedPosition>> =
+        evidence.after.keys().chain(evidence.before.keys()).map(|name| (name.clone(), None)).collect();
+    for (name, by_currency) in &evidence.expected {
+        books.insert(name.to_string(), by_currency.get(&evidence.currency).copied());
+    }
+    let units =
+        |side: &BTreeMap<String, Amount>, name: &str| side.get(name).map(|amount| i128::from(amount.units()));
+    for (name, expected) in books {
+        let before = units(&evidence.before, &name).unwrap_or(0);
+        // A participant without a position is as wrong as one with a wrong position.
+        let change = units(&evidence.after, &name).map(|after| after - before);
+        let (low, high) = expected.map_or((0, 0), |expected| (expected.low, expected.high));
+        if let Some(expected) = expected {
+            certain += expected.reserved;
+            let settled = expected.paid + expected.reserved - expected.received;
+            unsure.0 += expected.low - settled;
+            unsure.1 += expected.high - settled;
+        }
+        sum += change.unwrap_or(0);
+        checks.push(PositionCheck {
+            participant: name,
+            hub: change.map_or_else(|| "no position".to_owned(), units_text),
+            books: range_text(low, high),
+            ok: change.is_some_and(|change| (low..=high).contains(&change)),
+        });
+    }
+    (checks, sum, (certain + unsure.0, certain + unsure.1))
+}
+
+fn range_text(low: i128, high: i128) -> String {
+    if low == high { units_text(low) } else { format!("{} to {}", units_text(low), units_text(high)) }
+}
+
+#[cfg(test)]
+#[path = "audit_tests.rs"]
+mod tests;

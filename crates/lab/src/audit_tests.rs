@@ -1,0 +1,96 @@
+use super::*;
+
+fn expected(paid: i128, reserved: i128, received: i128) -> ExpectedPosition {
+    let value = paid + reserved - received;
+    ExpectedPosition { low: value, high: value, reserved, paid, received }
+}
+
+/// Ten transfers of 2 from `one` to `two`, all committed, at a hub that was in use before.
+fn good() -> Evidence {
+    let currency = Currency::parse("XXX").unwrap();
+    let amounts = |values: [i64; 3]| {
+        let names = ["one", "two", "bystander"].map(str::to_owned);
+        names.into_iter().zip(values.map(|value| Amount::from_units(value).unwrap())).collect()
+    };
+    let books = |name: &str, position| (FspId::parse(name).unwrap(), BTreeMap::from([(currency, position)]));
+    Evidence {
+        currency,
+        before: amounts([70_000, -70_000, 0]),
+        after: amounts([270_000, -270_000, 0]),
+        expected: BTreeMap::from([
+            books("one", expected(200_000, 0, 0)),
+            books("two", expected(0, 0, 200_000)),
+        ]),
+        transfers: TransferCounts { committed: 10, incoming_committed: 10, ..TransferCounts::default() },
+        counters: Counters { callbacks: 10, ..Counters::default() },
+        originated: Originated { sent: 10, accepted: 10, refused: 0, unanswered: 0 },
+    }
+}
+
+#[test]
+fn an_honest_hub_passes() {
+    let summary = audit(&good());
+    assert_eq!(summary.findings, Vec::<String>::new());
+    assert!(summary.ok && summary.performed && summary.positions_ok && summary.sum_ok);
+    assert_eq!((summary.accepted, summary.finished, summary.in_flight, summary.lost), (10, 10, 0, 0));
+}
+
+#[test]
+fn every_kind_of_fault_is_found() {
+    type Fault = fn(&mut Evidence);
+    fn set(evidence: &mut Evidence, name: &str, units: i64) {
+        evidence.after.insert(name.to_owned(), Amount::from_units(units).unwrap());
+    }
+    let faults: [(Fault, &str); 8] = [
+        (|evidence| set(evidence, "one", 290_000), "one: the hub"),
+        (|evidence| set(evidence, "two", -269_999), "sum to 0.0001"),
+        (|evidence| evidence.after.retain(|name, _| name != "two"), "no position"),
+        (|evidence| set(evidence, "bystander", 1), "bystander"),
+        (|evidence| evidence.originated.accepted = 11, "11 accepted transfers are not 10 finished"),
+        (|evidence| evidence.counters.contradictions = 1, "contradict"),
+        (|evidence| evidence.counters.wrong_fulfilments_received = 1, "fulfilment"),
+        (|evidence| evidence.counters.callbacks_unexpected = 1, "does not know"),
+    ];
+    for (fault, text) in faults {
+        let mut evidence = good();
+        fault(&mut evidence);
+        let summary = audit(&evidence);
+        assert!(!summary.ok);
+        assert!(
+            summary.findings.iter().any(|finding| finding.contains(text)),
+            "{text}: {:?}",
+            summary.findings
+        );
+    }
+}
+
+#[test]
+fn a_transfer_without_outcome_is_lost_even_when_the_positions_agree() {
+    let mut evidence = good();
+    evidence.originated.accepted += 1;
+    evidence.originated.sent += 1;
+    evidence.transfers.accepted = 1;
+    evidence.after.insert("one".into(), Amount::from_units(290_000).unwrap());
+    let currency = evidence.currency;
+    evidence
+        .expected
+        .insert(FspId::parse("one").unwrap(), BTreeMap::from([(currency, expected(200_000, 20_000, 0))]));
+    let summary = audit(&evidence);
+    assert!(summary.positions_ok && summary.sum_ok, "{:?}", summary.findings);
+    assert_eq!(summary.lost, 1);
+    assert!(!summary.ok);
+}
+
+#[test]
+fn an_unanswered_post_may_or_may_not_have_happened() {
+    for hub in [270_000, 290_000] {
+        let mut evidence = good();
+        evidence.originated = Originated { sent: 11, accepted: 10, refused: 0, unanswered: 1 };
+        evidence.transfers.sent = 1;
+        evidence.after.insert("one".into(), Amount::from_units(hub).unwrap());
+        let (name, currency) = (FspId::parse("one").unwrap(), evidence.currency);
+        let position = ExpectedPosition { high: 220_000, ..expected(200_000, 0, 0) };
+        evidence.expected.insert(name, BTreeMap::from([(currency, position)]));
+        assert_eq!(audit(&evidence).findings, Vec::<String>::new(), "{hub}");
+    }
+}

@@ -1,0 +1,274 @@
+//! What to run.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use upesi_sim::DfspSettings;
+use upesi_types::{Amount, Currency};
+
+/// Most virtual users, and most transfers outstanding in open loop.
+pub const OUTSTANDING_MAX: usize = 100_000;
+/// Highest arrival rate.
+pub const RATE_PER_S_MAX: u32 = 1_000_000;
+/// Most DFSPs.
+pub const DFSPS_MAX: usize = 1_000;
+/// Most slices of a run.
+pub const SLICES_MAX: usize = 100;
+
+/// How transfers arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Load {
+    /// Closed loop: each virtual user sends a transfer, waits for its callback, and sends the next.
+    Closed {
+        /// Virtual users.
+        users: usize,
+    },
+    /// Open loop: transfers arrive at a fixed rate whether or not earlier ones are done; latency counts from the
+    /// intended start.
+    Open {
+        /// Arrivals per second.
+        rate_per_s: u32,
+        /// Transfers without outcome at a time; arrivals beyond are counted as skipped and make the run invalid.
+        outstanding_max: usize,
+    },
+}
+
+/// What a hub is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Baseline {
+    /// Payers and payees talk to each other without a hub.
+    SimsOnly,
+    /// A process that does the hub's four HTTP exchanges, parses the JSON, and nothing more.
+    Forwarder,
+}
+
+impl Baseline {
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SimsOnly => "sims-only",
+            Self::Forwarder => "forwarder",
+        }
+    }
+}
+
+impl std::str::FromStr for Baseline {
+    type Err = OptionsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::SimsOnly, Self::Forwarder]
+            .into_iter()
+            .find(|baseline| baseline.name() == text)
+            .ok_or(OptionsError::Baseline)
+    }
+}
+
+/// A hub that is already running, of any make.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetHub {
+    /// Base URL for `/transfers`.
+    pub fspiop_url: String,
+    /// Base URL of the admin API.
+    pub admin_url: String,
+    /// Its process on this machine, if CPU and memory are to be measured.
+    pub pid: Option<u32>,
+    /// Whether it makes transfers durable before it answers, as far as the operator knows.
+    pub durable: Option<bool>,
+}
+
+/// Options of `lab run transfers`.
+#[derive(Clone, Debug)]
+pub struct TransfersOptions {
+    /// How many DFSPs pay each other.
+    pub dfsps: usize,
+    /// How transfers arrive.
+    pub load: Load,
+    /// Measured time at the hub, all slices together.
+    pub duration: Duration,
+    /// Unmeasured time before the first slice.
+    pub warm_up: Duration,
+    /// Into how many alternating slices the time is cut; `None` chooses.
+    pub slices: Option<usize>,
+    /// Decides who pays whom, and which transfers the faults hit.
+    pub seed: u64,
+    /// How much each transfer moves.
+    pub amount: Amount,
+    /// In which currency.
+    pub currency: Currency,
+    /// Whether the first DFSP pays the second in all transfers.
+    pub unidirectional: bool,
+    /// How the payees behave: flavour, delays and faults.
+    pub behaviour: DfspSettings,
+    /// Whether messages carry a W3C trace context.
+    pub trace: bool,
+    /// Where `result.json` and logs go; `None` writes nothing.
+    pub out: Option<PathBuf>,
+    /// What to compare with, in the same run.
+    pub baselines: Vec<Baseline>,
+    /// A running hub; `None` starts one.
+    pub target: Option<TargetHub>,
+    /// The `upesi` binary that is started as hub and as forwarder; `None` is this program itself.
+    pub binary: Option<PathBuf>,
+    /// More arguments for the hub that is started.
+    pub hub_arguments: Vec<String>,
+    /// Address that the simulators listen on; a hub on another machine must reach it.
+    pub sim_address: IpAddr,
+    /// Threads of simulators and load generator; `None` takes one per core, at most four.
+    pub workers: Option<usize>,
+    /// How long a virtual user waits for a callback before it goes on.
+    pub callback_timeout: Duration,
+    /// How long the end of the run waits for what is still in flight.
+    pub quiesce_timeout: Duration,
+    /// Time until a transfer expires at the hub.
+    pub expiry: Duration,
+    /// The commit this program was built from, if known.
+    pub commit: Option<String>,
+}
+
+impl Default for TransfersOptions {
+    fn default() -> Self {
+        Self {
+            dfsps: 8,
+            load: Load::Closed { users: 32 },
+            duration: Duration::from_secs(20),
+            warm_up: Duration::from_secs(2),
+            slices: None,
+            seed: 1,
+            amount: Amount::parse_wire("2").unwrap_or_default(),
+            currency: Currency::parse("XXX").unwrap_or_else(|| unreachable!("XXX is in the list")),
+            unidirectional: false,
+            behaviour: DfspSettings::default(),
+            trace: true,
+            out: None,
+            baselines: Vec::new(),
+            target: None,
+            binary: None,
+            hub_arguments: Vec::new(),
+            sim_address: IpAddr::from([127, 0, 0, 1]),
+            workers: None,
+            callback_timeout: Duration::from_secs(30),
+            quiesce_timeout: Duration::from_secs(30),
+            expiry: Duration::from_secs(60),
+            commit: None,
+        }
+    }
+}
+
+/// An option that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// Number of DFSPs.
+    #[error("give 2 to {DFSPS_MAX} DFSPs")]
+    Dfsps,
+    /// Virtual users or outstanding transfers.
+    #[error("give 1 to {OUTSTANDING_MAX} virtual users or outstanding transfers")]
+    Outstanding,
+    /// Arrival rate.
+    #[error("give a rate of 1 to {RATE_PER_S_MAX} transfers per second")]
+    Rate,
+    /// Measured time.
+    #[error("measure for at least 100 milliseconds")]
+    Duration,
+    /// Slices.
+    #[error("cut the run into 1 to {SLICES_MAX} slices of at least 100 milliseconds")]
+    Slices,
+    /// Amount.
+    #[error("each transfer must move more than nothing")]
+    Amount,
+    /// Behaviour.
+    #[error(transparent)]
+    Behaviour(#[from] upesi_sim::SettingsError),
+    /// Baseline.
+    #[error("the baselines are sims-only and forwarder")]
+    Baseline,
+}
+
+const SLICE_MIN: Duration = Duration::from_millis(100);
+/// What a slice lasts when the number of slices is not given.
+const SLICE_USUAL: Duration = Duration::from_secs(4);
+
+impl TransfersOptions {
+    /// Checks that the run makes sense.
+    ///
+    /// # Errors
+    /// The first option that does not.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        if !(2..=DFSPS_MAX).contains(&self.dfsps) {
+            return Err(OptionsError::Dfsps);
+        }
+        let outstanding = match self.load {
+            Load::Closed { users } => users,
+            Load::Open { outstanding_max, .. } => outstanding_max,
+        };
+        if !(1..=OUTSTANDING_MAX).contains(&outstanding) {
+            return Err(OptionsError::Outstanding);
+        }
+        if let Load::Open { rate_per_s, .. } = self.load
+            && !(1..=RATE_PER_S_MAX).contains(&rate_per_s)
+        {
+            return Err(OptionsError::Rate);
+        }
+        if self.duration < SLICE_MIN {
+            return Err(OptionsError::Duration);
+        }
+        let slices = self.slice_count();
+        if !(1..=SLICES_MAX).contains(&slices) || self.duration / (slices as u32) < SLICE_MIN {
+            return Err(OptionsError::Slices);
+        }
+        if self.amount <= Amount::ZERO {
+            return Err(OptionsError::Amount);
+        }
+        Ok(self.behaviour.validate()?)
+    }
+
+    /// How many slices the run has. Without a baseline there is nothing to alternate with, but slices still show how
+    /// much the machine's noise moves the figures.
+    pub fn slice_count(&self) -> usize {
+        let usual = self.duration.as_millis() / SLICE_USUAL.as_millis();
+        self.slices.unwrap_or_else(|| usize::try_from(usual).unwrap_or(SLICES_MAX).clamp(1, 5))
+    }
+
+    /// How many threads simulate and generate load.
+    pub fn worker_count(&self) -> usize {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        self.workers.unwrap_or(cores.min(4)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn senseless_options_are_named() {
+        let good = TransfersOptions::default;
+        assert_eq!(good().validate(), Ok(()));
+        let open = |rate_per_s| Load::Open { rate_per_s, outstanding_max: 10 };
+        let ms = Duration::from_millis;
+        for (options, error) in [
+            (TransfersOptions { dfsps: 1, ..good() }, OptionsError::Dfsps),
+            (TransfersOptions { load: Load::Closed { users: 0 }, ..good() }, OptionsError::Outstanding),
+            (TransfersOptions { load: open(0), ..good() }, OptionsError::Rate),
+            (TransfersOptions { duration: ms(99), ..good() }, OptionsError::Duration),
+            (TransfersOptions { slices: Some(0), ..good() }, OptionsError::Slices),
+            (TransfersOptions { slices: Some(3), duration: ms(200), ..good() }, OptionsError::Slices),
+            (TransfersOptions { amount: Amount::ZERO, ..good() }, OptionsError::Amount),
+        ] {
+            assert_eq!(options.validate(), Err(error));
+        }
+        assert_eq!("sims-only".parse(), Ok(Baseline::SimsOnly));
+        assert_eq!("none".parse::<Baseline>(), Err(OptionsError::Baseline));
+    }
+
+    #[test]
+    fn long_runs_are_cut_into_slices() {
+        let slices = |seconds| {
+            TransfersOptions { duration: Duration::from_secs(seconds), ..Default::default() }.slice_count()
+        };
+        assert_eq!([1, 4, 15, 20, 3600].map(slices), [1, 1, 3, 5, 5]);
+    }
+}

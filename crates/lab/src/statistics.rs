@@ -1,0 +1,98 @@
+//! Figures for people: the one place of the lab that divides with a fraction.
+#![expect(clippy::float_arithmetic, reason = "rates, medians and ratios of measurements; no money")]
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+
+/// Longest latency told apart, in microseconds; longer ones count as this.
+pub const LATENCY_US_MAX: u64 = 600_000_000;
+
+/// A histogram of microseconds with three significant digits.
+pub fn latency_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_US_MAX, 3)
+        .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"))
+}
+
+/// Events per second.
+pub fn per_second(count: u64, time: Duration) -> f64 {
+    if time.is_zero() { 0.0 } else { count as f64 / time.as_secs_f64() }
+}
+
+/// `part / whole`; `None` where there is no whole.
+pub fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0).then(|| part / whole)
+}
+
+/// Microseconds as milliseconds.
+pub fn milliseconds(us: u64) -> f64 {
+    us as f64 / 1e3
+}
+
+/// The mean of a histogram of microseconds, in milliseconds.
+pub fn mean_milliseconds(histogram: &Histogram<u64>) -> f64 {
+    histogram.mean() / 1e3
+}
+
+/// Bytes as mebibytes.
+pub fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / (1024.0 * 1024.0)
+}
+
+/// Microseconds of CPU per event; `None` without events.
+pub fn us_per_event(cpu: Duration, count: u64) -> Option<f64> {
+    ratio(cpu.as_micros() as f64, count as f64)
+}
+
+/// Share of one core that was used.
+pub fn cores_used(cpu: Duration, time: Duration) -> Option<f64> {
+    ratio(cpu.as_secs_f64(), time.as_secs_f64())
+}
+
+/// The middle value; of an even number of values the mean of the middle two. `None` of none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() {
+        0 => None,
+        length if length % 2 == 1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+/// Rounded to a number of decimals, for results that people read.
+pub fn rounded(value: f64, decimals: i32) -> f64 {
+    let scale = 10_f64.powi(decimals);
+    (value * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_do_not_depend_on_order() {
+        assert_eq!(median([]), None);
+        assert_eq!(median([3.0]), Some(3.0));
+        assert_eq!(median([9.0, 1.0, 5.0]), Some(5.0));
+        assert_eq!(median([9.0, 1.0, 5.0, 7.0]), Some(6.0));
+    }
+
+    #[test]
+    fn nothing_is_divided_by_nothing() {
+        assert_eq!(per_second(5, Duration::ZERO), 0.0);
+        assert_eq!(ratio(1.0, 0.0), None);
+        assert_eq!(us_per_event(Duration::from_secs(1), 0), None);
+        assert_eq!(us_per_event(Duration::from_millis(1), 10), Some(100.0));
+        assert_eq!(per_second(500, Duration::from_millis(250)), 2000.0);
+        assert_eq!(rounded(0.123_456, 3), 0.123);
+    }
+
+    #[test]
+    fn latencies_beyond_the_bound_are_kept_as_the_bound() {
+        let mut histogram = latency_histogram();
+        histogram.saturating_record(u64::MAX);
+        assert!(histogram.max() >= LATENCY_US_MAX);
+    }
+}
