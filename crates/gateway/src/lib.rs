@@ -1,1 +1,16 @@
-//! placeholder
+#![doc = include_str!("../README.md")]
+
+mod answer;
+mod authenticator;
+mod config;
+mod gateway;
+mod headers;
+mod interpret;
+mod metrics;
+mod own;
+mod path_id;
+mod route;
+
+pub use authenticator::{Authenticator, TrustEveryone};
+pub use config::GatewayConfig;
+pub use gateway::Gateway;

@@ -1,0 +1,145 @@
+//! Answers: empty successes, error objects, and the texts of the endpoints for operators.
+
+use bytes::Bytes;
+use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
+use http::{HeaderValue, Response, StatusCode};
+use upesi_engine::SubmitError;
+use upesi_fspiop::SyncError;
+use upesi_http::{BodyError, Full};
+use upesi_ledger::Reply;
+use upesi_types::ErrorCode;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
+const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Seconds after which a sender may try again what was refused because the hub is busy.
+const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
+
+pub(crate) type Answer = Response<Full<Bytes>>;
+
+/// A success: FSPIOP answers are empty, results follow by callback.
+pub(crate) fn empty(status: StatusCode) -> Answer {
+    let mut answer = Response::new(Full::default());
+    *answer.status_mut() = status;
+    answer
+}
+
+fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Answer {
+    let mut answer = Response::new(Full::new(body.into()));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(CONTENT_TYPE, content_type);
+    answer
+}
+
+pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    with_body(status, JSON, body)
+}
+
+pub(crate) fn plain_text(body: &'static str) -> Answer {
+    with_body(StatusCode::OK, PLAIN_TEXT, Bytes::from_static(body.as_bytes()))
+}
+
+pub(crate) fn open_metrics(body: String) -> Answer {
+    with_body(StatusCode::OK, OPEN_METRICS, body)
+}
+
+/// An error object (FSPIOP API v1.1 §7.6).
+pub(crate) fn refusal(error: &SyncError) -> Answer {
+    let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut answer = json(status, error.to_body());
+    if error.code == ErrorCode::SERVER_BUSY {
+        answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_S);
+    }
+    if status == StatusCode::REQUEST_TIMEOUT {
+        // The rest of the body may still come; nobody could tell it from the next request.
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    answer
+}
+
+/// A refusal of the method, naming those that the path has.
+pub(crate) fn refusal_with_allow(error: &SyncError, allow: Option<&'static str>) -> Answer {
+    let mut answer = refusal(error);
+    if let Some(allow) = allow {
+        answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    }
+    answer
+}
+
+/// 503 with 2005.
+pub(crate) fn busy() -> SyncError {
+    SyncError::new(ErrorCode::SERVER_BUSY, "try again later")
+}
+
+/// What the sender is told of a body that could not be read.
+pub(crate) fn unreadable_body(error: BodyError, body_bytes_max: usize) -> SyncError {
+    match error {
+        BodyError::TooLarge => SyncError::payload_too_large(body_bytes_max),
+        BodyError::TimedOut => SyncError {
+            status: StatusCode::REQUEST_TIMEOUT.as_u16(),
+            ..SyncError::new(ErrorCode::SERVER_TIMED_OUT, "the request body was not received in time")
+        },
+        BodyError::Broken => {
+            SyncError::new(ErrorCode::MALFORMED_SYNTAX, "the request body ended before it was complete")
+        }
+    }
+}
+
+/// What the sender is told of the engine's answer. Details of the hub's inside are logged, never sent.
+pub(crate) fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
+    match reply {
+        Ok(Reply::Accepted) => Ok(()),
+        Ok(reply) => {
+            tracing::error!(?reply, "the engine gave a reply that no FSPIOP request can have");
+            Err(SyncError::new(ErrorCode::INTERNAL, ""))
+        }
+        Err(SubmitError::Busy) => Err(busy()),
+        Err(SubmitError::Full | SubmitError::Stopped) => Err(SyncError::new(ErrorCode::UNAVAILABLE, "")),
+        Err(SubmitError::Archive(reason)) => {
+            tracing::error!(%reason, "the archive could not be asked for a transfer");
+            Err(SyncError::new(ErrorCode::INTERNAL, ""))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upesi_ledger::AdminOutcome;
+
+    #[test]
+    fn the_engines_answers_become_statuses() {
+        assert_eq!(outcome(Ok(Reply::Accepted)), Ok(()));
+        for (reply, status, code) in [
+            (Ok(Reply::NeedsArchive), 500, ErrorCode::INTERNAL),
+            (Ok(Reply::Admin(Ok(AdminOutcome::Done))), 500, ErrorCode::INTERNAL),
+            (Err(SubmitError::Busy), 503, ErrorCode::SERVER_BUSY),
+            (Err(SubmitError::Full), 503, ErrorCode::UNAVAILABLE),
+            (Err(SubmitError::Stopped), 503, ErrorCode::UNAVAILABLE),
+            (Err(SubmitError::Archive("secret".into())), 500, ErrorCode::INTERNAL),
+        ] {
+            let error = outcome(reply).unwrap_err();
+            assert_eq!((error.status, error.code), (status, code));
+            assert!(!error.description.contains("secret"));
+            let answer = refusal(&error);
+            assert_eq!(answer.status().as_u16(), status);
+            assert_eq!(answer.headers()[CONTENT_TYPE], "application/json; charset=utf-8");
+            assert_eq!(answer.headers().contains_key(RETRY_AFTER), code == ErrorCode::SERVER_BUSY);
+        }
+    }
+
+    #[test]
+    fn bodies_that_cannot_be_read_become_statuses() {
+        for (error, status, code, closes) in [
+            (BodyError::TooLarge, 400, 3104, false),
+            (BodyError::TimedOut, 408, 2004, true),
+            (BodyError::Broken, 400, 3101, false),
+        ] {
+            let error = unreadable_body(error, 10);
+            assert_eq!((error.status, error.code.number()), (status, code));
+            assert_eq!(refusal(&error).headers().contains_key(CONNECTION), closes);
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! Settings of the gateway.
+
+use std::time::Duration;
+
+use upesi_fspiop::Versions;
+use upesi_types::FspId;
+
+/// What the gateway accepts and how long it waits.
+#[derive(Clone, Debug)]
+pub struct GatewayConfig {
+    /// Protocol versions that requests may have.
+    pub versions: Versions,
+    /// Name under which the hub appears in messages; shown by `GET /`.
+    pub hub_name: FspId,
+    /// Longest request body in bytes; longer ones are answered 400 with 3104 (FSPIOP API v1.1 §3.2.1 names 5,242,880).
+    pub body_bytes_max: usize,
+    /// Time from the end of a request's head to the end of its body; then 408 with 2004.
+    pub body_timeout: Duration,
+    /// How far in the future a fulfil's `completedTimestamp` may lie, in milliseconds (scheme practice).
+    pub completed_timestamp_lag_ms: i64,
+    /// How far in the past a fulfil's `completedTimestamp` may lie, in seconds (scheme practice).
+    pub completed_timestamp_age_s_max: i64,
+}
+
+impl Default for GatewayConfig {
+    fn default() -> Self {
+        Self {
+            versions: Versions::default(),
+            hub_name: FspId::parse("Hub").unwrap_or_else(|| unreachable!("a literal name")),
+            body_bytes_max: 5 * 1024 * 1024,
+            body_timeout: Duration::from_secs(30),
+            completed_timestamp_lag_ms: 200,
+            completed_timestamp_age_s_max: 300,
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! The service: one request in, one answer out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use http::{Request, Response, StatusCode};
+use http_body::Body;
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use upesi_engine::{Clock, EngineHandle, Payload};
+use upesi_fspiop::{Operation, SyncError};
+use upesi_http::{BodyError, Full, Incoming, Service, body};
+use upesi_ledger::Command;
+use upesi_types::Timestamp;
+
+use crate::answer::{self, Answer};
+use crate::authenticator::{Authenticator, TrustEveryone};
+use crate::config::GatewayConfig;
+use crate::headers::payload;
+use crate::interpret::interpret;
+use crate::metrics::{GatewayMetrics, Labels, TransferCall};
+use crate::own;
+use crate::route::{self, Endpoint, OwnEndpoint, Unroutable};
+
+/// Takes FSPIOP requests, submits them to the engine, and answers when their record is durable.
+pub struct Gateway {
+    engine: EngineHandle,
+    config: GatewayConfig,
+    clock: Arc<dyn Clock>,
+    authenticator: Box<dyn Authenticator>,
+    metrics: GatewayMetrics,
+    metrics_text: Box<dyn Fn() -> String + Send + Sync>,
+    metadata: Bytes,
+    started_at: Timestamp,
+}
+
+impl Gateway {
+    /// A gateway in front of an engine, with its metrics registered. It trusts every sender and shows no metrics until
+    /// it is told otherwise.
+    pub fn new(
+        engine: EngineHandle,
+        config: GatewayConfig,
+        registry: &mut Registry,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            engine,
+            authenticator: Box::new(TrustEveryone),
+            metrics: GatewayMetrics::register(registry),
+            metrics_text: Box::new(|| "# EOF\n".to_owned()),
+            metadata: own::metadata(&config),
+            started_at: clock.now(),
+            config,
+            clock,
+        }
+    }
+
+    /// Lets this decide whether requests come from whom they say.
+    pub fn with_authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Box::new(authenticator);
+        self
+    }
+
+    /// Answers `GET /metrics` with this text, an OpenMetrics exposition.
+    pub fn with_metrics_text(mut self, text: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        self.metrics_text = Box::new(text);
+        self
+    }
+
+    async fn take_transfer(
+        &self,
+        operation: Operation<'_>,
+        parts: &Parts,
+        body: Incoming,
+        received: Instant,
+    ) -> Result<(Command, Payload), SyncError> {
+        let body = self.read_body(parts, body, received).await?;
+        let now = self.clock.now();
+        let command = interpret(operation, parts, &body, &self.config, &*self.authenticator, now)?;
+        Ok((command, payload(&parts.headers, body)))
+    }
+
+    async fn read_body(&self, parts: &Parts, body: Incoming, received: Instant) -> Result<Bytes, SyncError> {
+        let max = self.config.body_bytes_max;
+        // Who asks before it sends need not send what will not be read.
+        if body.size_hint().lower() > max as u64 && parts.headers.contains_key(http::header::EXPECT) {
+            return Err(answer::unreadable_body(BodyError::TooLarge, max));
+        }
+        let read = body::read(body, max, received + self.config.body_timeout).await;
+        read.map_err(|error| answer::unreadable_body(error, max))
+    }
+
+    /// Waits for the engine where there is a command, counts, and answers.
+    async fn submit(
+        &self,
+        call: TransferCall,
+        taken: Result<(Command, Payload), SyncError>,
+        received: Instant,
+    ) -> Answer {
+        let outcome = match taken {
+            Ok((command, payload)) => answer::outcome(self.engine.submit(command, payload).await),
+            Err(error) => Err(error),
+        };
+        self.metrics.count_transfer(call, outcome.as_ref().copied(), received.elapsed());
+        match outcome {
+            Ok(()) => answer::empty(call.success()),
+            Err(error) => {
+                tracing::debug!(?call, %error, "refused a request");
+                answer::refusal(&error)
+            }
+        }
+    }
+
+    fn answer_own(&self, endpoint: OwnEndpoint) -> Answer {
+        match endpoint {
+            OwnEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
+            OwnEndpoint::Health => own::health(&self.engine.status(), self.started_at, self.clock.now()),
+            OwnEndpoint::Live => answer::plain_text("OK"),
+            OwnEndpoint::Metrics => answer::open_metrics((self.metrics_text)()),
+            OwnEndpoint::EndpointCache => answer::empty(StatusCode::ACCEPTED),
+        }
+    }
+
+    fn answer_unroutable(&self, unroutable: &Unroutable) -> Answer {
+        self.metrics.count_refusal(&unroutable.error);
+        answer::refusal_with_allow(&unroutable.error, unroutable.allow)
+    }
+}
+
+impl Service for Gateway {
+    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let received = Instant::now();
+        let (parts, body) = request.into_parts();
+        let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
+            Ok(Endpoint::Transfers(operation)) => {
+                let call = TransferCall::of(operation);
+                let taken = self.take_transfer(operation, &parts, body, received).await;
+                // The head is a slice of the connection's buffer, which the next request needs.
+                drop(parts);
+                return self.submit(call, taken, received).await;
+            }
+            Ok(Endpoint::NotBuilt(resource)) => {
+                let error = SyncError::not_implemented();
+                self.metrics.count_refusal(&error);
+                (Labels::new(&parts.method, resource.as_str()), answer::refusal(&error))
+            }
+            Ok(Endpoint::Own(endpoint)) => {
+                (Labels::new(&parts.method, endpoint.resource()), self.answer_own(endpoint))
+            }
+            Err(unroutable) => (Labels::new(&parts.method, "unknown"), self.answer_unroutable(&unroutable)),
+        };
+        self.metrics.count_other(labels, answer.status(), received.elapsed());
+        answer
+    }
+
+    fn refuse(&self) -> Response<Full<Bytes>> {
+        let error = answer::busy();
+        self.metrics.count_refusal(&error);
+        answer::refusal(&error)
+    }
+}

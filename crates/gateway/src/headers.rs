@@ -1,0 +1,119 @@
+//! The headers of a request: read by the protocol's rules, kept as a block.
+
+use bytes::Bytes;
+use http::HeaderMap;
+use upesi_engine::Payload;
+use upesi_fspiop::SyncError;
+use upesi_fspiop::headers::HeaderLookup;
+use upesi_http::header_block;
+use upesi_types::ErrorCode;
+
+/// Headers by which the hub decides. A second one would let two readers of one request see two different requests, so
+/// it is refused, even where both say the same.
+const SINGLE: [&str; 11] = [
+    "accept",
+    "content-type",
+    "date",
+    "fspiop-source",
+    "fspiop-destination",
+    "fspiop-proxy",
+    "fspiop-uri",
+    "fspiop-http-method",
+    "fspiop-signature",
+    "traceparent",
+    "x-client-id",
+];
+
+/// Bodies up to this many bytes are copied next to their headers. That frees the connection's buffer, of which the body
+/// is a slice, and holds no more memory than the request has; above it the copy would cost more than it saves.
+const COPIED_BODY_BYTES_MAX: usize = 16 * 1024;
+
+pub(crate) struct Lookup<'a>(pub(crate) &'a HeaderMap);
+
+impl HeaderLookup for Lookup<'_> {
+    fn get(&self, lower_case_name: &str) -> Option<&[u8]> {
+        self.0.get(lower_case_name).map(http::HeaderValue::as_bytes)
+    }
+}
+
+/// Refuses a header of [`SINGLE`] that occurs more than once: 400 with 3101. All others may repeat and are forwarded.
+pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
+    if headers.keys_len() == headers.len() {
+        return Ok(());
+    }
+    let repeated = SINGLE.iter().find(|name| headers.get_all(**name).iter().nth(1).is_some());
+    match repeated {
+        None => Ok(()),
+        Some(name) => {
+            let detail = format!("/header/{name} must occur only once");
+            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
+        }
+    }
+}
+
+/// The request as the journal keeps it: a header block and the exact body, in one allocation where that is cheap.
+pub(crate) fn payload(headers: &HeaderMap, body: Bytes) -> Payload {
+    let copied = if body.len() <= COPIED_BODY_BYTES_MAX { body.len() } else { 0 };
+    let mut bytes = Vec::with_capacity(block_bytes(headers) + copied);
+    header_block::to_block(headers, &mut bytes);
+    let block_end = bytes.len();
+    if copied == 0 {
+        return Payload { headers: Bytes::from(bytes), body };
+    }
+    bytes.extend_from_slice(&body);
+    let mut block = Bytes::from(bytes);
+    let body = block.split_off(block_end);
+    Payload { headers: block, body }
+}
+
+/// The exact length of the block.
+fn block_bytes(headers: &HeaderMap) -> usize {
+    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        if header_block::is_hop_by_hop(name.as_str()) { 0 } else { name.as_str().len() + value.len() + 4 }
+    };
+    headers.iter().map(line).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{HeaderName, HeaderValue};
+
+    fn headers(lines: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    #[test]
+    fn single_headers_may_not_repeat_and_others_may() {
+        for name in SINGLE {
+            let error = refuse_repeated(&headers(&[(name, "a"), ("host", "h"), (name, "a")])).unwrap_err();
+            assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{name}");
+            assert!(error.description.contains(name), "{}", error.description);
+            assert_eq!(refuse_repeated(&headers(&[(name, "a"), ("x-a", "1"), ("x-a", "2")])), Ok(()));
+        }
+    }
+
+    #[test]
+    fn a_payload_is_the_block_and_the_exact_body() {
+        let headers = headers(&[
+            ("host", "hub"),
+            ("fspiop-source", "greenbank"),
+            ("content-length", "7"),
+            ("x-twice", "1"),
+            ("x-twice", ""),
+        ]);
+        let mut block = Vec::new();
+        header_block::to_block(&headers, &mut block);
+        assert_eq!(block.len(), block_bytes(&headers));
+        for length in [0, 1, COPIED_BODY_BYTES_MAX, COPIED_BODY_BYTES_MAX + 1] {
+            let body = Bytes::from(vec![b'x'; length]);
+            let payload = payload(&headers, body.clone());
+            assert_eq!(payload.headers, block);
+            assert_eq!(payload.body, body);
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! What the gateway counts.
+//!
+//! | name | labels | what |
+//! |---|---|---|
+//! | `upesi_http_requests_total` | `method`, `resource`, `status` | answers |
+//! | `upesi_http_request_duration_seconds` | `method`, `resource` | from the end of the head to the answer |
+//! | `upesi_fspiop_refusals_total` | `code` | errors answered at once, by FSPIOP code |
+//! | `moja_ml_transfer_prepare`, `…_fulfil`, `…_fulfil_error`, `…_get` | `success` | the same durations under the names of the community's dashboards |
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use upesi_fspiop::{Operation, SyncError};
+
+/// Upper bounds in seconds, those of the community's dashboards.
+const COMMUNITY_BUCKETS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+/// Upper bounds in seconds, fine where a hub on a good disk answers.
+const BUCKETS: [f64; 14] =
+    [0.0002, 0.0005, 0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Answered {
+    method: &'static str,
+    resource: &'static str,
+    status: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    method: &'static str,
+    resource: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    code: u16,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Success {
+    success: &'static str,
+}
+
+type Durations<L> = Family<L, Histogram, fn() -> Histogram>;
+
+/// What a request counts as; never made of what a sender can choose freely.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Labels {
+    pub(crate) method: &'static str,
+    pub(crate) resource: &'static str,
+}
+
+impl Labels {
+    pub(crate) fn new(method: &Method, resource: &'static str) -> Self {
+        let known = [Method::GET, Method::POST, Method::PUT, Method::PATCH, Method::DELETE, Method::HEAD];
+        let names = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"];
+        let position = known.iter().position(|known| known == method);
+        Self { method: position.map_or("other", |position| names[position]), resource }
+    }
+}
+
+/// The conversations about transfers, as metrics tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum TransferCall {
+    Prepare,
+    Fulfil,
+    Abort,
+    Get,
+    Patch,
+}
+
+impl TransferCall {
+    pub(crate) const fn of(operation: Operation<'_>) -> Self {
+        match operation {
+            Operation::Create => Self::Prepare,
+            Operation::Put(_) => Self::Fulfil,
+            Operation::PutError(_) => Self::Abort,
+            Operation::Get(_) => Self::Get,
+            Operation::Patch(_) => Self::Patch,
+        }
+    }
+
+    /// The status of a success (FSPIOP API v1.1 §3.2.3).
+    pub(crate) const fn success(self) -> StatusCode {
+        match self {
+            Self::Prepare | Self::Get => StatusCode::ACCEPTED,
+            Self::Fulfil | Self::Abort | Self::Patch => StatusCode::OK,
+        }
+    }
+
+    const fn labels(self) -> Labels {
+        let (method, resource) = match self {
+            Self::Prepare => ("POST", "transfers"),
+            Self::Fulfil => ("PUT", "transfers/{ID}"),
+            Self::Abort => ("PUT", "transfers/{ID}/error"),
+            Self::Get => ("GET", "transfers/{ID}"),
+            Self::Patch => ("PATCH", "transfers/{ID}"),
+        };
+        Labels { method, resource }
+    }
+}
+
+/// Handles of one conversation, looked up once.
+#[derive(Debug)]
+struct CallMetrics {
+    succeeded: Counter,
+    duration: Histogram,
+    /// Under the community's name, of successes and of refusals.
+    community: Option<[Histogram; 2]>,
+}
+
+/// All metrics of the gateway, registered in a registry.
+#[derive(Debug)]
+pub(crate) struct GatewayMetrics {
+    requests: Family<Answered, Counter>,
+    durations: Durations<Asked>,
+    refusals: Family<Refused, Counter>,
+    /// In the order of [`TransferCall`].
+    calls: [CallMetrics; 5],
+}
+
+impl GatewayMetrics {
+    pub(crate) fn register(registry: &mut Registry) -> Self {
+        let requests = Family::<Answered, Counter>::default();
+        let durations =
+            Durations::<Asked>::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
+        let refusals = Family::<Refused, Counter>::default();
+        registry.register("upesi_http_requests", "Answers to HTTP requests", requests.clone());
+        registry.register(
+            "upesi_http_request_duration_seconds",
+            "Time from the end of a request's head to its answer",
+            durations.clone(),
+        );
+        registry.register(
+            "upesi_fspiop_refusals",
+            "Requests answered at once with an FSPIOP error, by code",
+            refusals.clone(),
+        );
+        let calls = [
+            (TransferCall::Prepare, Some(("moja_ml_transfer_prepare", "Duration of POST /transfers"))),
+            (TransferCall::Fulfil, Some(("moja_ml_transfer_fulfil", "Duration of PUT /transfers/{ID}"))),
+            (
+                TransferCall::Abort,
+                Some(("moja_ml_transfer_fulfil_error", "Duration of PUT /transfers/{ID}/error")),
+            ),
+            (TransferCall::Get, Some(("moja_ml_transfer_get", "Duration of GET /transfers/{ID}"))),
+            (TransferCall::Patch, None),
+        ]
+        .map(|(call, community)| {
+            let Labels { method, resource } = call.labels();
+            let status = call.success().as_u16();
+            CallMetrics {
+                succeeded: requests.get_or_create_owned(&Answered { method, resource, status }),
+                duration: durations.get_or_create_owned(&Asked { method, resource }),
+                community: community.map(|(name, help)| register_community(registry, name, help)),
+            }
+        });
+        Self { requests, durations, refusals, calls }
+    }
+
+    /// Counts an answer about transfers.
+    pub(crate) fn count_transfer(
+        &self,
+        call: TransferCall,
+        outcome: Result<(), &SyncError>,
+        duration: Duration,
+    ) {
+        let metrics = &self.calls[call as usize];
+        let seconds = duration.as_secs_f64();
+        metrics.duration.observe(seconds);
+        if let Some([succeeded, refused]) = &metrics.community {
+            if outcome.is_ok() { succeeded } else { refused }.observe(seconds);
+        }
+        match outcome {
+            Ok(()) => {
+                metrics.succeeded.inc();
+            }
+            Err(error) => {
+                self.count_status(call.labels(), error.status);
+                self.count_refusal(error);
+            }
+        }
+    }
+
+    /// Counts any other answer.
+    pub(crate) fn count_other(&self, labels: Labels, status: StatusCode, duration: Duration) {
+        let Labels { method, resource } = labels;
+        self.count_status(labels, status.as_u16());
+        self.durations.get_or_create(&Asked { method, resource }).observe(duration.as_secs_f64());
+    }
+
+    /// Counts an error by its code.
+    pub(crate) fn count_refusal(&self, error: &SyncError) {
+        self.refusals.get_or_create(&Refused { code: error.code.number() }).inc();
+    }
+
+    fn count_status(&self, Labels { method, resource }: Labels, status: u16) {
+        self.requests.get_or_create(&Answered { method, resource, status }).inc();
+    }
+}
+
+fn register_community(registry: &mut Registry, name: &str, help: &str) -> [Histogram; 2] {
+    let family = Durations::<Success>::new_with_constructor(
+        (|| Histogram::new(COMMUNITY_BUCKETS)) as fn() -> Histogram,
+    );
+    registry.register(name, help, family.clone());
+    ["true", "false"].map(|success| family.get_or_create_owned(&Success { success }))
+}

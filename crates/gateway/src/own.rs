@@ -1,0 +1,100 @@
+//! The endpoints for operators: what is served, whether it works, what is counted.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use http::StatusCode;
+use upesi_engine::{EngineStatus, Serving};
+use upesi_types::Timestamp;
+
+use crate::answer::{self, Answer};
+use crate::config::GatewayConfig;
+
+/// What `GET /` lists: path templates and their methods.
+const DIRECTORY: [(&str, &str); 8] = [
+    ("/transfers", "POST"),
+    ("/transfers/{ID}", "GET, PUT"),
+    ("/transfers/{ID}/error", "PUT"),
+    ("/health", "GET"),
+    ("/live", "GET"),
+    ("/metrics", "GET"),
+    ("/endpointcache", "DELETE"),
+    ("/", "GET"),
+];
+
+/// The body of `GET /`.
+pub(crate) fn metadata(config: &GatewayConfig) -> Bytes {
+    let mut text = format!(
+        r#"{{"name":"upesi","versionNumber":"{}","hubName":{},"protocolVersions":["#,
+        env!("CARGO_PKG_VERSION"),
+        json_text(config.hub_name.as_str()),
+    );
+    // Writing to a `String` cannot fail.
+    for (index, version) in config.versions.accepted.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(text, r#"{comma}"{version}""#);
+    }
+    text.push_str(r#"],"directory":{"#);
+    for (index, (path, methods)) in DIRECTORY.iter().enumerate() {
+        let comma = if index == 0 { "" } else { "," };
+        let _ = write!(text, r#"{comma}"{path}":"{methods}""#);
+    }
+    text.push_str("}}");
+    Bytes::from(text)
+}
+
+/// A JSON string of a text of printable ASCII characters, which a name is.
+fn json_text(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The answer to `GET /health`: 200 while transfers are taken, else 502, the status that reference hubs use.
+pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> Answer {
+    let (code, overall, ledger, journal) = match status.serving {
+        Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),
+        // No room on the disk: nothing can be taken until there is.
+        Serving::ReadOnly => (StatusCode::BAD_GATEWAY, "DOWN", "OK", "DOWN"),
+        Serving::Stopped(_) => (StatusCode::BAD_GATEWAY, "DOWN", "DOWN", "DOWN"),
+    };
+    let body = format!(
+        concat!(
+            r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}","services":["#,
+            r#"{{"name":"ledger","status":"{}"}},{{"name":"journal","status":"{}"}}]}}"#
+        ),
+        overall,
+        now.ms_since(started_at).max(0) / 1000,
+        started_at,
+        env!("CARGO_PKG_VERSION"),
+        ledger,
+        journal,
+    );
+    answer::json(code, body)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upesi_engine::StopReason;
+    use upesi_types::FspId;
+
+    #[test]
+    fn health_follows_the_engine() {
+        for (serving, code) in [
+            (Serving::Yes, 200),
+            (Serving::ReadOnly, 502),
+            (Serving::Stopped(StopReason::Journal("disk".into())), 502),
+        ] {
+            let status =
+                EngineStatus { serving, queue_depth: 0, durable_seq: 1, archived_seq: 0, is_durable: true };
+            let answer = health(&status, Timestamp::EPOCH, Timestamp::from_ms(61_500));
+            assert_eq!(answer.status().as_u16(), code);
+        }
+    }
+
+    #[test]
+    fn names_are_quoted() {
+        let config = GatewayConfig { hub_name: FspId::parse(r#"a"b\c"#).unwrap(), ..Default::default() };
+        let text = String::from_utf8(metadata(&config).to_vec()).unwrap();
+        assert!(text.contains(r#""hubName":"a\"b\\c","protocolVersions":["1.0","1.1","2.0"]"#), "{text}");
+    }
+}
