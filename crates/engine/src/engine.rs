@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use tokio::sync::watch;
+use upesi_archive::Archive;
 use upesi_journal::{DataDirectory, Durability};
 
 use crate::archivist::{ArchiveProgress, Archivist};
@@ -23,6 +24,7 @@ pub struct Engine {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
     archivist: Option<JoinHandle<()>>,
+    _archive: Arc<dyn Archive>,
     _directory: DataDirectory,
 }
 
@@ -46,7 +48,7 @@ impl Engine {
         let handle = EngineHandle {
             inner: Arc::new(Inner {
                 shared: Arc::clone(&shared),
-                archive,
+                archive: Arc::downgrade(&archive),
                 records: Arc::new(RecordReader::new(directory.disk())),
                 metrics: metrics.clone(),
             }),
@@ -57,7 +59,16 @@ impl Engine {
             let shared = Arc::clone(&shared);
             move || run_archivist(archivist, &shared)
         })?;
-        Ok((Self { shared, worker: Some(worker), archivist: Some(archivist), _directory: directory }, handle))
+        Ok((
+            Self {
+                shared,
+                worker: Some(worker),
+                archivist: Some(archivist),
+                _archive: archive,
+                _directory: directory,
+            },
+            handle,
+        ))
     }
 
     /// Decides what has queued up, then stops both threads and leaves a snapshot behind.

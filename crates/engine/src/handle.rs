@@ -1,6 +1,6 @@
 //! How the edges talk to the engine.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use tokio::sync::{oneshot, watch};
 use upesi_archive::{Archive, ArchiveStats};
@@ -27,7 +27,8 @@ pub struct EngineHandle {
 
 pub(crate) struct Inner {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) archive: Arc<dyn Archive>,
+    /// Weak, so that a handle that outlives its engine does not keep the archive open.
+    pub(crate) archive: Weak<dyn Archive>,
     pub(crate) records: Arc<RecordReader>,
     pub(crate) metrics: EngineMetrics,
 }
@@ -130,11 +131,12 @@ impl EngineHandle {
     }
 
     fn look_up(&self, id: TransferId) -> Result<Archived, SubmitError> {
-        if !self.inner.archive.may_contain(&id) {
+        let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
+        if !archive.may_contain(&id) {
             return Ok(Archived::Absent);
         }
         let failed = |error: &dyn std::fmt::Display| SubmitError::Archive(error.to_string());
-        match self.inner.archive.get(&id).map_err(|error| failed(&error))? {
+        match archive.get(&id).map_err(|error| failed(&error))? {
             None => Ok(Archived::Absent),
             Some(bytes) => {
                 let transfer = Transfer::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))?;
@@ -148,9 +150,9 @@ impl EngineHandle {
         self.inner.shared.status()
     }
 
-    /// How the archive is doing.
-    pub fn archive_stats(&self) -> ArchiveStats {
-        self.inner.archive.stats()
+    /// How the archive is doing; `None` once the engine is gone.
+    pub fn archive_stats(&self) -> Option<ArchiveStats> {
+        self.inner.archive.upgrade().map(|archive| archive.stats())
     }
 
     /// Waits until the engine has stopped and tells why.

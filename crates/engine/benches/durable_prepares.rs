@@ -1,0 +1,76 @@
+//! Prepares per second through the whole engine: queue, decide, journal with sync, evolve, answer; 1 KB payloads.
+//!
+//! `UPESI_BENCH_DIR` names a directory on the disk to measure (default: the target directory's `bench-data`).
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use tokio::runtime::{Builder, Runtime};
+use tokio::task::JoinSet;
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
+use upesi_ledger::Reply;
+use upesi_types::Timestamp;
+
+/// Callers that wait at the same time.
+const IN_FLIGHT: u64 = 8_192;
+const DFSPS: [&str; 8] = ["dfsp1", "dfsp2", "dfsp3", "dfsp4", "dfsp5", "dfsp6", "dfsp7", "dfsp8"];
+
+fn payload() -> Payload {
+    Payload { headers: vec![b'h'; 400].into(), body: vec![b'b'; 624].into() }
+}
+
+async fn send(engine: EngineHandle, payload: Payload, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let (payer, payee) = (DFSPS[number as usize % 8], DFSPS[(number as usize + 1) % 8]);
+        let command = common::prepare(common::id(number), payer, payee, "1", Timestamp::MAX);
+        assert_eq!(engine.submit(command, payload.clone()).await, Ok(Reply::Accepted));
+    }
+}
+
+fn run(runtime: &Runtime, engine: &EngineHandle, from: u64, count: u64) -> Duration {
+    let started = Instant::now();
+    runtime.block_on(async {
+        let mut senders = JoinSet::new();
+        let share = count.div_ceil(IN_FLIGHT);
+        for sender in 0..IN_FLIGHT.min(count) {
+            let first = from + sender * share;
+            let last = (first + share).min(from + count);
+            senders.spawn(send(engine.clone(), payload(), first..last.max(first)));
+        }
+        while senders.join_next().await.is_some() {}
+    });
+    started.elapsed()
+}
+
+fn durable_prepares(criterion: &mut Criterion) {
+    let base = std::env::var_os("UPESI_BENCH_DIR")
+        .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+    let directory = tempfile::tempdir_in(base).unwrap();
+    let runtime = Builder::new_current_thread().build().unwrap();
+    let options = EngineOptions::new(directory.path());
+    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+    runtime.block_on(common::onboard(&handle, &DFSPS));
+    let mut next = 0;
+    let mut group = criterion.benchmark_group("engine");
+    let count = 200_000;
+    group.throughput(Throughput::Elements(count)).sample_size(10).measurement_time(Duration::from_secs(8));
+    group.bench_function("durable_prepares_1kb", |bencher| {
+        bencher.iter_custom(|iterations| {
+            let mut total = Duration::ZERO;
+            for _ in 0..iterations {
+                total += run(&runtime, &handle, next, count);
+                next += count;
+            }
+            total
+        });
+    });
+    group.finish();
+    engine.shutdown();
+}
+
+criterion_group!(benches, durable_prepares);
+criterion_main!(benches);

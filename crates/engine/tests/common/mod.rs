@@ -1,0 +1,168 @@
+//! A scheme with two banks, for the engine's tests and benches.
+#![allow(dead_code, reason = "each test uses a part")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use sha2::{Digest, Sha256};
+use upesi_engine::{Clock, EngineHandle, Payload};
+use upesi_ledger::command::{
+    Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
+};
+use upesi_ledger::{
+    AccountId, AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange,
+    LedgerAccountTypeId, Reply,
+};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+
+pub const PREIMAGE: [u8; 32] = [7; 32];
+
+pub fn name(text: &str) -> FspId {
+    FspId::parse(text).unwrap()
+}
+
+pub fn amount(text: &str) -> Amount {
+    Amount::parse_decimal(text).unwrap()
+}
+
+pub fn kes() -> Currency {
+    Currency::parse("KES").unwrap()
+}
+
+pub fn id(number: u64) -> TransferId {
+    let mut bytes = [0; 16];
+    // Spread the bits, as random ids would be.
+    bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    bytes[8..].copy_from_slice(&number.to_be_bytes());
+    TransferId::from_random_bytes(bytes)
+}
+
+/// A clock that a test sets.
+#[derive(Default)]
+pub struct TestClock(AtomicI64);
+
+impl TestClock {
+    pub fn starting_at(ms: i64) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(ms)))
+    }
+
+    pub fn advance(&self, ms: i64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.load(Ordering::SeqCst))
+    }
+}
+
+pub async fn admin(engine: &EngineHandle, command: AdminCommand) {
+    let reply = engine.submit(Command::Admin(command.clone()), Payload::default()).await.unwrap();
+    assert!(matches!(reply, Reply::Admin(Ok(_))), "{command:?}: {reply:?}");
+}
+
+/// Hub accounts, a settlement model, and DFSPs with a cap and funds of a thousand million each.
+pub async fn onboard(engine: &EngineHandle, dfsps: &[&str]) {
+    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
+        admin(
+            engine,
+            AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() },
+        )
+        .await;
+    }
+    let model = NewSettlementModel {
+        name: "DEFERREDNET".into(),
+        granularity: Granularity::Net,
+        interchange: Interchange::Multilateral,
+        delay: Delay::Deferred,
+        currency: None,
+        require_liquidity_check: true,
+        ledger_account_type: "POSITION".into(),
+        settlement_account_type: "SETTLEMENT".into(),
+        auto_position_reset: true,
+    };
+    admin(engine, AdminCommand::CreateSettlementModel(model)).await;
+    for (index, dfsp) in dfsps.iter().enumerate() {
+        onboard_dfsp(engine, name(dfsp), index as u64).await;
+    }
+}
+
+async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) {
+    let plenty = amount("1000000000");
+    admin(engine, AdminCommand::CreateParticipant { name: dfsp, currency: kes(), is_proxy: false }).await;
+    let open = AdminCommand::OpenAccounts {
+        name: dfsp,
+        currency: kes(),
+        net_debit_cap: plenty,
+        initial_position: Amount::ZERO,
+    };
+    admin(engine, open).await;
+    let settlement = engine
+        .read(move |ledger| {
+            ledger.participant_named(&dfsp).unwrap().account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap()
+        })
+        .await
+        .unwrap();
+    let funds = FundsPrepare {
+        direction: FundsDirection::In,
+        id: id(u64::MAX - index),
+        name: dfsp,
+        account: settlement,
+        amount: plenty,
+        currency: kes(),
+        external_reference: "bank".into(),
+        reason: "prefund".into(),
+        extensions: None,
+        fingerprint: [1; 16],
+    };
+    admin(engine, AdminCommand::PrepareFunds(funds)).await;
+    let kind = EndpointType::TRANSFER_POST;
+    admin(
+        engine,
+        AdminCommand::SetEndpoint { name: dfsp, kind, value: "http://127.0.0.1:1/transfers".into() },
+    )
+    .await;
+}
+
+pub fn prepare(id: TransferId, payer: &str, payee: &str, value: &str, expires_at: Timestamp) -> Command {
+    Command::Prepare(Prepare {
+        id,
+        source: name(payer),
+        payer: name(payer),
+        payee: name(payee),
+        amount: Ok(amount(value)),
+        currency: kes(),
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+        expires_at,
+        fingerprint: [2; 16],
+        extensions: None,
+        archived: Archived::Unknown,
+    })
+}
+
+pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
+    Command::Fulfil(Fulfil {
+        transfer: id.into(),
+        source: name(payee),
+        destination: Some(name(payer)),
+        state: FulfilState::Committed,
+        may_reserve: true,
+        fulfilment: Fulfilment::Preimage(PREIMAGE),
+        fingerprint: [3; 16],
+        extensions: None,
+        archived: Archived::Unknown,
+    })
+}
+
+pub async fn position(engine: &EngineHandle, dfsp: &str) -> Amount {
+    let dfsp = name(dfsp);
+    engine
+        .read(move |ledger| {
+            let participant = ledger.participant_named(&dfsp).unwrap();
+            let account: AccountId = participant.account(kes(), LedgerAccountTypeId::POSITION).unwrap();
+            ledger.account(account).unwrap().balance
+        })
+        .await
+        .unwrap()
+}

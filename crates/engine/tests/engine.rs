@@ -1,0 +1,264 @@
+//! Stories of a running engine on a real directory: what is acknowledged stays, across restarts of every kind.
+
+mod common;
+
+use std::sync::{Arc, Mutex};
+
+use common::{TestClock, amount, fulfil, id, name, onboard, position, prepare};
+use tempfile::TempDir;
+use upesi_engine::{
+    Directory, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects,
+    Payload, Serving, StartError, StopReason, SubmitError,
+};
+use upesi_ledger::{Command, NoticeContent, NoticeKey, PublicState, Reply, StateMethod};
+use upesi_types::{ErrorCode, Timestamp};
+
+const START_MS: i64 = 1_900_000_000_000;
+
+fn options(directory: &TempDir, clock: &Arc<TestClock>) -> EngineOptions {
+    EngineOptions {
+        segment_bytes: 64 * 1024,
+        batch_bytes_max: 16 * 1024,
+        fold_every_records: 8,
+        snapshot_every_records: 32,
+        clock: Arc::clone(clock) as _,
+        ..EngineOptions::new(directory.path())
+    }
+}
+
+fn start(directory: &TempDir, clock: &Arc<TestClock>) -> (Engine, EngineHandle) {
+    Engine::start(options(directory, clock), EngineMetrics::default(), Box::new(NoEffects)).unwrap()
+}
+
+fn payload(body: &str) -> Payload {
+    Payload { headers: "content-type: text/plain\r\n".into(), body: body.to_owned().into() }
+}
+
+async fn accepted(engine: &EngineHandle, command: Command, body: &str) {
+    assert_eq!(engine.submit(command, payload(body)).await, Ok(Reply::Accepted));
+}
+
+fn soon() -> Timestamp {
+    Timestamp::from_ms(START_MS + 30_000)
+}
+
+/// Keeps what was let go.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Vec<Arc<DurableRecord>>>>);
+
+impl Effects for Kept {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.0.lock().unwrap().push(Arc::clone(record));
+    }
+
+    fn flush(&mut self) {}
+
+    fn directory(&mut self, _: Arc<Directory>) {}
+}
+
+#[tokio::test]
+async fn money_moves_and_survives_a_restart() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "125.5", soon()), "prepare 1").await;
+    accepted(&handle, prepare(id(2), "greenbank", "bluewallet", "10", soon()), "prepare 2").await;
+    assert_eq!(position(&handle, "greenbank").await, amount("135.5"));
+    accepted(&handle, fulfil(id(1), "greenbank", "bluewallet"), "fulfil 1").await;
+    engine.shutdown();
+
+    let (engine, handle) = start(&directory, &clock);
+    assert_eq!(position(&handle, "greenbank").await, amount("135.5"));
+    assert_eq!(position(&handle, "bluewallet").await, amount("-125.5"));
+    let committed = handle.transfer(id(1)).await.unwrap().unwrap();
+    assert_eq!(committed.public_state(), PublicState::Committed);
+    assert_eq!(handle.payload(committed.prepare_seq).await.unwrap().unwrap(), payload("prepare 1"));
+    accepted(&handle, fulfil(id(2), "greenbank", "bluewallet"), "fulfil 2").await;
+    assert_eq!(position(&handle, "bluewallet").await, amount("-135.5"));
+    let findings = handle.read(upesi_ledger::audit::check).await.unwrap();
+    assert!(findings.is_empty(), "{findings:?}");
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn finished_transfers_leave_memory_and_are_still_known() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    let count = 200;
+    for number in 0..count {
+        accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "prepare").await;
+        accepted(&handle, fulfil(id(number), "greenbank", "bluewallet"), "fulfil").await;
+    }
+    engine.shutdown();
+    // After a clean end everything is archived and the snapshot covers the journal, so nothing is replayed.
+    let (engine, handle) = start(&directory, &clock);
+    assert_eq!(handle.read(upesi_ledger::Ledger::finished_len).await, Ok(0));
+    for number in 0..count {
+        let found = handle.transfer(id(number)).await.unwrap().unwrap();
+        assert_eq!(found.public_state(), PublicState::Committed, "{number}");
+    }
+    // A resend of an archived prepare is told the outcome and moves nothing.
+    accepted(&handle, prepare(id(3), "greenbank", "bluewallet", "1", soon()), "prepare").await;
+    accepted(&handle, fulfil(id(4), "greenbank", "bluewallet"), "fulfil").await;
+    assert_eq!(position(&handle, "greenbank").await, amount("200"));
+    assert_eq!(position(&handle, "bluewallet").await, amount("-200"));
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn an_archive_that_was_deleted_is_rebuilt_from_the_journal() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    for number in 0..100 {
+        accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "prepare").await;
+        accepted(&handle, fulfil(id(number), "greenbank", "bluewallet"), "fulfil").await;
+    }
+    engine.shutdown();
+    std::fs::remove_dir_all(directory.path().join("archive")).unwrap();
+    let (engine, handle) = start(&directory, &clock);
+    for number in 0..100 {
+        assert!(handle.transfer(id(number)).await.unwrap().is_some(), "{number}");
+    }
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn undelivered_callbacks_survive_and_can_be_read_back() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let kept = Kept::default();
+    let (engine, handle) =
+        Engine::start(options(&directory, &clock), EngineMetrics::default(), Box::new(kept.clone())).unwrap();
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "the body").await;
+    let record = kept.0.lock().unwrap().last().cloned().unwrap();
+    let key = record.keys().next().unwrap();
+    assert_eq!((record.notices.len(), &record.notices[0].content), (1, &NoticeContent::ForwardPrepare));
+    engine.shutdown();
+
+    let (engine, handle) = start(&directory, &clock);
+    let pending = handle.pending_notices(key.target, None, 10).await.unwrap();
+    assert_eq!(pending.len(), 1);
+    assert_eq!(
+        (pending[0].key, &pending[0].notice, &pending[0].payload),
+        (key, &record.notices[0], &payload("the body"))
+    );
+    assert_eq!(handle.pending_notices(key.target, Some((key.seq, key.index)), 10).await.unwrap(), []);
+    handle.submit_quietly(Command::Delivered(vec![key])).unwrap();
+    assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap(), []);
+    engine.shutdown();
+    let (engine, handle) = start(&directory, &clock);
+    assert_eq!(handle.read(|ledger| ledger.outbox().len()).await, Ok(0));
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn parked_callbacks_are_listed_and_put_back() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
+    let key: NoticeKey = handle.read(|ledger| ledger.outbox().iter().next().unwrap().0).await.unwrap();
+    handle.submit_quietly(Command::Park { key, attempts: 7, reason: "refused".into() }).unwrap();
+    let parked = handle.read(move |ledger| ledger.outbox().get(key).cloned()).await.unwrap().unwrap();
+    assert_eq!(parked.parked.map(|parked| (parked.attempts, parked.reason)), Some((7, "refused".into())));
+    assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap(), []);
+    let reply = handle.submit(Command::Redeliver(vec![key]), Payload::default()).await.unwrap();
+    assert!(matches!(reply, Reply::Admin(Ok(_))), "{reply:?}");
+    assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap().len(), 1);
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn what_is_due_expires_without_anybody_asking() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let kept = Kept::default();
+    let mut options = options(&directory, &clock);
+    options.tick_interval = std::time::Duration::from_millis(1);
+    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(kept.clone())).unwrap();
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    for number in 0..150 {
+        accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "").await;
+    }
+    clock.advance(30_001);
+    // Each question is a turn of the engine, and each turn looks at the deadlines: this ends.
+    while handle.read(upesi_ledger::Ledger::reserved_len).await.unwrap() > 0 {}
+    assert_eq!(position(&handle, "greenbank").await, amount("0"));
+    let told = kept.0.lock().unwrap().iter().flat_map(|record| record.notices.clone()).collect::<Vec<_>>();
+    let expired =
+        |content: &NoticeContent| matches!(content, NoticeContent::Error(ErrorCode::TRANSFER_EXPIRED, _));
+    assert_eq!(told.iter().filter(|notice| expired(&notice.content)).count(), 300);
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn a_party_that_asks_is_told() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let kept = Kept::default();
+    let (engine, handle) =
+        Engine::start(options(&directory, &clock), EngineMetrics::default(), Box::new(kept.clone())).unwrap();
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
+    let archived = upesi_ledger::command::Archived::Unknown;
+    let get = upesi_ledger::command::Get { transfer: id(1).into(), source: name("greenbank"), archived };
+    accepted(&handle, Command::Get(get.clone()), "").await;
+    let unknown = upesi_ledger::command::Get { transfer: id(2).into(), ..get };
+    accepted(&handle, Command::Get(unknown), "").await;
+    let told = kept.0.lock().unwrap().iter().flat_map(|record| record.notices.clone()).collect::<Vec<_>>();
+    let NoticeContent::State(StateMethod::Put, view) = &told[told.len() - 2].content else {
+        panic!("{told:?}")
+    };
+    assert_eq!(view.state, PublicState::Reserved);
+    assert!(matches!(&told[told.len() - 1].content, NoticeContent::Error(ErrorCode::TRANSFER_NOT_FOUND, _)));
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn after_the_end_commands_are_refused() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, handle) = start(&directory, &clock);
+    engine.shutdown();
+    let refused = handle.submit(prepare(id(1), "a1", "b1", "1", soon()), Payload::default()).await;
+    assert_eq!(refused, Err(SubmitError::Stopped));
+    assert_eq!(handle.read(upesi_ledger::Ledger::last_seq).await, Err(SubmitError::Stopped));
+    assert_eq!(handle.stopped().await, StopReason::Shutdown);
+    assert_eq!(handle.status().serving, Serving::Stopped(StopReason::Shutdown));
+}
+
+#[tokio::test]
+async fn a_full_queue_refuses_at_once() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let mut options = options(&directory, &clock);
+    options.queue_commands_max = 1;
+    let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+    // Hold the engine's thread in a question, so that what follows queues up.
+    let (release, held) = std::sync::mpsc::channel::<()>();
+    let (entered, inside) = tokio::sync::oneshot::channel();
+    let holder = tokio::spawn({
+        let handle = handle.clone();
+        async move {
+            handle
+                .read(move |_| {
+                    let _ = entered.send(());
+                    let _ = held.recv();
+                })
+                .await
+        }
+    });
+    inside.await.unwrap();
+    handle.submit_quietly(Command::Tick).unwrap();
+    assert_eq!(handle.submit_quietly(Command::Tick), Err(SubmitError::Busy));
+    release.send(()).unwrap();
+    holder.await.unwrap().unwrap();
+    engine.shutdown();
+}
+
+#[tokio::test]
+async fn one_directory_has_one_engine() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (engine, _handle) = start(&directory, &clock);
+    let second = Engine::start(options(&directory, &clock), EngineMetrics::default(), Box::new(NoEffects));
+    assert!(matches!(second, Err(StartError::Data(_))));
+    engine.shutdown();
+}
