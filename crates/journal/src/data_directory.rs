@@ -165,9 +165,9 @@ fn lock(path: &Path) -> Result<File, DataDirectoryError> {
         }
         Err(TryLockError::Error(source)) => return Err(fail(source)),
     }
-    file.set_len(0).map_err(fail)?;
-    file.rewind().map_err(fail)?;
-    writeln!(file, "{}", std::process::id()).map_err(fail)?;
+    // The lock is what counts. The number is for the operator, and a full disk must not keep the hub from starting.
+    let _ =
+        file.set_len(0).and_then(|()| file.rewind()).and_then(|()| writeln!(file, "{}", std::process::id()));
     Ok(file)
 }
 

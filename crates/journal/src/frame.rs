@@ -22,7 +22,8 @@ const MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
 const VERSION: u16 = 1;
 const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
 const PADDING: u8 = 0x5a;
-const TAIL_BYTES: usize = 8;
+/// The end of a sector that tells whether it was written.
+pub(crate) const TAIL_BYTES: usize = 8;
 /// So many bits would have to rot in one sector before a written sector looks unwritten.
 const TAIL_BITS_MIN: u32 = 8;
 const MASK_STEP: u64 = 0x9e37_79b9_7f4a_7c15;

@@ -10,7 +10,7 @@ use crate::error::{Damage, JournalError};
 use crate::reader::{END, Reader};
 use crate::segment::{self, DIRECTORY, PREPARED};
 use crate::tail::{self, TornTail};
-use crate::writer::{Current, End, Options, Writer, write_zeros};
+use crate::writer::{Current, End, Options, Writer, scrub};
 
 /// What a journal holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,9 +47,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalErro
     disk.create_directory(DIRECTORY).map_err(|source| JournalError::io("create", DIRECTORY, source))?;
     disk.sync_directory("").map_err(|source| JournalError::sync("the data directory", source))?;
     let starts = segment::list(&*disk)?;
-    for start in &starts {
-        segment::open(&*disk, *start, Access::Read)?;
-    }
+    expect_all_segments(&*disk, &starts)?;
     let found = match starts.last() {
         None => Found::nothing(options.identity),
         Some(start) => Found::read(&*disk, *start, Access::Write)?,
@@ -72,6 +70,7 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalErro
 /// Reads and verifies every record of a journal that nobody writes to, changing nothing.
 pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
     let starts = segment::list(&*disk)?;
+    expect_all_segments(&*disk, &starts)?;
     let found = match starts.last() {
         None => Found::nothing(0),
         Some(start) => Found::read(&*disk, *start, Access::Read)?,
@@ -84,6 +83,20 @@ pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
         return Err(JournalError::damaged(&file, 0, Damage::Missing(reader.next_seq())));
     }
     Ok(recovered)
+}
+
+/// Verifies every segment's header, and that no segment is missing between two others.
+fn expect_all_segments(disk: &dyn Disk, starts: &[u64]) -> Result<(), JournalError> {
+    let mut previous = None;
+    for start in starts {
+        let (_, header) = segment::open(disk, *start, Access::Read)?;
+        if previous.is_some_and(|previous| previous != header.previous_first_seq) {
+            let reason = Damage::Missing(header.previous_first_seq);
+            return Err(JournalError::damaged(&segment::path(header.previous_first_seq), 0, reason));
+        }
+        previous = Some(*start);
+    }
+    Ok(())
 }
 
 /// The end of a journal as it lies on the disk.
@@ -127,6 +140,7 @@ impl Found {
         let end =
             End { last_seq: cursor.next_seq() - 1, last_time: cursor.last_time(), chain: cursor.chain() };
         let current = Current {
+            first_seq,
             offset: cursor.offset(),
             length: cursor.header.length_bytes,
             soiled_end: cursor.offset(),
@@ -160,7 +174,7 @@ impl LastSegment {
         file.read_at(self.last_frame, &mut frame).map_err(|source| JournalError::io("read", path, source))?;
         file.write_at(self.last_frame, &frame).map_err(|source| JournalError::io("write", path, source))?;
         match torn {
-            Some(tail) => write_zeros(&**file, path, tail.offset, tail.offset + tail.bytes),
+            Some(tail) => scrub(&**file, path, tail.offset, tail.offset + tail.bytes),
             None => file.sync().map_err(|source| JournalError::sync(path, source)),
         }
     }

@@ -28,6 +28,8 @@ pub(crate) struct SegmentHeader {
     pub previous_time: Timestamp,
     /// Length of the file.
     pub length_bytes: u64,
+    /// The first record of the preceding segment; 0 when there is none. Shows a missing file at once.
+    pub previous_first_seq: u64,
 }
 
 impl SegmentHeader {
@@ -39,6 +41,7 @@ impl SegmentHeader {
         bytes[24..32].copy_from_slice(&self.previous_chain.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.previous_time.as_ns().to_le_bytes());
         bytes[40..48].copy_from_slice(&self.length_bytes.to_le_bytes());
+        bytes[48..56].copy_from_slice(&self.previous_first_seq.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -57,6 +60,7 @@ impl SegmentHeader {
             previous_chain: u64_at(bytes, 24),
             previous_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
             length_bytes: u64_at(bytes, 40),
+            previous_first_seq: u64_at(bytes, 48),
         })
     }
 }

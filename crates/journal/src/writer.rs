@@ -1,5 +1,6 @@
 //! Appends batches: one write and one sync each.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -8,7 +9,7 @@ use upesi_types::Timestamp;
 use crate::batch::Batch;
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
-use crate::frame::{HEADER_BYTES, SECTOR_BYTES};
+use crate::frame::{HEADER_BYTES, SECTOR_BYTES, TAIL_BYTES};
 use crate::segment::{self, DIRECTORY, PREPARED, SegmentHeader};
 
 /// How much of the next segment is written with zeros at once, in bytes.
@@ -269,7 +270,7 @@ impl Writer {
     fn scrub(&mut self) -> Result<(), JournalError> {
         match &mut self.current {
             Some(current) if current.soiled_end > current.offset => {
-                write_zeros(&*current.file, &current.path, current.offset, current.soiled_end)?;
+                scrub(&*current.file, &current.path, current.offset, current.soiled_end)?;
                 current.soiled_end = current.offset;
                 Ok(())
             }
@@ -327,7 +328,8 @@ impl Writer {
         }
         let offset = (SECTOR_BYTES + frame.len()) as u64;
         let file = Arc::clone(&prepared.file);
-        self.current = Some(Current { first_seq, path, file, offset, length: prepared.length, soiled_end: offset });
+        self.current =
+            Some(Current { first_seq, path, file, offset, length: prepared.length, soiled_end: offset });
         self.prepare_again_at = 0;
         Ok(appended(frame.len() + SECTOR_BYTES, started, written, true))
     }
@@ -338,8 +340,15 @@ impl Writer {
     }
 
     fn prepare(&self, length: u64) -> Result<Prepared, JournalError> {
-        let file =
-            self.disk.create(PREPARED).map_err(|source| JournalError::io("create", PREPARED, source))?;
+        let created = match self.disk.create(PREPARED) {
+            // There was no room even for removing it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.discard()?;
+                self.disk.create(PREPARED)
+            }
+            other => other,
+        };
+        let file = created.map_err(|source| JournalError::io("create", PREPARED, source))?;
         if let Err(source) = file.allocate(length) {
             self.discard()?;
             return Err(JournalError::io("allocate", PREPARED, source));
@@ -368,6 +377,17 @@ impl Writer {
         prepared.zeroed = due;
         Ok(Maintenance::Advanced)
     }
+}
+
+/// Turns the remains of a frame into free room again, durably.
+///
+/// A crash in between must leave what is known for the remains of a frame. So first the end of its first sector goes, which
+/// marks it as incomplete, then the rest while its header tells how far it reaches, at last the header.
+pub(crate) fn scrub(file: &dyn DiskFile, path: &str, from: u64, to: u64) -> Result<(), JournalError> {
+    let second_sector = from + SECTOR_BYTES as u64;
+    write_zeros(file, path, second_sector - TAIL_BYTES as u64, second_sector)?;
+    write_zeros(file, path, second_sector, to)?;
+    write_zeros(file, path, from, second_sector)
 }
 
 /// Writes zeros over a stretch of a file, durably.

@@ -1,0 +1,127 @@
+//! The data directory on the real file system.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::world::time;
+use crate::{
+    Batch, DataDirectory, DataDirectoryError, END, JournalError, Options, Reader, SnapshotStore, open,
+    segments,
+};
+
+#[test]
+fn what_was_appended_is_there_after_reopening() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let path = root.path().join("new/data");
+    let options = Options { segment_bytes: 8 * 1024, ..Options::default() };
+    let mut last_seq = 0;
+    for _ in 0..3 {
+        let directory = DataDirectory::open(&path).expect("opens");
+        let mut opened = open(directory.disk(), options.clone()).expect("opens");
+        assert_eq!(opened.recovered.last_seq, last_seq);
+        let mut batch = Batch::new(last_seq + 1);
+        for _ in 0..30 {
+            batch.reset(last_seq + 1);
+            last_seq = batch.push(time(last_seq + 1), |buffer| buffer.extend([b'x'; 600]));
+            opened.writer.append(&mut batch).expect("appends");
+            opened.writer.maintain().expect("maintains");
+        }
+        let store = SnapshotStore::open(directory.disk()).expect("opens");
+        store
+            .write(last_seq, time(last_seq), |sink| std::io::Write::write_all(sink, b"state"))
+            .expect("writes");
+    }
+    let directory = DataDirectory::open_for_reading(&path).expect("opens");
+    assert_eq!(directory.in_use_by(), None);
+    let verified = crate::verify(directory.disk()).expect("verifies");
+    assert_eq!((verified.first_seq, verified.last_seq, verified.torn), (1, 90, None));
+    assert!(segments(&*directory.disk()).expect("lists").len() > 5);
+    let mut reader = Reader::new(directory.disk(), 90);
+    assert_eq!(reader.next_record(END).expect("reads").map(|record| record.bytes.len()), Some(600));
+    let store = SnapshotStore::open_for_reading(directory.disk());
+    assert_eq!(store.latest().expect("reads").snapshot.map(|found| found.bytes), Some(b"state".to_vec()));
+    // For reading means that nothing can be changed.
+    assert!(matches!(open(directory.disk(), options), Err(JournalError::Io { .. })));
+    assert!(store.prune(1).is_err());
+}
+
+#[test]
+fn a_torn_tail_on_a_real_disk_is_cut_off() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let directory = DataDirectory::open(root.path()).expect("opens");
+    let mut writer = open(directory.disk(), Options::default()).expect("opens").writer;
+    for seq in 1..=2 {
+        let mut batch = Batch::new(seq);
+        batch.push(time(seq), |buffer| buffer.extend([b'x'; 2_000]));
+        writer.append(&mut batch).expect("appends");
+    }
+    let file = root.path().join("journal/00000000000000000001.seg");
+    let mut bytes = fs::read(&file).expect("reads");
+    // One sector of the second frame never reached the disk.
+    bytes[512 + 2_560 + 1_024..][..512].fill(0);
+    fs::write(&file, &bytes).expect("writes");
+    let recovered = open(directory.disk(), Options::default()).expect("opens").recovered;
+    assert_eq!(recovered.last_seq, 1);
+    let torn = recovered.torn.expect("it was torn");
+    assert_eq!((torn.offset, torn.bytes), (512 + 2_560, 2_560));
+    assert!(fs::read(&file).expect("reads")[512 + 2_560..].iter().all(|byte| *byte == 0));
+    assert_eq!(open(directory.disk(), Options::default()).expect("opens").recovered.torn, None);
+}
+
+#[test]
+fn a_second_user_is_refused_by_name() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let first = DataDirectory::open(root.path()).expect("opens");
+    let error = DataDirectory::open(root.path()).map(|_| ()).expect_err("is locked");
+    let own = std::process::id();
+    assert!(matches!(error, DataDirectoryError::Locked { pid: Some(pid), .. } if pid == own), "{error}");
+    assert!(error.to_string().contains(&format!("in use by process {own}")), "{error}");
+    let watching = DataDirectory::open_for_reading(root.path()).expect("reading is possible");
+    assert_eq!(watching.in_use_by(), Some(own));
+    drop(first);
+    DataDirectory::open(root.path()).expect("opens again");
+}
+
+#[test]
+fn directories_that_cannot_be_used_are_refused_and_left_alone() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let file = root.path().join("file");
+    fs::write(&file, "x").expect("writes");
+    for path in [file.clone(), file.join("below")] {
+        let error = DataDirectory::open(&path).map(|_| ()).expect_err("is no directory");
+        assert!(matches!(error, DataDirectoryError::NotADirectory(_)), "{error}");
+    }
+    let nowhere = root.path().join("nowhere");
+    let error = DataDirectory::open_for_reading(&nowhere).map(|_| ()).expect_err("is not there");
+    assert!(matches!(error, DataDirectoryError::NotFound(_)), "{error}");
+    assert!(!nowhere.exists());
+
+    let newer = root.path().join("newer");
+    drop(DataDirectory::open(&newer).expect("opens"));
+    fs::write(newer.join("FORMAT"), "upesi-data 2\n").expect("writes");
+    for error in [DataDirectory::open(&newer).err(), DataDirectory::open_for_reading(&newer).err()] {
+        let error = error.expect("the format is unknown");
+        assert!(
+            matches!(&error, DataDirectoryError::UnknownFormat { found, .. } if found == "upesi-data 2"),
+            "{error}"
+        );
+    }
+    fs::remove_file(newer.join("FORMAT")).expect("removes");
+    let error = DataDirectory::open(&newer).map(|_| ()).expect_err("data of unknown format");
+    assert!(matches!(&error, DataDirectoryError::UnknownFormat { found, .. } if found.is_empty()), "{error}");
+    assert!(!newer.join("FORMAT").exists());
+}
+
+#[test]
+fn a_directory_without_write_access_is_named() {
+    let root = tempfile::tempdir().expect("a temporary directory");
+    let path = root.path().join("data");
+    fs::create_dir(&path).expect("makes");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o555)).expect("sets");
+    let result = DataDirectory::open(&path);
+    // The superuser may write everywhere.
+    if fs::write(path.join("probe"), "x").is_err() {
+        let error = result.map(|_| ()).expect_err("is not writable");
+        assert!(matches!(error, DataDirectoryError::Unwritable { .. }), "{error}");
+    }
+}

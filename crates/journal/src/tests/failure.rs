@@ -1,0 +1,226 @@
+//! The disk reports errors, or has no room.
+
+use super::world::{Script, dynamic, payload, time};
+use crate::sim_disk::{Fault, Kept, Operation, SimDisk};
+use crate::{Batch, Damage, JournalError, Maintenance, Options, open};
+
+const SCRIPTS: u64 = 12;
+
+/// Runs a script that meets `fault` at every operation after opening, and hands over what came of it.
+fn at_each_operation(
+    seeds: std::ops::Range<u64>,
+    fault: Fault,
+    mut judge: impl FnMut(&Script, &SimDisk, u64, Operation),
+) {
+    for seed in seeds {
+        let script = Script::new(seed);
+        let whole = SimDisk::new(seed);
+        assert!(script.run(&whole).error.is_none());
+        for (ordinal, operation) in (0_u64..).zip(whole.operations()) {
+            let disk = SimDisk::new(seed);
+            disk.inject(ordinal, fault);
+            judge(&script, &disk, ordinal, operation);
+        }
+    }
+}
+
+#[test]
+fn after_an_error_nothing_is_acknowledged_and_everything_acknowledged_is_there() {
+    at_each_operation(0..SCRIPTS, Fault::Broken, |script, disk, ordinal, operation| {
+        let context = format!("seed {}, {operation:?} {ordinal}", script.seed);
+        let progress = script.run(disk);
+        match progress.error {
+            Some(JournalError::Io { .. }) => {}
+            // A leftover that is not there need not be removed, but whether it is there must be known.
+            ref other => panic!("{context}: {other:?}"),
+        }
+        // Whether the process only or the machine as well is restarted: recovery finds all that was acknowledged, and what
+        // it found is there for good.
+        for after in [
+            disk.after_kill(),
+            disk.after_power_loss(Kept::Nothing),
+            disk.after_power_loss(Kept::Some(ordinal)),
+        ] {
+            let recovered = script.expect_recovered(&after, &progress);
+            let later = after.after_power_loss(Kept::Nothing);
+            script.expect_records(&later, recovered.last_seq);
+            assert!(script.run(&later).error.is_none(), "{context}");
+            script.expect_records(&later, script.last_seq());
+        }
+    });
+}
+
+#[test]
+fn a_poisoned_writer_does_not_touch_the_disk() {
+    let disk = SimDisk::new(1);
+    let mut writer = open(dynamic(&disk), Options::default()).expect("opens").writer;
+    let mut batch = Batch::new(1);
+    batch.push(time(1), |buffer| buffer.push(b'x'));
+    writer.append(&mut batch).expect("appends");
+    batch.reset(2);
+    batch.push(time(2), |buffer| buffer.push(b'x'));
+    let next = disk.operations().len() as u64;
+    disk.inject(next + 1, Fault::Broken);
+    assert!(matches!(writer.append(&mut batch), Err(JournalError::Io { operation: "sync", .. })));
+    assert!(writer.is_poisoned());
+    let operations = disk.operations().len();
+    for _ in 0..3 {
+        assert!(matches!(writer.append(&mut batch), Err(JournalError::Poisoned)));
+        assert!(matches!(writer.maintain(), Err(JournalError::Poisoned)));
+    }
+    assert_eq!(disk.operations().len(), operations);
+    assert_eq!(writer.next_seq(), 2);
+}
+
+/// Appends a script's batches, repeating those for which there is no room.
+fn append_stubbornly(script: &Script, disk: &SimDisk) -> Result<u64, JournalError> {
+    let mut repeated = 0;
+    let mut writer = open(dynamic(disk), script.options.clone())?.writer;
+    let mut batch = Batch::new(1);
+    while writer.next_seq() <= script.last_seq() {
+        script.fill(&mut batch, writer.next_seq(), 1);
+        loop {
+            match writer.append(&mut batch) {
+                Err(JournalError::DiskFull { .. }) => repeated += 1,
+                other => {
+                    other?;
+                    break;
+                }
+            }
+        }
+        while writer.maintain()? == Maintenance::Advanced {}
+    }
+    Ok(repeated)
+}
+
+#[test]
+fn no_room_at_any_operation_can_be_waited_out() {
+    let mut repeated = 0;
+    for seed in 50..50 + SCRIPTS {
+        let script = Script::new(seed);
+        let whole = SimDisk::new(seed);
+        append_stubbornly(&script, &whole).expect("appends");
+        for (ordinal, operation) in (0_u64..).zip(whole.operations()) {
+            let disk = SimDisk::new(seed);
+            disk.inject(ordinal, Fault::Full);
+            match append_stubbornly(&script, &disk) {
+                Ok(times) => repeated += times,
+                // Before anything was appended the caller can simply open again; a failed sync is never repeated.
+                Err(JournalError::DiskFull { .. }) => {
+                    assert!(ordinal < 6, "seed {seed}, {operation:?} {ordinal}")
+                }
+                Err(JournalError::Io { .. }) => {
+                    assert!(matches!(operation, Operation::Sync | Operation::SyncDirectory));
+                }
+                Err(error) => panic!("seed {seed}, {operation:?} {ordinal}: {error}"),
+            }
+            let after = disk.after_power_loss(Kept::Some(ordinal));
+            append_stubbornly(&script, &after).expect("goes on");
+            script.expect_records(&after, script.last_seq());
+        }
+    }
+    assert!(repeated > 100, "only {repeated} batches were repeated");
+}
+
+#[test]
+fn a_crash_while_waiting_for_room_leaves_no_damage() {
+    for seed in 80..80 + SCRIPTS {
+        let script = Script::new(seed);
+        let whole = SimDisk::new(seed);
+        append_stubbornly(&script, &whole).expect("appends");
+        for (ordinal, operation) in (0_u64..).zip(whole.operations()) {
+            if operation != Operation::Write {
+                continue;
+            }
+            for crash in 1..4 {
+                let disk = SimDisk::new(seed);
+                disk.inject(ordinal, Fault::Full);
+                disk.inject(ordinal + crash, Fault::Crash);
+                let _ = append_stubbornly(&script, &disk);
+                for kept in [Kept::Everything, Kept::Nothing, Kept::Some(ordinal), Kept::Some(crash)] {
+                    let after = disk.after_power_loss(kept);
+                    append_stubbornly(&script, &after).unwrap_or_else(|error| {
+                        panic!("seed {seed}, operation {ordinal} + {crash}, {kept:?}: {error}")
+                    });
+                    script.expect_records(&after, script.last_seq());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_until_there_is_room_and_reads_go_on() {
+    let script = Script::new(7);
+    let disk = SimDisk::new(7);
+    disk.set_capacity(3 * script.options.segment_bytes);
+    let mut writer = open(dynamic(&disk), script.options.clone()).expect("opens").writer;
+    let mut batch = Batch::new(1);
+    let mut refused_at = 0;
+    let mut warned = false;
+    for seq in 1..=200 {
+        batch.reset(seq);
+        batch.push(time(seq), |buffer| buffer.extend(payload(script.seed, seq)));
+        if let Err(error) = writer.append(&mut batch) {
+            assert!(matches!(error, JournalError::DiskFull { .. }), "{error}");
+            assert!(matches!(writer.append(&mut batch), Err(JournalError::DiskFull { .. })));
+            refused_at = seq;
+            break;
+        }
+        warned |= writer.maintain().expect("maintains") == Maintenance::DiskFull;
+    }
+    assert!(refused_at > 3 && warned);
+    assert_eq!(script.read(&disk).expect("reads"), refused_at - 1);
+    disk.set_capacity(u64::MAX);
+    writer.append(&mut batch).expect("there is room again");
+    script.expect_records(&disk.after_power_loss(Kept::Nothing), refused_at);
+}
+
+#[test]
+fn an_unreadable_sector_is_an_error_and_no_end() {
+    let script = Script::new(9);
+    let disk = SimDisk::new(9);
+    script.run(&disk);
+    let fails = |ordinal: u64| {
+        let copy = disk.after_kill();
+        copy.inject_read_error(ordinal);
+        open(dynamic(&copy), script.options.clone()).map(|opened| opened.recovered.last_seq)
+    };
+    let mut errors = 0;
+    for ordinal in 0..64 {
+        match fails(ordinal) {
+            Ok(last_seq) => assert_eq!(last_seq, script.last_seq()),
+            Err(JournalError::Io { .. }) => errors += 1,
+            Err(error) => panic!("read {ordinal}: {error}"),
+        }
+    }
+    assert!(errors > 3);
+}
+
+#[test]
+fn a_lost_write_is_found_by_those_that_follow_it() {
+    let (mut found, mut harmless) = (0, 0);
+    for fault in [Fault::LostWrite, Fault::MisdirectedWrite { sectors: 3 }] {
+        at_each_operation(0..SCRIPTS, fault, |script, disk, ordinal, operation| {
+            if operation != Operation::Write {
+                return;
+            }
+            assert!(script.run(disk).error.is_none());
+            let after = disk.after_power_loss(Kept::Nothing);
+            match crate::verify(dynamic(&after)) {
+                Err(JournalError::Damaged { .. }) => found += 1,
+                Err(error) => panic!("seed {}, operation {ordinal}: {error}", script.seed),
+                Ok(recovered) if recovered.last_seq == script.last_seq() => harmless += 1,
+                // Nothing follows the last frame; then only what others know of the journal tells.
+                Ok(_) => {
+                    let options = Options { known_durable_seq: script.last_seq(), ..script.options.clone() };
+                    let error =
+                        open(dynamic(&after), options).map(|_| ()).expect_err("it is known to be missing");
+                    assert!(matches!(error, JournalError::Damaged { reason: Damage::Missing(_), .. }));
+                }
+            }
+        });
+    }
+    // Lost zeros leave zeros.
+    assert!(found > 200 && harmless > 0, "{found} found, {harmless} harmless");
+}

@@ -1,0 +1,128 @@
+//! Readers: in order, one by one, behind a live writer, and after retention.
+
+use super::world::{Script, dynamic, payload, time};
+use crate::sim_disk::{Random, SimDisk};
+use crate::{Batch, END, JournalError, Reader, delete_segments_below, open, segments};
+
+#[test]
+fn a_reader_follows_the_writer_up_to_what_is_durable() {
+    for seed in 0..30 {
+        let script = Script::new(seed);
+        let disk = SimDisk::new(seed);
+        let mut random = Random::new(seed);
+        let mut writer = open(dynamic(&disk), script.options.clone()).expect("opens").writer;
+        let mut readers = [Reader::new(dynamic(&disk), 1), Reader::new(dynamic(&disk), 7)];
+        let mut batch = Batch::new(1);
+        while writer.next_seq() < 60 {
+            script.fill(&mut batch, writer.next_seq(), 1 + random.below(3));
+            let durable = writer.append(&mut batch).expect("appends").last_seq;
+            writer.maintain().expect("maintains");
+            for reader in &mut readers {
+                while random.below(4) > 0 {
+                    let expected = reader.next_seq();
+                    match reader.next_record(durable).expect("reads") {
+                        Some(record) => {
+                            assert_eq!((record.seq, record.time), (expected, time(expected)));
+                            assert!(record.bytes == payload(seed, expected), "seed {seed}");
+                        }
+                        None => {
+                            assert!(
+                                expected > durable,
+                                "seed {seed}: record {expected} of {durable} not found"
+                            );
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn records_can_be_read_in_any_order() {
+    for seed in 0..30 {
+        let script = Script::new(seed);
+        let disk = SimDisk::new(seed);
+        assert!(script.run(&disk).error.is_none());
+        let mut random = Random::new(seed);
+        let mut reader = Reader::new(dynamic(&disk), 1);
+        for _ in 0..200 {
+            let seq = 1 + random.below(script.last_seq());
+            let record = reader.read_record(seq).expect("reads");
+            assert_eq!((record.seq, record.time), (seq, time(seq)));
+            assert!(record.bytes == payload(seed, seq), "seed {seed}, record {seq}");
+            if random.one_in(3) && seq < script.last_seq() {
+                let next = reader.next_record(END).expect("reads").expect("there is one more");
+                assert_eq!(next.seq, seq + 1);
+            }
+        }
+    }
+}
+
+#[test]
+fn ascending_reads_do_not_start_from_the_beginning() {
+    let disk = SimDisk::new(0);
+    let mut writer = open(dynamic(&disk), crate::Options::default()).expect("opens").writer;
+    let mut batch = Batch::new(1);
+    for seq in 1..=4_000 {
+        batch.reset(seq);
+        batch.push(time(seq), |buffer| buffer.extend([b'x'; 900]));
+        writer.append(&mut batch).expect("appends");
+    }
+    let mut reader = Reader::new(dynamic(&disk), 1);
+    reader.read_record(1_000).expect("reads");
+    let before = disk.reads();
+    for seq in (1_000..4_000).step_by(30) {
+        assert_eq!(reader.read_record(seq).expect("reads").seq, seq);
+    }
+    // Some 4 MB in pieces of 256 KiB, and for each far step a look at the list of segments.
+    assert!(disk.reads() - before < 150, "{} reads", disk.reads() - before);
+}
+
+#[test]
+fn what_is_not_there_is_an_error() {
+    let script = Script::new(3);
+    let disk = SimDisk::new(3);
+    let mut empty = Reader::new(dynamic(&disk), 1);
+    open(dynamic(&disk), script.options.clone()).expect("opens");
+    assert!(empty.next_record(0).expect("nothing is durable").is_none());
+    assert!(empty.next_record(END).expect("the journal is empty").is_none());
+    assert!(matches!(empty.read_record(0), Err(JournalError::NoSuchRecord { seq: 0, oldest: 0 })));
+    assert!(script.run(&disk).error.is_none());
+    let last_seq = script.last_seq();
+    let mut reader = Reader::new(dynamic(&disk), last_seq + 1);
+    assert!(reader.next_record(last_seq).expect("nothing new").is_none());
+    assert!(reader.next_record(END).expect("nothing new").is_none());
+    // Somebody says it is durable, and it is not there.
+    assert!(matches!(reader.next_record(last_seq + 1), Err(JournalError::Damaged { .. })));
+    reader.seek(last_seq + 2);
+    assert!(matches!(reader.next_record(END), Err(JournalError::NoSuchRecord { .. })));
+    assert_eq!(reader.read_record(1).expect("the reader can still be used").seq, 1);
+}
+
+#[test]
+fn retention_deletes_whole_segments_from_the_front() {
+    let script = Script::new(8);
+    let disk = SimDisk::new(8);
+    assert!(script.run(&disk).error.is_none());
+    let all = segments(&disk).expect("lists");
+    assert!(all.len() > 3);
+    assert_eq!(all[0].last_seq, Some(all[1].first_seq - 1));
+    assert_eq!(all[all.len() - 1].last_seq, None);
+    let mut reader = Reader::new(dynamic(&disk), 1);
+    reader.next_record(END).expect("reads");
+    assert_eq!(delete_segments_below(&disk, all[2].first_seq - 1).expect("deletes"), 1);
+    assert_eq!(segments(&disk).expect("lists")[..], all[1..]);
+    // A reader that has the deleted segment open goes on into the next.
+    assert_eq!(reader.next_record(END).expect("reads").map(|record| record.seq), Some(2));
+    while reader.next_record(END).expect("reads").is_some() {}
+    assert_eq!(reader.next_seq(), script.last_seq() + 1);
+    let gone = reader.read_record(1).map(|record| record.seq);
+    let oldest = all[1].first_seq;
+    assert!(matches!(gone, Err(JournalError::NoSuchRecord { seq: 1, oldest: found }) if found == oldest));
+    // The last segment stays, so that the journal knows where it is.
+    assert_eq!(delete_segments_below(&disk, u64::MAX).expect("deletes"), all.len() - 2);
+    let recovered = open(dynamic(&disk), script.options.clone()).expect("opens").recovered;
+    assert_eq!((recovered.first_seq, recovered.last_seq), (all[all.len() - 1].first_seq, script.last_seq()));
+}
