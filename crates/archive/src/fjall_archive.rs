@@ -71,7 +71,7 @@ impl Default for ArchiveOptions {
     }
 }
 
-/// An [`Archive`] in a directory of its own.
+/// An [`Archive`] in a directory of its own. Closing it writes nothing: call [`Archive::sync`] to keep what is pending.
 pub struct FjallArchive {
     inner: Arc<Inner>,
     filter_builder: Option<JoinHandle<()>>,
