@@ -1,1 +1,29 @@
-//! placeholder
+#![doc = include_str!("../README.md")]
+
+mod account_types;
+mod accounts;
+mod body;
+mod callbacks;
+mod context;
+mod endpoints;
+mod enums;
+mod error;
+mod extract;
+mod field;
+mod funds;
+mod health;
+mod json;
+mod lanes;
+mod limits;
+mod operations;
+mod participants;
+mod positions;
+mod routes;
+mod service;
+mod settlement_models;
+mod transactions;
+mod transfers;
+
+pub use context::{AdminContext, LogLevel, Metrics};
+pub use lanes::{Lane, LaneStatus, NoLanes};
+pub use service::{AdminService, BODY_BYTES_MAX, limits};

@@ -1,0 +1,287 @@
+//! `/callbacks`: what DFSPs have not been told yet, and another try at it.
+
+use std::fmt;
+use std::str::FromStr;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use upesi_ledger::{Command, Ledger, NoticeContent, NoticeKey, OutboxEntry, ParticipantId, StateMethod};
+use upesi_types::FspId;
+
+use crate::body::{Fields, JsonBody};
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Parameters, Segments, participant_name};
+use crate::json::{Instant, json, ok};
+
+/// Callbacks of one page unless the query says otherwise.
+const PAGE_DEFAULT: usize = 100;
+/// Most callbacks of one page.
+const PAGE_MAX: usize = 1_000;
+/// Most callbacks that one request has redelivered.
+const REDELIVERED_MAX: usize = 10_000;
+/// Callbacks whose content is read from the journal at once: their bodies are in memory together.
+const CONTENTS_READ_AT_ONCE: usize = 16;
+
+/// A callback's key as operators write it: `target-sequence-index`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Key(pub(crate) NoticeKey);
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}-{}", self.0.target.number(), self.0.seq, self.0.index)
+    }
+}
+
+impl FromStr for Key {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut parts = text.split('-');
+        let mut next =
+            || parts.next().filter(|part| part.bytes().all(|byte| byte.is_ascii_digit())).ok_or(());
+        let target = ParticipantId::new(next()?.parse().map_err(drop)?).ok_or(())?;
+        let seq = next()?.parse().map_err(drop)?;
+        let index = next()?.parse().map_err(drop)?;
+        if parts.next().is_some() { Err(()) } else { Ok(Self(NoticeKey { target, seq, index })) }
+    }
+}
+
+impl Serialize for Key {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CallbackView {
+    key: Key,
+    participant: String,
+    state: &'static str,
+    /// What it says, in the words of the API; absent when the journal no longer holds it.
+    message: Option<&'static str>,
+    transfer_id: Option<String>,
+    created_date: Option<Instant>,
+    attempts: Option<u32>,
+    reason: Option<Box<str>>,
+    parked_date: Option<Instant>,
+}
+
+impl CallbackView {
+    fn of(ledger: &Ledger, key: NoticeKey, entry: &OutboxEntry) -> Self {
+        let parked = entry.parked.as_deref();
+        Self {
+            key: Key(key),
+            participant: ledger.participant(key.target).name.to_string(),
+            state: if parked.is_some() { "parked" } else { "pending" },
+            message: None,
+            transfer_id: None,
+            created_date: None,
+            attempts: parked.map(|parked| parked.attempts),
+            reason: parked.map(|parked| parked.reason.clone()),
+            parked_date: parked.map(|parked| Instant(parked.at)),
+        }
+    }
+}
+
+fn message_of(content: &NoticeContent) -> &'static str {
+    match content {
+        NoticeContent::ForwardPrepare => "POST /transfers",
+        NoticeContent::ForwardFulfil
+        | NoticeContent::ConfirmFulfil
+        | NoticeContent::State(StateMethod::Put, _) => "PUT /transfers/{ID}",
+        NoticeContent::State(StateMethod::Patch, _) => "PATCH /transfers/{ID}",
+        NoticeContent::ForwardAbort | NoticeContent::ConfirmAbort | NoticeContent::Error(..) => {
+            "PUT /transfers/{ID}/error"
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Page {
+    callbacks: Vec<CallbackView>,
+    /// What to give as `after` for the next page; absent on the last one.
+    next: Option<Key>,
+    totals: Totals,
+}
+
+/// Of all participants.
+#[derive(Serialize)]
+struct Totals {
+    pending: usize,
+    parked: usize,
+}
+
+/// Which callbacks are asked for.
+#[derive(Clone, Copy)]
+struct Selection {
+    parked: Option<bool>,
+    participant: Option<FspId>,
+    after: Option<NoticeKey>,
+}
+
+impl Selection {
+    fn of(parameters: &Parameters) -> Result<Self, ApiError> {
+        let parked = match parameters.get("state") {
+            None => None,
+            Some("parked") => Some(true),
+            Some("pending") => Some(false),
+            Some(_) => return Err(ApiError::malformed("\"state\" must be one of [parked, pending]")),
+        };
+        let after = parameters.get("after").map(str::parse::<Key>).transpose();
+        let after = after.map_err(|()| ApiError::malformed("\"after\" must be the key of a callback"))?;
+        let participant = parameters.get("fsp").map(participant_name).transpose()?;
+        Ok(Self { parked, participant, after: after.map(|key| key.0) })
+    }
+
+    /// The callbacks selected, in order of their keys.
+    fn select(self, ledger: &Ledger) -> Result<impl Iterator<Item = (NoticeKey, &OutboxEntry)>, ApiError> {
+        let target = match self.participant {
+            None => None,
+            Some(name) => {
+                let id = ledger.participant_id(&name);
+                Some(id.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
+            }
+        };
+        let entries = ledger.outbox().iter();
+        Ok(entries.filter(move |(key, entry)| {
+            self.after.is_none_or(|after| *key > after)
+                && target.is_none_or(|target| key.target == target)
+                && self.parked.is_none_or(|parked| entry.parked.is_some() == parked)
+        }))
+    }
+}
+
+pub(crate) async fn list(
+    State(context): State<AdminContext>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
+    let selection = Selection::of(&parameters)?;
+    let page = context.ask(move |ledger| -> Result<Page, ApiError> {
+        let selected = selection.select(ledger)?.take(limit + 1);
+        let mut callbacks: Vec<_> =
+            selected.map(|(key, entry)| CallbackView::of(ledger, key, entry)).collect();
+        let has_more = callbacks.len() > limit;
+        callbacks.truncate(limit);
+        let next = callbacks.last().map(|callback| callback.key).filter(|_| has_more);
+        let parked = ledger.outbox().parked_len();
+        Ok(Page { callbacks, next, totals: Totals { pending: ledger.outbox().len() - parked, parked } })
+    });
+    let mut page = page.await??;
+    read_contents(&context, &mut page.callbacks).await?;
+    ok(&page)
+}
+
+pub(crate) async fn get(
+    State(context): State<AdminContext>,
+    Segments(key): Segments<String>,
+) -> Result<Response, ApiError> {
+    let not_found = || ApiError::not_found("There is no undelivered callback with this key");
+    let Key(key) = key.parse().map_err(|()| not_found())?;
+    let view = context
+        .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))
+        .await?;
+    let mut views = [view.ok_or_else(not_found)?];
+    read_contents(&context, &mut views).await?;
+    ok(&views[0])
+}
+
+/// Completes callbacks with what the journal holds of them.
+async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -> Result<(), ApiError> {
+    for chunk in callbacks.chunks_mut(CONTENTS_READ_AT_ONCE) {
+        let keys = chunk.iter().map(|callback| callback.key.0).collect();
+        for pending in context.engine.notices(keys).await? {
+            if let Some(callback) = chunk.iter_mut().find(|callback| callback.key.0 == pending.key) {
+                callback.message = Some(message_of(&pending.notice.content));
+                callback.transfer_id = Some(pending.notice.transfer.to_string());
+                callback.created_date = Some(Instant(pending.time));
+            }
+        }
+    }
+    Ok(())
+}
+
+#[derive(Serialize)]
+struct Redelivered {
+    /// Callbacks that are tried again.
+    redelivered: usize,
+    /// Callbacks of the selection that are still parked; ask again for them.
+    remaining: usize,
+}
+
+/// `{"keys": […]}`, or `{"all": true}` with or without `"fsp"`.
+pub(crate) async fn redeliver(
+    State(context): State<AdminContext>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let (keys, remaining) = match fields.optional("keys") {
+        Some(_) => (read_keys(&fields)?, 0),
+        None => parked_keys(&context, &fields).await?,
+    };
+    if keys.is_empty() {
+        return json(StatusCode::ACCEPTED, &Redelivered { redelivered: 0, remaining });
+    }
+    let wanted = keys.clone();
+    let is_parked = move |ledger: &Ledger, key: &NoticeKey| {
+        ledger.outbox().get(*key).is_some_and(|entry| entry.parked.is_some())
+    };
+    let redelivered =
+        context.ask(move |ledger| wanted.iter().filter(|key| is_parked(ledger, key)).count()).await?;
+    context.submit(Command::Redeliver(keys)).await?;
+    json(StatusCode::ACCEPTED, &Redelivered { redelivered, remaining })
+}
+
+fn read_keys(fields: &Fields<'_>) -> Result<Vec<NoticeKey>, ApiError> {
+    let items = fields.required("keys")?.array(REDELIVERED_MAX)?;
+    fields.only(&["keys"])?;
+    let key = |item: crate::field::Field<'_>| {
+        let Key(key) = item.text()?.parse().map_err(|()| item.refuse("must be the key of a callback"))?;
+        Ok(key)
+    };
+    let mut keys = items.into_iter().map(key).collect::<Result<Vec<_>, ApiError>>()?;
+    keys.sort_unstable();
+    keys.dedup();
+    Ok(keys)
+}
+
+/// The keys of all parked callbacks, or of those to one participant, and how many more there are.
+async fn parked_keys(
+    context: &AdminContext,
+    fields: &Fields<'_>,
+) -> Result<(Vec<NoticeKey>, usize), ApiError> {
+    let all = fields.required("all")?;
+    if !all.flag()? {
+        return Err(all.refuse("must be true, or \"keys\" must be given"));
+    }
+    let participant = fields.optional("fsp").map(|field| participant_name(&field.text()?)).transpose()?;
+    fields.only(&["all", "fsp"])?;
+    let selection = Selection { parked: Some(true), participant, after: None };
+    let keys = context.ask(move |ledger| -> Result<_, ApiError> {
+        let mut selected = selection.select(ledger)?.map(|(key, _)| key);
+        let keys: Vec<_> = selected.by_ref().take(REDELIVERED_MAX).collect();
+        Ok((keys, selected.count()))
+    });
+    keys.await?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_print_as_they_are_read() {
+        for text in ["1-1-0", "10000-18446744073709551615-255"] {
+            assert_eq!(text.parse::<Key>().unwrap().to_string(), text);
+        }
+        for text in
+            ["", "1-1", "0-1-0", "1-1-256", "1-1-0-0", "a-1-0", "1--0", "+1-1-0", "1-18446744073709551616-0"]
+        {
+            assert_eq!(text.parse::<Key>(), Err(()), "{text}");
+        }
+    }
+}

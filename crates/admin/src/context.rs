@@ -1,0 +1,81 @@
+//! What the API works with: the engine, and what the process lends it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use upesi_engine::{EngineHandle, Payload};
+use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
+use upesi_types::Timestamp;
+
+use crate::error::ApiError;
+use crate::lanes::{LaneStatus, NoLanes};
+
+/// Gives the metrics in the OpenMetrics text format.
+pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
+/// Changes what is logged; the error says why the text is no log level.
+pub type LogLevel = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// What the API works with. Cheap to clone.
+#[derive(Clone)]
+pub struct AdminContext {
+    /// The hub.
+    pub engine: EngineHandle,
+    /// Host that stands in the links of answers, with a port where it has one.
+    pub hostname: Arc<str>,
+    /// Version of the hub, for `/health`.
+    pub version: &'static str,
+    /// The courier's lanes.
+    pub lanes: Arc<dyn LaneStatus>,
+    /// The metrics.
+    pub metrics: Metrics,
+    /// What changes the log level.
+    pub log_level: LogLevel,
+    pub(crate) started: Instant,
+    pub(crate) started_at: Timestamp,
+}
+
+impl AdminContext {
+    /// A context with the defaults: host name `central-ledger`, no lanes, no metrics, a log level that stays.
+    pub fn new(engine: EngineHandle) -> Self {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            engine,
+            hostname: "central-ledger".into(),
+            version: env!("CARGO_PKG_VERSION"),
+            lanes: Arc::new(NoLanes),
+            metrics: Arc::new(String::new),
+            log_level: Arc::new(|_| Err("this process cannot change its log level".to_owned())),
+            started: Instant::now(),
+            started_at: Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)),
+        }
+    }
+
+    /// Makes a change and waits until it is durable.
+    pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
+        self.submit(Command::Admin(command)).await
+    }
+
+    pub(crate) async fn submit(&self, command: Command) -> Result<AdminOutcome, ApiError> {
+        match self.engine.submit(command, Payload::default()).await? {
+            Reply::Admin(reply) => Ok(reply?),
+            Reply::Accepted | Reply::NeedsArchive => {
+                Err(ApiError::internal("The engine gave no answer to an operator's command"))
+            }
+        }
+    }
+
+    /// Asks a question of what is durable.
+    pub(crate) async fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&Ledger) -> T + Send + 'static,
+    ) -> Result<T, ApiError> {
+        Ok(self.engine.read(question).await?)
+    }
+}
+
+impl fmt::Debug for AdminContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AdminContext").field("hostname", &self.hostname).finish_non_exhaustive()
+    }
+}

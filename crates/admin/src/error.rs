@@ -1,0 +1,97 @@
+//! The one error of this API: a status and an FSPIOP `errorInformation` object.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use upesi_engine::SubmitError;
+use upesi_fspiop::render::write_error;
+use upesi_ledger::Refusal;
+use upesi_types::ErrorCode;
+
+/// A refusal as the operator gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) code: ErrorCode,
+    /// Standard text and detail, at most 128 characters.
+    pub(crate) description: String,
+}
+
+impl ApiError {
+    /// A code with its usual status, its standard text and a detail.
+    pub(crate) fn new(code: ErrorCode, detail: &str) -> Self {
+        let status = StatusCode::from_u16(code.http_status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self { status, code, description: code.describe(detail) }
+    }
+
+    /// 400 with 3101: the request is not what the resource takes. `sentence` names the field in quotes.
+    pub(crate) fn malformed(sentence: &str) -> Self {
+        Self::new(ErrorCode::MALFORMED_SYNTAX, sentence)
+    }
+
+    /// 400 with 3200: there is no such thing.
+    pub(crate) fn not_found(detail: &str) -> Self {
+        Self::new(ErrorCode::ID_NOT_FOUND, detail)
+    }
+
+    pub(crate) fn unknown_participant(name: &str) -> Self {
+        Self::not_found(&format!("Participant '{name}' does not exist"))
+    }
+
+    /// 500 with 2001: the hub is at fault.
+    pub(crate) fn internal(detail: &str) -> Self {
+        Self::new(ErrorCode::INTERNAL, detail)
+    }
+
+    pub(crate) fn unknown_path() -> Self {
+        Self::new(ErrorCode::UNKNOWN_URI, "")
+    }
+
+    pub(crate) fn wrong_method() -> Self {
+        let error = Self::new(ErrorCode::CLIENT, "This resource does not take this method");
+        Self { status: StatusCode::METHOD_NOT_ALLOWED, ..error }
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        Self::new(refusal.code, &refusal.detail)
+    }
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        let code = match &error {
+            SubmitError::Busy => ErrorCode::SERVER_BUSY,
+            SubmitError::Full | SubmitError::Stopped => ErrorCode::UNAVAILABLE,
+            SubmitError::Archive(_) => ErrorCode::INTERNAL,
+        };
+        Self::new(code, &error.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let mut body = Vec::with_capacity(192);
+        write_error(&mut body, self.code, &self.description);
+        (self.status, [(CONTENT_TYPE, "application/json; charset=utf-8")], body).into_response()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_engine_says_becomes_a_status() {
+        for (error, status, code) in [
+            (SubmitError::Busy, 503, 2005),
+            (SubmitError::Full, 503, 2003),
+            (SubmitError::Stopped, 503, 2003),
+            (SubmitError::Archive("torn".into()), 500, 2001),
+        ] {
+            let error = ApiError::from(error);
+            assert_eq!((error.status.as_u16(), error.code.number()), (status, code), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Funds in and out: `/participants/{name}/accounts/{id}` and `…/transfers/{transferId}`.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use upesi_fspiop::fingerprint;
+use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare};
+use upesi_ledger::{AdminCommand, FundsDirection, FundsState, FundsTransfer};
+use upesi_types::{Amount, ErrorCode};
+
+use crate::body::{Fields, JsonBody};
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Segments, account_id, participant_name, transfer_id};
+use crate::field::Field;
+use crate::json::{Decimal, Instant, empty, ok, raw};
+
+/// Longest reason, in characters.
+const REASON_CHARS_MAX: usize = 512;
+/// Longest bank reference and longest key or value of an extension, in characters.
+const EXTENSION_CHARS_MAX: usize = 128;
+/// Most extensions of a movement of funds.
+const EXTENSIONS_MAX: usize = 16;
+
+const PREPARE_ACTIONS: [(&str, FundsDirection); 2] =
+    [("recordFundsIn", FundsDirection::In), ("recordFundsOutPrepareReserve", FundsDirection::Out)];
+const END_ACTIONS: [(&str, FundsAction); 2] =
+    [("recordFundsOutCommit", FundsAction::Commit), ("recordFundsOutAbort", FundsAction::Abort)];
+
+fn read_action<T: Copy>(field: &Field<'_>, known: &'static [(&'static str, T)]) -> Result<T, ApiError> {
+    field.one_of(known.iter(), |(name, _)| name).map(|(_, action)| *action)
+}
+
+fn read_amount(field: &Field<'_>) -> Result<Amount, ApiError> {
+    let amount = field.decimal()?;
+    if amount > Amount::ZERO { Ok(amount) } else { Err(field.refuse("must be greater than 0")) }
+}
+
+#[derive(Serialize)]
+struct Extension {
+    key: String,
+    value: String,
+}
+
+/// Reads `extensionList` into the JSON text of its array.
+fn read_extensions(fields: &Fields<'_>) -> Result<Option<Box<str>>, ApiError> {
+    let Some(list) = fields.optional("extensionList") else { return Ok(None) };
+    let list = list.object()?;
+    let mut extensions = Vec::new();
+    for item in list.required("extension")?.array(EXTENSIONS_MAX)? {
+        let item = item.object()?;
+        let text = |name| item.required(name)?.text_of(1, EXTENSION_CHARS_MAX);
+        extensions.push(Extension { key: text("key")?, value: text("value")? });
+        item.only(&["key", "value"])?;
+    }
+    list.only(&["extension"])?;
+    let text = serde_json::to_string(&extensions);
+    Ok(Some(text.map_err(|error| ApiError::internal(&error.to_string()))?.into()))
+}
+
+/// A deposit, or the first step of a withdrawal. A withdrawal that the cover does not allow is recorded as refused and
+/// taken all the same; [`show`] tells.
+pub(crate) async fn prepare(
+    State(context): State<AdminContext>,
+    Segments((name, account)): Segments<(String, String)>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let (name, account) = (participant_name(&name)?, account_id(&account)?);
+    let fields = body.fields()?;
+    let id = fields.required("transferId")?.transfer_id()?;
+    let external_reference = fields.required("externalReference")?.text_of(1, EXTENSION_CHARS_MAX)?.into();
+    let direction = read_action(&fields.required("action")?, &PREPARE_ACTIONS)?;
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    let money = fields.required("amount")?.object()?;
+    let amount = read_amount(&money.required("amount")?)?;
+    let currency = money.required("currency")?.currency()?;
+    money.only(&["amount", "currency"])?;
+    let extensions = read_extensions(&fields)?;
+    fields.only(&["transferId", "externalReference", "action", "reason", "amount", "extensionList"])?;
+    let fingerprint = fingerprint(&body.0);
+    let funds = FundsPrepare {
+        direction,
+        id,
+        name,
+        account,
+        amount,
+        currency,
+        external_reference,
+        reason,
+        extensions,
+        fingerprint,
+    };
+    context.change(AdminCommand::PrepareFunds(funds)).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+/// The second step of a withdrawal.
+pub(crate) async fn end(
+    State(context): State<AdminContext>,
+    Segments((name, account, id)): Segments<(String, String, String)>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let (name, account, id) = (participant_name(&name)?, account_id(&account)?, transfer_id(&id)?);
+    let fields = body.fields()?;
+    let action = read_action(&fields.required("action")?, &END_ACTIONS)?;
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    fields.only(&["action", "reason"])?;
+    context.change(AdminCommand::EndFunds(FundsEnd { action, id, name, account, reason })).await?;
+    empty(StatusCode::ACCEPTED)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct FundsView {
+    transfer_id: String,
+    action: &'static str,
+    transfer_state: &'static str,
+    amount: Money,
+    external_reference: Box<str>,
+    reason: Box<str>,
+    created_date: Instant,
+    changed_date: Instant,
+    /// When a reserved withdrawal is given back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expiration: Option<Instant>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    extension_list: Option<ExtensionList>,
+}
+
+#[derive(Serialize)]
+struct Money {
+    amount: Decimal,
+    currency: String,
+}
+
+#[derive(Serialize)]
+struct ExtensionList {
+    extension: Box<RawValue>,
+}
+
+impl FundsView {
+    fn of(funds: &FundsTransfer) -> Self {
+        let is_pending = funds.state == FundsState::Reserved;
+        Self {
+            transfer_id: funds.id.to_string(),
+            action: funds.direction.as_str(),
+            transfer_state: funds.state.as_str(),
+            amount: Money { amount: Decimal(funds.amount), currency: funds.currency.to_string() },
+            external_reference: funds.external_reference.clone(),
+            reason: funds.reason.clone(),
+            created_date: Instant(funds.created_at),
+            changed_date: Instant(funds.changed_at),
+            expiration: is_pending.then_some(Instant(funds.expires_at)),
+            extension_list: funds
+                .extensions
+                .as_deref()
+                .and_then(raw)
+                .map(|extension| ExtensionList { extension }),
+        }
+    }
+}
+
+/// Where a movement of funds stands.
+pub(crate) async fn show(
+    State(context): State<AdminContext>,
+    Segments((name, account, id)): Segments<(String, String, String)>,
+) -> Result<Response, ApiError> {
+    let (name, account, id) = (participant_name(&name)?, account_id(&account)?, transfer_id(&id)?);
+    let answer = context.ask(move |ledger| {
+        let participant =
+            ledger.participant_named(&name).ok_or_else(|| ApiError::unknown_participant(name.as_str()))?;
+        let is_here =
+            |funds: &&FundsTransfer| funds.participant == participant.id && funds.account == account;
+        ledger.funds(id).filter(is_here).map(FundsView::of).ok_or_else(|| {
+            ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, "This account has no such movement of funds")
+        })
+    });
+    ok(&answer.await??)
+}

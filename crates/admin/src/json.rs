@@ -1,0 +1,138 @@
+//! Answers: exact numbers, instants, flags, links.
+
+use std::fmt::Write;
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use serde::ser::Error;
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+use upesi_types::{Amount, Timestamp};
+
+use crate::error::ApiError;
+
+/// Answers with a JSON body.
+pub(crate) fn json(status: StatusCode, body: &impl Serialize) -> Result<Response, ApiError> {
+    let bytes = serde_json::to_vec(body)
+        .map_err(|error| ApiError::internal(&format!("The answer cannot be written: {error}")))?;
+    Ok((status, [(CONTENT_TYPE, "application/json; charset=utf-8")], bytes).into_response())
+}
+
+/// 200 with a JSON body.
+pub(crate) fn ok(body: &impl Serialize) -> Result<Response, ApiError> {
+    json(StatusCode::OK, body)
+}
+
+/// An answer without a body.
+pub(crate) fn empty(status: StatusCode) -> Result<Response, ApiError> {
+    Ok(status.into_response())
+}
+
+/// The object `{}`.
+#[derive(Serialize)]
+pub(crate) struct EmptyObject {}
+
+/// An amount as a JSON number with exactly the digits of its decimal text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Decimal(pub(crate) Amount);
+
+impl Serialize for Decimal {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        number(self.0.to_string(), serializer)
+    }
+}
+
+/// Hundredths of a percent as a JSON number in percent: `10`, `12.5`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Percentage(pub(crate) u16);
+
+impl Serialize for Percentage {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let units_per_basis_point = 100;
+        let percent = Amount::from_units(i64::from(self.0) * units_per_basis_point);
+        number(percent.unwrap_or_default().to_string(), serializer)
+    }
+}
+
+/// Milliseconds as a JSON number in seconds: `12.345`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seconds {
+    pub(crate) ms: u64,
+}
+
+impl Serialize for Seconds {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        number(format!("{}.{:03}", self.ms / 1000, self.ms % 1000), serializer)
+    }
+}
+
+/// Writes digits as they are: numbers never pass through a float.
+fn number<S: Serializer>(digits: String, serializer: S) -> Result<S::Ok, S::Error> {
+    RawValue::from_string(digits).map_err(S::Error::custom)?.serialize(serializer)
+}
+
+/// An instant as `2031-04-01T12:00:30.000Z`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Instant(pub(crate) Timestamp);
+
+impl Serialize for Instant {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// A flag as portals expect most of them: 0 or 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flag(pub(crate) bool);
+
+impl Serialize for Flag {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(u8::from(self.0))
+    }
+}
+
+/// JSON text that was checked when it came in, or `None` when it is no JSON after all.
+pub(crate) fn raw(text: &str) -> Option<Box<RawValue>> {
+    serde_json::from_str(text).ok()
+}
+
+/// A name as one segment of a URL.
+pub(crate) fn encode_segment(name: &str) -> String {
+    let mut segment = String::with_capacity(name.len());
+    for byte in name.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            segment.push(char::from(byte));
+        } else {
+            // Writing to a String cannot fail.
+            let _ = write!(segment, "%{byte:02X}");
+        }
+    }
+    segment
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_every_digit() {
+        for text in ["0", "12.5", "-0.0001", "99999999999999.9999", "-99999999999999.9999"] {
+            let amount = Amount::parse_decimal(text).unwrap();
+            assert_eq!(serde_json::to_string(&Decimal(amount)).unwrap(), text);
+        }
+        for (basis_points, text) in [(0, "0"), (1_000, "10"), (1_250, "12.5"), (33, "0.33"), (10_000, "100")]
+        {
+            assert_eq!(serde_json::to_string(&Percentage(basis_points)).unwrap(), text);
+        }
+        for (ms, text) in [(0, "0.000"), (7, "0.007"), (1_234_500, "1234.500")] {
+            assert_eq!(serde_json::to_string(&Seconds { ms }).unwrap(), text);
+        }
+    }
+
+    #[test]
+    fn names_become_one_segment() {
+        assert_eq!(encode_segment("green-bank_1.x~"), "green-bank_1.x~");
+        assert_eq!(encode_segment("a b/c?"), "a%20b%2Fc%3F");
+    }
+}

@@ -1,0 +1,64 @@
+//! The table of resources.
+
+use axum::Router;
+use axum::routing::{get, post, put};
+
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::{
+    account_types, accounts, callbacks, endpoints, enums, funds, health, lanes, limits, operations,
+    participants, positions, settlement_models, transactions, transfers,
+};
+
+pub(crate) fn router(context: AdminContext) -> Router {
+    Router::new()
+        .merge(participant_routes())
+        .merge(hub_routes())
+        .merge(operator_routes())
+        .fallback(async || ApiError::unknown_path())
+        .method_not_allowed_fallback(async || ApiError::wrong_method())
+        .with_state(context)
+}
+
+/// What belongs to participants.
+fn participant_routes() -> Router<AdminContext> {
+    let account = "/participants/{name}/accounts/{id}";
+    let funds = "/participants/{name}/accounts/{id}/transfers/{transferId}";
+    Router::new()
+        .route("/participants", get(participants::list).post(participants::create))
+        .route("/participants/limits", get(limits::list_all))
+        .route("/participants/{name}", get(participants::get).put(participants::set_activity))
+        .route("/participants/{name}/endpoints", get(endpoints::list).post(endpoints::set))
+        .route("/participants/{name}/initialPositionAndLimits", post(limits::open))
+        .route("/participants/{name}/limits", get(limits::list).put(limits::set))
+        .route("/participants/{name}/positions", get(positions::list))
+        .route("/participants/{name}/accounts", get(accounts::list).post(accounts::create))
+        .route(account, put(accounts::set_activity).post(funds::prepare))
+        .route(funds, get(funds::show).put(funds::end))
+}
+
+/// What belongs to the scheme.
+fn hub_routes() -> Router<AdminContext> {
+    Router::new()
+        .route("/settlementModels", get(settlement_models::list).post(settlement_models::create))
+        .route("/settlementModels/{name}", get(settlement_models::get).put(settlement_models::set_activity))
+        .route("/ledgerAccountTypes", get(account_types::list).post(account_types::create))
+        .route("/transactions/{id}", get(transactions::get))
+        .route("/enums", get(enums::get))
+}
+
+/// What operators watch and steer.
+fn operator_routes() -> Router<AdminContext> {
+    Router::new()
+        .route("/", get(operations::metadata))
+        .route("/transfers/{id}", get(transfers::get))
+        .route("/positions", get(positions::summary))
+        .route("/callbacks", get(callbacks::list))
+        .route("/callbacks/redeliver", post(callbacks::redeliver))
+        .route("/callbacks/{key}", get(callbacks::get))
+        .route("/lanes", get(lanes::list))
+        .route("/log-level", put(operations::set_log_level))
+        .route("/health", get(health::get))
+        .route("/live", get(health::live))
+        .route("/metrics", get(operations::metrics))
+}

@@ -1,0 +1,89 @@
+//! Between the server loop and the resources: bodies read within limits, changes logged.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::response::IntoResponse;
+use tokio::time::Instant;
+use tower_service::Service as _;
+use upesi_fspiop::SyncError;
+use upesi_http::body::read;
+use upesi_http::{BodyError, Bytes, Full, Incoming, Limits, Method, Request, Response, Service, StatusCode};
+use upesi_types::ErrorCode;
+
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::routes::router;
+
+/// Longest body that is read.
+pub const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// How long a body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What connections to this API may use: operators are few.
+pub fn limits() -> Limits {
+    Limits { connections_max: 512, idle_timeout: Duration::from_secs(60), ..Limits::default() }
+}
+
+/// The operator's API as a service for [`upesi_http::Server`].
+#[derive(Clone, Debug)]
+pub struct AdminService {
+    router: Router,
+}
+
+impl AdminService {
+    /// The API over these parts.
+    pub fn new(context: AdminContext) -> Self {
+        Self { router: router(context) }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let (head, body) = request.into_parts();
+        let body = match read(body, BODY_BYTES_MAX, Instant::now() + BODY_TIMEOUT).await {
+            Ok(body) => body,
+            Err(error) => return body_refusal(error).into_response(),
+        };
+        // A router is always ready and never fails.
+        let Ok(response) = self.router.clone().call(Request::from_parts(head, Body::from(body))).await;
+        response
+    }
+}
+
+fn body_refusal(error: BodyError) -> ApiError {
+    match error {
+        BodyError::TooLarge => {
+            let refusal = SyncError::payload_too_large(BODY_BYTES_MAX);
+            ApiError { status: StatusCode::BAD_REQUEST, code: refusal.code, description: refusal.description }
+        }
+        BodyError::TimedOut | BodyError::Broken => ApiError::malformed(&error.to_string()),
+    }
+}
+
+/// All bodies of this API are whole in memory already.
+async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
+    let (head, body) = response.into_parts();
+    let bytes = axum::body::to_bytes(body, usize::MAX).await.unwrap_or_default();
+    Response::from_parts(head, Full::new(bytes))
+}
+
+impl Service for AdminService {
+    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+        let what = is_change.then(|| (request.method().clone(), request.uri().path().to_owned()));
+        let response = self.answer(request).await;
+        if let Some((method, path)) = what {
+            tracing::info!(%method, path, status = response.status().as_u16(), "operator's request");
+        }
+        to_full(response).await
+    }
+
+    fn refuse(&self) -> Response<Full<Bytes>> {
+        let error = ApiError::new(ErrorCode::SERVER_BUSY, "Too many connections");
+        let mut body = Vec::new();
+        upesi_fspiop::render::write_error(&mut body, error.code, &error.description);
+        let mut response = Response::new(Full::new(Bytes::from(body)));
+        *response.status_mut() = error.status;
+        response
+    }
+}

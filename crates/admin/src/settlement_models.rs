@@ -1,0 +1,129 @@
+//! `/settlementModels`: which accounts a currency uses and how they are settled.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Serialize;
+use upesi_ledger::command::NewSettlementModel;
+use upesi_ledger::{AdminCommand, Delay, Granularity, Interchange, Ledger, SettlementModel};
+
+use crate::body::JsonBody;
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::Segments;
+use crate::json::{empty, ok};
+use crate::participants::read_activity;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ModelView {
+    settlement_model_id: u32,
+    name: Box<str>,
+    is_active: bool,
+    settlement_granularity: &'static str,
+    settlement_interchange: &'static str,
+    settlement_delay: &'static str,
+    currency: Option<String>,
+    require_liquidity_check: bool,
+    /// Holds a name, whatever it is called: portals read it so.
+    ledger_account_type_id: String,
+    auto_position_reset: bool,
+}
+
+impl ModelView {
+    fn of(ledger: &Ledger, model: &SettlementModel) -> Self {
+        Self {
+            settlement_model_id: model.id,
+            name: model.name.clone(),
+            is_active: model.is_active,
+            settlement_granularity: model.granularity.as_str(),
+            settlement_interchange: model.interchange.as_str(),
+            settlement_delay: model.delay.as_str(),
+            currency: model.currency.map(|currency| currency.to_string()),
+            require_liquidity_check: model.require_liquidity_check,
+            ledger_account_type_id: ledger.account_type_name(model.ledger_account_type).to_owned(),
+            auto_position_reset: model.auto_position_reset,
+        }
+    }
+}
+
+/// Lists the active models.
+pub(crate) async fn list(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+    let models = context.ask(|ledger| {
+        let active = ledger.models().iter().filter(|model| model.is_active);
+        active.map(|model| ModelView::of(ledger, model)).collect::<Vec<_>>()
+    });
+    ok(&models.await?)
+}
+
+pub(crate) async fn get(
+    State(context): State<AdminContext>,
+    Segments(name): Segments<String>,
+) -> Result<Response, ApiError> {
+    show(&context, &name).await
+}
+
+async fn show(context: &AdminContext, name: &str) -> Result<Response, ApiError> {
+    let wanted = name.to_owned();
+    let view =
+        context.ask(move |ledger| ledger.model_named(&wanted).map(|model| ModelView::of(ledger, model)));
+    ok(&view
+        .await?
+        .ok_or_else(|| ApiError::not_found(&format!("Settlement Model '{name}' does not exist")))?)
+}
+
+pub(crate) async fn create(
+    State(context): State<AdminContext>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let fields = body.fields()?;
+    let name = fields.required("name")?;
+    let text = name.text_of(2, 30)?;
+    if !text.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return Err(name.refuse("must only contain alpha-numeric characters"));
+    }
+    let model = NewSettlementModel {
+        name: text.into(),
+        granularity: fields
+            .required("settlementGranularity")?
+            .one_of(Granularity::ALL.iter(), |value| value.as_str())
+            .copied()?,
+        interchange: fields
+            .required("settlementInterchange")?
+            .one_of(Interchange::ALL.iter(), |value| value.as_str())
+            .copied()?,
+        delay: fields
+            .required("settlementDelay")?
+            .one_of(Delay::ALL.iter(), |value| value.as_str())
+            .copied()?,
+        currency: fields.optional("currency").map(|field| field.currency()).transpose()?,
+        require_liquidity_check: fields.required("requireLiquidityCheck")?.flag()?,
+        ledger_account_type: fields.required("ledgerAccountType")?.text_of(2, 30)?.into(),
+        settlement_account_type: fields.required("settlementAccountType")?.text_of(2, 30)?.into(),
+        auto_position_reset: fields.required("autoPositionReset")?.flag()?,
+    };
+    fields.only(&[
+        "name",
+        "settlementGranularity",
+        "settlementInterchange",
+        "settlementDelay",
+        "currency",
+        "requireLiquidityCheck",
+        "ledgerAccountType",
+        "settlementAccountType",
+        "autoPositionReset",
+    ])?;
+    context.change(AdminCommand::CreateSettlementModel(model)).await?;
+    empty(StatusCode::CREATED)
+}
+
+pub(crate) async fn set_activity(
+    State(context): State<AdminContext>,
+    Segments(name): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let is_active = read_activity(&body)?;
+    let command = AdminCommand::SetSettlementModelActivity { name: name.as_str().into(), is_active };
+    context.change(command).await?;
+    show(&context, &name).await
+}

@@ -1,0 +1,109 @@
+//! `GET /transfers/{id}`: a transfer as operators see it.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use serde_json::value::RawValue;
+use upesi_fspiop::encode_octets;
+use upesi_ledger::{AccountId, ParticipantId, Transfer, TransferState};
+use upesi_types::ErrorCode;
+
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Segments, transfer_id};
+use crate::json::{Decimal, Instant, ok, raw};
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TransferView {
+    transfer_id: String,
+    /// What DFSPs see.
+    transfer_state: &'static str,
+    /// How it came to that.
+    internal_state: &'static str,
+    payer: Option<Party>,
+    payee: Option<Party>,
+    amount: Money,
+    condition: String,
+    fulfilment: Option<String>,
+    expiration: Instant,
+    prepared_date: Instant,
+    completed_date: Option<Instant>,
+    /// Journal record of the prepare.
+    prepare_seq: u64,
+    error_information: Option<ErrorInformation>,
+    extensions: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Party {
+    name: String,
+    account_id: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Money {
+    amount: Decimal,
+    currency: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorInformation {
+    error_code: String,
+    error_description: Box<str>,
+}
+
+pub(crate) async fn get(
+    State(context): State<AdminContext>,
+    Segments(id): Segments<String>,
+) -> Result<Response, ApiError> {
+    let id = transfer_id(&id)?;
+    let transfer =
+        context.engine.transfer(id).await?.ok_or_else(|| {
+            ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"))
+        })?;
+    let parties = [(transfer.payer, transfer.payer_account), (transfer.payee, transfer.payee_account)];
+    let [payer, payee] = context
+        .ask(move |ledger| {
+            parties.map(|(participant, account): (Option<ParticipantId>, Option<AccountId>)| {
+                let name = ledger.participant(participant?).name.to_string();
+                Some(Party { name, account_id: account.map(AccountId::number) })
+            })
+        })
+        .await?;
+    ok(&view(transfer, payer, payee))
+}
+
+fn octets(bytes: &[u8; 32]) -> String {
+    encode_octets(bytes).iter().copied().map(char::from).collect()
+}
+
+fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party>) -> TransferView {
+    let (internal_state, fulfilment, error_information) = match &transfer.state {
+        TransferState::Reserved => ("RESERVED", None, None),
+        TransferState::Committed { fulfilment, .. } => ("COMMITTED", Some(octets(fulfilment)), None),
+        TransferState::Aborted { kind, code, description, .. } => {
+            let error =
+                ErrorInformation { error_code: code.to_string(), error_description: description.clone() };
+            (kind.as_str(), None, Some(error))
+        }
+    };
+    TransferView {
+        transfer_id: transfer.id.to_string(),
+        transfer_state: transfer.public_state().as_str(),
+        internal_state,
+        payer,
+        payee,
+        amount: Money { amount: Decimal(transfer.amount), currency: transfer.currency.to_string() },
+        condition: octets(&transfer.condition),
+        fulfilment,
+        expiration: Instant(transfer.expires_at),
+        prepared_date: Instant(transfer.prepared_at),
+        completed_date: transfer.completed_at().map(Instant),
+        prepare_seq: transfer.prepare_seq,
+        error_information,
+        extensions: transfer.extensions.as_deref().and_then(raw),
+    }
+}
