@@ -145,6 +145,15 @@ impl AdminClient {
         if status.is_success() { Ok(body) } else { Err(refused(Method::GET, path, status, &body)) }
     }
 
+    /// Deletes a resource.
+    ///
+    /// # Errors
+    /// When there is no answer or it is no success.
+    pub async fn delete(&self, path: &str) -> Result<(), AdminError> {
+        let (status, body) = self.request(Method::DELETE, path, Bytes::new()).await?;
+        if status.is_success() { Ok(()) } else { Err(refused(Method::DELETE, path, status, &body)) }
+    }
+
     /// Posts a JSON text. Gives false when the hub says that what is to be created exists already.
     ///
     /// # Errors

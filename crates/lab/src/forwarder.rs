@@ -11,16 +11,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use upesi_http::{
     BindError, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request, Response, Server, Service,
-    StatusCode, Target, Uri, UrlError, Workers, body, header,
+    StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
 };
 use upesi_sim::pools::{Pools, number_workers};
 
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 const FORWARD_TIMEOUT: Duration = Duration::from_secs(20);
+/// How long the end waits for requests in flight.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const CONNECTIONS_PER_DFSP_MAX: usize = 512;
 /// Messages being forwarded at a time; above it the answer is 503.
 const FORWARDS_MAX: usize = 65_536;
@@ -55,6 +58,12 @@ pub enum ForwarderError {
     /// The port could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// The threads could not be started.
+    #[error(transparent)]
+    Workers(#[from] WorkersError),
+    /// Signals could not be waited for.
+    #[error("cannot wait for SIGTERM and SIGINT: {0}")]
+    Signals(#[from] std::io::Error),
 }
 
 impl std::str::FromStr for Route {
@@ -102,6 +111,28 @@ pub fn serve(listen: SocketAddr, routes: &[Route], workers: &Workers) -> Result<
     let forwarder = Forwarder { destinations, forwards: AtomicUsize::new(0) };
     let bound = Server::bind(listen)?;
     Ok(Server::serve(bound, Limits::default(), workers, Arc::new(ForwarderService(Arc::new(forwarder)))))
+}
+
+/// Runs the forwarder on `worker_count` threads until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When it cannot start.
+pub fn run(listen: SocketAddr, routes: &[Route], worker_count: usize) -> Result<(), ForwarderError> {
+    let workers = Workers::start(worker_count, "forwarder")?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let server = serve(listen, routes, &workers)?;
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        server.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await;
+        Ok(())
+    });
+    workers.shutdown();
+    ended
 }
 
 struct ForwarderService(Arc<Forwarder>);

@@ -18,6 +18,7 @@ mod process;
 mod result;
 mod schedule;
 pub mod statistics;
+mod subject;
 mod table;
 mod transfers;
 

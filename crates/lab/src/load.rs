@@ -19,9 +19,10 @@ const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
 /// The longest that the pacer of an open loop sleeps before it looks whether it should end.
 const PACER_NAP_MAX: Duration = Duration::from_millis(50);
 
-/// The times of one slice: load runs from now to `until`, and counts from `measure_from`.
+/// The times of one slice: load runs from `from` to `until`, and counts from `measure_from`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
+    pub from: Instant,
     pub measure_from: Instant,
     pub until: Instant,
 }
@@ -183,9 +184,8 @@ impl Slice {
 
     /// Sends arrivals when they are due, from a thread of its own.
     fn pace(self: Arc<Self>, workers: &Workers, rate_per_s: u32, outstanding_max: usize) {
-        let start = Instant::now();
         for arrival in 0.. {
-            let intended = start + due(arrival, rate_per_s);
+            let intended = self.window.from + due(arrival, rate_per_s);
             if intended >= self.window.until {
                 return;
             }

@@ -15,18 +15,13 @@ use crate::admin_client::{AdminClient, AdminError};
 use crate::audit::{Evidence, audit};
 use crate::child::{ChildError, HubProcess, Process, free_loopback_addresses};
 use crate::environment::Environment;
-use crate::load::{self, Generator, Tally, Window};
+use crate::load::{self, Generator, Window};
 use crate::onboard::{OnboardError, onboard};
 use crate::options::{Baseline, OptionsError, TransfersOptions};
-use crate::process::Usage;
-use crate::result::{
-    BaselineResult, LabResult, LatencyMs, OptionsEcho, ProcessResult, SCHEMA_VERSION, ScheduleResult,
-    SliceResult,
-};
+use crate::result::{LabResult, LatencyMs, OptionsEcho, SCHEMA_VERSION};
 use crate::schedule::Pairs;
-use crate::statistics::{
-    cores_used, mebibytes, median, milliseconds, per_second, ratio, rounded, us_per_event,
-};
+use crate::statistics::rounded;
+use crate::subject::{Subject, schedule, usage_of_lab};
 
 /// Load before each slice but the first, so that connections are open and queues have their usual length.
 const RAMP: Duration = Duration::from_millis(500);
@@ -34,8 +29,6 @@ const RAMP: Duration = Duration::from_millis(500);
 const BASELINE_PART: u32 = 2;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
-/// Open loop: the 99th percentile of lag above which a run does not count.
-const LAG_US_MAX: u64 = 10_000;
 
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -66,24 +59,6 @@ pub enum LabError {
         /// What the system said.
         source: std::io::Error,
     },
-}
-
-/// One thing that is driven and measured: the hub or a baseline.
-struct Subject {
-    name: &'static str,
-    simulator: Simulator,
-    generator: Arc<Generator>,
-    /// The process behind it, if it is on this machine.
-    pid: Option<u32>,
-    /// Measured time of one slice.
-    slice: Duration,
-    tally: Tally,
-    slices: Vec<SliceResult>,
-    measured: Duration,
-    process_cpu: Duration,
-    lab_cpu: Duration,
-    process_last: Usage,
-    lab_last: Usage,
 }
 
 struct Run<'options> {
@@ -162,6 +137,10 @@ impl Run<'_> {
         let mut hub = self.subject("hub", Upstream::Hub(target_url.clone()), pid, slice)?;
         self.progress.set_message("onboarding the DFSPs");
         onboard(&admin, &hub.simulator, options.currency, self.nonce).await?;
+        if options.target.is_some() {
+            // Some hubs remember callback addresses for minutes, and ours are new; others do not know this request.
+            let _ = AdminClient::new(&target_url)?.delete("/endpointcache").await;
+        }
         let before = admin.positions(options.currency).await?;
         let (mut baselines, forwarder) = self.baselines(slice / BASELINE_PART).await?;
 
@@ -233,17 +212,6 @@ impl Run<'_> {
         config.seed = options.seed;
         config.dfsps.iter_mut().for_each(|(_, settings)| *settings = options.behaviour);
         let simulator = Simulator::start(config, &self.workers)?;
-        Ok(self.subject_of(name, simulator, pid, slice))
-    }
-
-    fn subject_of(
-        &self,
-        name: &'static str,
-        simulator: Simulator,
-        pid: Option<u32>,
-        slice: Duration,
-    ) -> Subject {
-        let options = self.options;
         let originator_options = OriginatorOptions {
             amount: options.amount,
             currency: options.currency,
@@ -253,25 +221,13 @@ impl Run<'_> {
             trace: options.trace,
             resends_max: 0,
         };
-        let originator = Originator::new(&simulator, originator_options);
-        let pairs =
-            Pairs { dfsps: options.dfsps, unidirectional: options.unidirectional, seed: options.seed };
-        let callback_timeout = options.callback_timeout;
-        let generator = Generator { originator, pairs, callback_timeout, numbers: AtomicU64::new(0) };
-        Subject {
-            name,
-            simulator,
-            generator: Arc::new(generator),
-            pid,
-            slice,
-            tally: Tally::default(),
-            slices: Vec::new(),
-            measured: Duration::ZERO,
-            process_cpu: Duration::ZERO,
-            lab_cpu: Duration::ZERO,
-            process_last: Usage::default(),
-            lab_last: Usage::default(),
-        }
+        let generator = Generator {
+            originator: Originator::new(&simulator, originator_options),
+            pairs: Pairs { dfsps: options.dfsps, unidirectional: options.unidirectional, seed: options.seed },
+            callback_timeout: options.callback_timeout,
+            numbers: AtomicU64::new(0),
+        };
+        Ok(Subject::new(name, simulator, generator, pid, slice))
     }
 
     /// The baselines, and the forwarder's process, which ends with its value.
@@ -308,8 +264,8 @@ impl Run<'_> {
     /// Drives one subject for its time, after `ramp` of unmeasured load.
     async fn slice(&self, subject: &mut Subject, ramp: Duration) {
         self.progress.set_prefix(subject.name);
-        let measure_from = Instant::now() + ramp;
-        let window = Window { measure_from, until: measure_from + subject.slice };
+        let from = Instant::now();
+        let window = Window { from, measure_from: from + ramp, until: from + ramp + subject.slice };
         let running = load::start(&self.workers, &subject.generator, self.options.load, window);
         self.wait_until(window.measure_from, &running).await;
         let (began, process_before, lab_before) = (Instant::now(), subject.usage(), usage_of_lab());
@@ -317,18 +273,7 @@ impl Run<'_> {
         let (ended, process_after, lab_after) = (Instant::now(), subject.usage(), usage_of_lab());
         let tally = running.finish().await;
 
-        subject.process_cpu += process_after.cpu.saturating_sub(process_before.cpu);
-        subject.lab_cpu += lab_after.cpu.saturating_sub(lab_before.cpu);
-        subject.process_last = process_after;
-        subject.lab_last = lab_after;
-        subject.measured += ended - began;
-        let throughput = per_second(tally.completed, subject.slice);
-        subject.slices.push(SliceResult {
-            seconds: subject.slice.as_secs_f64(),
-            completed: tally.completed,
-            throughput_per_s: rounded(throughput, 1),
-        });
-        subject.tally.add(&tally);
+        subject.record(&tally, ended - began, [process_before, process_after], [lab_before, lab_after]);
     }
 
     async fn wait_until(&self, until: Instant, running: &load::Running) {
@@ -393,67 +338,6 @@ impl Run<'_> {
             slices: hub.slices.clone(),
             simulators: evidence.counters,
             audit,
-        }
-    }
-}
-
-fn usage_of_lab() -> Usage {
-    // Absent figures show as zero; a run is not given up for them.
-    Usage::own().unwrap_or_default()
-}
-
-fn schedule(options: &TransfersOptions, tally: &Tally) -> Option<ScheduleResult> {
-    if matches!(options.load, crate::options::Load::Closed { .. }) {
-        return None;
-    }
-    let lag = |quantile| tally.lag.value_at_quantile(quantile);
-    Some(ScheduleResult {
-        lag_ms_p50: milliseconds(lag(0.5)),
-        lag_ms_p99: milliseconds(lag(0.99)),
-        lag_ms_max: milliseconds(tally.lag.max()),
-        skipped: tally.skipped,
-        valid: tally.skipped == 0 && lag(0.99) <= LAG_US_MAX,
-    })
-}
-
-impl Subject {
-    fn usage(&self) -> Usage {
-        self.pid.and_then(|pid| Usage::of(pid).ok()).unwrap_or_default()
-    }
-
-    fn throughput(&self) -> f64 {
-        median(self.slices.iter().map(|slice| slice.throughput_per_s)).unwrap_or(0.0)
-    }
-
-    fn process(&self) -> Option<ProcessResult> {
-        self.pid.map(|_| self.process_result(self.process_cpu, self.process_last))
-    }
-
-    fn lab(&self) -> ProcessResult {
-        self.process_result(self.lab_cpu, self.lab_last)
-    }
-
-    fn process_result(&self, cpu: Duration, last: Usage) -> ProcessResult {
-        ProcessResult {
-            cpu_us_per_transfer: us_per_event(cpu, self.tally.completed).map(|cpu| rounded(cpu, 1)),
-            cores: cores_used(cpu, self.measured).map(|cores| rounded(cores, 2)),
-            rss_mb: rounded(mebibytes(last.resident_bytes), 1),
-            rss_peak_mb: rounded(mebibytes(last.resident_peak_bytes), 1),
-        }
-    }
-
-    fn as_baseline(&self, hub_throughput: f64) -> BaselineResult {
-        let throughput = self.throughput();
-        BaselineResult {
-            name: self.name,
-            throughput_per_s: rounded(throughput, 1),
-            ratio: ratio(hub_throughput, throughput).map(|ratio| rounded(ratio, 3)),
-            latency_ms: LatencyMs::of(&self.tally.latency),
-            process: self.process(),
-            lab: self.lab(),
-            completed: self.tally.completed,
-            failed: self.tally.failed,
-            slices: self.slices.clone(),
         }
     }
 }

@@ -208,7 +208,7 @@ fn run(vice: Vice, change: impl FnOnce(&mut TransfersOptions)) -> LabResult {
     let mut options = TransfersOptions {
         dfsps: 3,
         load: Load::Closed { users: 4 },
-        duration: Duration::from_millis(300),
+        duration: Duration::from_millis(500),
         warm_up: Duration::from_millis(50),
         slices: Some(1),
         target: Some(TargetHub { fspiop_url: url.clone(), admin_url: url, pid: None, durable: Some(false) }),
@@ -229,11 +229,11 @@ fn an_honest_hub_passes_and_its_result_has_what_programs_read() {
     let result = run(Vice::None, |options| {
         options.out = Some(out.path().to_owned());
         options.baselines = vec![Baseline::SimsOnly];
-        options.behaviour = DfspSettings { abort_per_mille: 100, ..DfspSettings::default() };
+        options.behaviour = DfspSettings { abort_per_mille: 300, ..DfspSettings::default() };
     });
     assert_eq!(result.audit.findings, Vec::<String>::new());
     assert!(result.passed() && result.completed > 0 && result.lost == 0);
-    assert!(result.failed > 0, "a tenth is aborted, seed 1");
+    assert!(result.failed > 0, "three in ten are aborted, seed 1");
     let json: Value =
         serde_json::from_slice(&std::fs::read(out.path().join("result.json")).unwrap()).unwrap();
     for pointer in [
@@ -264,12 +264,12 @@ fn an_honest_hub_passes_and_its_result_has_what_programs_read() {
 #[test]
 fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
     let result = run(Vice::None, |options| {
-        options.load = Load::Open { rate_per_s: 200, outstanding_max: 100 };
+        options.load = Load::Open { rate_per_s: 200, outstanding_max: 200 };
     });
     assert!(result.passed(), "{:?}", result.audit.findings);
     let schedule = result.schedule.unwrap();
-    // 350 ms at 200/s; how late they were depends on the machine.
-    assert_eq!(result.originated.sent + schedule.skipped, 70);
+    // 550 ms at 200/s; how late they were depends on the machine.
+    assert_eq!(result.originated.sent + schedule.skipped, 110);
 }
 
 #[test]

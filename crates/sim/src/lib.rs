@@ -23,6 +23,7 @@ mod settings;
 mod simulator;
 mod socket;
 mod table;
+mod watch;
 
 pub use books::ExpectedPosition;
 pub use condition::{Secret, Text};
@@ -33,3 +34,4 @@ pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer
 pub use settings::{DfspSettings, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, Upstream};
 pub use table::{Finished, Outcome};
+pub use watch::{Direction, SeenMessage};

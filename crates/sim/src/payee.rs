@@ -163,9 +163,9 @@ impl Answering {
             self.headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
         let mut pause = RETRY_PAUSE;
         for attempt in 1..=self.shared.answer_attempts_max {
-            let sent =
-                self.shared.send(Method::PUT, payer, resource, self.headers.clone(), body.clone()).await;
-            match sent {
+            let payee = self.shared.dfsp(self.payee);
+            let (headers, body) = (self.headers.clone(), body.clone());
+            match self.shared.send(payee, Method::PUT, payer, resource, headers, body).await {
                 Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
                 Ok(_) => {}
                 Err(error) => tracing::debug!(%error, attempt, "a fulfilment was not answered"),

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use upesi_http::{HeaderValue, Method, SendError, StatusCode};
+use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
 use upesi_types::{Amount, Currency, TransferId};
 
 use crate::books::{OutgoingEvent, OutgoingState};
+use crate::dfsp::Dfsp;
 use crate::message::{self, IdText};
 use crate::packet::payment_packet;
 use crate::settings::mix;
@@ -120,26 +121,11 @@ impl Originator {
             None,
             OutgoingState::Sent,
         );
-        let now = message::now();
-        let id_text = IdText::new(&id);
-        let condition = self.shared.secret.condition(&id);
-        let expiry_ms = i64::try_from(self.options.expiry.as_millis()).unwrap_or(i64::MAX);
-        let expiration = now.plus_ms(expiry_ms);
-        let body = message::prepare_body(
-            &id_text,
-            &payer_dfsp.name,
-            &payee_dfsp.name,
-            &self.terms,
-            &condition,
-            expiration,
-        );
-        let mut headers = message::prepare_headers(&payer_dfsp.name_value, &payee_dfsp.name_value, now);
-        if self.options.trace {
-            headers.insert(message::TRACEPARENT, traceparent(self.options.nonce, number));
-        }
+        let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp);
         let mut resends = self.options.resends_max;
         loop {
             let send = self.shared.send(
+                payer_dfsp,
                 Method::POST,
                 payee_dfsp.name.as_str(),
                 Resource::Transfers,
@@ -159,6 +145,21 @@ impl Originator {
         }
         settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted);
         Ok(Pending { id, finished })
+    }
+
+    fn message(&self, number: u64, id: &TransferId, payer: &Dfsp, payee: &Dfsp) -> (HeaderMap, Bytes) {
+        let now = message::now();
+        let condition = self.shared.secret.condition(id);
+        let expiry_ms = i64::try_from(self.options.expiry.as_millis()).unwrap_or(i64::MAX);
+        let expiration = now.plus_ms(expiry_ms);
+        let id_text = IdText::new(id);
+        let body =
+            message::prepare_body(&id_text, &payer.name, &payee.name, &self.terms, &condition, expiration);
+        let mut headers = message::prepare_headers(&payer.name_value, &payee.name_value, now);
+        if self.options.trace {
+            headers.insert(message::TRACEPARENT, traceparent(self.options.nonce, number));
+        }
+        (headers, body)
     }
 }
 

@@ -12,6 +12,7 @@ use upesi_types::TransferId;
 use crate::dfsp::{Dfsp, count};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
+use crate::watch::{Direction, SeenMessage};
 use crate::{callback, control, message, payee};
 
 /// Largest body that a simulator takes.
@@ -72,13 +73,26 @@ impl Service for SimService {
             count(&dfsp.counters.unreadable);
             return answer(StatusCode::BAD_REQUEST);
         };
-        match route {
-            Route::Prepare => answer(payee::take_prepare(&self.shared, receiver, &head.headers, &body)),
+        let status = match route {
+            Route::Prepare => payee::take_prepare(&self.shared, receiver, &head.headers, &body),
             Route::Callback { id, is_error } => {
                 self.callback(receiver, id, is_error, &head.method, &head.headers, &body);
-                answer(if is_community { StatusCode::ACCEPTED } else { StatusCode::OK })
+                if is_community { StatusCode::ACCEPTED } else { StatusCode::OK }
             }
+        };
+        if self.shared.watch.is_on() {
+            self.shared.watch.show(SeenMessage {
+                at: std::time::Instant::now(),
+                dfsp: dfsp.name,
+                direction: Direction::Received,
+                path: head.uri.path()[base.len() + 1..].to_owned(),
+                method: head.method,
+                headers: head.headers,
+                body,
+                status: Some(status),
+            });
         }
+        answer(status)
     }
 }
 

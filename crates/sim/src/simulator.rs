@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
+use tokio::sync::mpsc;
 use upesi_http::{BindError, Limits, Method, Origin, Server, Target, Uri, UrlError, Workers};
 use upesi_types::{Currency, FspId, TransferId};
 
@@ -18,6 +19,7 @@ use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
 use crate::socket::{Channels, SocketServer};
 use crate::table::Table;
+use crate::watch::{Direction, SeenMessage, Watch};
 
 /// Most DFSPs in one simulator.
 pub const DFSPS_MAX: usize = 10_000;
@@ -52,6 +54,8 @@ pub struct SimConfig {
     pub request_timeout: Duration,
     /// How often a payee sends its fulfilment before it gives up on a hub that does not answer, or answers 5xx.
     pub answer_attempts_max: u32,
+    /// Where to show every message; `None` for no watcher.
+    pub watch: Option<mpsc::Sender<SeenMessage>>,
 }
 
 impl SimConfig {
@@ -68,6 +72,7 @@ impl SimConfig {
             connections_max: 512,
             request_timeout: Duration::from_secs(20),
             answer_attempts_max: 8,
+            watch: None,
         }
     }
 }
@@ -115,6 +120,7 @@ pub(crate) struct Shared {
     pub seed: u64,
     pub channels: Channels,
     pub answer_attempts_max: u32,
+    pub watch: Watch,
     route: Route,
     pools: Pools,
 }
@@ -132,9 +138,10 @@ impl Shared {
         &self.dfsps[index as usize]
     }
 
-    /// Sends a message towards `receiver`.
+    /// Sends a message of `sender` towards `receiver`.
     pub async fn send(
         &self,
+        sender: &Dfsp,
         method: Method,
         receiver: &str,
         resource: Resource<'_>,
@@ -142,7 +149,23 @@ impl Shared {
         body: bytes::Bytes,
     ) -> Result<upesi_http::Answer, upesi_http::SendError> {
         let path = self.path(receiver, resource);
-        self.pools.send(method, path, headers, body).await
+        if !self.watch.is_on() {
+            return self.pools.send(method, path, headers, body).await;
+        }
+        let mut seen = SeenMessage {
+            at: Instant::now(),
+            dfsp: sender.name,
+            direction: Direction::Sent,
+            method: method.clone(),
+            path: path.path().to_owned(),
+            headers: headers.clone(),
+            body: body.clone(),
+            status: None,
+        };
+        let answer = self.pools.send(method, path, headers, body).await;
+        seen.status = answer.as_ref().ok().map(|answer| answer.status);
+        self.watch.show(seen);
+        answer
     }
 
     fn path(&self, receiver: &str, resource: Resource<'_>) -> Uri {
@@ -217,6 +240,7 @@ impl Simulator {
             seed: config.seed,
             channels: Channels::default(),
             answer_attempts_max: config.answer_attempts_max.max(1),
+            watch: Watch(config.watch),
             route,
             pools: Pools::new(&origin, workers, config.connections_max, config.request_timeout),
         });

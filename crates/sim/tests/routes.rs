@@ -1,0 +1,187 @@
+//! What the simulators serve beside well-formed transfers of their own: the hub's messages to payees, the community's
+//! routes with their web sockets, the controls, and a watcher.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout};
+use upesi_http::{
+    Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers,
+};
+use upesi_sim::{Direction, Secret, SimConfig, Simulator, Upstream};
+use upesi_types::TransferId;
+
+const PATIENCE: Duration = Duration::from_secs(30);
+const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
+const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
+const KNOWN_CONDITION: &str = "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA";
+const KNOWN_FULFILMENT: &str = "V-IalzIzy-zxy0SrlY1Ku2OE9aS4KgGZ0W-Zq5_BeC0";
+
+struct World {
+    workers: Workers,
+    simulator: Simulator,
+    pool: Pool,
+    seen: tokio::sync::mpsc::Receiver<upesi_sim::SeenMessage>,
+}
+
+impl World {
+    fn new() -> Self {
+        let workers = Workers::start(1, "test").unwrap();
+        let mut config = SimConfig::new(2, Upstream::Peers);
+        config.socket_listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        config.answer_attempts_max = 1;
+        let (watch, seen) = tokio::sync::mpsc::channel(1000);
+        config.watch = Some(watch);
+        let simulator = Simulator::start(config, &workers).unwrap();
+        let address = simulator.local_addr();
+        let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
+        Self { workers, simulator, pool, seen }
+    }
+
+    async fn send(&self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
+        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::try_from(path).unwrap();
+        let trace = format!("00-{TRACE}-b7ad6b7169203331-01");
+        for (name, value) in
+            [("fspiop-source", "dfsp-1"), ("fspiop-destination", "dfsp-2"), ("traceparent", trace.as_str())]
+        {
+            request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
+        }
+        let answer = self.pool.send(request, Instant::now() + PATIENCE).await.unwrap();
+        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+    }
+
+    async fn prepare(&self, base: &str, condition: &str) -> StatusCode {
+        let body = json!({"transferId": ID, "payerFsp": "dfsp-1", "payeeFsp": "dfsp-2", "condition": condition,
+            "amount": {"currency": "XXX", "amount": "2"}, "ilpPacket": "AYIC", "expiration": "2030-01-01T00:00:00.000Z"});
+        self.send(Method::POST, &format!("{base}/transfers"), &body).await.0
+    }
+
+    /// The next message that a DFSP sent.
+    async fn sent(&mut self) -> upesi_sim::SeenMessage {
+        loop {
+            let seen = timeout(PATIENCE, self.seen.recv()).await.expect("a message").unwrap();
+            if seen.direction == Direction::Sent {
+                return seen;
+            }
+        }
+    }
+
+    async fn end(self) {
+        self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
+        tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
+    for (condition, text) in [(KNOWN_CONDITION, "SUCCESS_CALLBACK_RECEIVED"), (ID, "ERROR_CALLBACK_RECEIVED")]
+    {
+        let mut world = World::new();
+        let address = world.simulator.socket_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let url = format!("ws://{address}/{TRACE}/PUT/transfers/{ID}");
+        let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+        // The channel is registered right after the handshake; a first exchange on it shows that it is.
+        futures_util::SinkExt::send(&mut socket, tokio_tungstenite::tungstenite::Message::Ping(Bytes::new()))
+            .await
+            .unwrap();
+        let pong = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+        assert!(pong.is_pong());
+        assert_eq!(world.prepare("/fspiop", condition).await, StatusCode::ACCEPTED);
+        let put = world.sent().await;
+        assert_eq!(put.method, Method::PUT);
+        assert!(put.headers["traceparent"].to_str().unwrap().contains(TRACE));
+        if condition == KNOWN_CONDITION {
+            let body: Value = serde_json::from_slice(&put.body).unwrap();
+            assert_eq!(body["fulfilment"], KNOWN_FULFILMENT);
+        }
+        let pushed = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+        assert_eq!(pushed.to_text().unwrap(), text);
+        // The push is counted once it left.
+        let deadline = Instant::now() + PATIENCE;
+        while world.simulator.counters().pushed == 0 {
+            assert!(Instant::now() < deadline, "{:?}", world.simulator.counters());
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(world.simulator.counters().callbacks_unexpected, 0);
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn a_payee_books_a_reserved_transfer_when_the_hub_patches_it() {
+    for (patch, paid, contradictions) in [("COMMITTED", 20_000, 0), ("ABORTED", 0, 0)] {
+        let mut world = World::new();
+        world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &json!({"flavour": "RESERVED"})).await;
+        let condition = Secret::new(&SimConfig::new(1, Upstream::Peers).secret)
+            .condition(&TransferId::parse(ID).unwrap());
+        let condition = std::str::from_utf8(&condition).unwrap();
+        assert_eq!(world.prepare("/dfsp-2", condition).await, StatusCode::ACCEPTED);
+        assert_eq!(world.prepare("/dfsp-2", condition).await, StatusCode::ACCEPTED);
+        let put = world.sent().await;
+        assert_eq!(
+            (put.path.as_str(), put.status),
+            (format!("/dfsp-1/transfers/{ID}").as_str(), Some(StatusCode::OK))
+        );
+        let path = format!("/dfsp-2/transfers/{ID}");
+        let body = json!({"transferState": patch, "completedTimestamp": "2030-01-01T00:00:00.000Z"});
+        for _ in 0..2 {
+            assert_eq!(world.send(Method::PATCH, &path, &body).await.0, StatusCode::OK);
+        }
+        let expected = world.simulator.expected_positions();
+        let payee = expected.values().nth(1).unwrap().values().next().unwrap();
+        assert_eq!((payee.high, payee.low), (-paid, -paid), "{patch}");
+        let counters = world.simulator.counters();
+        assert_eq!((counters.callbacks_repeated, counters.prepares_repeated), (1, 1));
+        assert_eq!(counters.contradictions, contradictions);
+        world.end().await;
+    }
+}
+
+#[tokio::test]
+async fn unknown_transfers_and_paths_are_noticed() {
+    let world = World::new();
+    let committed = json!({"transferState": "COMMITTED"});
+    let path = format!("/dfsp-1/transfers/{ID}");
+    assert_eq!(world.send(Method::PUT, &path, &committed).await.0, StatusCode::OK);
+    assert_eq!(world.simulator.counters().callbacks_unexpected, 1);
+    for (method, path) in [
+        (Method::PUT, format!("/nobody/transfers/{ID}")),
+        (Method::POST, "/dfsp-1/quotes".to_owned()),
+        (Method::GET, "/".to_owned()),
+    ] {
+        assert_eq!(world.send(method, &path, &committed).await.0, StatusCode::NOT_FOUND, "{path}");
+    }
+    let unreadable = world.send(Method::POST, "/dfsp-1/transfers", &json!({"transferId": 1})).await.0;
+    assert_eq!((unreadable, world.simulator.counters().unreadable), (StatusCode::BAD_REQUEST, 1));
+    world.end().await;
+}
+
+#[tokio::test]
+async fn settings_are_read_and_changed_over_http() {
+    let world = World::new();
+    assert_eq!(world.send(Method::GET, "/health", &Value::Null).await.0, StatusCode::OK);
+    let (_, list) = world.send(Method::GET, "/_sim/dfsps", &Value::Null).await;
+    assert_eq!((list.as_array().unwrap().len(), &list[1]["name"]), (2, &json!("dfsp-2")));
+    let wanted = json!({"delay_ms": 7, "drop_per_mille": 5});
+    assert_eq!(world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &wanted).await.0, StatusCode::OK);
+    let (_, one) = world.send(Method::GET, "/_sim/dfsps/dfsp-2", &Value::Null).await;
+    assert_eq!((&one["settings"]["delay_ms"], &one["settings"]["flavour"]), (&json!(7), &json!("COMMITTED")));
+    for (method, path, body, status) in [
+        (Method::PUT, "/_sim/dfsps/dfsp-2", json!({"drop_per_mille": 1001}), StatusCode::BAD_REQUEST),
+        (Method::PUT, "/_sim/dfsps/dfsp-2", json!({"typo": 1}), StatusCode::BAD_REQUEST),
+        (Method::PUT, "/_sim/dfsps/nobody", json!({}), StatusCode::NOT_FOUND),
+        (Method::DELETE, "/_sim/dfsps/dfsp-2", json!({}), StatusCode::METHOD_NOT_ALLOWED),
+        (Method::GET, "/_sim/else", json!({}), StatusCode::NOT_FOUND),
+    ] {
+        let (answered, problem) = world.send(method, path, &body).await;
+        assert_eq!(answered, status, "{path} {body}");
+        assert!(problem["error"].is_string(), "{path} {body}");
+    }
+    world.end().await;
+}
