@@ -7,19 +7,22 @@ use upesi_journal::{Disk, JournalError, Reader};
 use upesi_ledger::{Notice, NoticeKey, Record};
 use upesi_types::Timestamp;
 
-use crate::record::Payload;
+use crate::record::{DurableRecord, Payload};
 
-/// A callback with everything needed to send it.
+/// An undelivered callback with everything needed to send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingNotice {
     /// Which.
     pub key: NoticeKey,
-    /// When it was decided.
-    pub time: Timestamp,
+    /// The record that owes it.
+    pub record: Arc<DurableRecord>,
+}
+
+impl PendingNotice {
     /// What it says.
-    pub notice: Notice,
-    /// The request that caused it.
-    pub payload: Payload,
+    pub fn notice(&self) -> &Notice {
+        &self.record.notices[usize::from(self.key.index)]
+    }
 }
 
 /// Reads records by sequence. Ascending reads are cheap.
@@ -35,14 +38,17 @@ impl RecordReader {
 
     /// The notices of these keys, which must be durable. Reads from disk.
     pub(crate) fn notices(&self, keys: &[NoticeKey]) -> Result<Vec<PendingNotice>, JournalError> {
-        let mut pending = Vec::with_capacity(keys.len());
+        let mut pending = Vec::<PendingNotice>::with_capacity(keys.len());
         for key in keys {
-            let found = self.with_record(key.seq, |time, record| {
-                let payload = owned(&record);
-                let notice = record.notices.into_iter().nth(usize::from(key.index))?;
-                Some(PendingNotice { key: *key, time, notice, payload })
-            })?;
-            pending.extend(found.flatten());
+            let record = match pending.last() {
+                Some(last) if last.key.seq == key.seq => Some(Arc::clone(&last.record)),
+                _ => self.with_record(key.seq, |time, record| {
+                    let payload = owned(&record);
+                    Arc::new(DurableRecord { seq: key.seq, time, notices: record.notices, payload })
+                })?,
+            };
+            let record = record.filter(|record| usize::from(key.index) < record.notices.len());
+            pending.extend(record.map(|record| PendingNotice { key: *key, record }));
         }
         Ok(pending)
     }

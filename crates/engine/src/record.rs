@@ -47,6 +47,9 @@ pub trait Effects: Send {
     /// A record that owes callbacks has become durable.
     fn publish(&mut self, record: &Arc<DurableRecord>);
 
+    /// Parked callbacks are to be tried again.
+    fn redeliver(&mut self, keys: &[NoticeKey]);
+
     /// Everything of a batch has been published.
     fn flush(&mut self);
 
@@ -60,6 +63,8 @@ pub struct NoEffects;
 
 impl Effects for NoEffects {
     fn publish(&mut self, _record: &Arc<DurableRecord>) {}
+
+    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
 
     fn flush(&mut self) {}
 

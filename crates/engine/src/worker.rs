@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use upesi_journal::{Batch, JournalError, Maintenance, Writer};
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Ledger, Reply};
+use upesi_ledger::{Command, Decision, Event, Ledger, NoticeKey, Reply};
 use upesi_types::Timestamp;
 
 use crate::archivist::ArchiveProgress;
@@ -119,6 +119,7 @@ pub(crate) struct Worker {
     decision: Decision,
     waiters: Vec<Waiter>,
     records: Vec<Arc<DurableRecord>>,
+    redelivered: Vec<NoticeKey>,
     directory_changed: bool,
     /// Reports that came while the disk was full.
     held_back: VecDeque<Command>,
@@ -148,6 +149,7 @@ impl Worker {
             decision: Decision::default(),
             waiters: Vec::new(),
             records: Vec::new(),
+            redelivered: Vec::new(),
             directory_changed: false,
             held_back: VecDeque::new(),
             evicted_epoch: 0,
@@ -266,7 +268,12 @@ impl Worker {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
             upesi_ledger::Record::encode(events, notices, payload, buffer);
         });
-        self.directory_changed |= events.iter().any(Directory::is_changed_by);
+        for event in events.iter() {
+            self.directory_changed |= Directory::is_changed_by(event);
+            if let Event::NoticesRedelivered(keys) = event {
+                self.redelivered.extend_from_slice(keys);
+            }
+        }
         self.ledger.evolve(seq, now, events.drain(..), notices);
         if !notices.is_empty() {
             let notices = std::mem::take(notices);
@@ -321,6 +328,10 @@ impl Worker {
         }
         for record in self.records.drain(..) {
             self.effects.publish(&record);
+        }
+        if !self.redelivered.is_empty() {
+            self.effects.redeliver(&self.redelivered);
+            self.redelivered.clear();
         }
         self.effects.flush();
         let took = self.batch_started.elapsed().as_secs_f64();

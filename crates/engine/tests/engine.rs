@@ -51,6 +51,8 @@ impl Effects for Kept {
         self.0.lock().unwrap().push(Arc::clone(record));
     }
 
+    fn redeliver(&mut self, _: &[NoticeKey]) {}
+
     fn flush(&mut self) {}
 
     fn directory(&mut self, _: Arc<Directory>) {}
@@ -140,10 +142,8 @@ async fn undelivered_callbacks_survive_and_can_be_read_back() {
     let (engine, handle) = start(&directory, &clock);
     let pending = handle.pending_notices(key.target, None, 10).await.unwrap();
     assert_eq!(pending.len(), 1);
-    assert_eq!(
-        (pending[0].key, &pending[0].notice, &pending[0].payload),
-        (key, &record.notices[0], &payload("the body"))
-    );
+    assert_eq!((pending[0].key, pending[0].notice()), (key, &record.notices[0]));
+    assert_eq!(pending[0].record, record);
     assert_eq!(handle.pending_notices(key.target, Some((key.seq, key.index)), 10).await.unwrap(), []);
     handle.submit_quietly(Command::Delivered(vec![key])).unwrap();
     assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap(), []);
