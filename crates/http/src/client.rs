@@ -172,10 +172,13 @@ impl Pool {
             None => self.open(deadline).await?,
         };
         let mut result = live.exchange(request, deadline, &self.config).await;
-        if let Err(Failure::NotSent(request)) = result {
-            live = self.open(deadline).await?;
-            result = live.exchange(*request, deadline, &self.config).await;
-        }
+        result = match result {
+            Err(Failure::NotSent(request)) if live.used => {
+                live = self.open(deadline).await?;
+                live.exchange(*request, deadline, &self.config).await
+            }
+            result => result,
+        };
         let reused = live.used;
         match result {
             Ok(answer) => {
