@@ -36,6 +36,16 @@ pub enum Load {
     },
 }
 
+impl Load {
+    /// Transfers that may be without outcome at a time.
+    pub const fn outstanding_max(self) -> usize {
+        match self {
+            Self::Closed { users } => users,
+            Self::Open { outstanding_max, .. } => outstanding_max,
+        }
+    }
+}
+
 /// What a hub is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -200,11 +210,7 @@ impl TransfersOptions {
         if !(2..=DFSPS_MAX).contains(&self.dfsps) {
             return Err(OptionsError::Dfsps);
         }
-        let outstanding = match self.load {
-            Load::Closed { users } => users,
-            Load::Open { outstanding_max, .. } => outstanding_max,
-        };
-        if !(1..=OUTSTANDING_MAX).contains(&outstanding) {
+        if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
             return Err(OptionsError::Outstanding);
         }
         if let Load::Open { rate_per_s, .. } = self.load

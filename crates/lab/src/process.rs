@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
 /// CPU and memory of a process at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Usage {
@@ -48,6 +50,16 @@ impl Usage {
     /// When `/proc` is not what Linux provides.
     pub fn own() -> Result<Self, ProcessError> {
         Self::of(std::process::id())
+    }
+}
+
+/// Raises the number of files (and so connections) this process and the ones it starts may open, as far as the system
+/// lets it without privilege.
+pub(crate) fn allow_many_files() {
+    let limits = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
+    if let Err(error) = setrlimit(Resource::Nofile, raised) {
+        tracing::debug!(%error, "the limit on open files stays as it is");
     }
 }
 

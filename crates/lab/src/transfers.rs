@@ -27,6 +27,9 @@ use crate::subject::{Subject, schedule, usage_of_lab};
 const RAMP: Duration = Duration::from_millis(500);
 /// A baseline is measured for this part of the hub's time.
 const BASELINE_PART: u32 = 2;
+/// Connections from the simulators to a hub.
+const CONNECTIONS_MIN: usize = 64;
+const CONNECTIONS_MAX: usize = 8_192;
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
 
@@ -76,6 +79,7 @@ struct Run<'options> {
 /// When something that the run needs cannot be started, prepared or asked.
 pub fn run_transfers(options: &TransfersOptions) -> Result<LabResult, LabError> {
     options.validate()?;
+    crate::process::allow_many_files();
     if let Some(out) = &options.out {
         std::fs::create_dir_all(out)
             .map_err(|source| LabError::Io { what: format!("cannot create {}", out.display()), source })?;
@@ -210,6 +214,9 @@ impl Run<'_> {
         let mut config = SimConfig::new(options.dfsps, upstream);
         config.listen = SocketAddr::new(options.sim_address, 0);
         config.seed = options.seed;
+        // A POST and a PUT per transfer may wait for their answers at a time. Fewer connections would make the load
+        // generator the bottleneck unseen.
+        config.connections_max = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
         config.dfsps.iter_mut().for_each(|(_, settings)| *settings = options.behaviour);
         let simulator = Simulator::start(config, &self.workers)?;
         let originator_options = OriginatorOptions {
