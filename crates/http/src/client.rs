@@ -167,7 +167,7 @@ impl Pool {
             request.headers_mut().insert(HOST, self.host.clone());
         }
         let permit = self.permit(deadline).await?;
-        let mut live = match self.take_idle().await {
+        let mut live = match self.take_idle() {
             Some(live) => live,
             None => self.open(deadline).await?,
         };
@@ -182,7 +182,7 @@ impl Pool {
         let reused = live.used;
         match result {
             Ok(answer) => {
-                self.put_back(live).await;
+                self.put_back(live);
                 drop(permit);
                 Ok(answer)
             }
@@ -226,18 +226,18 @@ impl Pool {
         }
     }
 
-    async fn take_idle(&self) -> Option<Box<Live>> {
+    fn take_idle(&self) -> Option<Box<Live>> {
         let now = Instant::now();
         loop {
             let mut live = self.idle().pop_back()?;
-            if !self.is_expired(&live, now) && live.is_usable().await {
+            if !self.is_expired(&live, now) && live.is_usable() {
                 return Some(live);
             }
         }
     }
 
-    async fn put_back(&self, mut live: Box<Live>) {
-        if !self.config.keep_alive || !live.is_usable().await {
+    fn put_back(&self, mut live: Box<Live>) {
+        if !self.config.keep_alive || !live.is_usable() {
             return;
         }
         live.used = true;

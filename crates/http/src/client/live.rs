@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 
 use bytes::{Bytes, BytesMut};
 use http::{Request, Response};
@@ -64,12 +64,12 @@ impl Live {
     }
 
     /// Whether the connection can take a request; looks whether the peer has closed it meanwhile.
-    pub(super) async fn is_usable(&mut self) -> bool {
-        poll_fn(|context| {
-            self.drive(context);
-            Poll::Ready(self.connection.is_some() && self.sender.is_ready())
-        })
-        .await
+    ///
+    /// Looks without leaving a waker: nobody is to be woken for an idle connection, and handing a request to a connection
+    /// wakes whoever polled it last, which would be the sender itself, once more at every request.
+    pub(super) fn is_usable(&mut self) -> bool {
+        self.drive(&mut Context::from_waker(Waker::noop()));
+        self.connection.is_some() && self.sender.is_ready()
     }
 
     /// Sends a request and reads its response.
