@@ -1,7 +1,7 @@
 //! Readers: in order, one by one, behind a live writer, and after retention.
 
 use super::world::{Script, dynamic, payload, time};
-use crate::sim_disk::{Random, SimDisk};
+use crate::sim_disk::{Fault, Kept, Random, SimDisk};
 use crate::{Batch, END, JournalError, Reader, delete_segments_below, open, segments};
 
 #[test]
@@ -125,4 +125,19 @@ fn retention_deletes_whole_segments_from_the_front() {
     assert_eq!(delete_segments_below(&disk, u64::MAX).expect("deletes"), all.len() - 2);
     let recovered = open(dynamic(&disk), script.options.clone()).expect("opens").recovered;
     assert_eq!((recovered.first_seq, recovered.last_seq), (all[all.len() - 1].first_seq, script.last_seq()));
+}
+
+#[test]
+fn a_power_loss_during_retention_leaves_no_gap() {
+    for seed in 0..40 {
+        for ordinal in 0..8 {
+            let script = Script::new(8);
+            let disk = SimDisk::new(seed);
+            assert!(script.run(&disk).error.is_none());
+            disk.inject(disk.operations().len() as u64 + ordinal, Fault::Crash);
+            let _ = delete_segments_below(&disk, u64::MAX);
+            let after = disk.after_power_loss(Kept::Some(seed));
+            assert_eq!(crate::verify(dynamic(&after)).expect("no gap").last_seq, script.last_seq());
+        }
+    }
 }
