@@ -7,10 +7,11 @@ use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_fspiop::{Operation, SyncError};
-use upesi_http::{BodyError, Full, Incoming, Service, body};
+use upesi_http::{BodyError, Full, Incoming, Service};
 use upesi_ledger::Command;
 use upesi_types::Timestamp;
 
@@ -19,6 +20,7 @@ use crate::authenticator::{Authenticator, TrustEveryone};
 use crate::config::GatewayConfig;
 use crate::headers::payload;
 use crate::interpret::interpret;
+use crate::large_bodies::{HeldBody, LargeBodies, Unread};
 use crate::metrics::{GatewayMetrics, Labels, TransferCall};
 use crate::own;
 use crate::route::{self, Endpoint, OwnEndpoint, Unroutable};
@@ -29,10 +31,19 @@ pub struct Gateway {
     config: GatewayConfig,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
+    large_bodies: LargeBodies,
     metrics: GatewayMetrics,
     metrics_text: Box<dyn Fn() -> String + Send + Sync>,
     metadata: Bytes,
     started_at: Timestamp,
+}
+
+/// A request that passed every check.
+struct Taken<'a> {
+    command: Command,
+    payload: Payload,
+    /// Held until the engine has answered.
+    _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl Gateway {
@@ -47,6 +58,7 @@ impl Gateway {
         Self {
             engine,
             authenticator: Box::new(TrustEveryone),
+            large_bodies: LargeBodies::new(config.large_bodies_max),
             metrics: GatewayMetrics::register(registry),
             metrics_text: Box::new(|| "# EOF\n".to_owned()),
             metadata: own::metadata(&config),
@@ -74,32 +86,42 @@ impl Gateway {
         parts: &Parts,
         body: Incoming,
         received: Instant,
-    ) -> Result<(Command, Payload), SyncError> {
-        let body = self.read_body(parts, body, received).await?;
+    ) -> Result<Taken<'_>, SyncError> {
+        let HeldBody { bytes, permit } = self.read_body(parts, body, received).await?;
         let now = self.clock.now();
-        let command = interpret(operation, parts, &body, &self.config, &*self.authenticator, now)?;
-        Ok((command, payload(&parts.headers, body)))
+        let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, now)?;
+        Ok(Taken { command, payload: payload(&parts.headers, bytes), _permit: permit })
     }
 
-    async fn read_body(&self, parts: &Parts, body: Incoming, received: Instant) -> Result<Bytes, SyncError> {
+    async fn read_body(
+        &self,
+        parts: &Parts,
+        body: Incoming,
+        received: Instant,
+    ) -> Result<HeldBody<'_>, SyncError> {
         let max = self.config.body_bytes_max;
         // Who asks before it sends need not send what will not be read.
         if body.size_hint().lower() > max as u64 && parts.headers.contains_key(http::header::EXPECT) {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
-        let read = body::read(body, max, received + self.config.body_timeout).await;
-        read.map_err(|error| answer::unreadable_body(error, max))
+        let read = self.large_bodies.read(body, max, received + self.config.body_timeout).await;
+        read.map_err(|unread| match unread {
+            Unread::Failed(error) => answer::unreadable_body(error, max),
+            Unread::Busy => answer::busy(),
+        })
     }
 
     /// Waits for the engine where there is a command, counts, and answers.
     async fn submit(
         &self,
         call: TransferCall,
-        taken: Result<(Command, Payload), SyncError>,
+        taken: Result<Taken<'_>, SyncError>,
         received: Instant,
     ) -> Answer {
         let outcome = match taken {
-            Ok((command, payload)) => answer::outcome(self.engine.submit(command, payload).await),
+            Ok(Taken { command, payload, _permit }) => {
+                answer::outcome(self.engine.submit(command, payload).await)
+            }
             Err(error) => Err(error),
         };
         self.metrics.count_transfer(call, outcome.as_ref().copied(), received.elapsed());

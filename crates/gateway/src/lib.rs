@@ -6,6 +6,7 @@ mod config;
 mod gateway;
 mod headers;
 mod interpret;
+mod large_bodies;
 mod metrics;
 mod own;
 mod path_id;

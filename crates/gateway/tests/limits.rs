@@ -215,3 +215,21 @@ fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(first.exchange(&post(&[], prepare_body(ID))).status, 202);
 }
+
+#[test]
+fn only_so_many_large_bodies_at_a_time() {
+    let gateway = GatewayConfig { large_bodies_max: 0, ..GatewayConfig::default() };
+    let running = Running::start(Settings { gateway, ..Settings::default() });
+    let large = padded_prepare(64 * 1024 + 1);
+    for request in [post(&[], &large), chunked_post(&large, 8 * 1024)] {
+        let answer = running.ask(&request);
+        assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+    let small = padded_prepare(64 * 1024);
+    for request in [post(&[], &small), chunked_post(&small, 8 * 1024)] {
+        assert_eq!(running.ask(&request).status, 202);
+    }
+    // What is too large for ever is not told to try again.
+    assert_eq!(running.ask(&post(&[], padded_prepare(SIX_MIB))).status, 400);
+}
