@@ -38,7 +38,7 @@ impl EngineHandle {
     pub async fn submit(&self, mut command: Command, mut payload: Payload) -> Result<Reply, SubmitError> {
         let mut archive_epoch = self.inner.shared.archive.epoch();
         if let Command::Prepare(prepare) = &mut command {
-            prepare.archived = self.look_up(prepare.id)?;
+            prepare.archived = self.look_up(prepare.id).await?;
         }
         for _ in 0..LOOKUPS_MAX {
             let (kept, kept_payload) = match self.submit_once(command, payload, archive_epoch).await? {
@@ -48,7 +48,7 @@ impl EngineHandle {
             (command, payload) = (kept, kept_payload);
             archive_epoch = self.inner.shared.archive.epoch();
             let Some((id, archived)) = look_up_of(&mut command) else { return Err(SubmitError::Stopped) };
-            *archived = self.look_up(id)?;
+            *archived = self.look_up(id).await?;
         }
         Err(SubmitError::Busy)
     }
@@ -94,7 +94,7 @@ impl EngineHandle {
         if let Some(found) = self.read(move |ledger| ledger.transfer(id).cloned()).await? {
             return Ok(Some(found));
         }
-        match self.look_up(id)? {
+        match self.look_up(id).await? {
             Archived::Found(transfer) => Ok(Some(*transfer)),
             Archived::Absent | Archived::Unknown => Ok(None),
         }
@@ -130,13 +130,14 @@ impl EngineHandle {
         Ok(blocking(read).await?.unwrap_or_default())
     }
 
-    fn look_up(&self, id: TransferId) -> Result<Archived, SubmitError> {
+    /// Mostly answered from memory; a read of the disk goes to a thread where it may wait.
+    async fn look_up(&self, id: TransferId) -> Result<Archived, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         if !archive.may_contain(&id) {
             return Ok(Archived::Absent);
         }
         let failed = |error: &dyn std::fmt::Display| SubmitError::Archive(error.to_string());
-        match archive.get(&id).map_err(|error| failed(&error))? {
+        match blocking(move || archive.get(&id)).await?.map_err(|error| failed(&error))? {
             None => Ok(Archived::Absent),
             Some(bytes) => {
                 let transfer = Transfer::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))?;
