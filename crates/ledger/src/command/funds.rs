@@ -80,7 +80,7 @@ impl Ledger {
             return Err(Refusal::validation("The account does not match participant or currency specified"));
         }
         if let Some(original) = self.funds(funds.id) {
-            return if original.fingerprint == funds.fingerprint {
+            return if original.fingerprint == funds.fingerprint && original.account == account.id {
                 Ok(AdminOutcome::Funds(original.id, original.state))
             } else {
                 Err(Refusal::new(
