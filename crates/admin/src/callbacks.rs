@@ -196,9 +196,9 @@ async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -
         let keys = chunk.iter().map(|callback| callback.key.0).collect();
         for pending in context.engine.notices(keys).await? {
             if let Some(callback) = chunk.iter_mut().find(|callback| callback.key.0 == pending.key) {
-                callback.message = Some(message_of(&pending.notice.content));
-                callback.transfer_id = Some(pending.notice.transfer.to_string());
-                callback.created_date = Some(Instant(pending.time));
+                callback.message = Some(message_of(&pending.notice().content));
+                callback.transfer_id = Some(pending.notice().transfer.to_string());
+                callback.created_date = Some(Instant(pending.record.time));
             }
         }
     }

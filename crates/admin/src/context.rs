@@ -31,8 +31,10 @@ pub struct AdminContext {
     pub metrics: Metrics,
     /// What changes the log level.
     pub log_level: LogLevel,
-    pub(crate) started: Instant,
-    pub(crate) started_at: Timestamp,
+    /// When the process started, for its uptime.
+    pub started: Instant,
+    /// The same by the calendar.
+    pub started_at: Timestamp,
 }
 
 impl AdminContext {

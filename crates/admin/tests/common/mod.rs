@@ -1,0 +1,223 @@
+//! A hub with the operator's API on a port of its own, and a client that writes requests by hand.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use upesi_admin::{AdminContext, AdminService, Lane, LaneStatus};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
+use upesi_http::{Server, Workers};
+use upesi_ledger::command::{Archived, Prepare};
+use upesi_ledger::{Command, ParticipantId, Reply};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+
+/// When every test begins.
+pub const START: &str = "2031-04-01T10:00:00.000Z";
+pub const PREIMAGE: [u8; 32] = [7; 32];
+
+/// A clock that a test sets.
+pub struct TestClock(AtomicI64);
+
+impl TestClock {
+    pub fn advance(&self, ms: i64) {
+        self.0.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(self.0.load(Ordering::SeqCst))
+    }
+}
+
+struct OneLane;
+
+impl LaneStatus for OneLane {
+    fn lanes(&self) -> Vec<Lane> {
+        vec![Lane {
+            target: ParticipantId::HUB,
+            state: "open",
+            queued: 1,
+            retrying: 2,
+            in_flight: 3,
+            bytes: 4,
+            catching_up: true,
+            delivered: 5,
+            failed: 6,
+            parked: 7,
+            last_error: Some("connection refused".into()),
+            oldest_pending: None,
+        }]
+    }
+}
+
+pub struct Hub {
+    pub handle: EngineHandle,
+    pub clock: Arc<TestClock>,
+    pub address: SocketAddr,
+    /// The log levels that were asked for.
+    pub levels: Arc<Mutex<Vec<String>>>,
+    pub engine: Option<Engine>,
+    server: Server,
+    workers: Workers,
+    _directory: TempDir,
+}
+
+impl Hub {
+    pub fn start() -> Self {
+        let directory = TempDir::new().unwrap();
+        let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
+        let options = EngineOptions {
+            segment_bytes: 64 * 1024,
+            batch_bytes_max: 16 * 1024,
+            clock: Arc::clone(&clock) as _,
+            ..EngineOptions::new(directory.path())
+        };
+        let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let levels = Arc::<Mutex<Vec<String>>>::default();
+        let asked = Arc::clone(&levels);
+        let context = AdminContext {
+            lanes: Arc::new(OneLane),
+            metrics: Arc::new(|| "# EOF\n".to_owned()),
+            log_level: Arc::new(move |level| match level {
+                "loud" => Err("there is no such level".to_owned()),
+                level => {
+                    asked.lock().unwrap().push(level.to_owned());
+                    Ok(())
+                }
+            }),
+            ..AdminContext::new(handle.clone())
+        };
+        let workers = Workers::start(1, "admin").unwrap();
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let address = bound.local_addr();
+        let service = Arc::new(AdminService::new(context));
+        let server = Server::serve(bound, upesi_admin::limits(), &workers, service);
+        Self { handle, clock, address, levels, engine: Some(engine), server, workers, _directory: directory }
+    }
+
+    /// A hub with its accounts and a default model, and these DFSPs with a cap of 1000 and funds of 5000 in KES.
+    pub async fn with_dfsps(names: &[&str]) -> Self {
+        let hub = Self::start();
+        hub.prepare_scheme().await;
+        for (index, name) in names.iter().enumerate() {
+            hub.onboard(name, index as u64).await;
+        }
+        hub
+    }
+
+    pub async fn prepare_scheme(&self) {
+        for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
+            let body = format!(r#"{{"currency":"KES","type":"{kind}"}}"#);
+            self.expect("POST", "/participants/Hub/accounts", &body, 201).await;
+        }
+        self.expect("POST", "/settlementModels", MODEL, 201).await;
+    }
+
+    pub async fn onboard(&self, name: &str, index: u64) {
+        self.expect("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#), 201).await;
+        let limit = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1000},"initialPosition":0}"#;
+        self.expect("POST", &format!("/participants/{name}/initialPositionAndLimits"), limit, 201).await;
+        // Accounts are numbered in order: two of the hub, then position and settlement of each DFSP.
+        let account = 4 + 2 * index;
+        let funds = funds_in(&id(1000 + index).to_string(), "5000");
+        self.expect("POST", &format!("/participants/{name}/accounts/{account}"), &funds, 202).await;
+    }
+
+    /// Sends a request with a JSON body, or without one when it is empty.
+    pub async fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        self.call_as("application/json", method, path, body).await
+    }
+
+    pub async fn call_as(&self, content_type: &str, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut head = format!("{method} {path} HTTP/1.1\r\nhost: hub\r\nconnection: close\r\n");
+        if !body.is_empty() {
+            let length = body.len();
+            head += &format!("content-type: {content_type}\r\ncontent-length: {length}\r\n");
+        }
+        self.raw(&format!("{head}\r\n{body}")).await
+    }
+
+    /// Sends bytes as they are and gives the status and the body of the answer.
+    pub async fn raw(&self, request: &str) -> (u16, String) {
+        let (head, body) = self.exchange(request).await;
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, body)
+    }
+
+    pub async fn exchange(&self, request: &str) -> (String, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.to_owned(), body.to_owned())
+    }
+
+    /// Sends a request that must be answered with this status, and gives the body.
+    pub async fn expect(&self, method: &str, path: &str, body: &str, status: u16) -> String {
+        let (found, answer) = self.call(method, path, body).await;
+        assert_eq!(found, status, "{method} {path} {body}: {answer}");
+        answer
+    }
+
+    pub async fn get(&self, path: &str) -> String {
+        self.expect("GET", path, "", 200).await
+    }
+
+    /// Submits a command of another edge.
+    pub async fn submit(&self, command: Command, body: &str) {
+        let payload = Payload { headers: "".into(), body: body.to_owned().into() };
+        let reply = self.handle.submit(command, payload).await.unwrap();
+        assert!(matches!(reply, Reply::Accepted | Reply::Admin(Ok(_))), "{reply:?}");
+    }
+}
+
+pub const MODEL: &str = r#"{"name":"DEFERREDNET","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
+
+pub fn funds_in(id: &str, amount: &str) -> String {
+    funds(id, "recordFundsIn", amount)
+}
+
+pub fn funds(id: &str, action: &str, amount: &str) -> String {
+    format!(
+        r#"{{"transferId":"{id}","externalReference":"bank-555","action":"{action}","reason":"prefund","amount":{{"amount":{amount},"currency":"KES"}},"extensionList":{{"extension":[{{"key":"memo","value":"initial"}}]}}}}"#
+    )
+}
+
+/// The body of a refusal.
+pub fn refusal(code: u16, description: &str) -> String {
+    format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{description}"}}}}"#)
+}
+
+pub fn id(number: u64) -> TransferId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    bytes[8..].copy_from_slice(&number.to_be_bytes());
+    TransferId::from_random_bytes(bytes)
+}
+
+pub fn name(text: &str) -> FspId {
+    FspId::parse(text).unwrap()
+}
+
+pub fn prepare(id: TransferId, payer: &str, payee: &str, amount: &str) -> Command {
+    Command::Prepare(Prepare {
+        id,
+        source: name(payer),
+        payer: name(payer),
+        payee: name(payee),
+        amount: Ok(Amount::parse_decimal(amount).unwrap()),
+        currency: Currency::parse("KES").unwrap(),
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+        expires_at: Timestamp::parse_iso(START).unwrap().plus_ms(30_000),
+        fingerprint: [2; 16],
+        extensions: None,
+        archived: Archived::Unknown,
+    })
+}
