@@ -130,13 +130,19 @@ impl Archivist {
             self.fold_to(goal)?;
             progress.publish(self.ledger.last_seq());
             let since_snapshot = self.ledger.last_seq() - self.snapshot_seq;
-            if since_snapshot >= self.snapshot_every_records || (is_last && since_snapshot > 0) {
+            if since_snapshot >= self.snapshot_distance() || (is_last && since_snapshot > 0) {
                 self.write_snapshot()?;
             }
             if is_last {
                 return Ok(());
             }
         }
+    }
+
+    /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per record.
+    fn snapshot_distance(&self) -> u64 {
+        let entries = self.ledger.reserved_len() + self.ledger.outbox().len();
+        self.snapshot_every_records.max(entries as u64)
     }
 
     /// Folds all records up to `goal` and hands the transfers that finished to the archive.

@@ -32,19 +32,19 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     let config =
         LedgerConfig { hash_seed: RandomState::new().build_hasher().finish(), ..options.ledger.clone() };
     let snapshot = latest_snapshot(&disk, &config)?;
+    let archive: Arc<dyn Archive> =
+        Arc::new(FjallArchive::open(options.data.join("archive"), &options.archive)?);
     let journal_options = upesi_journal::Options {
         segment_bytes: options.segment_bytes,
         durability: options.durability,
         identity: options.clock.now().as_ns().unsigned_abs(),
-        known_durable_seq: snapshot.last_seq(),
+        known_durable_seq: snapshot.last_seq().max(archive.watermark()),
         ..upesi_journal::Options::default()
     };
     let opened = upesi_journal::open(Arc::clone(&disk), journal_options)?;
     if let Some(torn) = &opened.recovered.torn {
         tracing::warn!(?torn, "removed what was left of a batch that was never acknowledged");
     }
-    let archive: Arc<dyn Archive> =
-        Arc::new(FjallArchive::open(options.data.join("archive"), &options.archive)?);
     if archive.watermark() < snapshot.last_seq() {
         rebuild_archive(&disk, &archive, &config, snapshot.last_seq(), options)?;
     }
