@@ -1,2 +1,7 @@
-//! placeholder
-fn main() {}
+//! The `upesi` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    upesi::cli::run(std::env::args_os()).into()
+}

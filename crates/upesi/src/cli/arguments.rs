@@ -1,0 +1,165 @@
+//! The arguments of every command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::lab::LabCommand;
+use super::sim::SimArguments;
+use crate::config::Sources;
+
+const AFTER_HELP: &str = "\
+Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
+65 damaged data, 66 no such input, 69 not available, 70 fault of the program, 73 cannot create, 74 input or output failed, \
+75 in use, try later. See docs/exit-codes.md.";
+
+/// An instant-payments switch: a durable FSPIOP transfer hub, simulated DFSPs, a load lab and the tools around them.
+#[derive(Debug, Parser)]
+#[command(name = "upesi", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the hub.
+    ///
+    /// Listens for DFSPs (FSPIOP API) on one port and for operators (admin API, health, metrics) on another, and keeps
+    /// everything in one directory. Needs no configuration; it is ready when GET /health answers 200 on both ports.
+    /// SIGTERM or SIGINT stop it in order: it finishes what it has accepted and writes what it knows. A hub that is killed
+    /// loses nothing that it acknowledged.
+    Serve(SettingsArguments),
+    /// Show the settings in effect and where each comes from.
+    ///
+    /// Prints a TOML file that can be used with --config, the origin of each value as a comment: default, file with line,
+    /// environment variable or flag. Takes the same flags as serve, so that it answers "what would serve do?".
+    Config(ConfigArguments),
+    /// Run simulated DFSPs.
+    ///
+    /// Any number of DFSPs in one process: as payees they answer what the hub forwards, with the right fulfilment, and with the
+    /// delays and faults asked for; they keep their own books. GET /_sim/dfsps shows them, PUT /_sim/dfsps/NAME changes how
+    /// one behaves. Prints name and base URL of each, then runs until SIGTERM or SIGINT.
+    Sim(SimArguments),
+    /// Measure a hub under load.
+    #[command(subcommand)]
+    Lab(LabCommand),
+    /// Print the records of a data directory, oldest first.
+    ///
+    /// One line per record: sequence number, time, what changed, who is told, size of the request. The directory is only
+    /// read; a hub may be using it.
+    Journal(JournalArguments),
+    /// Verify a data directory: every record, every invariant, snapshots and archive.
+    ///
+    /// Replays the journal from its beginning (or from the oldest snapshot, where older segments were deleted), keeps books
+    /// of its own beside it, and compares: money is conserved, no transfer takes effect twice, caps and cover were kept,
+    /// every outcome was told, snapshots are byte for byte what the journal leads to, archived transfers are what was
+    /// decided. Prints counts and balances. Ends with 65 if anything does not hold.
+    Audit(AuditArguments),
+}
+
+/// Where settings come from.
+#[derive(Args, Clone, Debug, Default)]
+pub struct SettingsArguments {
+    /// TOML file with settings; see docs/configuration.md.
+    #[arg(long, value_name = "FILE", env = "UPESI_CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Directory of everything that must survive (data.dir); made where it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub data: Option<String>,
+    /// Where to listen for DFSPs (fspiop.listen), such as 127.0.0.1:4000.
+    #[arg(long, value_name = "ADDRESS")]
+    pub fspiop: Option<String>,
+    /// Where to listen for operators (admin.listen), such as 127.0.0.1:4001.
+    #[arg(long, value_name = "ADDRESS")]
+    pub admin: Option<String>,
+    /// How much to log (log.level): off, error, warn, info, debug, trace, or directives.
+    #[arg(long, value_name = "LEVEL")]
+    pub log_level: Option<String>,
+    /// How log lines look (log.format): pretty or json.
+    #[arg(long, value_name = "FORMAT")]
+    pub log_format: Option<String>,
+    /// Any setting by its key, such as --set fspiop.workers=2. May be repeated.
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+}
+
+impl SettingsArguments {
+    /// The sources these arguments name, together with this process's environment.
+    pub fn sources(&self) -> Sources {
+        let named = [
+            ("--data", "data.dir", &self.data),
+            ("--fspiop", "fspiop.listen", &self.fspiop),
+            ("--admin", "admin.listen", &self.admin),
+            ("--log-level", "log.level", &self.log_level),
+            ("--log-format", "log.format", &self.log_format),
+        ];
+        // The flag with the name of its own is the more particular one, so it comes last and wins.
+        let any = self.set.iter().map(|text| {
+            let (key, value) = text.split_once('=').unwrap_or((text, ""));
+            (format!("--set {text}"), key.trim().to_owned(), value.trim().to_owned())
+        });
+        let named = named.into_iter().filter_map(|(flag, key, value)| {
+            value.as_ref().map(|value| (flag.to_owned(), key.to_owned(), value.clone()))
+        });
+        Sources {
+            file: self.config.clone(),
+            environment: std::env::vars_os().collect(),
+            flags: any.chain(named).collect(),
+        }
+    }
+}
+
+/// Arguments of `upesi config`.
+#[derive(Args, Clone, Debug)]
+pub struct ConfigArguments {
+    /// The same as of serve.
+    #[command(flatten)]
+    pub settings: SettingsArguments,
+    /// Print JSON instead of TOML.
+    #[arg(long)]
+    pub json: bool,
+    /// Print the reference of all settings instead: docs/configuration.md.
+    #[arg(long, conflicts_with = "json")]
+    pub reference: bool,
+}
+
+/// Arguments of `upesi journal`.
+#[derive(Args, Clone, Debug)]
+pub struct JournalArguments {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Print one JSON object per line instead of text. Amounts are strings.
+    #[arg(long)]
+    pub json: bool,
+    /// With --json: add the request's headers and body. They hold personal data.
+    #[arg(long, requires = "json")]
+    pub payload: bool,
+    /// Begin with this record instead of the oldest.
+    #[arg(long, value_name = "SEQ")]
+    pub from: Option<u64>,
+    /// Print at most this many records.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+/// Arguments of `upesi audit`.
+#[derive(Args, Clone, Debug)]
+pub struct AuditArguments {
+    /// The data directory.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
+    /// Print one JSON object instead of a table.
+    #[arg(long)]
+    pub json: bool,
+    /// Audit although a hub is using the directory: what it has written so far, without the archive.
+    #[arg(long)]
+    pub allow_live: bool,
+    /// Leave the archive of finished transfers out. Opening it may let its store tidy up files of its own.
+    #[arg(long)]
+    pub no_archive: bool,
+}

@@ -1,0 +1,70 @@
+//! How simulated DFSPs behave, as flags.
+
+use clap::{Args, ValueEnum};
+use upesi_sim::{DfspSettings, Flavour};
+
+/// What a payee answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum FlavourArgument {
+    /// COMMITTED: the payee takes its own answer as final.
+    Committed,
+    /// RESERVED: the payee waits for the hub's PATCH.
+    Reserved,
+}
+
+/// Delays and faults of simulated payees. Rates are in per mille of transfers or messages.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Behaviour of the simulated DFSPs")]
+pub struct BehaviourArguments {
+    /// What payees answer.
+    #[arg(long, value_enum, default_value = "committed")]
+    pub flavour: FlavourArgument,
+    /// Time between the arrival of a transfer and its fulfilment, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub delay_ms: u32,
+    /// Transfers that are accepted and never answered.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub drop_per_mille: u16,
+    /// Fulfilments that are sent twice.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub duplicate_per_mille: u16,
+    /// Fulfilments that are wrong.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub wrong_fulfilment_per_mille: u16,
+    /// Transfers that are rejected.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub abort_per_mille: u16,
+    /// Messages that are answered with an HTTP error.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub http_error_per_mille: u16,
+    /// The status of those answers.
+    #[arg(long, value_name = "STATUS", default_value_t = 503)]
+    pub http_error_status: u16,
+    /// Messages that are taken in slowly.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub slow_read_per_mille: u16,
+    /// How long such a message takes, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
+    pub slow_read_ms: u32,
+}
+
+impl BehaviourArguments {
+    /// As the simulators want them; their ranges are checked there.
+    pub fn settings(&self) -> DfspSettings {
+        DfspSettings {
+            flavour: match self.flavour {
+                FlavourArgument::Committed => Flavour::Committed,
+                FlavourArgument::Reserved => Flavour::Reserved,
+            },
+            delay_ms: self.delay_ms,
+            drop_per_mille: self.drop_per_mille,
+            duplicate_per_mille: self.duplicate_per_mille,
+            wrong_fulfilment_per_mille: self.wrong_fulfilment_per_mille,
+            abort_per_mille: self.abort_per_mille,
+            http_error_per_mille: self.http_error_per_mille,
+            http_error_status: self.http_error_status,
+            slow_read_per_mille: self.slow_read_per_mille,
+            slow_read_ms: self.slow_read_ms,
+        }
+    }
+}

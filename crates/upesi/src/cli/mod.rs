@@ -1,0 +1,11 @@
+//! The command line: what can be asked, and how it is answered. The help texts are the manual.
+
+mod arguments;
+mod behaviour;
+mod lab;
+mod run;
+mod sim;
+mod values;
+
+pub use arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
+pub use run::run;

@@ -1,0 +1,132 @@
+//! Runs a command.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
+use super::{lab, sim};
+use crate::config::{self, Effective};
+use crate::exit::{Exit, Failure, Outcome};
+use crate::inspect::audit::{self, AuditOptions};
+use crate::inspect::print::{PrintOptions, print};
+use crate::{hub, logging};
+
+/// Runs what the arguments ask for and gives the exit code. What went wrong is printed on stderr.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are answers, not mistakes.
+            let _ = error.print();
+            return match error.kind() {
+                ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => Exit::Success,
+                _ => Exit::Usage,
+            };
+        }
+    };
+    match dispatch(cli.command) {
+        Ok(()) => Exit::Success,
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("upesi: {failure}");
+            }
+            failure.exit
+        }
+    }
+}
+
+fn dispatch(command: Command) -> Outcome {
+    match command {
+        Command::Serve(arguments) => serve(&arguments),
+        Command::Config(arguments) => show_config(&arguments),
+        Command::Sim(arguments) => sim::run(&arguments),
+        Command::Lab(command) => lab::run(command),
+        Command::Journal(arguments) => journal(arguments),
+        Command::Audit(arguments) => audit_directory(arguments),
+    }
+}
+
+fn serve(arguments: &SettingsArguments) -> Outcome {
+    let settings = settings(arguments)?.settings;
+    let format = logging::Format::from_setting(settings.log.format);
+    let log =
+        logging::start(&settings.log.level, format).map_err(|error| Failure::new(Exit::Software, error))?;
+    match hub::serve(&settings, log) {
+        Exit::Success => Ok(()),
+        // The log has said why.
+        exit => Err(Failure::new(exit, "")),
+    }
+}
+
+/// The settings in effect, or every mistake in them.
+pub fn settings(arguments: &SettingsArguments) -> Result<Effective, Failure> {
+    config::load(&arguments.sources())
+        .map_err(|mistakes| Failure::new(Exit::Usage, config::describe(&mistakes)))
+}
+
+fn show_config(arguments: &ConfigArguments) -> Outcome {
+    if arguments.reference {
+        return write_out(&config::reference());
+    }
+    let effective = settings(&arguments.settings)?;
+    write_out(&if arguments.json { config::to_json(&effective) } else { config::to_toml(&effective) })
+}
+
+fn journal(arguments: JournalArguments) -> Outcome {
+    let JournalArguments { directory, json, payload, from, limit } = arguments;
+    let options = PrintOptions { directory, from_seq: from, limit, json, payload };
+    let mut output = io::BufWriter::new(io::stdout().lock());
+    let outcome = print(&options, &mut output, &mut io::stderr());
+    // What was read before a damaged record is worth showing.
+    let flushed = flush(&mut output);
+    outcome.and(flushed)
+}
+
+fn audit_directory(arguments: AuditArguments) -> Outcome {
+    let AuditArguments { directory, json, allow_live, no_archive } = arguments;
+    let report = audit::audit(&AuditOptions { directory, allow_live, with_archive: !no_archive })?;
+    write_out(&if json { audit::to_json(&report) } else { audit::to_text(&report) })?;
+    if report.is_sound() {
+        Ok(())
+    } else {
+        Err(Failure::new(Exit::Data, format!("{} findings", report.findings_total)))
+    }
+}
+
+/// Waits for SIGTERM or SIGINT. Where signals cannot be had, the process runs until it is killed.
+pub async fn stop_signal() {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+}
+
+/// Writes to stdout; a reader that went away is no failure.
+pub fn write_out(text: &str) -> Outcome {
+    let mut output = io::stdout().lock();
+    let written = output.write_all(text.as_bytes());
+    tolerate_closed_pipe(written)?;
+    flush(&mut output)
+}
+
+fn flush(output: &mut dyn Write) -> Outcome {
+    tolerate_closed_pipe(output.flush())
+}
+
+fn tolerate_closed_pipe(result: io::Result<()>) -> Outcome {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => {
+            other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write to stdout: {error}")))
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! `upesi sim`: simulated DFSPs as a process.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use tokio::time::Instant;
+use upesi_http::Workers;
+use upesi_sim::{SimConfig, SimError, Simulator, Upstream};
+use upesi_types::FspId;
+
+use super::behaviour::BehaviourArguments;
+use super::run::{stop_signal, write_out};
+use super::values::dfsp_name;
+use crate::exit::{Exit, Failure, Outcome};
+
+/// How long the end waits for requests in flight.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Arguments of `upesi sim`.
+#[derive(Args, Clone, Debug)]
+pub struct SimArguments {
+    /// How many DFSPs, named dfsp-1, dfsp-2 and so on.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub dfsps: usize,
+    /// The name of a DFSP, instead of --dfsps. May be repeated.
+    #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
+    pub names: Vec<FspId>,
+    /// Where the DFSPs listen; each has its name as base path: http://ADDRESS/dfsp-1.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
+    pub listen: SocketAddr,
+    /// Where load scripts open web sockets, ws://ADDRESS/TRACE-ID/PUT/transfers/ID, to be told of callbacks.
+    #[arg(long, value_name = "ADDRESS")]
+    pub sockets: Option<SocketAddr>,
+    /// The hub's FSPIOP base URL, to which payees send their answers.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4000")]
+    pub hub: String,
+    /// Decides which transfers the faults hit.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Threads; by default one per core.
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// How they behave.
+    #[command(flatten)]
+    pub behaviour: BehaviourArguments,
+}
+
+/// Runs the simulators until SIGTERM or SIGINT.
+pub fn run(arguments: &SimArguments) -> Outcome {
+    let mut config = SimConfig::new(arguments.dfsps, Upstream::Hub(arguments.hub.clone()));
+    if !arguments.names.is_empty() {
+        config.dfsps = arguments.names.iter().map(|name| (*name, arguments.behaviour.settings())).collect();
+    }
+    for (_, settings) in &mut config.dfsps {
+        *settings = arguments.behaviour.settings();
+    }
+    config.listen = arguments.listen;
+    config.socket_listen = arguments.sockets;
+    config.seed = arguments.seed;
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let unavailable = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
+    let workers =
+        Workers::start(arguments.workers.unwrap_or(cores), "sim").map_err(|error| unavailable(&error))?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| unavailable(&error))?;
+    let simulator =
+        Simulator::start(config, &workers).map_err(|error| Failure::new(sim_exit(&error), error))?;
+    for name in simulator.names() {
+        write_out(&format!("{name} {}\n", simulator.base_url(&name)))?;
+    }
+    if let Some(address) = simulator.socket_addr() {
+        write_out(&format!("sockets ws://{address}\n"))?;
+    }
+    runtime.block_on(async {
+        stop_signal().await;
+        simulator.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await
+    });
+    workers.shutdown();
+    Ok(())
+}
+
+fn sim_exit(error: &SimError) -> Exit {
+    match error {
+        SimError::Dfsps | SimError::Settings { .. } | SimError::Upstream(_) => Exit::Usage,
+        SimError::Bind(_) | SimError::Socket { .. } => Exit::Unavailable,
+    }
+}

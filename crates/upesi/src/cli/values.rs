@@ -1,0 +1,82 @@
+//! Values of flags that need more than their type to be read.
+
+use std::time::Duration;
+
+use upesi_types::{Amount, Currency, FspId};
+
+/// `20s`, `500ms`, `5m` or `1h`.
+///
+/// # Errors
+/// How to write one.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
+    let (digits, unit) = text.split_at(split);
+    let ms_per_unit: u64 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => 0,
+    };
+    let ms = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(ms_per_unit));
+    match ms {
+        Some(ms) if ms_per_unit > 0 => Ok(Duration::from_millis(ms)),
+        _ => Err("write a number and a unit: 500ms, 20s, 5m or 1h".to_owned()),
+    }
+}
+
+/// A decimal amount above zero.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn amount(text: &str) -> Result<Amount, String> {
+    match Amount::parse_decimal(text) {
+        Ok(amount) if amount > Amount::ZERO => Ok(amount),
+        Ok(_) => Err("give an amount above zero".to_owned()),
+        Err(error) => Err(format!("{text} {error}")),
+    }
+}
+
+/// A currency code.
+///
+/// # Errors
+/// That there is no such currency.
+pub fn currency(text: &str) -> Result<Currency, String> {
+    Currency::parse(text).ok_or_else(|| "give an ISO 4217 code in capitals, such as KES".to_owned())
+}
+
+/// The name of a DFSP.
+///
+/// # Errors
+/// What a name looks like.
+pub fn dfsp_name(text: &str) -> Result<FspId, String> {
+    let fits = |name: &FspId| (2..=30).contains(&name.as_str().len());
+    FspId::parse(text).filter(fits).ok_or_else(|| "give a name of 2 to 30 printable characters".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_units() {
+        for (text, ms) in [("500ms", 500), ("20s", 20_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in
+            ["", "20", "s", "1.5s", "-1s", "20 s", "20sec", "99999999999999999999s", "99999999999999999h"]
+        {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_currencies_and_names_are_checked() {
+        assert_eq!(amount("2.50").map(|amount| amount.to_string()), Ok("2.5".to_owned()));
+        for text in ["0", "-1", "", "1e3", "1.00001"] {
+            assert!(amount(text).is_err(), "{text}");
+        }
+        assert!(currency("KES").is_ok() && currency("kes").is_err());
+        assert!(dfsp_name("greenbank").is_ok() && dfsp_name("x").is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The settings: the one place where a key, its kind, its range, its default and its meaning are written down.
+
+use super::setting::{Setting, Values, field_kind, field_type, settings};
+
+/// 2^20 bytes.
+const MIB: u64 = 1 << 20;
+/// Seven days in milliseconds: the longest of any wait.
+const WEEK_MS: u64 = 7 * 24 * 3_600_000;
+
+settings! {
+    /// The data directory: the journal, snapshots of the state, and the archive of finished transfers.
+    data: Data {
+        /// Directory of everything that must survive. Made where it does not exist; one process at a time may use it.
+        dir: path = "data",
+        /// Length of a journal segment in bytes. Space is reserved one segment ahead.
+        segment_bytes: integer(MIB, 4096 * MIB) = "67108864",
+        /// Journal segments that are archived and covered by a snapshot: `all` are kept, so that the whole history can be
+        /// audited, or only those that are still `needed` for a restart and for callbacks.
+        keep_segments: choice("all", "needed") = "all",
+        /// A snapshot is written whenever this many records were folded since the last one.
+        snapshot_every_records: integer(1_000, 1_000_000_000) = "262144",
+        /// Memory for archived transfers that are read again, in bytes.
+        archive_cache_bytes: integer(MIB, 65_536 * MIB) = "33554432",
+    }
+
+    /// The port that DFSPs call (FSPIOP API).
+    fspiop: Fspiop {
+        /// Where to listen. Port 0 takes any free one.
+        listen: address = "127.0.0.1:4000",
+        /// Threads that serve connections and deliver callbacks; 0 takes one per core.
+        workers: integer(0, 256) = "0",
+        /// Longest request body in bytes; longer ones are answered 400 with code 3104.
+        body_bytes_max: integer(1024, 64 * MIB) = "5242880",
+        /// Longest request line and headers in bytes; longer ones are answered 431.
+        head_bytes_max: integer(8192, MIB) = "65536",
+        /// Connections served at a time; on further ones requests are answered 503.
+        connections_max: integer(1, 1_000_000) = "10000",
+        /// Time from the first byte of a request's head to its last, in milliseconds.
+        head_deadline_ms: integer(10, 600_000) = "10000",
+        /// Time from the end of a request's head to the end of its body, in milliseconds.
+        body_deadline_ms: integer(10, 600_000) = "30000",
+        /// How long a connection may idle between requests, in milliseconds.
+        idle_timeout_ms: integer(100, WEEK_MS) = "120000",
+        /// Protocol versions that requests may have, in the order in which version errors list them.
+        versions_accepted: versions = "1.0,1.1,2.0",
+        /// Protocol version of messages that the hub makes itself.
+        version_default: version = "1.1",
+        /// How far in the future the `completedTimestamp` of a fulfil may lie, in milliseconds.
+        completed_timestamp_lag_ms: integer(0, 3_600_000) = "200",
+        /// How far in the past the `completedTimestamp` of a fulfil may lie, in seconds.
+        completed_timestamp_age_s_max: integer(1, 604_800) = "300",
+    }
+
+    /// The port of the admin API, health and metrics. It has no authentication of its own: keep it on a private network.
+    admin: Admin {
+        /// Where to listen. Port 0 takes any free one.
+        listen: address = "127.0.0.1:4001",
+        /// Host that participants' `id` and `links.self` name in answers.
+        hostname: text(253) = "central-ledger",
+    }
+
+    /// The scheme's rules. Changing them never changes what was decided before.
+    hub: Hub {
+        /// Name under which the hub itself appears as a participant and as `FSPIOP-Source`.
+        name: name = "Hub",
+        /// Whether payer and payee of a transfer may be the same DFSP.
+        on_us_transfers: flag = "false",
+        /// Whether a payee that answered COMMITTED, or aborted, gets a courtesy copy from the hub.
+        payee_confirmation: flag = "true",
+        /// What must still be covered after a withdrawal: the DFSP's present `position`, or only that the
+        /// `settlement-account` stays in credit.
+        funds_out_guard: choice("position", "settlement-account") = "position",
+        /// How long a prepared withdrawal holds the money before it is given back, in seconds.
+        internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
+    }
+
+    /// The engine: the one queue through which everything is decided and journalled.
+    engine: Engine {
+        /// Commands that may wait; over it callers are answered 503 at once.
+        queue_commands_max: integer(1, 10_000_000) = "65536",
+        /// Commands decided and made durable together at most.
+        batch_commands_max: integer(1, 1_000_000) = "4096",
+        /// A batch is closed when its records exceed this, in bytes.
+        batch_bytes_max: integer(65_536, 128 * MIB) = "8388608",
+        /// How often deadlines are looked at, in milliseconds. A transfer expires at most this much late.
+        tick_interval_ms: integer(1, 60_000) = "100",
+        /// Finished transfers in memory that wait for the archive at most; over it prepares are answered 503.
+        finished_transfers_max: integer(10_000, 100_000_000) = "1000000",
+        /// Whether what is acknowledged is synced to the disk before. `false` is for measurements only: a crash of the
+        /// machine then loses acknowledged transfers.
+        durable: flag = "true",
+    }
+
+    /// Callbacks to DFSPs: every DFSP has a lane of its own, within these bounds.
+    callbacks: Callbacks {
+        /// From the first attempt at a callback to its being parked for an operator, in seconds.
+        deadline_s: integer(1, 2_592_000) = "900",
+        /// Callbacks in flight to one DFSP at a time, and connections to one of its addresses.
+        concurrency_max: integer(1, 10_000) = "32",
+        /// Callbacks that a lane holds in memory; further ones wait in the outbox on disk.
+        queue_max: integer(1, 10_000_000) = "8192",
+        /// Bytes of callbacks that a lane holds in memory.
+        queue_bytes_max: integer(65_536, 4096 * MIB) = "33554432",
+        /// Callbacks of a lane that wait to be repeated at a time; where there are more, no new ones are begun.
+        retrying_max: integer(1, 1_000_000) = "1024",
+        /// Longest wait before the first repetition, in milliseconds; it doubles with each. The waits are random below it.
+        backoff_min_ms: integer(1, 3_600_000) = "200",
+        /// Longest wait before any repetition, in milliseconds.
+        backoff_max_ms: integer(1, 86_400_000) = "30000",
+        /// Time to open a connection, in milliseconds.
+        connect_timeout_ms: integer(10, 600_000) = "3000",
+        /// Time from sending a callback to the end of the response's head, in milliseconds.
+        request_timeout_ms: integer(10, 600_000) = "10000",
+        /// How long a connection may idle before it is used no more, in milliseconds.
+        idle_timeout_ms: integer(100, WEEK_MS) = "60000",
+        /// Connection failures in a row after which a lane pauses.
+        breaker_threshold: integer(1, 1_000_000) = "8",
+        /// First pause of a lane, in milliseconds; it doubles with each probe that fails.
+        breaker_pause_min_ms: integer(10, 3_600_000) = "500",
+        /// Longest pause of a lane, in milliseconds.
+        breaker_pause_max_ms: integer(10, 86_400_000) = "30000",
+    }
+
+    /// The log, on stderr. Message bodies are never logged.
+    log: Log {
+        /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or directives such as `info,upesi_courier=debug`. Can be
+        /// changed while the hub runs.
+        level: text(1024) = "info",
+        /// `pretty` for people, `json` for collectors.
+        format: choice("pretty", "json") = "pretty",
+    }
+
+    /// How the process ends.
+    shutdown: Shutdown {
+        /// How long a stop waits for requests in flight and for callbacks being sent, in milliseconds. Callbacks that
+        /// remain are sent after the next start.
+        drain_deadline_ms: integer(0, 600_000) = "10000",
+    }
+}

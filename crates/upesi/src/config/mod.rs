@@ -1,0 +1,79 @@
+//! One typed tree of settings: defaults, then the TOML file, then the environment, then flags; validated as a whole before
+//! anything is opened.
+
+mod catalogue;
+mod checks;
+mod origin;
+mod print;
+mod setting;
+mod similar;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+pub use catalogue::{
+    Admin, CATALOGUE, Callbacks, Data, Engine, Fspiop, Hub, Log, SECTIONS, Settings, Shutdown,
+};
+pub use origin::{Mistake, Origin};
+pub use print::{reference, to_json, to_toml};
+pub use setting::{Kind, Raw, Setting, Value};
+pub use similar::nearest;
+pub use sources::{Sources, VARIABLE_PREFIX};
+
+use setting::Values;
+use sources::Gathered;
+
+/// The settings in effect, with where each came from.
+#[derive(Clone, Debug)]
+pub struct Effective {
+    /// The typed tree.
+    pub settings: Settings,
+    /// Every setting with its value and origin, in the order of the catalogue.
+    pub entries: Vec<(&'static Setting, Value, Origin)>,
+}
+
+/// Reads all sources and validates the whole.
+///
+/// # Errors
+/// Every mistake in every source, in the order of the sources, then the contradictions between right values.
+pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
+    let Gathered { mut given, mut mistakes } = Gathered::gather(sources);
+    let mut understood = BTreeMap::new();
+    for setting in CATALOGUE {
+        let (raw, origin) = given
+            .remove(setting.key)
+            .unwrap_or_else(|| (Raw::Plain(setting.default.to_owned()), Origin::Default));
+        match setting.kind.read(&raw) {
+            Ok(value) => {
+                understood.insert(setting.key, (value, origin));
+            }
+            Err(text) => mistakes.push(Mistake { origin, text: format!("{}: {text}", setting.key) }),
+        }
+    }
+    mistakes.extend(checks::contradictions(&understood));
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let values = understood.iter().map(|(key, (value, _))| (*key, value.clone())).collect();
+    let settings = Settings::from_values(&Values(&values));
+    let entries = CATALOGUE
+        .iter()
+        .filter_map(|setting| {
+            let (value, origin) = understood.remove(setting.key)?;
+            Some((setting, value, origin))
+        })
+        .collect();
+    Ok(Effective { settings, entries })
+}
+
+/// All mistakes as one text, a line each.
+pub fn describe(mistakes: &[Mistake]) -> String {
+    let lines: Vec<String> = mistakes.iter().map(ToString::to_string).collect();
+    let count = match mistakes.len() {
+        1 => "1 mistake".to_owned(),
+        count => format!("{count} mistakes"),
+    };
+    format!("the configuration has {count}; nothing was started\n  {}", lines.join("\n  "))
+}

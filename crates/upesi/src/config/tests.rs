@@ -1,0 +1,296 @@
+//! The sources, their order, and every kind of mistake.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::*;
+
+struct File {
+    _directory: tempfile::TempDir,
+    path: PathBuf,
+}
+
+fn file(content: &str) -> File {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("upesi.toml");
+    std::fs::write(&path, content).unwrap();
+    File { _directory: directory, path }
+}
+
+fn variables(pairs: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+    pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+}
+
+/// The mistakes of a file, without its path: `3: fspiop.workers: give …`.
+fn mistakes_of(content: &str) -> Vec<String> {
+    let file = file(content);
+    let shown = file.path.display().to_string();
+    let sources = Sources { file: Some(file.path.clone()), ..Sources::default() };
+    let mistakes = load(&sources).map(|_| ()).expect_err(content);
+    mistakes
+        .iter()
+        .map(|mistake| mistake.to_string().replace(&shown, "").trim_start_matches(':').to_owned())
+        .collect()
+}
+
+fn origin_of<'a>(effective: &'a Effective, key: &str) -> &'a Origin {
+    &effective.entries.iter().find(|(setting, ..)| setting.key == key).unwrap().2
+}
+
+#[test]
+fn the_defaults_are_valid_and_stand_for_the_documented_values() {
+    let effective = load(&Sources::default()).unwrap();
+    assert_eq!(effective.entries.len(), CATALOGUE.len());
+    assert!(effective.entries.iter().all(|(_, _, origin)| *origin == Origin::Default));
+    let settings = effective.settings;
+    assert_eq!(settings.fspiop.listen, SocketAddr::from(([127, 0, 0, 1], 4000)));
+    assert_eq!(settings.admin.listen, SocketAddr::from(([127, 0, 0, 1], 4001)));
+    assert_eq!(settings.fspiop.body_bytes_max, 5 * 1024 * 1024);
+    assert_eq!(settings.fspiop.head_bytes_max, 64 * 1024);
+    assert_eq!(settings.hub.name.as_str(), "Hub");
+    assert!(settings.engine.durable);
+}
+
+#[test]
+fn keys_are_unique_and_each_says_what_it_does() {
+    let mut keys: Vec<_> = CATALOGUE.iter().map(|setting| setting.key).collect();
+    keys.sort_unstable();
+    keys.dedup();
+    assert_eq!(keys.len(), CATALOGUE.len());
+    for setting in CATALOGUE {
+        assert!(setting.help_text().ends_with('.'), "{}", setting.key);
+        assert_eq!(setting.key, format!("{}.{}", setting.section, setting.name));
+    }
+}
+
+#[test]
+fn flags_win_over_the_environment_which_wins_over_the_file() {
+    let file = file("[fspiop]\nlisten = \"127.0.0.1:1\"\nworkers = 1\n\n[log]\nlevel = \"warn\"\n");
+    let sources = Sources {
+        file: Some(file.path.clone()),
+        environment: variables(&[
+            ("UPESI__FSPIOP__LISTEN", "127.0.0.1:2"),
+            ("UPESI__LOG__LEVEL", "debug"),
+            ("PATH", "/bin"),
+            ("UPESI_CONFIG", "elsewhere"),
+        ]),
+        flags: vec![("--fspiop".into(), "fspiop.listen".into(), "127.0.0.1:3".into())],
+    };
+    let effective = load(&sources).unwrap();
+    let path = file.path.display().to_string();
+    assert_eq!(effective.settings.fspiop.listen.port(), 3);
+    assert_eq!(*origin_of(&effective, "fspiop.listen"), Origin::Flag("--fspiop".into()));
+    assert_eq!(effective.settings.log.level, "debug");
+    assert_eq!(*origin_of(&effective, "log.level"), Origin::Environment("UPESI__LOG__LEVEL".into()));
+    assert_eq!(effective.settings.fspiop.workers, 1);
+    assert_eq!(*origin_of(&effective, "fspiop.workers"), Origin::File { path, line: 3 });
+    assert_eq!(*origin_of(&effective, "admin.listen"), Origin::Default);
+}
+
+#[test]
+fn every_kind_is_read_from_a_file() {
+    let file = file(
+        "[data]\ndir = \"/var/lib/upesi\"\nsegment_bytes = 0x10_0000\nkeep_segments = \"needed\"\n\
+         [engine]\nbatch_bytes_max = 65_536\ndurable = false\n\
+         [fspiop]\nversions_accepted = [\"1.1\", \"2.0\"]\nversion_default = \"2.0\"\n\
+         [hub]\nname = \"switch\"\n",
+    );
+    let settings = load(&Sources { file: Some(file.path.clone()), ..Sources::default() }).unwrap().settings;
+    assert_eq!(settings.data.dir, PathBuf::from("/var/lib/upesi"));
+    assert_eq!(settings.data.segment_bytes, 1 << 20);
+    assert_eq!(settings.data.keep_segments, "needed");
+    assert!(!settings.engine.durable);
+    assert_eq!(settings.fspiop.version_default.to_string(), "2.0");
+    assert_eq!(settings.hub.name.as_str(), "switch");
+}
+
+#[test]
+fn every_mistake_in_a_file_is_named_with_its_line() {
+    for (content, expected) in [
+        (
+            "[fspiop]\nworker = 2\n",
+            vec!["2: \"fspiop.worker\" is not a setting; did you mean \"fspiop.workers\"?"],
+        ),
+        ("[fspiop]\ntls = true\n", vec!["2: \"fspiop.tls\" is not a setting; `upesi config` lists them all"]),
+        (
+            "[fspiop]\nhostname = \"x\"\n",
+            vec!["2: \"fspiop.hostname\" is not a setting; did you mean \"admin.hostname\"?"],
+        ),
+        ("\n[fspoip]\nworkers = 2\n", vec!["2: [fspoip] is not a section; did you mean [fspiop]?"]),
+        (
+            "[kafka]\n",
+            vec![
+                "1: [kafka] is not a section; there are data, fspiop, admin, hub, engine, callbacks, log, shutdown",
+            ],
+        ),
+        ("workers = 2\n", vec!["1: \"workers\" stands outside any section; write it under [fspiop]"]),
+        ("fspiop = 1\n", vec!["1: \"fspiop\" is a section: write [fspiop] on a line of its own"]),
+        ("[fspiop]\nworkers = 257\n", vec!["2: fspiop.workers: give a whole number from 0 to 256"]),
+        ("[fspiop]\nworkers = -1\n", vec!["2: fspiop.workers: give a whole number from 0 to 256"]),
+        (
+            "[fspiop]\nworkers = \"2\"\n",
+            vec!["2: fspiop.workers: give a whole number from 0 to 256, without quotes"],
+        ),
+        (
+            "[fspiop]\nworkers = 1.5\n",
+            vec!["2: fspiop.workers: give a whole number from 0 to 256, not a number with a fraction"],
+        ),
+        ("[engine]\ndurable = 1\n", vec!["2: engine.durable: give true or false, not a number"]),
+        (
+            "[fspiop]\nlisten = \"localhost:4000\"\n",
+            vec![
+                "2: fspiop.listen: \"localhost:4000\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000",
+            ],
+        ),
+        (
+            "[fspiop]\nlisten = 4000\n",
+            vec![
+                "2: fspiop.listen: give an address with port, such as 127.0.0.1:4000 or [::1]:4000, not a number",
+            ],
+        ),
+        (
+            "[hub]\nname = \"\"\n",
+            vec!["2: hub.name: \"\": give a name of 2 to 30 printable ASCII characters"],
+        ),
+        (
+            "[hub]\nfunds_out_guard = \"none\"\n",
+            vec!["2: hub.funds_out_guard: \"none\": give one of position, settlement-account"],
+        ),
+        (
+            "[fspiop]\nversions_accepted = [1.1]\n",
+            vec![
+                "2: fspiop.versions_accepted: give a list of versions, such as 1.0,1.1, not an array of other things than strings",
+            ],
+        ),
+        (
+            "[log]\nlevel = \"loud\"\n",
+            vec![
+                "2: log.level: \"loud\" is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_courier=debug",
+            ],
+        ),
+        // Several at once, in the order of the file's syntax, its keys, its values, and contradictions.
+        (
+            "[fspiop]\nworker = 2\nlisten = \"nowhere\"\n[callbacks]\nbackoff_max_ms = 100\n",
+            vec![
+                "2: \"fspiop.worker\" is not a setting; did you mean \"fspiop.workers\"?",
+                "3: fspiop.listen: \"nowhere\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000",
+                "5: callbacks.backoff_max_ms = 100 is too low for callbacks.backoff_min_ms = 200 (default)",
+            ],
+        ),
+    ] {
+        assert_eq!(mistakes_of(content), expected, "{content}");
+    }
+}
+
+#[test]
+fn broken_syntax_is_a_mistake_with_its_line() {
+    let mistakes = mistakes_of("[fspiop]\nworkers = \nlisten = \"127.0.0.1:1\"\n[fspiop]\n");
+    assert_eq!(mistakes.len(), 2, "{mistakes:?}");
+    assert!(mistakes[0].starts_with("2: "), "{mistakes:?}");
+    assert!(mistakes[1].starts_with("4: "), "{mistakes:?}");
+}
+
+#[test]
+fn contradictions_name_both_sides() {
+    for (content, expected) in [
+        (
+            "[admin]\nlisten = \"127.0.0.1:4000\"\n",
+            "2: fspiop.listen = 127.0.0.1:4000 and admin.listen = 127.0.0.1:4000 need different ports",
+        ),
+        (
+            "[fspiop]\nlisten = \"0.0.0.0:4001\"\n",
+            "2: fspiop.listen = 0.0.0.0:4001 and admin.listen = 127.0.0.1:4001 need different ports",
+        ),
+        (
+            "[fspiop]\nversion_default = \"3.0\"\n",
+            "2: fspiop.version_default = 3.0 is not among fspiop.versions_accepted",
+        ),
+        (
+            "[callbacks]\nrequest_timeout_ms = 5000\ndeadline_s = 4\n",
+            "2: callbacks.request_timeout_ms = 5000 is too high for callbacks.deadline_s = 4 (:3)",
+        ),
+        (
+            "[engine]\nqueue_commands_max = 100\n",
+            "2: engine.queue_commands_max = 100 is too low for engine.batch_commands_max = 4096 (default)",
+        ),
+    ] {
+        assert_eq!(mistakes_of(content), [expected], "{content}");
+    }
+    // Any free port, twice, is two different ports.
+    let free = file("[admin]\nlisten = \"127.0.0.1:0\"\n[fspiop]\nlisten = \"127.0.0.1:0\"\n");
+    assert!(load(&Sources { file: Some(free.path.clone()), ..Sources::default() }).is_ok());
+}
+
+#[test]
+fn mistakes_in_the_environment_and_in_flags_are_named() {
+    let sources = Sources {
+        file: None,
+        environment: variables(&[
+            ("UPESI__FSPIOP__LISTEM", "127.0.0.1:2"),
+            ("UPESI__FSPIOP__WORKERS", "many"),
+            ("UPESI__X", "1"),
+        ]),
+        flags: vec![
+            ("--set fspiop.port=1".into(), "fspiop.port".into(), "1".into()),
+            ("--admin".into(), "admin.listen".into(), "4001".into()),
+        ],
+    };
+    let mistakes = load(&sources).map(|_| ()).unwrap_err();
+    assert_eq!(
+        describe(&mistakes),
+        "the configuration has 5 mistakes; nothing was started\n  \
+         env UPESI__FSPIOP__LISTEM: this variable sets nothing; did you mean UPESI__FSPIOP__LISTEN?\n  \
+         env UPESI__X: this variable sets nothing; write UPESI__SECTION__NAME; `upesi config` lists them all\n  \
+         flag --set fspiop.port=1: \"fspiop.port\" is not a setting; `upesi config` lists them all\n  \
+         env UPESI__FSPIOP__WORKERS: fspiop.workers: \"many\": give a whole number from 0 to 256\n  \
+         flag --admin: admin.listen: \"4001\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000"
+    );
+}
+
+#[test]
+fn a_missing_file_is_a_mistake() {
+    let sources = Sources { file: Some("/nowhere/upesi.toml".into()), ..Sources::default() };
+    let mistakes = load(&sources).map(|_| ()).unwrap_err();
+    assert_eq!(
+        mistakes[0].to_string(),
+        "/nowhere/upesi.toml: cannot be read: No such file or directory (os error 2)"
+    );
+}
+
+#[test]
+fn what_is_printed_as_toml_has_the_same_effect() {
+    let sources = Sources {
+        environment: variables(&[
+            ("UPESI__FSPIOP__WORKERS", "3"),
+            ("UPESI__DATA__DIR", "with \"quotes\" \\ and é"),
+        ]),
+        ..Sources::default()
+    };
+    let effective = load(&sources).unwrap();
+    let printed = to_toml(&effective);
+    assert!(
+        printed.contains("workers = 3                                      # env UPESI__FSPIOP__WORKERS\n"),
+        "{printed}"
+    );
+    assert!(printed.starts_with("[data]\n"), "{printed}");
+    let again = file(&printed);
+    let read = load(&Sources { file: Some(again.path.clone()), ..Sources::default() }).unwrap();
+    assert_eq!(read.settings, effective.settings);
+}
+
+#[test]
+fn json_tells_the_origin() {
+    let sources =
+        Sources { environment: variables(&[("UPESI__FSPIOP__WORKERS", "3")]), ..Sources::default() };
+    let json: serde_json::Value = serde_json::from_str(&to_json(&load(&sources).unwrap())).unwrap();
+    let entry = json.as_array().unwrap().iter().find(|entry| entry["key"] == "fspiop.workers").unwrap();
+    assert_eq!(
+        *entry,
+        serde_json::json!({
+            "key": "fspiop.workers",
+            "value": 3,
+            "origin": {"kind": "environment", "name": "UPESI__FSPIOP__WORKERS"},
+        })
+    );
+}

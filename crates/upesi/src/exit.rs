@@ -1,0 +1,157 @@
+//! Exit codes and the errors that end a command.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// How a command ends. The numbers from 64 on are those of BSD's `sysexits.h`, so that scripts and service managers can
+/// tell a mistake that must be corrected from a condition that passes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// The command did what it was asked.
+    Success = 0,
+    /// The command ran, and what it did or checked failed.
+    Failure = 1,
+    /// The command line or the configuration is wrong.
+    Usage = 64,
+    /// Stored or given data is damaged or contradicts itself.
+    Data = 65,
+    /// A file or directory to be read does not exist or cannot be read.
+    NoInput = 66,
+    /// Something needed is not available: a port, another server.
+    Unavailable = 69,
+    /// The program contradicted itself.
+    Software = 70,
+    /// The data directory or an output file cannot be made or written.
+    CannotCreate = 73,
+    /// The disk or the network failed while the command ran.
+    InputOutput = 74,
+    /// The resource is taken for the moment: try again later.
+    Temporary = 75,
+}
+
+impl Exit {
+    /// Every code, in order.
+    pub const ALL: [Self; 10] = [
+        Self::Success,
+        Self::Failure,
+        Self::Usage,
+        Self::Data,
+        Self::NoInput,
+        Self::Unavailable,
+        Self::Software,
+        Self::CannotCreate,
+        Self::InputOutput,
+        Self::Temporary,
+    ];
+
+    /// The number that the shell sees.
+    pub const fn code(self) -> u8 {
+        self as u8
+    }
+
+    /// What it means, and what to do: name, meaning, remedy.
+    pub const fn explain(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::Success => ("success", "The command did what it was asked.", "Nothing."),
+            Self::Failure => (
+                "failure",
+                "The command ran, but what it did or checked failed: a scheme could not be applied in full, a lab run's audit \
+                 does not hold, callbacks were undeliverable.",
+                "Read the last lines on stderr.",
+            ),
+            Self::Usage => (
+                "usage",
+                "The command line, the configuration file or an environment variable is wrong. Nothing was started or \
+                 changed. Every mistake is named.",
+                "Correct what is named; `upesi config` shows what is in effect.",
+            ),
+            Self::Data => (
+                "data",
+                "Stored data is damaged or contradicts itself (journal, snapshot, archive), or a given file has \
+                 contents that make no sense (scheme). Nothing was overwritten.",
+                "For a data directory: keep it as it is, run `upesi audit` on a copy, restore the named file from a backup. \
+                 For a scheme file: correct the named lines.",
+            ),
+            Self::NoInput => (
+                "no input",
+                "A file or directory that was to be read does not exist or may not be read.",
+                "Check the path and its permissions.",
+            ),
+            Self::Unavailable => (
+                "unavailable",
+                "A port is in use or not permitted, or a server that the command needs does not answer.",
+                "Stop the other process or choose another port; check that the hub runs at the address given.",
+            ),
+            Self::Software => (
+                "software",
+                "The program contradicted itself and stopped before doing harm.",
+                "Keep the data directory and the log, and report it.",
+            ),
+            Self::CannotCreate => (
+                "cannot create",
+                "The data directory or an output file cannot be created or written to.",
+                "Give the user write access, or name another place.",
+            ),
+            Self::InputOutput => (
+                "input/output",
+                "The disk failed or is full, or a connection broke, while the command ran. What was acknowledged is safe: a \
+                 hub stops at the first failed write.",
+                "Check the disk, then start again; the hub recovers by itself.",
+            ),
+            Self::Temporary => (
+                "temporary",
+                "Another process is using the data directory, or a limit of the system is reached for the moment.",
+                "Try again once the other process is gone.",
+            ),
+        }
+    }
+
+    /// The page `docs/exit-codes.md`.
+    pub fn reference() -> String {
+        let mut page = String::from(
+            "# Exit codes\n\n\
+             Every `upesi` command ends with one of these. Data goes to stdout; the reason of a failure is the last thing on \
+             stderr.\nCodes from 64 on follow BSD's `sysexits.h`. A process that was killed ends with 128 + the signal's number, \
+             as the shell shows it.\n\n\
+             | code | name | meaning | what to do |\n|---|---|---|---|\n",
+        );
+        for exit in Self::ALL {
+            let (name, meaning, remedy) = exit.explain();
+            page.push_str(&format!("| {} | {name} | {meaning} | {remedy} |\n", exit.code()));
+        }
+        page
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.code())
+    }
+}
+
+/// Why a command ended, for people, with its exit code.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// How to exit.
+    pub exit: Exit,
+    /// What to print on stderr; one or more lines.
+    pub message: String,
+}
+
+impl Failure {
+    /// A failure with its code.
+    pub fn new(exit: Exit, message: impl fmt::Display) -> Self {
+        Self { exit, message: message.to_string() }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// The result of a command.
+pub type Outcome = Result<(), Failure>;

@@ -1,0 +1,403 @@
+//! The auditor's own books: what the recorded events must add up to, computed without the ledger's code.
+//!
+//! They are kept beside the ledger that replays the journal. What contradicts them is found before it is folded, so that a
+//! journal that makes no sense gives a finding and not a crash.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use upesi_ledger::{
+    AbortKind, AccountId, Event, FundsDirection, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId,
+    NoticeContent, NoticeKey, ParticipantId, Record, SettlementModel, Transfer, TransferState,
+};
+use upesi_types::{Amount, Currency, Timestamp, TransferId};
+
+use super::judge::{InFlight, Place, judge_abort, judge_commit};
+
+/// A balance as the auditor computes it.
+#[derive(Clone, Debug)]
+struct BookAccount {
+    participant: ParticipantId,
+    currency: Currency,
+    kind: LedgerAccountTypeId,
+    units: i128,
+}
+
+/// A withdrawal in flight.
+#[derive(Clone, Debug)]
+struct Withdrawal {
+    account: AccountId,
+    hub_account: AccountId,
+    units: i128,
+}
+
+/// How often things happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Records.
+    pub records: u64,
+    /// Prepares that were reserved.
+    pub reserved: u64,
+    /// Prepares that were refused.
+    pub refused: u64,
+    /// Transfers that were committed.
+    pub committed: u64,
+    /// Transfers that were aborted, expired ones included.
+    pub aborted: u64,
+    /// Of the aborted, those that expired.
+    pub expired: u64,
+    /// Movements of funds.
+    pub funds: u64,
+    /// Callbacks owed.
+    pub owed: u64,
+    /// Callbacks delivered.
+    pub delivered: u64,
+}
+
+/// The books.
+#[derive(Debug)]
+pub struct Books {
+    participants: usize,
+    accounts: Vec<BookAccount>,
+    account_types: usize,
+    models: Vec<SettlementModel>,
+    limits: BTreeMap<(ParticipantId, Currency), i128>,
+    in_flight: HashMap<TransferId, InFlight>,
+    withdrawals: BTreeMap<TransferId, Withdrawal>,
+    funds: BTreeSet<TransferId>,
+    outbox: BTreeSet<NoticeKey>,
+    counts: Counts,
+}
+
+type Finding = Result<(), String>;
+
+impl Books {
+    /// Opens the books with a state that is taken as given.
+    pub fn of(ledger: &Ledger) -> Self {
+        let accounts = ledger.accounts().iter().map(|account| BookAccount {
+            participant: account.participant,
+            currency: account.currency,
+            kind: account.kind,
+            units: i128::from(account.balance.units()),
+        });
+        let limits = ledger.participants().iter().flat_map(|participant| {
+            let limits = participant.limits.iter();
+            limits.map(|limit| ((participant.id, limit.currency), i128::from(limit.value.units())))
+        });
+        let mut books = Self {
+            participants: ledger.participants().len(),
+            accounts: accounts.collect(),
+            account_types: ledger.account_types().len(),
+            models: ledger.models().to_vec(),
+            limits: limits.collect(),
+            in_flight: HashMap::new(),
+            withdrawals: BTreeMap::new(),
+            funds: ledger.all_funds().map(|funds| funds.id).collect(),
+            outbox: ledger.outbox().iter().map(|(key, _)| key).collect(),
+            counts: Counts::default(),
+        };
+        for transfer in ledger.reserved_transfers() {
+            if let Some(in_flight) = InFlight::of(transfer) {
+                books.in_flight.insert(transfer.id, in_flight);
+            }
+        }
+        for funds in ledger.all_funds().filter(|funds| funds.state == FundsState::Reserved) {
+            books.withdrawals.insert(funds.id, withdrawal(funds));
+        }
+        books
+    }
+
+    /// How often things happened since the books were opened.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Enters a record. The error says what contradicts the books; nothing after it can be judged.
+    pub fn enter(
+        &mut self,
+        seq: u64,
+        time: Timestamp,
+        record: &Record<'_>,
+        findings: &mut Vec<String>,
+    ) -> Finding {
+        self.counts.records += 1;
+        let place = Place { seq, time, notices: &record.notices };
+        for event in &record.events {
+            self.enter_event(place, event, findings)?;
+        }
+        for (index, notice) in record.notices.iter().enumerate() {
+            self.check_participant(notice.target)?;
+            self.counts.owed += 1;
+            let index = u8::try_from(index).map_err(|_| "it owes more than 256 notices".to_owned())?;
+            self.outbox.insert(NoticeKey { target: notice.target, seq, index });
+        }
+        Ok(())
+    }
+
+    fn enter_event(&mut self, place: Place<'_>, event: &Event, findings: &mut Vec<String>) -> Finding {
+        match event {
+            Event::TransferPrepared(transfer) => self.prepared(place, transfer, findings),
+            Event::TransferCommitted { id, fulfilment, .. } => {
+                self.counts.committed += 1;
+                let transfer = self.take_in_flight(*id)?;
+                self.post(transfer.payee_account, -transfer.units)?;
+                findings.extend(judge_commit(place, *id, &transfer, fulfilment));
+                Ok(())
+            }
+            Event::TransferAborted { id, kind, .. } => {
+                self.counts.aborted += 1;
+                self.counts.expired += u64::from(*kind == AbortKind::Expired);
+                let transfer = self.take_in_flight(*id)?;
+                self.post(transfer.payer_account, -transfer.units)?;
+                findings.extend(judge_abort(place, *id, &transfer, *kind));
+                Ok(())
+            }
+            Event::FundsPrepared(funds) => self.funds_prepared(funds),
+            Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state),
+            Event::Posted { debit, credit, amount } => {
+                self.post(*debit, i128::from(amount.units()))?;
+                self.post(*credit, -i128::from(amount.units()))
+            }
+            Event::NoticesDelivered(keys) => {
+                for key in keys {
+                    self.check_owed(*key)?;
+                    self.outbox.remove(key);
+                    self.counts.delivered += 1;
+                }
+                Ok(())
+            }
+            Event::NoticeParked { key, .. } => self.check_owed(*key),
+            Event::NoticesRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
+            other => self.enter_setup(other),
+        }
+    }
+
+    /// Participants, accounts, limits and models.
+    fn enter_setup(&mut self, event: &Event) -> Finding {
+        match event {
+            Event::ParticipantCreated { id, .. } => {
+                next("participant", id.number() as usize, self.participants)?;
+                self.participants += 1;
+            }
+            Event::AccountCreated { id, participant, currency, kind, .. } => {
+                next("account", id.number() as usize, self.accounts.len())?;
+                self.check_participant(*participant)?;
+                let (participant, currency, kind) = (*participant, *currency, *kind);
+                self.accounts.push(BookAccount { participant, currency, kind, units: 0 });
+            }
+            Event::LedgerAccountTypeCreated { id, .. } => {
+                next("ledger account type", usize::from(id.0), self.account_types)?;
+                self.account_types += 1;
+            }
+            Event::SettlementModelCreated(model) => {
+                next("settlement model", model.id as usize, self.models.len())?;
+                self.models.push(model.clone());
+            }
+            Event::SettlementModelActivitySet { id, is_active } => {
+                let index = (*id as usize).checked_sub(1);
+                let model = index.and_then(|index| self.models.get_mut(index));
+                model.ok_or_else(|| format!("settlement model {id} does not exist"))?.is_active = *is_active;
+            }
+            Event::LimitSet { participant, currency, value, .. } => {
+                self.check_participant(*participant)?;
+                self.limits.insert((*participant, *currency), i128::from(value.units()));
+            }
+            Event::ParticipantActivitySet { id: participant, .. }
+            | Event::EndpointSet { participant, .. } => {
+                self.check_participant(*participant)?;
+            }
+            Event::AccountOpened { id } | Event::AccountActivitySet { id, .. } => {
+                self.account(*id)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn prepared(&mut self, place: Place<'_>, transfer: &Transfer, findings: &mut Vec<String>) -> Finding {
+        let id = transfer.id;
+        if self.in_flight.contains_key(&id) {
+            return Err(format!("transfer {id} is prepared again while it is in flight"));
+        }
+        if transfer.prepare_seq != place.seq {
+            findings.push(format!(
+                "record {}: transfer {id} claims to be of record {}",
+                place.seq, transfer.prepare_seq
+            ));
+        }
+        if transfer.state != TransferState::Reserved {
+            self.counts.refused += 1;
+            return Ok(());
+        }
+        self.counts.reserved += 1;
+        let entry =
+            InFlight::of(transfer).ok_or_else(|| format!("transfer {id} is reserved without parties"))?;
+        self.account(entry.payee_account)?;
+        self.post(entry.payer_account, entry.units)?;
+        if let Some(breach) = self.liquidity_breach(transfer.currency, &entry)? {
+            findings.push(format!("record {}: transfer {id} {breach}", place.seq));
+        }
+        let forwards = place.about(id, entry.payee, |content| *content == NoticeContent::ForwardPrepare);
+        if forwards != 1 {
+            findings
+                .push(format!("record {}: transfer {id} is forwarded {forwards} times, not once", place.seq));
+        }
+        self.in_flight.insert(id, entry);
+        Ok(())
+    }
+
+    /// Neither the cover nor the cap may be exceeded by a prepare; reaching either exactly is allowed.
+    fn liquidity_breach(&self, currency: Currency, entry: &InFlight) -> Result<Option<String>, String> {
+        let position = self.account(entry.payer_account)?.units;
+        let cap = self.limits.get(&(entry.payer, currency)).copied().unwrap_or(0);
+        let cover = self.settlement_type(currency).and_then(|kind| {
+            let owned = |account: &&BookAccount| {
+                account.participant == entry.payer && account.currency == currency && account.kind == kind
+            };
+            self.accounts.iter().find(owned).map(|account| -account.units)
+        });
+        let cover = cover.unwrap_or(0);
+        Ok(if position > cover {
+            Some(format!(
+                "took the payer's position to {} over its cover {}",
+                decimal(position),
+                decimal(cover)
+            ))
+        } else if position > cap {
+            Some(format!("took the payer's position to {} over its cap {}", decimal(position), decimal(cap)))
+        } else {
+            None
+        })
+    }
+
+    /// The type of the account that covers positions: by the currency's own models, or else by the default ones.
+    fn settlement_type(&self, currency: Currency) -> Option<LedgerAccountTypeId> {
+        let active =
+            |wanted| self.models.iter().filter(move |model| model.is_active && model.currency == wanted);
+        let wanted = if active(Some(currency)).next().is_some() { Some(currency) } else { None };
+        let position = |model: &&SettlementModel| model.ledger_account_type == LedgerAccountTypeId::POSITION;
+        active(wanted).find(position).map(|model| model.settlement_account_type)
+    }
+
+    fn funds_prepared(&mut self, funds: &FundsTransfer) -> Finding {
+        if !self.funds.insert(funds.id) {
+            return Err(format!("funds {} are recorded twice", funds.id));
+        }
+        self.counts.funds += 1;
+        let entry = withdrawal(funds);
+        match (funds.direction, funds.state) {
+            (FundsDirection::In, FundsState::Committed) => {
+                self.post(entry.hub_account, entry.units)?;
+                self.post(entry.account, -entry.units)
+            }
+            (FundsDirection::In, state) => Err(format!("deposit {} is {}", funds.id, state.as_str())),
+            (FundsDirection::Out, FundsState::Reserved) => {
+                self.post(entry.account, entry.units)?;
+                self.account(entry.hub_account)?;
+                self.withdrawals.insert(funds.id, entry);
+                Ok(())
+            }
+            (FundsDirection::Out, FundsState::Aborted) => Ok(()),
+            (FundsDirection::Out, FundsState::Committed) => {
+                Err(format!("withdrawal {} is committed without having been reserved", funds.id))
+            }
+        }
+    }
+
+    fn funds_ended(&mut self, id: TransferId, state: FundsState) -> Finding {
+        let entry =
+            self.withdrawals.remove(&id).ok_or_else(|| format!("funds {id} end, but are not in flight"))?;
+        match state {
+            FundsState::Committed => self.post(entry.hub_account, -entry.units),
+            FundsState::Aborted => self.post(entry.account, -entry.units),
+            FundsState::Reserved => Err(format!("funds {id} end in the state RESERVED")),
+        }
+    }
+
+    fn take_in_flight(&mut self, id: TransferId) -> Result<InFlight, String> {
+        self.in_flight.remove(&id).ok_or_else(|| format!("transfer {id} ends, but is not in flight"))
+    }
+
+    fn account(&self, id: AccountId) -> Result<&BookAccount, String> {
+        let index = id.number() as usize - 1;
+        self.accounts.get(index).ok_or_else(|| format!("account {} does not exist", id.number()))
+    }
+
+    fn post(&mut self, id: AccountId, units: i128) -> Finding {
+        let index = id.number() as usize - 1;
+        let account =
+            self.accounts.get_mut(index).ok_or_else(|| format!("account {} does not exist", id.number()))?;
+        account.units += units;
+        if account.units.abs() > i128::from(Amount::MAX.units()) {
+            return Err(format!("account {} leaves the range of amounts", id.number()));
+        }
+        Ok(())
+    }
+
+    fn check_participant(&self, id: ParticipantId) -> Finding {
+        if id.number() as usize <= self.participants {
+            Ok(())
+        } else {
+            Err(format!("participant {} does not exist", id.number()))
+        }
+    }
+
+    fn check_owed(&self, key: NoticeKey) -> Finding {
+        if self.outbox.contains(&key) {
+            Ok(())
+        } else {
+            Err(format!(
+                "notice {}.{} to participant {} is not owed",
+                key.seq,
+                key.index,
+                key.target.number()
+            ))
+        }
+    }
+
+    /// Compares the books with the replayed ledger; each difference is a sentence.
+    pub fn compare(&self, ledger: &Ledger, findings: &mut Vec<String>) {
+        for (index, book) in self.accounts.iter().enumerate() {
+            let balance = ledger.accounts().get(index).map(|account| i128::from(account.balance.units()));
+            if balance != Some(book.units) {
+                let (number, booked) = (index + 1, decimal(book.units));
+                let found = balance.map_or_else(|| "missing".to_owned(), decimal);
+                findings
+                    .push(format!("account {number}: the events add up to {booked}, the ledger has {found}"));
+            }
+        }
+        if ledger.accounts().len() != self.accounts.len() {
+            findings.push(format!(
+                "{} accounts were created, the ledger has {}",
+                self.accounts.len(),
+                ledger.accounts().len()
+            ));
+        }
+        if ledger.reserved_len() != self.in_flight.len() {
+            let (booked, found) = (self.in_flight.len(), ledger.reserved_len());
+            findings.push(format!("{booked} transfers are in flight, the ledger has {found}"));
+        }
+        let undelivered: BTreeSet<NoticeKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
+        if undelivered != self.outbox {
+            let (booked, found) = (self.outbox.len(), undelivered.len());
+            findings
+                .push(format!("{booked} callbacks are undelivered, the ledger has {found} or other ones"));
+        }
+    }
+}
+
+fn withdrawal(funds: &FundsTransfer) -> Withdrawal {
+    Withdrawal {
+        account: funds.account,
+        hub_account: funds.hub_account,
+        units: i128::from(funds.amount.units()),
+    }
+}
+
+fn next(what: &str, number: usize, count: usize) -> Finding {
+    if number == count + 1 { Ok(()) } else { Err(format!("{what} {number} follows {what} {count}")) }
+}
+
+fn decimal(units: i128) -> String {
+    let amount = i64::try_from(units).ok().and_then(Amount::from_units);
+    amount.map_or_else(|| format!("{units} ten-thousandths"), |amount| amount.to_string())
+}

@@ -1,0 +1,105 @@
+//! Whether a transfer may end as it is recorded, and whether its parties are told.
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::{AbortKind, AccountId, Notice, NoticeContent, ParticipantId, PublicState, Transfer};
+use upesi_types::{Timestamp, TransferId};
+
+/// A transfer in flight.
+#[derive(Clone, Debug)]
+pub(super) struct InFlight {
+    pub payer: ParticipantId,
+    pub payee: ParticipantId,
+    pub payer_account: AccountId,
+    pub payee_account: AccountId,
+    pub units: i128,
+    pub condition: [u8; 32],
+    pub expires_at: Timestamp,
+}
+
+impl InFlight {
+    /// Of a reserved transfer; `None` when it lacks parties or accounts.
+    pub fn of(transfer: &Transfer) -> Option<Self> {
+        Some(Self {
+            payer: transfer.payer?,
+            payee: transfer.payee?,
+            payer_account: transfer.payer_account?,
+            payee_account: transfer.payee_account?,
+            units: i128::from(transfer.amount.units()),
+            condition: transfer.condition,
+            expires_at: transfer.expires_at,
+        })
+    }
+}
+
+/// What is known of a record besides its content.
+#[derive(Clone, Copy)]
+pub(super) struct Place<'a> {
+    pub seq: u64,
+    pub time: Timestamp,
+    pub notices: &'a [Notice],
+}
+
+impl Place<'_> {
+    /// How many notices tell `target` about a transfer in a certain way.
+    pub fn about(
+        &self,
+        id: TransferId,
+        target: ParticipantId,
+        is_right: impl Fn(&NoticeContent) -> bool,
+    ) -> usize {
+        let matches = |notice: &&Notice| {
+            notice.target == target && notice.transfer.id() == Some(id) && is_right(&notice.content)
+        };
+        self.notices.iter().filter(matches).count()
+    }
+}
+
+pub(super) fn judge_commit(
+    place: Place<'_>,
+    id: TransferId,
+    transfer: &InFlight,
+    fulfilment: &[u8; 32],
+) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut find = |text: String| findings.push(format!("record {}: transfer {id} {text}", place.seq));
+    if Sha256::digest(fulfilment).as_slice() != transfer.condition {
+        find("is committed with a fulfilment that is not the condition's preimage".to_owned());
+    }
+    if transfer.expires_at <= place.time {
+        find(format!("is committed although it expired at {}", transfer.expires_at));
+    }
+    let told = place.about(id, transfer.payer, |content| match content {
+        NoticeContent::ForwardFulfil => true,
+        NoticeContent::State(_, view) => view.state == PublicState::Committed && view.fulfilment.is_some(),
+        _ => false,
+    });
+    if told != 1 {
+        find(format!("is committed and the payer is told {told} times, not once"));
+    }
+    findings
+}
+
+pub(super) fn judge_abort(
+    place: Place<'_>,
+    id: TransferId,
+    transfer: &InFlight,
+    kind: AbortKind,
+) -> Vec<String> {
+    let mut findings = Vec::new();
+    let mut find = |text: String| findings.push(format!("record {}: transfer {id} {text}", place.seq));
+    if matches!(kind, AbortKind::Invalid | AbortKind::Rejected) {
+        find(format!("was reserved, but is aborted as {}", kind.as_str()));
+    }
+    if kind == AbortKind::Expired && transfer.expires_at > place.time {
+        find(format!("expires before its time, {}", transfer.expires_at));
+    }
+    let told = place.about(id, transfer.payer, |content| {
+        matches!(content, NoticeContent::ForwardAbort | NoticeContent::Error(..))
+    });
+    // A DFSP that pays itself is told as payer and as payee.
+    let is_right = if transfer.payer == transfer.payee { told >= 1 } else { told == 1 };
+    if !is_right {
+        find(format!("is aborted and the payer is told {told} times, not once"));
+    }
+    findings
+}

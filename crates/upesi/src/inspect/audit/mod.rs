@@ -1,0 +1,215 @@
+//! `upesi audit`: replays a data directory and proves, or disproves, that it is in order.
+
+mod archived;
+mod books;
+mod judge;
+mod replay;
+mod report;
+mod snapshots;
+
+use std::path::PathBuf;
+
+use upesi_journal::{END, JournalError, Reader, TornTail};
+use upesi_ledger::{Ledger, LedgerConfig, Record, Totals};
+
+pub use archived::ArchiveResult;
+pub use books::Counts;
+pub use report::{to_json, to_text};
+
+use crate::exit::{Exit, Failure};
+use crate::inspect::{journal_failure, open};
+use replay::Replay;
+use snapshots::Snapshots;
+
+/// Most findings that are kept and shown; the rest is counted.
+pub const FINDINGS_KEPT_MAX: usize = 100;
+/// All invariants are checked whenever this many records were replayed, and at the end.
+const CHECK_EVERY_RECORDS: u64 = 65_536;
+
+/// What to audit.
+#[derive(Clone, Debug)]
+pub struct AuditOptions {
+    /// The data directory.
+    pub directory: PathBuf,
+    /// Whether a directory that a hub is using may be audited; its archive is left out then.
+    pub allow_live: bool,
+    /// Whether the archive is compared.
+    pub with_archive: bool,
+}
+
+/// What an audit found.
+#[derive(Debug)]
+pub struct AuditReport {
+    /// The data directory.
+    pub directory: PathBuf,
+    /// The oldest record, 0 when there is none.
+    pub first_seq: u64,
+    /// The last record that was replayed.
+    pub last_seq: u64,
+    /// How many journal segments there are.
+    pub segments: usize,
+    /// The snapshot that the replay began with; `None`: from the first record.
+    pub started_from: Option<u64>,
+    /// What happened since.
+    pub counts: Counts,
+    /// What the ledger counts since it began.
+    pub totals: Totals,
+    /// The state at the end.
+    pub ledger: Ledger,
+    /// The snapshots that were compared, by record.
+    pub snapshots: Vec<u64>,
+    /// The archive.
+    pub archive: ArchiveResult,
+    /// The remains of a batch that was never acknowledged; no fault.
+    pub torn: Option<TornTail>,
+    /// What does not hold, for people; at most [`FINDINGS_KEPT_MAX`].
+    pub findings: Vec<String>,
+    /// How many findings there were.
+    pub findings_total: u64,
+}
+
+impl AuditReport {
+    /// Whether everything holds.
+    pub fn is_sound(&self) -> bool {
+        self.findings_total == 0
+    }
+}
+
+/// Findings, bounded.
+#[derive(Debug, Default)]
+struct Findings {
+    kept: Vec<String>,
+    total: u64,
+}
+
+impl Findings {
+    fn add(&mut self, finding: String) {
+        self.total += 1;
+        if self.kept.len() < FINDINGS_KEPT_MAX {
+            self.kept.push(finding);
+        }
+    }
+
+    fn extend(&mut self, findings: impl IntoIterator<Item = String>) {
+        findings.into_iter().for_each(|finding| self.add(finding));
+    }
+}
+
+/// Audits a data directory.
+///
+/// # Errors
+/// See [`crate::inspect::open`]; 75 where a hub is using it and that is not allowed; 74 where the disk fails. Damage is no
+/// error: it is a finding of the report.
+pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
+    let directory = open(&options.directory)?;
+    let is_live = directory.in_use_by();
+    if let Some(pid) = is_live.filter(|_| !options.allow_live) {
+        let user = if pid == 0 { "another process".to_owned() } else { format!("process {pid}") };
+        let path = options.directory.display();
+        return Err(Failure::new(
+            Exit::Temporary,
+            format!(
+                "{path} is in use by {user}: stop that hub first, audit a copy, or give --allow-live to audit what is written so far"
+            ),
+        ));
+    }
+    let disk = directory.disk();
+    let mut findings = Findings::default();
+    let segments = match upesi_journal::segments(&*disk) {
+        Ok(segments) => segments,
+        Err(error) => {
+            note_damage(error, &mut findings)?;
+            Vec::new()
+        }
+    };
+    let first_seq = segments.first().map_or(0, |info| info.first_seq);
+    let mut snapshots = Snapshots::read(&disk, &mut findings)?;
+    let (ledger, started_from) = match starting_state(first_seq, &mut snapshots) {
+        Some(start) => start,
+        None => {
+            findings.add(format!(
+                "the journal begins with record {first_seq}, and there is no sound snapshot that leads up to it"
+            ));
+            (Ledger::new(LedgerConfig::default()), None)
+        }
+    };
+    let archive = if is_live.is_some() || !options.with_archive {
+        archived::Comparison::left_out(if is_live.is_some() { "a hub is using it" } else { "not asked for" })
+    } else {
+        archived::Comparison::open(&options.directory, &mut findings)
+    };
+    let mut replay = Replay::new(ledger, snapshots, archive);
+    let mut reader = Reader::new(disk, replay.ledger.last_seq() + 1);
+    if first_seq <= replay.ledger.last_seq() + 1 {
+        run(&mut reader, &mut replay, &mut findings)?;
+    }
+    let torn = reader.torn().cloned();
+    let archive = replay.finish(started_from.is_none(), &mut findings);
+    Ok(AuditReport {
+        directory: options.directory.clone(),
+        first_seq,
+        last_seq: replay.ledger.last_seq(),
+        segments: segments.len(),
+        started_from,
+        counts: replay.books.counts(),
+        totals: replay.ledger.totals(),
+        snapshots: replay.compared,
+        archive,
+        torn,
+        findings: findings.kept,
+        findings_total: findings.total,
+        ledger: replay.ledger,
+    })
+}
+
+/// From nothing where the journal is whole, else from the oldest snapshot that reaches it.
+fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, Option<u64>)> {
+    if first_seq <= 1 {
+        return Some((Ledger::new(LedgerConfig::default()), None));
+    }
+    let mut start = snapshots.take_first_from(first_seq - 1)?;
+    // What it holds in memory was finished before the journal begins.
+    let _ = start.drain_finished(u64::MAX).count();
+    let seq = start.last_seq();
+    Some((start, Some(seq)))
+}
+
+fn run(reader: &mut Reader, replay: &mut Replay, findings: &mut Findings) -> Result<(), Failure> {
+    loop {
+        let found = match reader.next_record(END) {
+            Ok(Some(found)) => found,
+            Ok(None) => return Ok(()),
+            Err(JournalError::NoSuchRecord { .. }) if replay.ledger.last_seq() == 0 => return Ok(()),
+            Err(error) => return note_damage(error, findings),
+        };
+        let record = match Record::decode(found.bytes) {
+            Ok(record) => record,
+            Err(error) => {
+                findings.add(format!("record {}: {error}", found.seq));
+                return Ok(());
+            }
+        };
+        if let Err(contradiction) = replay.step(found.seq, found.time, record, findings) {
+            findings.add(format!("record {}: {contradiction}; what follows was not replayed", found.seq));
+            return Ok(());
+        }
+        if found_is_due(replay.ledger.last_seq()) {
+            replay.check(findings);
+        }
+    }
+}
+
+fn found_is_due(seq: u64) -> bool {
+    seq.is_multiple_of(CHECK_EVERY_RECORDS)
+}
+
+/// Damage is a finding; a disk that fails is not the data's fault.
+fn note_damage(error: JournalError, findings: &mut Findings) -> Result<(), Failure> {
+    match error {
+        JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. } => {
+            findings.add(error.to_string());
+            Ok(())
+        }
+        other => Err(journal_failure(other)),
+    }
+}

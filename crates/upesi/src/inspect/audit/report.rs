@@ -1,0 +1,203 @@
+//! An audit's result for people and for programs.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use upesi_ledger::{Account, Ledger, LedgerAccountTypeId, Participant};
+
+use super::AuditReport;
+
+/// The report as text.
+pub fn to_text(report: &AuditReport) -> String {
+    let mut text = String::new();
+    let mut row = |name: &str, value: String| {
+        let _ = writeln!(text, "{name:<13} {value}");
+    };
+    row("directory", report.directory.display().to_string());
+    row("records", records(report));
+    let (counts, totals) = (report.counts, report.totals);
+    row(
+        "transfers",
+        format!(
+            "{} reserved, {} refused, {} committed, {} aborted ({} expired), {} in flight",
+            totals.reserved,
+            totals.refused,
+            totals.committed,
+            totals.aborted,
+            totals.expired,
+            report.ledger.reserved_len()
+        ),
+    );
+    row("funds", format!("{} movements", report.ledger.all_funds().count()));
+    let outbox = report.ledger.outbox();
+    row(
+        "callbacks",
+        format!(
+            "{} owed, {} delivered, {} undelivered ({} parked)",
+            counts.owed,
+            counts.delivered,
+            outbox.len(),
+            outbox.parked_len()
+        ),
+    );
+    row("snapshots", snapshots(report));
+    row("archive", archive(report));
+    if let Some(torn) = &report.torn {
+        row(
+            "torn tail",
+            format!("{} bytes at {} byte {}, never acknowledged", torn.bytes, torn.file, torn.offset),
+        );
+    }
+    text.push_str(&balances(&report.ledger));
+    let _ = writeln!(text, "\n{}", verdict(report));
+    text
+}
+
+fn records(report: &AuditReport) -> String {
+    if report.counts.records == 0 {
+        return "none".to_owned();
+    }
+    let from = match report.started_from {
+        None => "replayed from the beginning".to_owned(),
+        Some(seq) => format!("replayed from the snapshot of record {seq}"),
+    };
+    let (first, last, segments) = (report.first_seq, report.last_seq, report.segments);
+    format!("{first} to {last} in {segments} segments, {} {from}", report.counts.records)
+}
+
+fn snapshots(report: &AuditReport) -> String {
+    match &report.snapshots[..] {
+        [] => "none to compare".to_owned(),
+        seqs => {
+            let seqs: Vec<_> = seqs.iter().map(ToString::to_string).collect();
+            format!("compared at record {}", seqs.join(", "))
+        }
+    }
+}
+
+fn archive(report: &AuditReport) -> String {
+    let archive = &report.archive;
+    match &archive.left_out {
+        Some(why) => format!("not compared: {why}"),
+        None => format!(
+            "{} transfers compared, {} stored, complete to record {}",
+            archive.compared, archive.stored, archive.watermark
+        ),
+    }
+}
+
+fn balances(ledger: &Ledger) -> String {
+    let rows: Vec<[String; 5]> = opened(ledger)
+        .map(|(participant, account)| {
+            [
+                participant.name.to_string(),
+                account.currency.to_string(),
+                ledger.account_type_name(account.kind).to_owned(),
+                account.balance.to_string(),
+                cap(participant, account).unwrap_or_default(),
+            ]
+        })
+        .collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    let heads = ["participant", "", "account", "balance", "cap"].map(str::to_owned);
+    let mut text = String::from("\n");
+    let widths: [usize; 5] = std::array::from_fn(|column| {
+        rows.iter().chain([&heads]).map(|row| row[column].chars().count()).max().unwrap_or(0)
+    });
+    for row in [&heads].into_iter().chain(&rows) {
+        let [name, currency, kind, balance, cap] = row;
+        let [w0, w1, w2, w3, w4] = widths;
+        let line = format!("{name:<w0$}  {currency:<w1$}  {kind:<w2$}  {balance:>w3$}  {cap:>w4$}");
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+fn opened(ledger: &Ledger) -> impl Iterator<Item = (&Participant, &Account)> {
+    ledger.participants().iter().flat_map(|participant| {
+        let accounts = participant.accounts.iter().filter_map(|account| ledger.account(account.id));
+        accounts.filter(|account| account.is_opened).map(move |account| (participant, account))
+    })
+}
+
+fn cap(participant: &Participant, account: &Account) -> Option<String> {
+    let is_position = account.kind == LedgerAccountTypeId::POSITION;
+    participant.limit(account.currency).filter(|_| is_position).map(|limit| limit.value.to_string())
+}
+
+fn verdict(report: &AuditReport) -> String {
+    if report.is_sound() {
+        return "sound: every record, sum, cap and callback is in order".to_owned();
+    }
+    let mut text = format!("NOT SOUND: {} findings", report.findings_total);
+    for finding in &report.findings {
+        let _ = write!(text, "\n  {finding}");
+    }
+    let more = report.findings_total.saturating_sub(report.findings.len() as u64);
+    if more > 0 {
+        let _ = write!(text, "\n  and {more} more");
+    }
+    text
+}
+
+/// The report as one JSON object. Amounts are strings.
+pub fn to_json(report: &AuditReport) -> String {
+    let (totals, counts, outbox) = (report.totals, report.counts, report.ledger.outbox());
+    let balances: Vec<Value> = opened(&report.ledger)
+        .map(|(participant, account)| {
+            json!({
+                "participant": participant.name.as_str(),
+                "currency": account.currency.as_str(),
+                "ledgerAccountType": report.ledger.account_type_name(account.kind),
+                "accountId": account.id.number(),
+                "balance": account.balance.to_string(),
+                "netDebitCap": cap(participant, account),
+            })
+        })
+        .collect();
+    let object = json!({
+        "directory": report.directory.display().to_string(),
+        "ok": report.is_sound(),
+        "records": {
+            "firstSeq": report.first_seq,
+            "lastSeq": report.last_seq,
+            "replayed": counts.records,
+            "startedFromSnapshot": report.started_from,
+            "segments": report.segments,
+        },
+        "transfers": {
+            "reserved": totals.reserved,
+            "refused": totals.refused,
+            "committed": totals.committed,
+            "aborted": totals.aborted,
+            "expired": totals.expired,
+            "inFlight": report.ledger.reserved_len(),
+        },
+        "callbacks": {
+            "owed": counts.owed,
+            "delivered": counts.delivered,
+            "undelivered": outbox.len(),
+            "parked": outbox.parked_len(),
+        },
+        "fundsMovements": report.ledger.all_funds().count(),
+        "snapshotsCompared": report.snapshots,
+        "archive": {
+            "compared": report.archive.compared,
+            "stored": report.archive.stored,
+            "watermark": report.archive.watermark,
+            "leftOut": report.archive.left_out,
+        },
+        "tornTail": report.torn.as_ref().map(|torn| json!({
+            "file": torn.file,
+            "offset": torn.offset,
+            "bytes": torn.bytes,
+        })),
+        "balances": balances,
+        "findings": report.findings,
+        "findingsTotal": report.findings_total,
+    });
+    format!("{object:#}\n")
+}

@@ -1,0 +1,53 @@
+//! Reading a data directory without a hub: `upesi journal` and `upesi audit`.
+
+pub mod audit;
+pub mod describe;
+pub mod json;
+pub mod names;
+pub mod print;
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+
+use upesi_journal::{DataDirectory, DataDirectoryError, JournalError};
+
+use crate::exit::{Exit, Failure};
+
+/// Opens a data directory without changing or locking it.
+///
+/// # Errors
+/// 66 where there is none or it may not be read, 65 where its format is unknown, 74 where the disk fails.
+pub fn open(path: &Path) -> Result<DataDirectory, Failure> {
+    DataDirectory::open_for_reading(path).map_err(|error| Failure::new(directory_exit(&error), error))
+}
+
+/// The exit code of a data directory that cannot be used.
+pub fn directory_exit(error: &DataDirectoryError) -> Exit {
+    match error {
+        DataDirectoryError::NotFound(_) => Exit::NoInput,
+        DataDirectoryError::NotADirectory(_) | DataDirectoryError::Unwritable { .. } => Exit::CannotCreate,
+        DataDirectoryError::Locked { .. } => Exit::Temporary,
+        DataDirectoryError::UnknownFormat { .. } => Exit::Data,
+        DataDirectoryError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Exit::NoInput
+        }
+        DataDirectoryError::Io { .. } => Exit::InputOutput,
+    }
+}
+
+/// The exit code of a journal or snapshot that cannot be read or written.
+pub fn journal_exit(error: &JournalError) -> Exit {
+    match error {
+        JournalError::Damaged { .. } => Exit::Data,
+        JournalError::NoSuchRecord { .. } => Exit::Usage,
+        JournalError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Exit::NoInput
+        }
+        JournalError::Io { .. } | JournalError::DiskFull { .. } | JournalError::Poisoned => Exit::InputOutput,
+    }
+}
+
+pub(crate) fn journal_failure(error: JournalError) -> Failure {
+    Failure::new(journal_exit(&error), error)
+}

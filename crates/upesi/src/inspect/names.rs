@@ -1,0 +1,70 @@
+//! Names of participants and accounts, gathered from snapshots and records, so that prints need no running hub.
+
+use std::collections::BTreeMap;
+
+use upesi_ledger::{AccountId, Event, Ledger, LedgerAccountTypeId, ParticipantId};
+use upesi_types::{Currency, FspId};
+
+/// Who is who in a journal.
+#[derive(Clone, Debug)]
+pub struct Names {
+    participants: BTreeMap<ParticipantId, FspId>,
+    accounts: BTreeMap<AccountId, (ParticipantId, Currency, LedgerAccountTypeId)>,
+    account_types: BTreeMap<u8, String>,
+}
+
+impl Names {
+    /// What a ledger knows.
+    pub fn of(ledger: &Ledger) -> Self {
+        let participants = ledger.participants().iter().map(|one| (one.id, one.name));
+        let accounts =
+            ledger.accounts().iter().map(|one| (one.id, (one.participant, one.currency, one.kind)));
+        let account_types = ledger.account_types().iter().map(|kind| (kind.id.0, kind.name.to_string()));
+        Self {
+            participants: participants.collect(),
+            accounts: accounts.collect(),
+            account_types: account_types.collect(),
+        }
+    }
+
+    /// Takes in what an event names.
+    pub fn learn(&mut self, event: &Event) {
+        match event {
+            Event::ParticipantCreated { id, name, .. } => {
+                self.participants.insert(*id, *name);
+            }
+            Event::AccountCreated { id, participant, currency, kind, .. } => {
+                self.accounts.insert(*id, (*participant, *currency, *kind));
+            }
+            Event::LedgerAccountTypeCreated { id, name, .. } => {
+                self.account_types.insert(id.0, name.to_string());
+            }
+            _ => {}
+        }
+    }
+
+    /// A participant's name, or its number where the name is unknown.
+    pub fn participant(&self, id: ParticipantId) -> String {
+        self.participants.get(&id).map_or_else(|| format!("#{}", id.number()), ToString::to_string)
+    }
+
+    /// The same for an optional participant; `?` where a refused prepare named an unknown one.
+    pub fn party(&self, id: Option<ParticipantId>) -> String {
+        id.map_or_else(|| "?".to_owned(), |id| self.participant(id))
+    }
+
+    /// `greenbank KES POSITION`, or the account's number.
+    pub fn account(&self, id: AccountId) -> String {
+        match self.accounts.get(&id) {
+            Some((owner, currency, kind)) => {
+                format!("{} {currency} {}", self.participant(*owner), self.account_type(*kind))
+            }
+            None => format!("account {}", id.number()),
+        }
+    }
+
+    /// The name of a ledger account type.
+    pub fn account_type(&self, kind: LedgerAccountTypeId) -> String {
+        self.account_types.get(&kind.0).cloned().unwrap_or_else(|| format!("type {}", kind.0))
+    }
+}

@@ -1,0 +1,100 @@
+//! `upesi journal`: prints records for people or for programs.
+
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use upesi_journal::{Disk, END, JournalError, Reader, SnapshotStore};
+use upesi_ledger::{Ledger, LedgerConfig, Record};
+
+use super::names::Names;
+use super::{describe, journal_failure, json, open};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// What to print.
+#[derive(Clone, Debug)]
+pub struct PrintOptions {
+    /// The data directory.
+    pub directory: PathBuf,
+    /// The first record; `None` begins with the oldest there is.
+    pub from_seq: Option<u64>,
+    /// How many records at most.
+    pub limit: Option<u64>,
+    /// One JSON object per line instead of text.
+    pub json: bool,
+    /// With JSON: the request's headers and body too.
+    pub payload: bool,
+}
+
+/// Prints the records of a data directory. A hub may be using it: then its end is a moving target, which `warn` is told.
+///
+/// # Errors
+/// See [`super::open`]; 65 for damage, 74 when the output cannot be written. A closed pipe is no error.
+pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Write) -> Outcome {
+    let directory = open(&options.directory)?;
+    if directory.in_use_by().is_some() {
+        let _ = writeln!(
+            warn,
+            "a hub is using this directory: records at the end may still be on their way to the disk"
+        );
+    }
+    let disk = directory.disk();
+    let oldest =
+        upesi_journal::segments(&*disk).map_err(journal_failure)?.first().map_or(1, |info| info.first_seq);
+    let from = options.from_seq.unwrap_or(oldest).max(1);
+    let mut names = names_before(&disk, from, oldest)?;
+    let mut reader = Reader::new(disk, from);
+    let mut left = options.limit.unwrap_or(u64::MAX);
+    while left > 0 {
+        let Some(found) = reader.next_record(END).map_err(journal_failure)? else { break };
+        let record = decode(found.seq, found.bytes)?;
+        record.events.iter().for_each(|event| names.learn(event));
+        let line = if options.json {
+            json::record(found.seq, found.time, &record, &names, options.payload).to_string()
+        } else {
+            describe::line(found.seq, found.time, &record, &names)
+        };
+        match writeln!(output, "{line}") {
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(()),
+            other => {
+                other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write: {error}")))?
+            }
+        }
+        left -= 1;
+    }
+    if let Some(torn) = reader.torn() {
+        let _ = writeln!(
+            warn,
+            "{} ends with {} bytes of a batch that was never acknowledged, at byte {}",
+            torn.file, torn.bytes, torn.offset
+        );
+    }
+    Ok(())
+}
+
+pub(super) fn decode(seq: u64, bytes: &[u8]) -> Result<Record<'_>, Failure> {
+    Record::decode(bytes).map_err(|error| Failure::new(Exit::Data, format!("record {seq}: {error}")))
+}
+
+/// The names that are known before a record: those of the newest snapshot, and of the records between it and the first
+/// one printed. Names never change, so a snapshot from later serves as well.
+fn names_before(disk: &Arc<dyn Disk>, from: u64, oldest: u64) -> Result<Names, Failure> {
+    let snapshots = SnapshotStore::open_for_reading(Arc::clone(disk));
+    let snapshot = snapshots.latest().map_err(journal_failure)?.snapshot;
+    let known = snapshot.and_then(|snapshot| {
+        let ledger = Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()).ok()?;
+        Some((snapshot.seq, Names::of(&ledger)))
+    });
+    let (known_seq, mut names) =
+        known.unwrap_or_else(|| (0, Names::of(&Ledger::new(LedgerConfig::default()))));
+    let mut reader = Reader::new(Arc::clone(disk), (known_seq + 1).max(oldest));
+    while reader.next_seq() < from {
+        let found = match reader.next_record(END) {
+            Ok(Some(found)) => found,
+            Ok(None) | Err(JournalError::NoSuchRecord { .. }) => break,
+            Err(error) => return Err(journal_failure(error)),
+        };
+        decode(found.seq, found.bytes)?.events.iter().for_each(|event| names.learn(event));
+    }
+    Ok(names)
+}

@@ -1,0 +1,8 @@
+//! What the `upesi` binary is made of (L5): its settings, its log, its commands.
+
+pub mod cli;
+pub mod config;
+pub mod exit;
+pub mod hub;
+pub mod inspect;
+pub mod logging;
