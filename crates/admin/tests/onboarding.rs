@@ -260,3 +260,21 @@ async fn a_second_currency_joins_and_a_fee_model_brings_its_accounts() {
     let accounts = hub.get("/participants/greenbank/accounts").await;
     assert_eq!(accounts.matches(r#""currency":"TZS","isActive":1"#).count(), 4, "{accounts}");
 }
+
+#[tokio::test]
+async fn a_model_that_came_after_a_dfsp_gives_it_its_accounts_when_they_are_opened() {
+    let hub = Hub::start();
+    hub.prepare_scheme().await;
+    hub.expect("POST", "/participants", DFSP, 201).await;
+    let fees = MODEL
+        .replace("DEFERREDNET", "FEES")
+        .replace(r#""ledgerAccountType":"POSITION""#, r#""ledgerAccountType":"INTERCHANGE_FEE""#)
+        .replace(r#""SETTLEMENT""#, r#""INTERCHANGE_FEE_SETTLEMENT""#);
+    hub.expect("POST", "/settlementModels", &fees, 201).await;
+    hub.expect("POST", "/participants/greenbank/initialPositionAndLimits", LIMIT, 201).await;
+    let accounts = hub.get("/participants/greenbank/accounts").await;
+    for kind in ["POSITION", "SETTLEMENT", "INTERCHANGE_FEE", "INTERCHANGE_FEE_SETTLEMENT"] {
+        let account = format!(r#""ledgerAccountType":"{kind}","currency":"KES","isActive":1,"value":0"#);
+        assert!(accounts.contains(&account), "{kind}: {accounts}");
+    }
+}
