@@ -1,0 +1,193 @@
+//! What operators ask for.
+
+use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
+use upesi_ledger::{AccountId, AdminCommand, Delay, EndpointType, FundsDirection, Granularity, Interchange};
+use upesi_types::{Amount, Currency, FspId};
+
+use super::Story;
+use super::words::{self, Parsed, Words};
+
+impl Story {
+    /// An operator's command, if the verb is one.
+    pub(super) fn admin_command(&mut self, verb: &str, words: &mut Words) -> Parsed<Option<AdminCommand>> {
+        Ok(Some(match verb {
+            "create" => create(words)?,
+            "open" => open(words)?,
+            "limit" => AdminCommand::SetLimit {
+                alarm_basis_points: basis_points(words.option("alarm")?)?,
+                name: words.name()?,
+                net_debit_cap: words.amount()?,
+                currency: words.currency()?,
+            },
+            "endpoint" => AdminCommand::SetEndpoint {
+                name: words.name()?,
+                kind: EndpointType::parse(&words.next("a type")?).ok_or("no type of endpoint")?,
+                value: words.next("a value")?.replace("LONG", &"x".repeat(512)).into(),
+            },
+            "activate" | "deactivate" => self.activity(verb == "activate", words)?,
+            "deposit" => self.prepare_funds(FundsDirection::In, words)?,
+            "withdraw" => self.prepare_funds(FundsDirection::Out, words)?,
+            "commit" => self.end_funds(FundsAction::Commit, words)?,
+            "cancel" => self.end_funds(FundsAction::Abort, words)?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// `activate participant NAME`, `activate account NAME TYPE KES`, `activate model NAME`.
+    fn activity(&mut self, is_active: bool, words: &mut Words) -> Parsed<AdminCommand> {
+        Ok(match words.next("what")?.as_str() {
+            "participant" => AdminCommand::SetParticipantActivity { name: words.name()?, is_active },
+            "account" => {
+                let path = words.option("account")?;
+                let name = words.name()?;
+                let account = match path {
+                    Some(path) => self.account_path(&path)?,
+                    None => self.account_id(&name, &words.next("a type")?, words.currency()?)?,
+                };
+                AdminCommand::SetAccountActivity { name, account, is_active }
+            }
+            "model" => {
+                AdminCommand::SetSettlementModelActivity { name: words.next("a model")?.into(), is_active }
+            }
+            other => return Err(format!("\"{other}\" cannot be activated")),
+        })
+    }
+
+    /// `deposit f1 greenbank 3000 KES`, with `account OWNER/TYPE/CURRENCY` in the path, `body`.
+    fn prepare_funds(&mut self, direction: FundsDirection, words: &mut Words) -> Parsed<AdminCommand> {
+        let body = words.option("body")?;
+        let path = words.option("account")?;
+        let id = self.id(&words.next("a movement of funds")?);
+        let (name, amount, currency) = (words.name()?, words.amount()?, words.currency()?);
+        let account = match path {
+            Some(path) => self.account_path(&path)?,
+            None => self.account_id(&name, "SETTLEMENT", currency)?,
+        };
+        let fingerprint = words::digest(&format!("{direction:?} {amount} {currency} {body:?}"));
+        Ok(AdminCommand::PrepareFunds(FundsPrepare {
+            direction,
+            id,
+            name,
+            account,
+            amount,
+            currency,
+            external_reference: "bank-1".into(),
+            reason: "as told by the bank".into(),
+            extensions: None,
+            fingerprint,
+        }))
+    }
+
+    /// `commit f1 greenbank`, `cancel f1 greenbank`, with `account OWNER/TYPE/CURRENCY` in the path.
+    fn end_funds(&mut self, action: FundsAction, words: &mut Words) -> Parsed<AdminCommand> {
+        let path = words.option("account")?;
+        let id = self.id(&words.next("a movement of funds")?);
+        let name = words.name()?;
+        let account = match path {
+            Some(path) => self.account_path(&path)?,
+            None => self.account_id(&name, "SETTLEMENT", words.currency()?)?,
+        };
+        let reason = "as told by the bank".into();
+        Ok(AdminCommand::EndFunds(FundsEnd { action, id, name, account, reason }))
+    }
+
+    /// `participant greenbank KES cap 5000 position 1200 funds 3000`: created, opened, funded.
+    pub(super) fn onboard(&mut self, words: &mut Words) -> Parsed<()> {
+        let cap = words.option("cap")?.map_or(Ok(Amount::ZERO), |text| words::amount(&text))?;
+        let position = words.option("position")?.map_or(Ok(Amount::ZERO), |text| words::amount(&text))?;
+        let funds = words.option("funds")?;
+        let (name, currency) = (words.name()?, words.currency()?);
+        self.must(AdminCommand::CreateParticipant { name, currency, is_proxy: false })?;
+        let (net_debit_cap, initial_position) = (cap, position);
+        self.must(AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position })?;
+        if let Some(funds) = funds {
+            let line = format!("funds-of-{name}-in-{currency} {name} {funds} {currency}");
+            let deposit = self.prepare_funds(FundsDirection::In, &mut Words::split(&line))?;
+            self.must(deposit)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn account_id(&self, name: &FspId, kind: &str, currency: Currency) -> Parsed<AccountId> {
+        let owner = self.participant(name.as_str())?;
+        let kind = self.twin.live.account_type_named(kind).ok_or("no type of account")?.id;
+        owner.account(currency, kind).ok_or_else(|| format!("{name} has no such account"))
+    }
+
+    /// `OWNER/TYPE/CURRENCY`, or a number.
+    fn account_path(&self, path: &str) -> Parsed<AccountId> {
+        match path.split('/').collect::<Vec<_>>()[..] {
+            [owner, kind, currency] => {
+                let currency = Currency::parse(currency).ok_or("no currency")?;
+                self.account_id(&words::name(owner)?, kind, currency)
+            }
+            [number] => number.parse().ok().and_then(AccountId::new).ok_or("no account".to_owned()),
+            _ => Err("an account is OWNER/TYPE/CURRENCY or a number".to_owned()),
+        }
+    }
+}
+
+/// `create participant NAME KES`, `create hub account KES TYPE`, `create account type NAME`, `create model …`.
+fn create(words: &mut Words) -> Parsed<AdminCommand> {
+    let what = words.next("what")?;
+    Ok(match what.as_str() {
+        "participant" => AdminCommand::CreateParticipant {
+            is_proxy: words.flag("as", "proxy"),
+            name: words.name()?,
+            currency: words.currency()?,
+        },
+        "hub" if words.next_if("account") => AdminCommand::CreateHubAccount {
+            name: words::name(words.option("of")?.as_deref().unwrap_or("Hub"))?,
+            kind: words.next("a type")?.into(),
+            currency: words.currency()?,
+        },
+        "account" if words.next_if("type") => AdminCommand::CreateLedgerAccountType {
+            name: words.next("a name")?.into(),
+            description: "for the test".into(),
+            is_active: true,
+            is_settleable: false,
+        },
+        "model" => create_model(words)?,
+        other => return Err(format!("\"{other}\" cannot be created")),
+    })
+}
+
+/// `create model NAME CURRENCY|default`, with `settles TYPE`, `covered by TYPE`, `as DELAY-GRANULARITY-INTERCHANGE`.
+fn create_model(words: &mut Words) -> Parsed<AdminCommand> {
+    let ledger_account_type = words.option("settles")?.unwrap_or_else(|| "POSITION".to_owned()).into();
+    let settlement_account_type =
+        words.option("covered-by")?.unwrap_or_else(|| "SETTLEMENT".to_owned()).into();
+    let combination = words.option("as")?.unwrap_or_else(|| "DEFERRED-NET-MULTILATERAL".to_owned());
+    let [delay, granularity, interchange] = combination.split('-').collect::<Vec<_>>()[..] else {
+        return Err("a model is DELAY-GRANULARITY-INTERCHANGE".to_owned());
+    };
+    Ok(AdminCommand::CreateSettlementModel(NewSettlementModel {
+        name: words.next("a name")?.into(),
+        granularity: Granularity::parse(granularity).ok_or("no granularity")?,
+        interchange: Interchange::parse(interchange).ok_or("no interchange")?,
+        delay: Delay::parse(delay).ok_or("no delay")?,
+        currency: if words.next_if("default") { None } else { Some(words.currency()?) },
+        require_liquidity_check: true,
+        ledger_account_type,
+        settlement_account_type,
+        auto_position_reset: true,
+    }))
+}
+
+/// `open NAME KES cap 5000`, with `position`.
+fn open(words: &mut Words) -> Parsed<AdminCommand> {
+    let cap = words.option("cap")?.ok_or("which cap?")?;
+    let position = words.option("position")?.map_or(Ok(Amount::ZERO), |text| words::amount(&text))?;
+    Ok(AdminCommand::OpenAccounts {
+        name: words.name()?,
+        currency: words.currency()?,
+        net_debit_cap: words::amount(&cap)?,
+        initial_position: position,
+    })
+}
+
+/// A percentage with at most two decimals as hundredths; 10 when none is given.
+fn basis_points(percentage: Option<String>) -> Parsed<u16> {
+    let percentage = words::amount(percentage.as_deref().unwrap_or("10"))?;
+    u16::try_from(percentage.units() / 100).map_err(|_| "no percentage".to_owned())
+}

@@ -1,0 +1,77 @@
+//! What stories check between their steps.
+
+use upesi_ledger::{Account, Participant};
+use upesi_types::FspId;
+
+use super::words::{self, Parsed, Words};
+use super::{Story, print};
+
+impl Story {
+    /// Compares something with the state; the error tells both.
+    pub(super) fn check(&mut self, what: &str, words: &mut Words) -> Parsed<()> {
+        let (wanted, got) = match what {
+            "position" => self.balance(words.name()?, "POSITION", words)?,
+            "settlement" => self.balance(words.name()?, "SETTLEMENT", words)?,
+            "balance" => {
+                let (name, kind) = (words.name()?, words.next("a type")?);
+                self.balance(name, &kind, words)?
+            }
+            "state" => self.state(words)?,
+            "funds" => {
+                let id = self.id(&words.next("a movement of funds")?);
+                let state = self.twin.live.funds(id).map_or("unknown", |funds| funds.state.as_str());
+                (words.next("a state")?, state.to_owned())
+            }
+            "cap" => {
+                let (name, cap) = (words.name()?, words.amount()?);
+                let limit =
+                    self.participant(name.as_str())?.limit(words.currency()?).map(|limit| limit.value);
+                (cap.to_string(), limit.map_or("none".to_owned(), |limit| limit.to_string()))
+            }
+            "accounts" => self.accounts(words)?,
+            "participants" => (words.next("a number")?, self.twin.live.participants().len().to_string()),
+            "owed" => {
+                let target = self.participant(words.name()?.as_str())?.id;
+                let owed = self.twin.live.outbox().pending(target, None).count();
+                (words.next("a number")?, owed.to_string())
+            }
+            "parked" => (words.next("a number")?, self.twin.live.outbox().parked_len().to_string()),
+            _ => return Err("no such step".to_owned()),
+        };
+        if wanted == got { Ok(()) } else { Err(format!("- {wanted}\n    + {got}")) }
+    }
+
+    pub(super) fn participant(&self, name: &str) -> Parsed<&Participant> {
+        let found = self.twin.live.participant_named(&words::name(name)?);
+        found.ok_or_else(|| format!("there is no {name}"))
+    }
+
+    fn balance(&self, name: FspId, kind: &str, words: &mut Words) -> Parsed<(String, String)> {
+        let wanted = words.amount()?;
+        let id = self.account_id(&name, kind, words.currency()?)?;
+        let balance = self.twin.live.account(id).ok_or("no account")?.balance;
+        Ok((wanted.to_string(), balance.to_string()))
+    }
+
+    /// `state t1 EXPIRED_RESERVED`; `unknown` when neither memory nor archive holds it.
+    fn state(&mut self, words: &mut Words) -> Parsed<(String, String)> {
+        let id = self.id(&words.next("a transfer")?);
+        let found = self.twin.live.transfer(id).or_else(|| self.twin.archive.get(&id));
+        Ok((words.next("a state")?, found.map_or("unknown", print::state).to_owned()))
+    }
+
+    /// `accounts greenbank POSITION KES active, SETTLEMENT KES inactive`.
+    fn accounts(&self, words: &mut Words) -> Parsed<(String, String)> {
+        let owner = self.participant(words.name()?.as_str())?;
+        let mut wanted = Vec::new();
+        while !words.is_empty() {
+            wanted.push(words.next("a word")?);
+        }
+        let shown = |account: &Account| {
+            let flag = if account.is_active { "active" } else { "inactive" };
+            format!("{} {} {flag}", self.twin.live.account_type_name(account.kind), account.currency)
+        };
+        let accounts = owner.accounts.iter().filter_map(|account| self.twin.live.account(account.id));
+        Ok((wanted.join(" "), accounts.map(shown).collect::<Vec<_>>().join(", ")))
+    }
+}

@@ -1,0 +1,192 @@
+//! Stories: tables of steps and of what the ledger must answer, in a language for people who know schemes.
+//!
+//! ```text
+//! participant greenbank KES cap 5000 funds 3000      lines before the first story: the scheme of every story
+//! story A payment
+//! prepare t1 greenbank → bluewallet 125.5 KES        a step
+//!   → bluewallet POST t1 forwarded                   a callback that it owes; all of them, in order
+//! position greenbank 125.5                           a check
+//! commit f1 greenbank
+//!   = refused 3303 The withdrawal expired          the answer, where it is not simply "done"
+//! ```
+//!
+//! A story begins at 12:00:00; every step takes a second; transfers expire at 12:01:00 unless they say otherwise.
+//! `stories/README.md` lists the steps and checks.
+
+mod admin;
+mod checks;
+mod print;
+mod transfers;
+mod words;
+
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use upesi_ledger::command::Prepare;
+use upesi_ledger::{AdminCommand, Command, FundsOutGuard, LedgerConfig};
+use upesi_types::{Timestamp, TransferId};
+
+use self::words::{Parsed, Words};
+use crate::support::Twin;
+
+/// Runs every story of a file. The answer tells how many there were, or what went wrong.
+pub fn run_file(file: &str, text: &str) -> Result<usize, String> {
+    let (setup, stories) = read(text);
+    let mut failures = Vec::new();
+    for (title, steps) in &stories {
+        if let Err(failure) = Story::run(&setup, steps) {
+            failures.push(format!("{file}: story \"{title}\"\n{failure}"));
+        }
+    }
+    if failures.is_empty() { Ok(stories.len()) } else { Err(failures.join("\n")) }
+}
+
+/// A line with what is expected of it.
+struct Step {
+    number: usize,
+    line: String,
+    expected: Vec<String>,
+}
+
+type Titled = (String, Vec<Step>);
+
+fn read(text: &str) -> (Vec<Step>, Vec<Titled>) {
+    let mut setup = Vec::new();
+    let mut stories = Vec::<Titled>::new();
+    for (index, line) in text.lines().enumerate() {
+        let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        if let Some(title) = line.strip_prefix("story ") {
+            stories.push((title.to_owned(), Vec::new()));
+            continue;
+        }
+        let steps = stories.last_mut().map_or(&mut setup, |(_, steps)| steps);
+        if line.starts_with(['→', '=']) {
+            let step: &mut Step = steps.last_mut().expect("an expectation follows a step");
+            step.expected.push(line);
+        } else {
+            steps.push(Step { number: index + 1, line, expected: Vec::new() });
+        }
+    }
+    (setup, stories)
+}
+
+struct Story {
+    twin: Twin,
+    /// When the next step happens.
+    clock: Timestamp,
+    /// How long a step takes, in milliseconds.
+    pace_ms: i64,
+    /// The latest prepare of each id, for defaults and resends.
+    prepares: BTreeMap<TransferId, Prepare>,
+    /// What the story calls an id.
+    names: BTreeMap<String, String>,
+}
+
+impl Story {
+    fn run(setup: &[Step], steps: &[Step]) -> Result<(), String> {
+        let config = configure(setup.iter().chain(steps))?;
+        let mut story = Self {
+            twin: Twin::new(config),
+            clock: words::instant("11:00:00")?,
+            pace_ms: 1,
+            prepares: BTreeMap::new(),
+            names: BTreeMap::new(),
+        };
+        setup.iter().try_for_each(|step| story.step(step))?;
+        (story.clock, story.pace_ms) = (words::instant("12:00:00")?, 1_000);
+        steps.iter().try_for_each(|step| story.step(step))
+    }
+
+    fn step(&mut self, step: &Step) -> Result<(), String> {
+        let place = |text: String| format!("  line {}: {}\n{text}", step.number, step.line);
+        let told = catch_unwind(AssertUnwindSafe(|| self.perform(&step.line)))
+            .map_err(|_| place("    panicked; see above".to_owned()))?
+            .map_err(|error| place(format!("    {error}")))?;
+        if told == step.expected {
+            return Ok(());
+        }
+        let mut text = "    - expected, + told\n".to_owned();
+        for index in 0..told.len().max(step.expected.len()) {
+            let (wanted, got) = (step.expected.get(index), told.get(index));
+            if wanted == got {
+                text += &format!("      {}\n", wanted.map_or("", String::as_str));
+                continue;
+            }
+            text.extend(wanted.map(|line| format!("    - {line}\n")));
+            text.extend(got.map(|line| format!("    + {line}\n")));
+        }
+        Err(place(text))
+    }
+
+    /// Performs one line and says what came of it.
+    fn perform(&mut self, line: &str) -> Parsed<Vec<String>> {
+        let mut words = Words::split(line);
+        let verb = words.next("a step")?;
+        if let Some(command) = self.transfer_command(&verb, &mut words)? {
+            words.finish()?;
+            return Ok(self.submit(command));
+        }
+        if let Some(command) = self.admin_command(&verb, &mut words)? {
+            words.finish()?;
+            return Ok(self.submit(Command::Admin(command)));
+        }
+        match verb.as_str() {
+            "config" => return Ok(vec![]),
+            "at" => {
+                let instant = words::instant(&words.next("a time of day")?)?;
+                if instant <= self.twin.live.last_time() {
+                    return Err("time does not go back".to_owned());
+                }
+                self.clock = instant;
+            }
+            "archive" => self.twin.drain(),
+            "restart" => self.twin.restart(),
+            "participant" => self.onboard(&mut words)?,
+            _ => self.check(&verb, &mut words)?,
+        }
+        words.finish()?;
+        Ok(vec![])
+    }
+
+    fn submit(&mut self, command: Command) -> Vec<String> {
+        let decision = self.twin.submit(command, self.clock);
+        self.clock = self.clock.plus_ms(self.pace_ms);
+        let shown = |id: &str| self.names.get(id).cloned().unwrap_or_else(|| id.to_owned());
+        print::outcome(&self.twin.live, &decision, shown)
+    }
+
+    /// An operator's command that the scheme of a story relies on.
+    fn must(&mut self, command: AdminCommand) -> Parsed<()> {
+        let told = self.submit(Command::Admin(command));
+        match told.first() {
+            Some(refusal) if refusal.starts_with("= refused") => Err(refusal.clone()),
+            _ => Ok(()),
+        }
+    }
+
+    /// The id that a name of the story stands for.
+    fn id(&mut self, name: &str) -> TransferId {
+        let id = words::transfer_id(name);
+        self.names.insert(id.to_string(), name.to_owned());
+        id
+    }
+}
+
+/// The scheme's policy: `config` lines count wherever they stand.
+fn configure<'a>(steps: impl Iterator<Item = &'a Step>) -> Parsed<LedgerConfig> {
+    let mut config = LedgerConfig::default();
+    for step in steps {
+        let Some(policy) = step.line.strip_prefix("config ") else { continue };
+        match policy {
+            "on-us transfers" => config.on_us_transfers = true,
+            "no payee confirmation" => config.payee_confirmation = false,
+            "withdrawals ignore positions" => config.funds_out_guard = FundsOutGuard::SettlementAccount,
+            "withdrawals expire after 1 minute" => config.internal_transfer_validity_ms = 60_000,
+            _ => return Err(format!("  line {}: unknown policy", step.number)),
+        }
+    }
+    Ok(config)
+}

@@ -1,0 +1,63 @@
+//! Answers and notices in the language of the stories.
+
+use upesi_ledger::{
+    AdminOutcome, Decision, Ledger, Notice, NoticeContent, Reply, StateMethod, Transfer, TransferState,
+    TransferView,
+};
+
+use super::words::time_of_day;
+
+/// What came of a step, a line per answer and notice. `shown` names an id as the story does.
+pub fn outcome(ledger: &Ledger, decision: &Decision, shown: impl Fn(&str) -> String) -> Vec<String> {
+    let mut lines: Vec<_> = reply(&decision.reply).into_iter().collect();
+    lines.extend(decision.notices.iter().map(|owed| notice(ledger, owed, &shown)));
+    lines
+}
+
+fn reply(reply: &Reply) -> Option<String> {
+    match reply {
+        Reply::Accepted | Reply::Admin(Ok(AdminOutcome::Done)) => None,
+        Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
+        Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
+        Reply::Admin(Err(refusal)) => Some(format!("= refused {} {}", refusal.code, refusal.detail)),
+        Reply::NeedsArchive => Some("= needs the archive".to_owned()),
+    }
+}
+
+fn notice(ledger: &Ledger, notice: &Notice, shown: impl Fn(&str) -> String) -> String {
+    let target = ledger.participant(notice.target).name;
+    let (method, rest) = match &notice.content {
+        NoticeContent::ForwardPrepare => ("POST", "forwarded".to_owned()),
+        NoticeContent::ForwardFulfil => ("PUT", "forwarded".to_owned()),
+        NoticeContent::ForwardAbort => ("ERROR", "forwarded".to_owned()),
+        NoticeContent::ConfirmFulfil => ("PUT", "confirmed".to_owned()),
+        NoticeContent::ConfirmAbort => ("ERROR", "confirmed".to_owned()),
+        NoticeContent::State(StateMethod::Put, seen) => ("PUT", view(seen)),
+        NoticeContent::State(StateMethod::Patch, seen) => ("PATCH", view(seen)),
+        NoticeContent::Error(code, text) => ("ERROR", format!("{code} \"{text}\"")),
+    };
+    format!("→ {target} {method} {} {rest}", shown(&notice.transfer.to_string()))
+}
+
+fn view(view: &TransferView) -> String {
+    let mut text = view.state.as_str().to_owned();
+    if let Some(at) = view.completed_at {
+        text += &format!(" at {}", time_of_day(at));
+    }
+    if view.fulfilment.is_some() {
+        text += " with fulfilment";
+    }
+    if let Some(extensions) = &view.extensions {
+        text += &format!(" extensions {extensions}");
+    }
+    text.replace(r#"{"key":"#, "{").replace(r#","value":"#, ":")
+}
+
+/// The internal state of a transfer, as operators see it.
+pub fn state(transfer: &Transfer) -> &'static str {
+    match &transfer.state {
+        TransferState::Reserved => "RESERVED",
+        TransferState::Committed { .. } => "COMMITTED",
+        TransferState::Aborted { kind, .. } => kind.as_str(),
+    }
+}

@@ -1,0 +1,186 @@
+//! What DFSPs and the courier ask for.
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::command::{Abort, Archived, Fulfil, FulfilState, Fulfilment, Get, Prepare};
+use upesi_ledger::{Command, NoticeKey, ParticipantId, TransferRef};
+use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
+
+use super::Story;
+use super::words::{self, Parsed, Words};
+
+impl Story {
+    /// A request of a DFSP or a report of the courier, if the verb is one.
+    pub(super) fn transfer_command(&mut self, verb: &str, words: &mut Words) -> Parsed<Option<Command>> {
+        Ok(Some(match verb {
+            "prepare" => Command::Prepare(self.prepare(words)?),
+            "resend" => Command::Prepare(self.resend(words)?),
+            "fulfil" => Command::Fulfil(self.fulfil(words)?),
+            "abort" => Command::Abort(self.abort(words)?),
+            "get" => Command::Get(self.get(words)?),
+            "tick" => Command::Tick,
+            "delivered" => Command::Delivered(self.owed(words)?),
+            "redeliver" => Command::Redeliver(self.owed(words)?),
+            "park" => {
+                let key = *self.owed(words)?.first().ok_or("nothing is owed to it")?;
+                Command::Park { key, attempts: 5, reason: "connection refused".into() }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// `prepare t1 greenbank → bluewallet 125.5 KES`, with `from`, `expires`, `no condition`, `extension`, `body`.
+    fn prepare(&mut self, words: &mut Words) -> Parsed<Prepare> {
+        let body = words.option("body")?;
+        let from = words.option("from")?;
+        let expires = words.option("expires")?.unwrap_or_else(|| "12:01:00".to_owned());
+        let extensions = extension(words)?;
+        let has_condition = !words.flag("no", "condition");
+        let name = words.next("a transfer")?;
+        let payer = words.name()?;
+        words.next_if("→");
+        let payee = words.name()?;
+        let text = words.next("an amount")?;
+        let currency = words.currency()?;
+        let said = format!(
+            "{name} {payer} {payee} {text} {currency} {expires} {has_condition} {extensions:?} {body:?}"
+        );
+        let id = self.id(&name);
+        let prepare = Prepare {
+            id,
+            source: from.map_or(Ok(payer), |name| words::name(&name))?,
+            payer,
+            payee,
+            amount: wire_amount(&text)?,
+            currency,
+            condition: has_condition.then(|| Sha256::digest(preimage(id)).into()),
+            expires_at: words::instant(&expires)?,
+            fingerprint: words::digest(&said),
+            extensions,
+            archived: Archived::Unknown,
+        };
+        self.prepares.entry(id).or_insert_with(|| prepare.clone());
+        Ok(prepare)
+    }
+
+    /// `resend t1`: the first prepare of that id once more, perhaps `from` somebody else.
+    fn resend(&mut self, words: &mut Words) -> Parsed<Prepare> {
+        let from = words.option("from")?;
+        let id = self.id(&words.next("a transfer")?);
+        let mut prepare = self.prepares.get(&id).cloned().ok_or("nothing to resend")?;
+        if let Some(from) = from {
+            prepare.source = words::name(&from)?;
+        }
+        Ok(prepare)
+    }
+
+    /// `fulfil t1 COMMITTED`, with `from`, `to`, `wrong|malformed|no fulfilment`, `version`, `extension`, `body`.
+    fn fulfil(&mut self, words: &mut Words) -> Parsed<Fulfil> {
+        let (transfer, source, destination) = self.put(words)?;
+        let body = words.option("body")?;
+        let version = words.option("version")?;
+        let extensions = extension(words)?;
+        let fulfilment = if words.flag("wrong", "fulfilment") {
+            Fulfilment::Preimage([0xff; 32])
+        } else if words.flag("malformed", "fulfilment") {
+            Fulfilment::Malformed
+        } else if words.flag("no", "fulfilment") {
+            Fulfilment::Missing
+        } else {
+            Fulfilment::Preimage(transfer.id().map_or([0; 32], preimage))
+        };
+        let state = match words.next("a state")?.as_str() {
+            "COMMITTED" => FulfilState::Committed,
+            "RESERVED" => FulfilState::Reserved,
+            "RECEIVED" => FulfilState::Received,
+            "ABORTED" => FulfilState::Aborted,
+            other => return Err(format!("\"{other}\" is no state of a fulfil")),
+        };
+        let fingerprint = words::digest(&format!("{state:?} {fulfilment:?} {extensions:?} {body:?}"));
+        let may_reserve = version.as_deref() != Some("1.0");
+        let archived = Archived::Unknown;
+        Ok(Fulfil {
+            transfer,
+            source,
+            destination,
+            state,
+            may_reserve,
+            fulfilment,
+            fingerprint,
+            extensions,
+            archived,
+        })
+    }
+
+    /// `abort t1 5104 "account frozen"`, with `from`, `to`, `body`.
+    fn abort(&mut self, words: &mut Words) -> Parsed<Abort> {
+        let (transfer, source, destination) = self.put(words)?;
+        let body = words.option("body")?;
+        let number = words.next("an error code")?;
+        let description = words.next("a description")?;
+        let fingerprint = words::digest(&format!("{number} {description} {body:?}"));
+        let code = number.parse().ok().and_then(ErrorCode::from_number).ok_or("no error code")?;
+        let (description, archived) = (description.into(), Archived::Unknown);
+        Ok(Abort { transfer, source, destination, code, description, fingerprint, archived })
+    }
+
+    /// What all PUTs have in common. The payee sends them to the payer, unless they say otherwise.
+    fn put(&mut self, words: &mut Words) -> Parsed<(TransferRef, FspId, Option<FspId>)> {
+        let from = words.option("from")?;
+        let to_nobody = words.flag("to", "nobody");
+        let to = words.option("to")?;
+        let transfer = self.transfer_ref(&words.next("a transfer")?);
+        let prepare = transfer.id().and_then(|id| self.prepares.get(&id));
+        let source = match from {
+            Some(name) => words::name(&name)?,
+            None => prepare.ok_or("from whom?")?.payee,
+        };
+        let destination = match to {
+            Some(name) => Some(words::name(&name)?),
+            None => prepare.map(|prepare| prepare.payer).filter(|_| !to_nobody),
+        };
+        Ok((transfer, source, destination))
+    }
+
+    /// `get t1 from greenbank`.
+    fn get(&mut self, words: &mut Words) -> Parsed<Get> {
+        let source = words::name(&words.option("from")?.ok_or("from whom?")?)?;
+        let transfer = self.transfer_ref(&words.next("a transfer")?);
+        Ok(Get { transfer, source, archived: Archived::Unknown })
+    }
+
+    /// `t1` stands for an id, `not-an-id` for itself.
+    fn transfer_ref(&mut self, text: &str) -> TransferRef {
+        if text.contains('-') { TransferRef::parse(text) } else { TransferRef::Id(self.id(text)) }
+    }
+
+    /// All notices owed to a participant, parked ones included; `nobody` stands for notices that are not owed.
+    fn owed(&self, words: &mut Words) -> Parsed<Vec<NoticeKey>> {
+        let name = words.next("a participant")?;
+        if name == "nobody" {
+            return Ok(vec![NoticeKey { target: ParticipantId::HUB, seq: 1, index: 9 }]);
+        }
+        let target = self.participant(&name)?.id;
+        let owed = self.twin.live.outbox().iter().map(|(key, _)| key);
+        Ok(owed.filter(|key| key.target == target).collect())
+    }
+}
+
+/// `extension KEY=VALUE`, as the JSON text of an extension array.
+fn extension(words: &mut Words) -> Parsed<Option<Box<str>>> {
+    let Some(pair) = words.option("extension")? else { return Ok(None) };
+    let (key, value) = pair.split_once('=').ok_or("an extension is KEY=VALUE")?;
+    Ok(Some(format!(r#"[{{"key":"{key}","value":"{value}"}}]"#).into()))
+}
+
+/// An amount as the payer wrote it; one that the ledger cannot hold stays as it is.
+fn wire_amount(text: &str) -> Parsed<Result<Amount, (AmountError, Box<str>)>> {
+    match Amount::parse_wire(text) {
+        Err(AmountError::Syntax) => Err(format!("\"{text}\" is no amount on the wire")),
+        other => Ok(other.map_err(|error| (error, text.into()))),
+    }
+}
+
+/// The secret that fulfils a transfer.
+fn preimage(id: TransferId) -> [u8; 32] {
+    Sha256::digest(id.to_bytes()).into()
+}

@@ -1,0 +1,97 @@
+//! A ledger under test with everything that must hold after each of its steps.
+
+use std::collections::BTreeMap;
+
+use upesi_ledger::command::Archived;
+use upesi_ledger::{Command, Decision, Ledger, LedgerConfig, Payload, Record, Reply, Transfer, audit};
+use upesi_types::{Timestamp, TransferId};
+
+/// A live ledger, a second one that sees nothing but encoded records, and an archive.
+pub struct Twin {
+    pub live: Ledger,
+    replica: Ledger,
+    pub archive: BTreeMap<TransferId, Transfer>,
+}
+
+impl Twin {
+    pub fn new(config: LedgerConfig) -> Self {
+        Self { live: Ledger::new(config.clone()), replica: Ledger::new(config), archive: BTreeMap::new() }
+    }
+
+    /// Decides and folds one command as the engine does: an id that is not in memory is looked up in the archive.
+    pub fn submit(&mut self, mut command: Command, now: Timestamp) -> Decision {
+        let mut decision = Decision::default();
+        self.live.decide(&command, now, &mut decision);
+        if decision.reply == Reply::NeedsArchive {
+            assert!(decision.is_empty(), "what waits for the archive is not decided yet");
+            self.look_up(&mut command);
+            decision.clear();
+            self.live.decide(&command, now, &mut decision);
+            assert_ne!(decision.reply, Reply::NeedsArchive, "the archive was asked already");
+        }
+        if !decision.is_empty() {
+            self.fold(&decision, now);
+        }
+        self.check();
+        decision
+    }
+
+    fn fold(&mut self, decision: &Decision, now: Timestamp) {
+        let payload = Payload { headers: b"date: now\r\n", body: b"{}" };
+        let mut bytes = Vec::new();
+        Record::encode(&decision.events, &decision.notices, payload, &mut bytes);
+        let record = Record::decode(&bytes).expect("a record that was just written");
+        assert_eq!(record.events, decision.events);
+        assert_eq!(record.notices, decision.notices);
+        assert_eq!(record.payload, payload);
+        let seq = self.live.last_seq() + 1;
+        self.live.evolve(seq, now, decision.events.iter().cloned(), &decision.notices);
+        self.replica.evolve(seq, now, record.events, &record.notices);
+    }
+
+    fn look_up(&self, command: &mut Command) {
+        let (id, archived) = match command {
+            Command::Prepare(prepare) => (Some(prepare.id), &mut prepare.archived),
+            Command::Fulfil(fulfil) => (fulfil.transfer.id(), &mut fulfil.archived),
+            Command::Abort(abort) => (abort.transfer.id(), &mut abort.archived),
+            Command::Get(get) => (get.transfer.id(), &mut get.archived),
+            _ => panic!("only requests about transfers need the archive"),
+        };
+        let id = id.expect("only a well-formed id needs the archive");
+        let found = self.archive.get(&id).cloned();
+        *archived = found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer)));
+    }
+
+    /// Moves every finished transfer from memory to the archive.
+    pub fn drain(&mut self) {
+        let seq = self.live.last_seq();
+        for transfer in self.live.drain_finished(seq) {
+            let previous = self.archive.insert(transfer.id, transfer);
+            assert_eq!(previous, None, "a transfer ends once");
+        }
+        self.replica.drain_finished(seq).for_each(drop);
+        self.check();
+    }
+
+    /// Goes on from a snapshot, as after a restart.
+    pub fn restart(&mut self) {
+        self.live = Ledger::decode_snapshot(&snapshot(&self.live), self.live.config().clone())
+            .expect("a snapshot that was just written");
+    }
+
+    /// Invariants, and snapshot = live state = replay of the records.
+    fn check(&self) {
+        assert_eq!(audit::check(&self.live), Vec::<String>::new(), "an invariant is broken");
+        let bytes = snapshot(&self.live);
+        let decoded = Ledger::decode_snapshot(&bytes, self.live.config().clone())
+            .expect("a snapshot that was just written");
+        assert!(snapshot(&decoded) == bytes, "a decoded snapshot encodes differently");
+        assert!(snapshot(&self.replica) == bytes, "a replay of the records gives another state");
+    }
+}
+
+pub fn snapshot(ledger: &Ledger) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    ledger.encode_snapshot(&mut bytes);
+    bytes
+}
