@@ -130,14 +130,7 @@ impl Ledger {
         let payer_account = self.active_position_account(payer, prepare.currency)?;
         let payee_account = self.active_position_account(payee, prepare.currency)?;
         self.check_liquidity(payer, payer_account, amount)?;
-        let payee_low = payee_account.balance.checked_sub(payee_account.pending_credits);
-        if payee_low.and_then(|low| low.checked_sub(amount)).is_none() {
-            return Err(format!(
-                "Participant {} {} account cannot hold the amount",
-                payee.name, prepare.currency
-            )
-            .into());
-        }
+        check_room((payer, payer_account), (payee, payee_account), amount)?;
         Ok(Reservation { payee: payee.id, payer_account: payer_account.id, payee_account: payee_account.id })
     }
 
@@ -202,6 +195,28 @@ impl Ledger {
             out.tell(sender, prepare.id, NoticeContent::State(StateMethod::Put, original.view()));
         }
     }
+}
+
+/// Both accounts stay in range however their reserved transfers and this one end.
+fn check_room(
+    (payer, payer_account): (&Participant, &Account),
+    (payee, payee_account): (&Participant, &Account),
+    amount: Amount,
+) -> Result<(), Refused> {
+    // On-us, the one account carries the reservation of either side.
+    let share = if payer.id == payee.id { amount.checked_add(amount) } else { Some(amount) };
+    let can_reserve =
+        |account: &Account| share.and_then(|share| account.pending_credits.checked_add(share)).is_some();
+    let lowest = payee_account.balance.checked_sub(payee_account.pending_credits);
+    let can_receive = lowest.and_then(|lowest| lowest.checked_sub(amount)).is_some();
+    let full = if !can_reserve(payer_account) {
+        payer
+    } else if !can_reserve(payee_account) || !can_receive {
+        payee
+    } else {
+        return Ok(());
+    };
+    Err(format!("Participant {} {} account cannot hold the amount", full.name, payer_account.currency).into())
 }
 
 /// Whether `available − position < amount`.
