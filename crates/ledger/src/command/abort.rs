@@ -47,6 +47,9 @@ impl Ledger {
         if !self.may_end(&put, transfer, out) {
             return;
         }
+        if transfer.expires_at <= now {
+            return self.expire(transfer, Some(&put), now, out);
+        }
         if !abort.code.is_known_to_api() {
             return put::abort_invalid(&put, transfer, "API specification undefined errorCode", out);
         }

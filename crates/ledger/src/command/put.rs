@@ -77,7 +77,9 @@ impl Ledger {
         }
         let cause = Cause { kind: AbortKind::Expired, code, description };
         let reserves = late.is_some_and(|put| put.reserves);
-        end(transfer, cause, late.map(|put| put.fingerprint), reserves, now, out);
+        // An expiry remembers the late fulfil only, as the kind of abort does not tell of which kind a PUT was.
+        let late_fulfil = late.filter(|put| put.kind == PutKind::Fulfil);
+        end(transfer, cause, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
     }
 }
 
