@@ -105,7 +105,7 @@ impl Batch {
     }
 
     /// Completes the frame once; an attempt that is repeated writes the very same bytes.
-    pub(crate) fn seal(&mut self, previous_chain: u64) -> FrameHeader {
+    pub(crate) fn seal(&mut self, previous_chain: u64, identity: u64) -> FrameHeader {
         if let Some(header) = self.sealed {
             assert_eq!(header.previous_chain, previous_chain, "the batch was appended already");
             return header;
@@ -121,7 +121,7 @@ impl Batch {
             body_crc: 0,
             header_crc: 0,
         };
-        *self.sealed.insert(frame::seal(&mut self.buffer, header))
+        *self.sealed.insert(frame::seal(&mut self.buffer, header, identity))
     }
 
     /// The whole frame, once it is sealed.

@@ -125,11 +125,12 @@ impl Cursor {
         if room < SECTOR_BYTES as u64 {
             return Ok(Peek::Nothing);
         }
+        let identity = self.header.identity;
         let sector = self.bytes(SECTOR_BYTES)?;
         if frame::is_zero(sector) {
             return Ok(Peek::Nothing);
         }
-        let header = match FrameHeader::decode(sector) {
+        let header = match FrameHeader::decode(sector, identity) {
             Ok(header) => header,
             Err(damage) => return Ok(Peek::Invalid(damage)),
         };

@@ -77,6 +77,9 @@ pub enum Damage {
     /// A frame does not continue its predecessor.
     #[error("the chain to the preceding frame is broken")]
     Chain,
+    /// The file belongs to another journal.
+    #[error("it belongs to another journal")]
+    Foreign,
     /// A frame has the wrong sequence number.
     #[error("record {expected} is expected, {found} found")]
     Sequence {

@@ -17,7 +17,6 @@ pub const FRAME_BODY_BYTES_MAX: usize = 256 * 1024 * 1024;
 pub(crate) const HEADER_BYTES: usize = 64;
 pub(crate) const RECORD_HEADER_BYTES: usize = 12;
 
-// Neither byte 0xf5 nor NUL occurs in UTF-8 text without control characters, so no HTTP head or JSON body contains this.
 const MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
 const VERSION: u16 = 1;
 const ZEROS: [u8; SECTOR_BYTES] = [0; SECTOR_BYTES];
@@ -42,7 +41,7 @@ pub(crate) struct FrameHeader {
     pub mask: u64,
     /// CRC-32C of everything after the header, as stored, padding included.
     pub body_crc: u32,
-    /// CRC-32C of the header before it.
+    /// CRC-32C of the journal's identity and the header before it.
     pub header_crc: u32,
 }
 
@@ -62,7 +61,7 @@ impl FrameHeader {
         self.first_seq + u64::from(self.record_count)
     }
 
-    fn encode(&mut self) -> [u8; HEADER_BYTES] {
+    fn encode(&mut self, identity: u64) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[0..4].copy_from_slice(&MAGIC);
         bytes[4..6].copy_from_slice(&VERSION.to_le_bytes());
@@ -74,15 +73,15 @@ impl FrameHeader {
         bytes[40..48].copy_from_slice(&self.previous_chain.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.mask.to_le_bytes());
         bytes[56..60].copy_from_slice(&self.body_crc.to_le_bytes());
-        self.header_crc = crc32c::crc32c(&bytes[..60]);
+        self.header_crc = header_crc(&bytes, identity);
         bytes[60..64].copy_from_slice(&self.header_crc.to_le_bytes());
         bytes
     }
 
-    /// Reads a header; magic, version and checksum are verified, the meaning is not.
-    pub fn decode(bytes: &[u8]) -> Result<Self, Damage> {
+    /// Reads a header of the journal with this identity; magic, version and checksum are verified, the meaning is not.
+    pub fn decode(bytes: &[u8], identity: u64) -> Result<Self, Damage> {
         let header_crc = u32_at(bytes, 60);
-        if bytes[0..4] != MAGIC || crc32c::crc32c(&bytes[..60]) != header_crc {
+        if bytes[0..4] != MAGIC || self::header_crc(bytes, identity) != header_crc {
             return Err(Damage::FrameHeader);
         }
         let version = u16::from_le_bytes([bytes[4], bytes[5]]);
@@ -103,6 +102,12 @@ impl FrameHeader {
     }
 }
 
+/// The checksum of a header begins with the journal's identity, so that nothing that a record contains, and no frame of another
+/// journal, passes for a frame of this one.
+fn header_crc(header: &[u8], identity: u64) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&identity.to_le_bytes()), &header[..60])
+}
+
 /// Length of a frame with a body of `body_bytes`, in bytes.
 pub(crate) fn frame_bytes(body_bytes: usize) -> usize {
     (HEADER_BYTES + body_bytes).next_multiple_of(SECTOR_BYTES)
@@ -110,14 +115,14 @@ pub(crate) fn frame_bytes(body_bytes: usize) -> usize {
 
 /// Completes a frame in `frame`, which holds room for the header and then the body: pads, masks where needed, and writes
 /// the header. Returns the header.
-pub(crate) fn seal(frame: &mut Vec<u8>, mut header: FrameHeader) -> FrameHeader {
+pub(crate) fn seal(frame: &mut Vec<u8>, mut header: FrameHeader, identity: u64) -> FrameHeader {
     header.body_bytes = u32::try_from(frame.len() - HEADER_BYTES).unwrap_or(u32::MAX);
     assert!(header.body_bytes as usize <= FRAME_BODY_BYTES_MAX, "a batch exceeds the largest frame");
     frame.resize(frame.len().next_multiple_of(SECTOR_BYTES), PADDING);
     header.mask = choose_mask(frame);
     apply_mask(&mut frame[HEADER_BYTES..], header.mask);
     header.body_crc = crc32c::crc32c(&frame[HEADER_BYTES..]);
-    frame[..HEADER_BYTES].copy_from_slice(&header.encode());
+    frame[..HEADER_BYTES].copy_from_slice(&header.encode(identity));
     header
 }
 

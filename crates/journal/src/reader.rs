@@ -152,20 +152,16 @@ impl Reader {
                 fresh = true;
                 continue;
             }
-            if !self.enter_next(cursor, damage, to_end)? {
+            if !self.enter_next(cursor, to_end)? {
                 return self.end(cursor, seq, damage, to_end);
             }
             fresh = false;
         }
     }
 
-    /// Moves into the segment that continues this one; false when there is none.
-    fn enter_next(
-        &self,
-        cursor: &mut Cursor,
-        damage: Option<Damage>,
-        to_end: bool,
-    ) -> Result<bool, JournalError> {
+    /// Moves into the segment that continues this one, which proves that nothing is missing in between; false when there is
+    /// none.
+    fn enter_next(&self, cursor: &mut Cursor, to_end: bool) -> Result<bool, JournalError> {
         let first_seq = cursor.next_seq();
         if first_seq == cursor.header.first_seq {
             return Ok(false);
@@ -176,13 +172,13 @@ impl Reader {
             }
             other => other?,
         };
-        if let Some(reason) = damage {
-            return Err(JournalError::damaged(&cursor.path, cursor.offset(), reason));
-        }
         if to_end {
             tail::expect_zeros(cursor)?;
         }
-        if next.header.previous_chain != cursor.chain() || next.header.previous_time != cursor.last_time() {
+        let (found, expected) = (&next.header, &cursor.header);
+        if (found.identity, found.previous_chain, found.previous_time)
+            != (expected.identity, cursor.chain(), cursor.last_time())
+        {
             return Err(JournalError::damaged(&next.path, 0, Damage::Chain));
         }
         *cursor = next;

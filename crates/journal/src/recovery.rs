@@ -8,7 +8,7 @@ use crate::cursor::{Cursor, Peek};
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, JournalError};
 use crate::reader::{END, Reader};
-use crate::segment::{self, DIRECTORY, PREPARED};
+use crate::segment::{self, DIRECTORY};
 use crate::tail::{self, TornTail};
 use crate::writer::{Current, End, Options, Writer, scrub};
 
@@ -60,7 +60,6 @@ pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalErro
     if let Some(last) = &found.last {
         last.settle(found.torn.as_ref())?;
     }
-    remove_prepared(&*disk)?;
     disk.sync_directory(DIRECTORY).map_err(|source| JournalError::sync(DIRECTORY, source))?;
     let recovered = found.recovered(&starts);
     let current = found.last.map(|last| last.current);
@@ -85,16 +84,21 @@ pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
     Ok(recovered)
 }
 
-/// Verifies every segment's header, and that no segment is missing between two others.
+/// Verifies every segment's header, and that no segment is foreign, or missing between two others.
 fn expect_all_segments(disk: &dyn Disk, starts: &[u64]) -> Result<(), JournalError> {
     let mut previous = None;
     for start in starts {
         let (_, header) = segment::open(disk, *start, Access::Read)?;
-        if previous.is_some_and(|previous| previous != header.previous_first_seq) {
-            let reason = Damage::Missing(header.previous_first_seq);
-            return Err(JournalError::damaged(&segment::path(header.previous_first_seq), 0, reason));
+        if let Some((previous, identity)) = previous {
+            if header.identity != identity {
+                return Err(JournalError::damaged(&segment::path(*start), 0, Damage::Foreign));
+            }
+            if header.previous_first_seq != previous {
+                let reason = Damage::Missing(header.previous_first_seq);
+                return Err(JournalError::damaged(&segment::path(header.previous_first_seq), 0, reason));
+            }
         }
-        previous = Some(*start);
+        previous = Some((*start, header.identity));
     }
     Ok(())
 }
@@ -115,7 +119,7 @@ struct LastSegment {
 impl Found {
     fn nothing(identity: u64) -> Self {
         Self {
-            end: End { last_seq: 0, last_time: Timestamp::EPOCH, chain: identity },
+            end: End { last_seq: 0, last_time: Timestamp::EPOCH, chain: 0, identity },
             last: None,
             torn: None,
         }
@@ -137,8 +141,12 @@ impl Found {
             last_frame = offset;
         };
         let torn = tail::judge(&cursor, ending)?;
-        let end =
-            End { last_seq: cursor.next_seq() - 1, last_time: cursor.last_time(), chain: cursor.chain() };
+        let end = End {
+            last_seq: cursor.next_seq() - 1,
+            last_time: cursor.last_time(),
+            chain: cursor.chain(),
+            identity: cursor.header.identity,
+        };
         let current = Current {
             first_seq,
             offset: cursor.offset(),
@@ -177,15 +185,5 @@ impl LastSegment {
             Some(tail) => scrub(&**file, path, tail.offset, tail.offset + tail.bytes),
             None => file.sync().map_err(|source| JournalError::sync(path, source)),
         }
-    }
-}
-
-/// A segment that was being prepared when the process stopped is made anew: it may hold the remains of a batch.
-fn remove_prepared(disk: &dyn Disk) -> Result<(), JournalError> {
-    match disk.remove(PREPARED) {
-        Err(source) if source.kind() != std::io::ErrorKind::NotFound => {
-            Err(JournalError::io("remove", PREPARED, source))
-        }
-        _ => Ok(()),
     }
 }

@@ -21,8 +21,10 @@ const CRC_AT: usize = SECTOR_BYTES - 4;
 /// What a segment says of itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
+    /// The journal's identity, the same in all its segments.
+    pub identity: u64,
     pub first_seq: u64,
-    /// The chain value of the last frame of the preceding segment; of the first segment, the journal's identity.
+    /// The chain value of the last frame of the preceding segment; 0 in the first.
     pub previous_chain: u64,
     /// The time of the last record of the preceding segment.
     pub previous_time: Timestamp,
@@ -42,6 +44,7 @@ impl SegmentHeader {
         bytes[32..40].copy_from_slice(&self.previous_time.as_ns().to_le_bytes());
         bytes[40..48].copy_from_slice(&self.length_bytes.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.previous_first_seq.to_le_bytes());
+        bytes[56..64].copy_from_slice(&self.identity.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..CRC_AT]);
         bytes[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
         bytes
@@ -61,6 +64,7 @@ impl SegmentHeader {
             previous_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
             length_bytes: u64_at(bytes, 40),
             previous_first_seq: u64_at(bytes, 48),
+            identity: u64_at(bytes, 56),
         })
     }
 }

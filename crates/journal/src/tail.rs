@@ -59,16 +59,15 @@ struct Remains {
     used_end: Option<u64>,
     /// The first sector whose end is zero.
     first_unwritten: Option<u64>,
-    /// Where a frame header lies further on, outside the frame at the cursor.
+    /// Where a frame header lies further on.
     later_frame: Option<u64>,
 }
 
 impl Remains {
     fn read(cursor: &Cursor) -> Result<Self, JournalError> {
         let mut remains = Self { header: None, used_end: None, first_unwritten: None, later_frame: None };
-        let start = cursor.offset();
         let mut chunk = vec![0; CHUNK_BYTES];
-        let mut offset = start;
+        let mut offset = cursor.offset();
         while offset < cursor.header.length_bytes {
             let length = (cursor.header.length_bytes - offset).min(CHUNK_BYTES as u64) as usize;
             chunk.fill(0);
@@ -77,7 +76,7 @@ impl Remains {
                 .read_at(offset, &mut chunk[..length])
                 .map_err(|source| JournalError::io("read", &cursor.path, source))?;
             for sector in chunk[..length].chunks_exact(SECTOR_BYTES) {
-                remains.note(start, offset, sector, cursor.next_seq());
+                remains.note(cursor, offset, sector);
                 offset += SECTOR_BYTES as u64;
             }
             if !length.is_multiple_of(SECTOR_BYTES) {
@@ -87,7 +86,7 @@ impl Remains {
         Ok(remains)
     }
 
-    fn note(&mut self, start: u64, offset: u64, sector: &[u8], next_seq: u64) {
+    fn note(&mut self, cursor: &Cursor, offset: u64, sector: &[u8]) {
         if frame::is_unwritten(sector) && self.first_unwritten.is_none() {
             self.first_unwritten = Some(offset);
         }
@@ -95,14 +94,10 @@ impl Remains {
             return;
         }
         self.used_end = Some(offset + SECTOR_BYTES as u64);
-        let Ok(header) = FrameHeader::decode(sector) else { return };
-        if offset == start {
+        let Ok(header) = FrameHeader::decode(sector, cursor.header.identity) else { return };
+        if offset == cursor.offset() {
             self.header = Some(header);
-            return;
-        }
-        // What a record contains must not be taken for a frame.
-        let inside = self.header.is_some_and(|first| offset < start + first.frame_bytes());
-        if !inside && header.first_seq >= next_seq && self.later_frame.is_none() {
+        } else if header.first_seq >= cursor.next_seq() && self.later_frame.is_none() {
             self.later_frame = Some(offset);
         }
     }

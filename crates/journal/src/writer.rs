@@ -34,7 +34,8 @@ pub struct Options {
     pub durability: Durability,
     /// Whether [`Writer::maintain`] writes the next segment full of zeros, so that appends change no file-system metadata.
     pub zero_ahead: bool,
-    /// Tells this journal's frames from another's; used once, when the first segment is made. The time of creation will do.
+    /// Tells this journal's frames from everything else; used once, when the first segment is made. The time of creation in
+    /// nanoseconds will do.
     pub identity: u64,
     /// A sequence number that is known to have been durable, from a snapshot or an archive. A journal that ends before it
     /// is damaged.
@@ -87,6 +88,8 @@ pub(crate) struct End {
     pub last_seq: u64,
     pub last_time: Timestamp,
     pub chain: u64,
+    /// Of the journal; see [`Options::identity`].
+    pub identity: u64,
 }
 
 /// The segment that is being filled.
@@ -167,11 +170,12 @@ impl Writer {
         if self.poisoned {
             return Err(JournalError::Poisoned);
         }
-        let header = batch.seal(self.end.chain);
+        let header = batch.seal(self.end.chain, self.end.identity);
         let result = self.place(batch.frame());
         let appended = self.poison_unless_full(result)?;
-        self.end =
-            End { last_seq: header.next_seq() - 1, last_time: header.last_time, chain: header.chain() };
+        self.end.last_seq = header.next_seq() - 1;
+        self.end.last_time = header.last_time;
+        self.end.chain = header.chain();
         Ok(Appended { first_seq: header.first_seq, last_seq: self.end.last_seq, ..appended })
     }
 
@@ -302,6 +306,7 @@ impl Writer {
         let first_seq = self.next_seq();
         let path = segment::path(first_seq);
         let header = SegmentHeader {
+            identity: self.end.identity,
             first_seq,
             previous_chain: self.end.chain,
             previous_time: self.end.last_time,
@@ -341,7 +346,7 @@ impl Writer {
 
     fn prepare(&self, length: u64) -> Result<Prepared, JournalError> {
         let created = match self.disk.create(PREPARED) {
-            // There was no room even for removing it.
+            // Left by a process that stopped; or there was no room even for removing it. It may hold the remains of a batch.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.discard()?;
                 self.disk.create(PREPARED)
@@ -382,12 +387,11 @@ impl Writer {
 /// Turns the remains of a frame into free room again, durably.
 ///
 /// A crash in between must leave what is known for the remains of a frame. So first the end of its first sector goes, which
-/// marks it as incomplete, then the rest while its header tells how far it reaches, at last the header.
+/// marks it as incomplete whatever else is left, then everything.
 pub(crate) fn scrub(file: &dyn DiskFile, path: &str, from: u64, to: u64) -> Result<(), JournalError> {
     let second_sector = from + SECTOR_BYTES as u64;
     write_zeros(file, path, second_sector - TAIL_BYTES as u64, second_sector)?;
-    write_zeros(file, path, second_sector, to)?;
-    write_zeros(file, path, from, second_sector)
+    write_zeros(file, path, from, to)
 }
 
 /// Writes zeros over a stretch of a file, durably.

@@ -90,7 +90,7 @@ fn no_sector_of_a_frame_looks_unwritten_whatever_it_contains() {
             bytes = word.iter().copied().cycle().take(length).collect();
         }
         batch.push(time(1), |buffer| buffer.extend(&bytes));
-        batch.seal(random.bits());
+        batch.seal(random.bits(), random.bits());
         for sector in batch.frame().chunks(SECTOR_BYTES) {
             assert!(!is_unwritten(sector));
             let tail = &sector[SECTOR_BYTES - 8..];

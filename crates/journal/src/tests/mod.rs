@@ -3,6 +3,7 @@ mod crash;
 mod damage;
 mod data_directory;
 mod failure;
+mod forged;
 mod reading;
 mod snapshots;
 mod world;

@@ -96,6 +96,10 @@ fn a_damaged_one_is_passed_over_and_reported() {
             JournalError::Damaged { reason: Damage::Length { .. } | Damage::FileHeader, .. }
         ));
     }
+    let misnamed = disk.after_kill();
+    crate::Disk::rename(&misnamed, newest, "snapshots/00000000000000000003.snap").expect("renames");
+    let found = SnapshotStore::open_for_reading(dynamic(&misnamed)).latest().expect("reads");
+    assert_eq!((found.snapshot.map(|snapshot| snapshot.seq), found.damaged.len()), (Some(1), 1));
     disk.corrupt(newest, Vec::clear);
     disk.corrupt("snapshots/00000000000000000001.snap", |bytes| bytes[70] ^= 1);
     let found = store.latest().expect("reads");

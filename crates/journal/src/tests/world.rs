@@ -133,7 +133,7 @@ pub fn payload(seed: u64, seq: u64) -> Vec<u8> {
 fn pretended_frame(seq: u64) -> Vec<u8> {
     let mut batch = Batch::new(seq + 1);
     batch.push(time(seq + 1), |buffer| buffer.extend([b'x'; 700]));
-    batch.seal(0);
+    batch.seal(0, 0);
     let mut bytes = batch.frame().to_vec();
     bytes.extend_from_within(..);
     bytes

@@ -1,0 +1,205 @@
+//! Frames with a right checksum in the wrong place, and remains that are not quite those of a torn write.
+
+use super::world::{dynamic, time};
+use crate::frame::{self, FrameHeader, HEADER_BYTES, SECTOR_BYTES};
+use crate::sim_disk::{Fault, Kept, Random, SimDisk};
+use crate::{Batch, Damage, END, JournalError, Options, Reader, Recovered, Writer, open, verify};
+
+const IDENTITY: u64 = 77;
+const FILE: &str = "journal/00000000000000000001.seg";
+/// Where the third frame would begin.
+const END_AT: usize = 3 * SECTOR_BYTES;
+
+fn options() -> Options {
+    Options { segment_bytes: 16 * 1024, identity: IDENTITY, ..Options::default() }
+}
+
+fn append(writer: &mut Writer, length: usize) -> Result<u64, JournalError> {
+    let seq = writer.next_seq();
+    let mut batch = Batch::new(seq);
+    batch.push(time(seq), |buffer| buffer.resize(buffer.len() + length, b'r'));
+    writer.append(&mut batch).map(|appended| appended.last_seq)
+}
+
+/// A journal of two records in two frames of one sector, and its chain value.
+fn journal() -> (SimDisk, u64) {
+    let disk = SimDisk::new(0);
+    let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
+    append(&mut writer, 100).expect("appends");
+    append(&mut writer, 100).expect("appends");
+    let chain = verify(dynamic(&disk)).expect("verifies").chain;
+    (disk, chain)
+}
+
+/// Sets a frame of `body` behind the two.
+fn with_frame(identity: u64, body: &[u8], change: impl FnOnce(&mut FrameHeader)) -> SimDisk {
+    let (disk, chain) = journal();
+    let mut header = FrameHeader {
+        record_count: 1,
+        body_bytes: 0,
+        first_seq: 3,
+        first_time: time(3),
+        last_time: time(3),
+        previous_chain: chain,
+        mask: 0,
+        body_crc: 0,
+        header_crc: 0,
+    };
+    change(&mut header);
+    let mut bytes = vec![0; HEADER_BYTES];
+    bytes.extend_from_slice(body);
+    frame::seal(&mut bytes, header, identity);
+    disk.corrupt(FILE, |file| file[END_AT..END_AT + bytes.len()].copy_from_slice(&bytes));
+    disk
+}
+
+fn record(seq: u64, length: usize) -> Vec<u8> {
+    let mut bytes = (length as u32).to_le_bytes().to_vec();
+    bytes.extend_from_slice(&time(seq).as_ns().to_le_bytes());
+    bytes.resize(bytes.len() + length, b'f');
+    bytes
+}
+
+fn judge(disk: &SimDisk) -> Result<Recovered, Damage> {
+    let options = options();
+    match (verify(dynamic(disk)), open(dynamic(disk), options)) {
+        (Ok(verified), Ok(opened)) => {
+            assert_eq!(verified, opened.recovered);
+            Ok(verified)
+        }
+        (Err(JournalError::Damaged { reason, .. }), Err(JournalError::Damaged { reason: also, .. })) => {
+            assert_eq!(reason, also);
+            Err(reason)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What it is, the body, the change to the right header, and the last record or the damage that is found.
+type Case<'a> = (&'a str, &'a [u8], fn(&mut FrameHeader), Result<u64, Damage>);
+
+#[test]
+fn a_frame_must_continue_its_predecessor() {
+    let body = record(3, 10);
+    let two = [record(3, 10), record(4, 10)].concat();
+    let swapped = [record(4, 10), record(3, 10)].concat();
+    let cases: [Case<'_>; 12] = [
+        ("the right frame", &body, |_| {}, Ok(3)),
+        ("a gap", &body, |header| header.first_seq = 4, Err(Damage::Sequence { expected: 3, found: 4 })),
+        (
+            "a repetition",
+            &body,
+            |header| header.first_seq = 2,
+            Err(Damage::Sequence { expected: 3, found: 2 }),
+        ),
+        ("another chain", &body, |header| header.previous_chain ^= 1, Err(Damage::Chain)),
+        ("the time before", &body, |header| header.first_time = time(2), Err(Damage::Time)),
+        ("time running back", &body, |header| header.last_time = time(1), Err(Damage::Time)),
+        ("no record", &[], |header| header.record_count = 0, Err(Damage::Malformed)),
+        ("too few records", &body, |header| header.record_count = 2, Err(Damage::Malformed)),
+        ("too many records", &two, |header| header.last_time = time(4), Err(Damage::Malformed)),
+        ("another first time", &body, |header| header.last_time = time(4), Err(Damage::Malformed)),
+        ("a cut record", &body[..20], |_| {}, Err(Damage::Malformed)),
+        (
+            "records out of order",
+            &swapped,
+            |header| (header.record_count, header.first_time, header.last_time) = (2, time(4), time(4)),
+            Err(Damage::Malformed),
+        ),
+    ];
+    for (name, body, change, expected) in cases {
+        let found = judge(&with_frame(IDENTITY, body, change)).map(|recovered| recovered.last_seq);
+        assert_eq!(found, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_frame_of_another_journal_is_no_frame() {
+    assert_eq!(judge(&with_frame(IDENTITY + 1, &record(3, 10), |_| {})), Err(Damage::FrameHeader));
+}
+
+#[test]
+fn a_torn_frame_may_contain_what_looks_like_a_frame() {
+    // A record whose content has another journal's frames at every sector.
+    let mut stranger = Batch::new(4);
+    stranger.push(time(4), |buffer| buffer.extend([b'x'; 100]));
+    stranger.seal(0, IDENTITY + 1);
+    let mut body = record(3, SECTOR_BYTES - HEADER_BYTES - 12 + 4 * SECTOR_BYTES);
+    for sector in 1..4 {
+        let start = sector * SECTOR_BYTES - HEADER_BYTES;
+        body[start..start + SECTOR_BYTES].copy_from_slice(stranger.frame());
+    }
+    let disk = with_frame(IDENTITY, &body, |_| {});
+    assert_eq!(judge(&disk.after_kill()).map(|recovered| recovered.last_seq), Ok(3));
+    for lost in [0, 4] {
+        let torn = disk.after_kill();
+        torn.corrupt(FILE, |file| file[END_AT + lost * SECTOR_BYTES..][..SECTOR_BYTES].fill(0));
+        let verified = verify(dynamic(&torn)).expect("is torn");
+        assert_eq!((verified.last_seq, verified.torn.map(|torn| torn.offset)), (2, Some(END_AT as u64)));
+    }
+}
+
+#[test]
+fn remains_that_no_single_write_leaves_are_damage() {
+    let disk = with_frame(IDENTITY, &record(3, 2_000), |_| {});
+    let tear = |file: &mut Vec<u8>| file[END_AT + SECTOR_BYTES..END_AT + 2 * SECTOR_BYTES].fill(0);
+    let torn = disk.after_kill();
+    torn.corrupt(FILE, tear);
+    assert_eq!(judge(&torn.after_kill()).map(|recovered| recovered.last_seq).err(), None);
+    let with_more = disk.after_kill();
+    with_more.corrupt(FILE, |file| {
+        tear(file);
+        file[END_AT + 8 * SECTOR_BYTES] = 1;
+    });
+    assert_eq!(judge(&with_more), Err(Damage::DataAfterEnd));
+    let (only, _) = journal();
+    for first in [true, false] {
+        let lost = only.after_kill();
+        let at = if first { SECTOR_BYTES } else { 2 * SECTOR_BYTES };
+        lost.corrupt(FILE, |file| file[at..].fill(0));
+        // A segment has at least one frame; beyond that, frames that vanish without a trace leave none.
+        assert_eq!(judge(&lost).err(), first.then_some(Damage::Missing(1)));
+    }
+    let before_others = only.after_kill();
+    before_others.corrupt(FILE, |file| file[SECTOR_BYTES..2 * SECTOR_BYTES].fill(0));
+    assert_eq!(judge(&before_others), Err(Damage::Missing(1)));
+}
+
+#[test]
+fn a_frame_that_vanished_before_another_is_damage() {
+    let (disk, _) = journal();
+    let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
+    append(&mut writer, 100).expect("appends");
+    disk.corrupt(FILE, |file| file[2 * SECTOR_BYTES..3 * SECTOR_BYTES].fill(0));
+    assert_eq!(judge(&disk), Err(Damage::FrameLost));
+}
+
+#[test]
+fn another_batch_may_take_the_place_of_one_without_room() {
+    // In the present segment (1,000 bytes) and at the beginning of the next (15,000 bytes).
+    for length in [1_000, 15_000] {
+        for seed in 0..20 {
+            let disk = SimDisk::new(seed);
+            let mut writer = open(dynamic(&disk), options()).expect("opens").writer;
+            append(&mut writer, 1_500).expect("appends");
+            let next = disk.operations().len() as u64;
+            for ordinal in next..next + 5 {
+                disk.inject(ordinal, Fault::Full);
+            }
+            while let Err(error) = append(&mut writer, length) {
+                assert!(matches!(error, JournalError::DiskFull { .. }), "{error}");
+                if Random::new(seed).one_in(2) {
+                    break;
+                }
+            }
+            while append(&mut writer, 3).is_err() {
+                assert!(!writer.is_poisoned());
+            }
+            let after = disk.after_power_loss(Kept::Nothing);
+            let mut reader = Reader::new(dynamic(&after), 1);
+            while reader.next_record(END).expect("reads").is_some() {}
+            assert_eq!(reader.torn(), None);
+            assert_eq!(reader.next_seq(), writer.next_seq());
+        }
+    }
+}
