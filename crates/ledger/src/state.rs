@@ -229,10 +229,10 @@ impl Ledger {
         self.add_pending(payer, amount);
         self.add_pending(payee, amount);
         self.transfers.finish(seq, id, |transfer| {
-            transfer.state = state;
-            if extensions.is_some() {
+            if let TransferState::Committed { .. } = state {
                 transfer.extensions = extensions;
             }
+            transfer.state = state;
         });
     }
 

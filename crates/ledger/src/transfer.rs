@@ -45,7 +45,7 @@ pub struct Transfer {
     pub prepare_seq: u64,
     /// Fingerprint of the prepare.
     pub prepare_fingerprint: Fingerprint,
-    /// The prepare's extensions (the JSON text of the array), replaced by the fulfil's when it gave any.
+    /// The prepare's extensions (the JSON text of the array); once committed, the fulfil's.
     pub extensions: Option<Box<str>>,
     /// Where it stands.
     pub state: TransferState,

@@ -114,7 +114,7 @@ impl Ledger {
                 state: PublicState::Committed,
                 completed_at: Some(now),
                 fulfilment: Some(preimage),
-                extensions: fulfil.extensions.clone().or_else(|| transfer.extensions.clone()),
+                extensions: fulfil.extensions.clone(),
             };
             let without_fulfilment = TransferView { fulfilment: None, ..view.clone() };
             out.tell(payer, transfer.id, NoticeContent::State(StateMethod::Put, view));
