@@ -146,10 +146,9 @@ impl Selection {
                 Some(id.ok_or_else(|| ApiError::unknown_participant(name.as_str()))?)
             }
         };
-        let entries = ledger.outbox().iter();
+        let entries = ledger.outbox().iter_after(self.after);
         Ok(entries.filter(move |(key, entry)| {
-            self.after.is_none_or(|after| *key > after)
-                && target.is_none_or(|target| key.target == target)
+            target.is_none_or(|target| key.target == target)
                 && self.parked.is_none_or(|parked| entry.parked.is_some() == parked)
         }))
     }

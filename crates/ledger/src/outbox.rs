@@ -79,6 +79,12 @@ impl Outbox {
         self.entries.iter().map(|(key, entry)| (*key, entry))
     }
 
+    /// The entries behind a key, by target, then age.
+    pub fn iter_after(&self, after: Option<NoticeKey>) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
+        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.entries.range((start, Bound::Unbounded)).map(|(key, entry)| (*key, entry))
+    }
+
     /// The undelivered, unparked notices of one target that are younger than `after`, oldest first.
     pub fn pending(
         &self,

@@ -53,6 +53,13 @@ impl Ledger {
             }
         }
         let existing = self.participant_named(&name);
+        if existing.is_none() && self.participant_id_ignoring_case(&name).is_some() {
+            // Fulfils name their parties in any case, so two names may not differ in nothing else.
+            return Err(Refusal::new(
+                ErrorCode::CLIENT,
+                "Participant name differs from another one in case only",
+            ));
+        }
         let has_currency = |participant: &Participant| {
             participant.accounts.iter().any(|account| account.currency == currency)
         };
@@ -269,6 +276,10 @@ impl Ledger {
         }
         if account.kind != LedgerAccountTypeId::POSITION {
             return Err(Refusal::validation("Only position account update is permitted"));
+        }
+        if !account.is_opened {
+            let detail = "The account has no balance yet: set initialPositionAndLimits first";
+            return Err(Refusal::validation(detail));
         }
         if account.is_active == is_active {
             return Ok(AdminOutcome::AlreadyDone);

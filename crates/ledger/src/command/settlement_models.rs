@@ -67,10 +67,15 @@ impl Ledger {
             let refusal = || {
                 Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, format!("{title} account type was not found"))
             };
-            self.account_type_named(name).map(|kind| kind.id).ok_or_else(refusal)
+            self.account_type_named(name).filter(|kind| kind.is_active).ok_or_else(refusal)
         };
-        let ledger_account_type = kind(&new.ledger_account_type, "Ledger")?;
-        let settlement_account_type = kind(&new.settlement_account_type, "Settlement")?;
+        let settled = kind(&new.ledger_account_type, "Ledger")?;
+        if !settled.is_settleable {
+            let detail = format!("Accounts of type {} are not settled", settled.name);
+            return Err(Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, detail));
+        }
+        let ledger_account_type = settled.id;
+        let settlement_account_type = kind(&new.settlement_account_type, "Settlement")?.id;
         let is_cover = matches!(
             settlement_account_type,
             LedgerAccountTypeId::SETTLEMENT | LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT
