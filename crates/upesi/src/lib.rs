@@ -6,3 +6,4 @@ pub mod exit;
 pub mod hub;
 pub mod inspect;
 pub mod logging;
+pub mod scheme;

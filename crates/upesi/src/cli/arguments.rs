@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::lab::LabCommand;
+use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
 use crate::config::Sources;
 
@@ -15,7 +16,7 @@ Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure
 
 /// An instant-payments switch: a durable FSPIOP transfer hub, simulated DFSPs, a load lab and the tools around them.
 #[derive(Debug, Parser)]
-#[command(name = "upesi", version, about, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "upesi", version, after_help = AFTER_HELP, max_term_width = 110)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
@@ -38,6 +39,9 @@ pub enum Command {
     /// Prints a TOML file that can be used with --config, the origin of each value as a comment: default, file with line,
     /// environment variable or flag. Takes the same flags as serve, so that it answers "what would serve do?".
     Config(ConfigArguments),
+    /// Bring a hub to the state that a scheme file describes.
+    #[command(subcommand)]
+    Scheme(SchemeCommand),
     /// Run simulated DFSPs.
     ///
     /// Any number of DFSPs in one process: as payees they answer what the hub forwards, with the right fulfilment, and with the

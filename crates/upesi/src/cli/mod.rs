@@ -4,6 +4,7 @@ mod arguments;
 mod behaviour;
 mod lab;
 mod run;
+mod scheme;
 mod sim;
 mod values;
 

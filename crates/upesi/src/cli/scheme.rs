@@ -1,0 +1,48 @@
+//! `upesi scheme`: the state of a hub as a file.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::scheme::{self, ApplyOptions};
+
+/// Subcommands of `upesi scheme`.
+#[derive(Debug, Subcommand)]
+pub enum SchemeCommand {
+    /// Make the changes that a scheme file asks for, and show them.
+    ///
+    /// Reads the hub's present state through its admin API, then makes what differs: hub accounts, settlement models, DFSPs,
+    /// net debit caps, funds, endpoints. Applying a file again changes nothing. One line per change: `+` made, `~` changed,
+    /// and at the end how much was as described already. Works with any hub that has this admin API.
+    Apply(SchemeApplyArguments),
+}
+
+/// Arguments of `upesi scheme apply`.
+#[derive(Args, Clone, Debug)]
+pub struct SchemeApplyArguments {
+    /// The scheme file (TOML); see examples/scheme.toml.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Only show what would be changed.
+    #[arg(long)]
+    pub plan: bool,
+    /// Base URL of the hub's admin API.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
+    pub admin: String,
+    /// Print one JSON object instead of lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs a subcommand.
+pub fn run(command: SchemeCommand) -> Outcome {
+    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, admin, json }) = command;
+    let options = ApplyOptions { file, admin_url: admin, plan_only: plan, json };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Temporary, error))?;
+    runtime.block_on(scheme::run(&options, &mut io::stdout()))
+}

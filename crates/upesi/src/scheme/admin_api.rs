@@ -1,0 +1,171 @@
+//! The admin API as a client sees it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+use upesi_http::{Bytes, Full, Method, Pool, PoolConfig, Request, SendError, Target, UrlError, header};
+use upesi_types::Amount;
+
+/// Time for one answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+/// Largest answer that is read, in bytes: a listing of many thousand participants.
+const ANSWER_BYTES_MAX: usize = 64 << 20;
+/// What is shown of an answer that is not understood, in characters.
+const EXCERPT_CHARS_MAX: usize = 200;
+
+/// What went wrong with a call.
+#[derive(Debug, thiserror::Error)]
+pub enum AdminError {
+    /// The base URL is unusable.
+    #[error("the admin API's address: {0}")]
+    Url(#[from] UrlError),
+    /// There is no answer.
+    #[error("{method} {path}: {source}")]
+    Send {
+        /// The method.
+        method: Method,
+        /// The path.
+        path: String,
+        /// Why.
+        source: SendError,
+    },
+    /// The hub refused.
+    #[error("{method} {path}: the hub answered {status}: {text}")]
+    Refused {
+        /// The method.
+        method: Method,
+        /// The path.
+        path: String,
+        /// The HTTP status.
+        status: u16,
+        /// What the hub said, or how its answer begins.
+        text: String,
+    },
+    /// The answer is not what this API answers.
+    #[error("{path}: the answer is not understood ({reason}); is this the admin API of a hub?")]
+    Malformed {
+        /// The path.
+        path: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+/// `0`, `1`, `true` or `false`: hubs write flags either way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiFlag(pub bool);
+
+impl<'de> Deserialize<'de> for ApiFlag {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Flag(bool),
+            Number(u8),
+        }
+        Ok(Self(match Either::deserialize(deserializer)? {
+            Either::Flag(flag) => flag,
+            Either::Number(number) => number != 0,
+        }))
+    }
+}
+
+/// A JSON number, taken by its digits so that nothing is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ApiAmount(pub Amount);
+
+impl<'de> Deserialize<'de> for ApiAmount {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let digits = raw.get().trim_matches('"');
+        Amount::parse_decimal(digits)
+            .map(Self)
+            .map_err(|error| serde::de::Error::custom(format!("{digits} {error}")))
+    }
+}
+
+/// A hub's admin API.
+#[derive(Debug)]
+pub struct AdminApi {
+    pool: Pool,
+    prefix: String,
+}
+
+impl AdminApi {
+    /// The API at a base URL. Nothing is sent yet.
+    ///
+    /// # Errors
+    /// The URL cannot be called.
+    pub fn new(url: &str) -> Result<Self, AdminError> {
+        let target = Target::parse(url)?;
+        let prefix = target.path.path().trim_end_matches('/').to_owned();
+        let config = PoolConfig {
+            connections_max: 1,
+            response_body_bytes_max: ANSWER_BYTES_MAX,
+            ..PoolConfig::default()
+        };
+        Ok(Self { pool: Pool::new(target.origin, config), prefix })
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    /// No answer, a refusal, or an answer of another form.
+    pub async fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
+        let body = self.call(Method::GET, path, None).await?;
+        serde_json::from_slice(&body)
+            .map_err(|error| AdminError::Malformed { path: path.to_owned(), reason: error.to_string() })
+    }
+
+    /// Changes something; what the answer says is not looked at.
+    ///
+    /// # Errors
+    /// No answer, or a refusal.
+    pub async fn send(&self, method: Method, path: &str, body: &str) -> Result<(), AdminError> {
+        self.call(method, path, Some(body)).await.map(drop)
+    }
+
+    async fn call(&self, method: Method, path: &str, body: Option<&str>) -> Result<Bytes, AdminError> {
+        let uri = format!("{}{path}", self.prefix);
+        let request = Request::builder()
+            .method(method.clone())
+            .uri(&uri)
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(Full::new(Bytes::from(body.unwrap_or_default().to_owned())));
+        let request = request
+            .map_err(|error| AdminError::Malformed { path: uri.clone(), reason: error.to_string() })?;
+        let answer =
+            self.pool.send(request, Instant::now() + ANSWER_TIMEOUT).await.map_err(|source| {
+                AdminError::Send { method: method.clone(), path: path.to_owned(), source }
+            })?;
+        if answer.status.is_success() {
+            return Ok(answer.body);
+        }
+        let (status, text) = (answer.status.as_u16(), explanation(&answer.body));
+        Err(AdminError::Refused { method, path: path.to_owned(), status, text })
+    }
+}
+
+/// The description in an FSPIOP error body, or the beginning of whatever came.
+fn explanation(body: &[u8]) -> String {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Envelope {
+        error_information: Information,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Information {
+        error_code: String,
+        error_description: String,
+    }
+    match serde_json::from_slice::<Envelope>(body) {
+        Ok(Envelope { error_information: Information { error_code, error_description } }) => {
+            format!("{error_code} {error_description}")
+        }
+        Err(_) => String::from_utf8_lossy(body).chars().take(EXCERPT_CHARS_MAX).collect(),
+    }
+}

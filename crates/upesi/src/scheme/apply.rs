@@ -1,0 +1,172 @@
+//! Makes the changes of a plan, one after the other.
+
+use std::time::Duration;
+
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::time::sleep;
+use upesi_http::Method;
+use upesi_types::{Amount, Currency, TransferId};
+
+use super::admin_api::{AdminApi, AdminError};
+use super::file::Model;
+use super::plan::Change;
+use super::state::{Balance, settlement_balance};
+
+/// How often, and how many times, a deposit is looked for: some hubs book deposits after they have answered.
+const DEPOSIT_POLL: Duration = Duration::from_millis(100);
+const DEPOSIT_POLLS_MAX: usize = 100;
+/// Threshold of the cap's alarm, in percent, as hubs set it by themselves.
+const ALARM_PERCENTAGE: u32 = 10;
+
+/// Why a change could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The hub did not take it.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// There is no account to pay into.
+    #[error(
+        "{name} has no SETTLEMENT account in {currency} that takes deposits; its settlement model may be another kind"
+    )]
+    NoSettlementAccount {
+        /// Whose.
+        name: String,
+        /// In which currency.
+        currency: Currency,
+    },
+    /// A deposit was taken but is not there.
+    #[error(
+        "the hub took the deposit {id} of {name}, but its cover in {currency} is still {cover}; look at the hub's log"
+    )]
+    NotBooked {
+        /// Whose.
+        name: String,
+        /// In which currency.
+        currency: Currency,
+        /// The deposit.
+        id: TransferId,
+        /// What is there.
+        cover: Amount,
+    },
+}
+
+/// Makes one change.
+///
+/// # Errors
+/// The hub refuses it or cannot be reached; nothing after it should be tried.
+pub async fn make(api: &AdminApi, scheme: &str, change: &Change) -> Result<(), ApplyError> {
+    match change {
+        Change::HubAccount { hub, currency, kind } => {
+            let body = json!({"currency": currency.as_str(), "type": kind});
+            api.send(Method::POST, &format!("/participants/{hub}/accounts"), &body.to_string()).await?;
+        }
+        Change::Model(model) => {
+            api.send(Method::POST, "/settlementModels", &model_body(model)).await?;
+        }
+        Change::ModelActivated(name) => {
+            api.send(Method::PUT, &format!("/settlementModels/{name}"), r#"{"isActive":true}"#).await?;
+        }
+        Change::Participant { name, currency, is_proxy } => {
+            let mut body = json!({"name": name, "currency": currency.as_str()});
+            if *is_proxy {
+                body["isProxy"] = true.into();
+            }
+            api.send(Method::POST, "/participants", &body.to_string()).await?;
+        }
+        Change::Activity { name, is_active } => {
+            let body = json!({"isActive": is_active});
+            api.send(Method::PUT, &format!("/participants/{name}"), &body.to_string()).await?;
+        }
+        Change::Limit { name, currency, from, to } => set_limit(api, name, *currency, *from, *to).await?,
+        Change::Funds { name, currency, to, .. } => return deposit(api, scheme, name, *currency, *to).await,
+        Change::Endpoint { name, kind, to, .. } => {
+            let body = json!({"type": kind, "value": to});
+            api.send(Method::POST, &format!("/participants/{name}/endpoints"), &body.to_string()).await?;
+        }
+    }
+    Ok(())
+}
+
+fn model_body(model: &Model) -> String {
+    let mut body = json!({
+        "name": model.name,
+        "settlementGranularity": model.granularity,
+        "settlementInterchange": model.interchange,
+        "settlementDelay": model.delay,
+        "requireLiquidityCheck": model.require_liquidity_check,
+        "ledgerAccountType": model.ledger_account_type,
+        "settlementAccountType": model.settlement_account_type,
+        "autoPositionReset": model.auto_position_reset,
+    });
+    if let Some(currency) = &model.currency {
+        body["currency"] = currency.as_str().into();
+    }
+    body.to_string()
+}
+
+/// The first cap opens the accounts, a later one replaces it. Amounts are written by their digits.
+async fn set_limit(
+    api: &AdminApi,
+    name: &str,
+    currency: Currency,
+    from: Option<Amount>,
+    to: Amount,
+) -> Result<(), AdminError> {
+    if from.is_none() {
+        let body = format!(
+            r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{to}}},"initialPosition":0}}"#
+        );
+        return api
+            .send(Method::POST, &format!("/participants/{name}/initialPositionAndLimits"), &body)
+            .await;
+    }
+    let body = format!(
+        r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{to},"alarmPercentage":{ALARM_PERCENTAGE}}}}}"#
+    );
+    api.send(Method::PUT, &format!("/participants/{name}/limits"), &body).await
+}
+
+/// Deposits what the cover lacks and waits until it is there.
+async fn deposit(
+    api: &AdminApi,
+    scheme: &str,
+    name: &str,
+    currency: Currency,
+    wanted: Amount,
+) -> Result<(), ApplyError> {
+    let missing = || ApplyError::NoSettlementAccount { name: name.to_owned(), currency };
+    let before = settlement_balance(api, name, currency.as_str()).await?.ok_or_else(missing)?;
+    let lacking = wanted.checked_sub(before.cover()).filter(|lacking| *lacking > Amount::ZERO);
+    let Some(lacking) = lacking else { return Ok(()) };
+    let id = deposit_id(scheme, name, currency, wanted, &before);
+    let body = format!(
+        r#"{{"transferId":"{id}","externalReference":"scheme {scheme}","action":"recordFundsIn","reason":"scheme apply","amount":{{"amount":{lacking},"currency":"{currency}"}}}}"#
+    );
+    api.send(Method::POST, &format!("/participants/{name}/accounts/{}", before.id), &body).await?;
+    let mut cover = before.cover();
+    for _ in 0..DEPOSIT_POLLS_MAX {
+        cover = settlement_balance(api, name, currency.as_str()).await?.ok_or_else(missing)?.cover();
+        if cover >= wanted {
+            return Ok(());
+        }
+        sleep(DEPOSIT_POLL).await;
+    }
+    Err(ApplyError::NotBooked { name: name.to_owned(), currency, id, cover })
+}
+
+/// The id of a deposit follows from what is wanted and from what was there. So a deposit that was sent and whose answer was
+/// lost has the same id when it is sent again, and the hub books it once; after the account has changed it is another one.
+fn deposit_id(scheme: &str, name: &str, currency: Currency, wanted: Amount, before: &Balance) -> TransferId {
+    let mut hash = Sha256::new();
+    let changed = before.changed_date.as_deref().unwrap_or("");
+    let (wanted, cover) = (wanted.to_string(), before.cover().to_string());
+    for part in ["upesi scheme deposit", scheme, name, currency.as_str(), &wanted, &cover, changed] {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    let digest = hash.finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    TransferId::from_random_bytes(bytes)
+}

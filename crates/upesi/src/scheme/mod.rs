@@ -1,0 +1,125 @@
+//! `upesi scheme apply`: brings a hub to the state that a file describes, through the admin API of any hub.
+
+pub mod admin_api;
+pub mod apply;
+pub mod file;
+pub mod plan;
+pub mod state;
+mod templates;
+#[cfg(test)]
+mod tests;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::exit::{Exit, Failure, Outcome};
+use admin_api::{AdminApi, AdminError};
+use apply::ApplyError;
+use file::Scheme;
+use plan::Plan;
+use state::HubState;
+
+/// What to apply, and how.
+#[derive(Clone, Debug)]
+pub struct ApplyOptions {
+    /// The scheme file.
+    pub file: PathBuf,
+    /// Base URL of the hub's admin API.
+    pub admin_url: String,
+    /// Only show what would be changed.
+    pub plan_only: bool,
+    /// One JSON object instead of lines.
+    pub json: bool,
+}
+
+/// Reads a scheme file.
+///
+/// # Errors
+/// 66 where it cannot be read, 65 with every mistake in it.
+pub fn read(path: &std::path::Path) -> Result<Scheme, Failure> {
+    let shown = path.display().to_string();
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| Failure::new(Exit::NoInput, format!("{shown} cannot be read: {error}")))?;
+    file::parse(&shown, &text).map_err(|mistakes| Failure::new(Exit::Data, mistakes.join("\n")))
+}
+
+/// Applies a scheme file. Changes are printed as they are made.
+///
+/// # Errors
+/// See [`read`]; 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
+pub async fn run(options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
+    let scheme = read(&options.file)?;
+    let api = AdminApi::new(&options.admin_url).map_err(|error| admin_failure(&error))?;
+    let state = HubState::read(&api, &scheme).await.map_err(|error| admin_failure(&error))?;
+    let plan = plan::plan(&scheme, &state);
+    if !plan.conflicts.is_empty() {
+        let conflicts = plan.conflicts.join("\n");
+        return Err(Failure::new(Exit::Failure, format!("nothing was changed\n{conflicts}")));
+    }
+    let mut made = 0;
+    let mut failed = None;
+    for change in &plan.changes {
+        if !options.plan_only
+            && let Err(error) = apply::make(&api, &scheme.name, change).await
+        {
+            failed = Some((change, error));
+            break;
+        }
+        made += 1;
+        if !options.json {
+            write(output, &format!("{}\n", change.line()))?;
+        }
+    }
+    if options.json {
+        write(output, &format!("{:#}\n", summary(&plan, made, options.plan_only)))?;
+    } else if failed.is_none() {
+        write(output, &format!("= unchanged {}\n", plan.unchanged))?;
+    }
+    match failed {
+        None => Ok(()),
+        Some((change, error)) => {
+            let exit = match &error {
+                ApplyError::Admin(error) => admin_exit(error),
+                _ => Exit::Failure,
+            };
+            let left = plan.changes.len() - made;
+            let line = change.line();
+            Err(Failure::new(
+                exit,
+                format!("{made} changes were made, {left} were not; this one failed: {line}\n{error}"),
+            ))
+        }
+    }
+}
+
+fn summary(plan: &Plan, made: usize, plan_only: bool) -> Value {
+    let changes: Vec<Value> = plan.changes.iter().map(plan::Change::to_json).collect();
+    json!({
+        "planOnly": plan_only,
+        "changes": changes,
+        "made": if plan_only { 0 } else { made },
+        "unchanged": plan.unchanged,
+    })
+}
+
+/// A reader that went away must not stop changes half-way.
+fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
+    }
+}
+
+fn admin_failure(error: &AdminError) -> Failure {
+    Failure::new(admin_exit(error), error)
+}
+
+fn admin_exit(error: &AdminError) -> Exit {
+    match error {
+        AdminError::Url(_) => Exit::Usage,
+        AdminError::Send { .. } | AdminError::Malformed { .. } => Exit::Unavailable,
+        AdminError::Refused { .. } => Exit::Failure,
+    }
+}

@@ -1,0 +1,273 @@
+//! What must be changed so that a hub is as the scheme file says.
+
+use serde_json::{Value, json};
+use upesi_types::{Amount, Currency};
+
+use super::file::{AccountTerms, Dfsp, Model, Scheme};
+use super::state::{HubState, ModelState, ParticipantState};
+
+/// The hub's accounts in each currency.
+const HUB_ACCOUNTS: [&str; 2] = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// An account of the hub is created.
+    HubAccount {
+        /// The hub's name.
+        hub: String,
+        /// Its currency.
+        currency: Currency,
+        /// Its type.
+        kind: &'static str,
+    },
+    /// A settlement model is created.
+    Model(Model),
+    /// A settlement model is put back in force.
+    ModelActivated(String),
+    /// A DFSP is created, or gets a currency.
+    Participant {
+        /// Its name.
+        name: String,
+        /// The currency.
+        currency: Currency,
+        /// Whether it stands for other schemes.
+        is_proxy: bool,
+    },
+    /// A DFSP is activated or deactivated.
+    Activity {
+        /// Its name.
+        name: String,
+        /// The new flag.
+        is_active: bool,
+    },
+    /// A net debit cap is set.
+    Limit {
+        /// Whose.
+        name: String,
+        /// In which currency.
+        currency: Currency,
+        /// The present cap.
+        from: Option<Amount>,
+        /// The new one.
+        to: Amount,
+    },
+    /// Funds are deposited until the cover is reached.
+    Funds {
+        /// Whose.
+        name: String,
+        /// In which currency.
+        currency: Currency,
+        /// The present cover.
+        from: Amount,
+        /// The cover to reach.
+        to: Amount,
+    },
+    /// An endpoint is set.
+    Endpoint {
+        /// Whose.
+        name: String,
+        /// Its type.
+        kind: String,
+        /// The present value.
+        from: Option<String>,
+        /// The new one.
+        to: String,
+    },
+}
+
+/// What to change, in an order in which every step can be made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// The changes.
+    pub changes: Vec<Change>,
+    /// How much is as described already.
+    pub unchanged: usize,
+    /// What cannot be brought to the described state.
+    pub conflicts: Vec<String>,
+}
+
+/// Compares a scheme with a hub.
+pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
+    let mut plan = Plan::default();
+    let nobody = ParticipantState::default();
+    let hub = state.participants.get(&scheme.hub).unwrap_or(&nobody);
+    for currency in &scheme.currencies {
+        for kind in HUB_ACCOUNTS {
+            let exists = hub.accounts.iter().any(|(known, of)| known == currency.as_str() && of == kind);
+            plan.need(!exists, || Change::HubAccount { hub: scheme.hub.clone(), currency: *currency, kind });
+        }
+    }
+    for model in &scheme.models {
+        plan.model(model, state.models.get(&model.name));
+    }
+    for dfsp in &scheme.dfsps {
+        plan.dfsp(dfsp, state.participants.get(&dfsp.name).unwrap_or(&nobody), state);
+    }
+    plan.endpoints(&scheme.hub, scheme.hub_endpoints.iter(), hub);
+    plan
+}
+
+impl Plan {
+    fn need(&mut self, is_needed: bool, change: impl FnOnce() -> Change) {
+        if is_needed {
+            self.changes.push(change());
+        } else {
+            self.unchanged += 1;
+        }
+    }
+
+    fn model(&mut self, model: &Model, present: Option<&ModelState>) {
+        let Some(present) = present else { return self.changes.push(Change::Model(model.clone())) };
+        let differences: Vec<String> = [
+            ("granularity", model.granularity.clone(), present.settlement_granularity.clone()),
+            ("interchange", model.interchange.clone(), present.settlement_interchange.clone()),
+            ("delay", model.delay.clone(), present.settlement_delay.clone()),
+            ("currency", text(model.currency.as_ref()), text(present.currency.as_ref())),
+            (
+                "ledger_account_type",
+                model.ledger_account_type.clone(),
+                present.ledger_account_type_id.clone(),
+            ),
+            (
+                "require_liquidity_check",
+                model.require_liquidity_check.to_string(),
+                present.require_liquidity_check.0.to_string(),
+            ),
+            (
+                "auto_position_reset",
+                model.auto_position_reset.to_string(),
+                present.auto_position_reset.0.to_string(),
+            ),
+        ]
+        .into_iter()
+        .filter(|(_, wanted, found)| wanted != found)
+        .map(|(key, wanted, found)| format!("{key} is {found}, not {wanted}"))
+        .collect();
+        if differences.is_empty() {
+            self.need(!present.is_active.0, || Change::ModelActivated(model.name.clone()));
+        } else {
+            self.conflicts.push(format!(
+                "model {} exists and {}; a model cannot be changed: give the new one another name",
+                model.name,
+                differences.join(", ")
+            ));
+        }
+    }
+
+    fn dfsp(&mut self, dfsp: &Dfsp, present: &ParticipantState, state: &HubState) {
+        let name = &dfsp.name;
+        let exists = state.participants.contains_key(name);
+        for (currency, AccountTerms { net_debit_cap, funds }) in &dfsp.accounts {
+            let (currency, code) = (*currency, currency.as_str());
+            self.need(!present.has_currency(code), || Change::Participant {
+                name: name.clone(),
+                currency,
+                is_proxy: dfsp.is_proxy,
+            });
+            let from = present.limits.get(code).copied();
+            self.need(from != Some(*net_debit_cap), || Change::Limit {
+                name: name.clone(),
+                currency,
+                from,
+                to: *net_debit_cap,
+            });
+            let cover = present.cover.get(code).copied().unwrap_or(Amount::ZERO);
+            self.need(cover < *funds, || Change::Funds {
+                name: name.clone(),
+                currency,
+                from: cover,
+                to: *funds,
+            });
+        }
+        self.endpoints(name, dfsp.endpoints.iter(), present);
+        if let Some(is_active) = dfsp.is_active {
+            // New participants are active. The flag comes last: an inactive one takes no deposits.
+            let was_active = !exists || present.is_active;
+            self.need(is_active != was_active, || Change::Activity { name: name.clone(), is_active });
+        }
+    }
+
+    fn endpoints<'a>(
+        &mut self,
+        name: &str,
+        wanted: impl Iterator<Item = (&'a String, &'a String)>,
+        present: &ParticipantState,
+    ) {
+        for (kind, value) in wanted {
+            let from = present.endpoints.get(kind);
+            self.need(from != Some(value), || Change::Endpoint {
+                name: name.to_owned(),
+                kind: kind.clone(),
+                from: from.cloned(),
+                to: value.clone(),
+            });
+        }
+    }
+}
+
+fn text(currency: Option<&String>) -> String {
+    currency.map_or_else(|| "none".to_owned(), Clone::clone)
+}
+
+impl Change {
+    /// One line: `+` for what is made, `~` for what is changed.
+    pub fn line(&self) -> String {
+        match self {
+            Self::HubAccount { currency, kind, .. } => format!("+ hub account {currency} {kind}"),
+            Self::Model(model) => format!("+ model {}", model.name),
+            Self::ModelActivated(name) => format!("~ model {name} inactive → active"),
+            Self::Participant { name, currency, .. } => format!("+ participant {name} {currency}"),
+            Self::Activity { name, is_active } => {
+                let (from, to) = if *is_active { ("inactive", "active") } else { ("active", "inactive") };
+                format!("~ participant {name} {from} → {to}")
+            }
+            Self::Limit { name, currency, from: None, to } => format!("+ limit {name} {currency} {to}"),
+            Self::Limit { name, currency, from: Some(from), to } => {
+                format!("~ limit {name} {currency} {from} → {to}")
+            }
+            Self::Funds { name, currency, from, to } if *from == Amount::ZERO => {
+                format!("+ funds {name} {currency} {to}")
+            }
+            Self::Funds { name, currency, from, to } => format!("~ funds {name} {currency} {from} → {to}"),
+            Self::Endpoint { name, kind, from: None, to } => format!("+ endpoint {name} {kind} {to}"),
+            Self::Endpoint { name, kind, from: Some(from), to } => {
+                format!("~ endpoint {name} {kind} {from} → {to}")
+            }
+        }
+    }
+
+    /// The same for programs. Amounts are strings.
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::HubAccount { currency, kind, .. } => {
+                json!({"what": "hubAccount", "currency": currency.as_str(), "type": kind})
+            }
+            Self::Model(model) => json!({"what": "model", "name": model.name}),
+            Self::ModelActivated(name) => json!({"what": "model", "name": name, "isActive": true}),
+            Self::Participant { name, currency, .. } => {
+                json!({"what": "participant", "name": name, "currency": currency.as_str()})
+            }
+            Self::Activity { name, is_active } => {
+                json!({"what": "participant", "name": name, "isActive": is_active})
+            }
+            Self::Limit { name, currency, from, to } => json!({
+                "what": "limit",
+                "name": name,
+                "currency": currency.as_str(),
+                "from": from.map(|from| from.to_string()),
+                "to": to.to_string(),
+            }),
+            Self::Funds { name, currency, from, to } => json!({
+                "what": "funds",
+                "name": name,
+                "currency": currency.as_str(),
+                "from": from.to_string(),
+                "to": to.to_string(),
+            }),
+            Self::Endpoint { name, kind, from, to } => {
+                json!({"what": "endpoint", "name": name, "type": kind, "from": from, "to": to})
+            }
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! What a hub looks like at present, read through its admin API.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use upesi_types::Amount;
+
+use super::admin_api::{AdminApi, AdminError, ApiAmount, ApiFlag};
+use super::file::Scheme;
+
+/// The parts of a hub's state that a scheme speaks of.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HubState {
+    /// Participants by name, the hub included.
+    pub participants: BTreeMap<String, ParticipantState>,
+    /// Settlement models by name.
+    pub models: BTreeMap<String, ModelState>,
+}
+
+/// A participant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParticipantState {
+    /// Whether it is active.
+    pub is_active: bool,
+    /// Currency and type of its accounts.
+    pub accounts: Vec<(String, String)>,
+    /// Net debit caps by currency.
+    pub limits: BTreeMap<String, Amount>,
+    /// Cover by currency: the negated balance of the settlement account.
+    pub cover: BTreeMap<String, Amount>,
+    /// Endpoints by type.
+    pub endpoints: BTreeMap<String, String>,
+}
+
+impl ParticipantState {
+    /// Whether it has any account in a currency.
+    pub fn has_currency(&self, currency: &str) -> bool {
+        self.accounts.iter().any(|(known, _)| known == currency)
+    }
+}
+
+/// A settlement model as the hub lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelState {
+    name: String,
+    /// Whether it is in force.
+    pub is_active: ApiFlag,
+    /// GROSS or NET.
+    pub settlement_granularity: String,
+    /// BILATERAL or MULTILATERAL.
+    pub settlement_interchange: String,
+    /// IMMEDIATE or DEFERRED.
+    pub settlement_delay: String,
+    /// Its currency.
+    pub currency: Option<String>,
+    /// Whether liquidity is checked.
+    pub require_liquidity_check: ApiFlag,
+    /// The accounts whose obligations it settles; the field's name says id, its value is a name.
+    pub ledger_account_type_id: String,
+    /// Whether positions are reset when a settlement completes.
+    pub auto_position_reset: ApiFlag,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ParticipantListing {
+    name: String,
+    is_active: ApiFlag,
+    #[serde(default)]
+    accounts: Vec<AccountListing>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AccountListing {
+    ledger_account_type: String,
+    currency: String,
+}
+
+/// A settlement account at a moment.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Balance {
+    /// Its id.
+    pub id: u64,
+    ledger_account_type: String,
+    currency: String,
+    value: ApiAmount,
+    /// When it changed last, in the hub's words.
+    pub changed_date: Option<String>,
+}
+
+impl Balance {
+    /// What it covers.
+    pub fn cover(&self) -> Amount {
+        self.value.0.negated()
+    }
+}
+
+#[derive(Deserialize)]
+struct LimitListing {
+    currency: String,
+    limit: LimitValue,
+}
+
+#[derive(Deserialize)]
+struct LimitValue {
+    #[serde(rename = "type")]
+    kind: String,
+    value: ApiAmount,
+}
+
+#[derive(Deserialize)]
+struct EndpointListing {
+    #[serde(rename = "type")]
+    kind: String,
+    value: String,
+}
+
+impl HubState {
+    /// Reads what the scheme speaks of.
+    ///
+    /// # Errors
+    /// The first call that fails.
+    pub async fn read(api: &AdminApi, scheme: &Scheme) -> Result<Self, AdminError> {
+        let mut state = Self::default();
+        for listing in api.get::<Vec<ParticipantListing>>("/participants").await? {
+            let accounts = listing.accounts.into_iter().map(|one| (one.currency, one.ledger_account_type));
+            let participant = ParticipantState {
+                is_active: listing.is_active.0,
+                accounts: accounts.collect(),
+                ..ParticipantState::default()
+            };
+            state.participants.insert(listing.name, participant);
+        }
+        let models = api.get::<Vec<ModelState>>("/settlementModels").await?;
+        state.models = models.into_iter().map(|model| (model.name.clone(), model)).collect();
+        let dfsps = scheme.dfsps.iter().map(|dfsp| &dfsp.name);
+        let with_hub = dfsps.chain((!scheme.hub_endpoints.is_empty()).then_some(&scheme.hub));
+        for name in with_hub {
+            let Some(participant) = state.participants.get_mut(name) else { continue };
+            participant.read_details(api, name, *name != scheme.hub).await?;
+        }
+        Ok(state)
+    }
+}
+
+impl ParticipantState {
+    async fn read_details(&mut self, api: &AdminApi, name: &str, has_money: bool) -> Result<(), AdminError> {
+        let endpoints = api.get::<Vec<EndpointListing>>(&format!("/participants/{name}/endpoints")).await?;
+        self.endpoints = endpoints.into_iter().map(|endpoint| (endpoint.kind, endpoint.value)).collect();
+        if !has_money {
+            return Ok(());
+        }
+        for listing in api.get::<Vec<LimitListing>>(&format!("/participants/{name}/limits")).await? {
+            if listing.limit.kind == "NET_DEBIT_CAP" {
+                self.limits.insert(listing.currency, listing.limit.value.0);
+            }
+        }
+        for balance in settlement_balances(api, name).await? {
+            self.cover.insert(balance.currency.clone(), balance.cover());
+        }
+        Ok(())
+    }
+}
+
+/// A participant's settlement accounts with their balances.
+///
+/// # Errors
+/// The call fails.
+pub async fn settlement_balances(api: &AdminApi, name: &str) -> Result<Vec<Balance>, AdminError> {
+    let mut balances = api.get::<Vec<Balance>>(&format!("/participants/{name}/accounts")).await?;
+    balances.retain(|balance| balance.ledger_account_type == "SETTLEMENT");
+    Ok(balances)
+}
+
+/// A participant's settlement account in a currency.
+///
+/// # Errors
+/// The call fails.
+pub async fn settlement_balance(
+    api: &AdminApi,
+    name: &str,
+    currency: &str,
+) -> Result<Option<Balance>, AdminError> {
+    Ok(settlement_balances(api, name).await?.into_iter().find(|balance| balance.currency == currency))
+}
