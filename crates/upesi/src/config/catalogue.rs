@@ -66,7 +66,7 @@ settings! {
         /// Whether payer and payee of a transfer may be the same DFSP.
         on_us_transfers: flag = "false",
         /// Whether a payee that answered COMMITTED, or aborted, gets a courtesy copy from the hub.
-        payee_confirmation: flag = "true",
+        payee_confirmation: flag = "false",
         /// What must still be covered after a withdrawal: the DFSP's present `position`, or only that the
         /// `settlement-account` stays in credit.
         funds_out_guard: choice("position", "settlement-account") = "position",

@@ -1,0 +1,257 @@
+//! From the outbox to the wire: what a callback looks like, and where the undelivered ones are.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use upesi_courier::{
+    Backlog, BacklogError, BacklogFuture, Delivery, OutgoingRequest, Outlet, Page, Position, Renderer, Room,
+    Unroutable,
+};
+use upesi_engine::{Directory, DurableRecord, Effects, EngineHandle, PendingNotice};
+use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, rewrite_for_forward};
+use upesi_fspiop::render::{Extensions, write_error, write_transfer_state};
+use upesi_fspiop::uri::{fill_template, write_path};
+use upesi_fspiop::{Resource, Version};
+use upesi_http::{Bytes, Method, Target, header_block};
+use upesi_ledger::{Command, Notice, NoticeContent, NoticeKey, ParticipantId, StateMethod};
+
+/// Names and endpoints as of now, shared with the engine's thread.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SharedDirectory(Arc<RwLock<Arc<Directory>>>);
+
+impl SharedDirectory {
+    fn set(&self, directory: Arc<Directory>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = directory;
+    }
+
+    pub(super) fn get(&self) -> Arc<Directory> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Makes the HTTP request of a notice.
+#[derive(Debug)]
+pub(super) struct CallbackRenderer {
+    pub(super) directory: SharedDirectory,
+    /// Version of messages that the hub makes itself.
+    pub(super) version: Version,
+}
+
+impl Renderer<DurableRecord> for CallbackRenderer {
+    fn render(&self, key: NoticeKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
+        let Some(notice) = record.notices.get(usize::from(key.index)) else {
+            return Err(Unroutable::BadRecord { reason: format!("it has no notice {}", key.index) });
+        };
+        let directory = self.directory.get();
+        let id = notice.transfer.to_string();
+        Ok(OutgoingRequest {
+            target: endpoint(&directory, notice, &id)?,
+            method: match notice.content.method() {
+                "POST" => Method::POST,
+                "PATCH" => Method::PATCH,
+                _ => Method::PUT,
+            },
+            headers: self.headers(&directory, key, notice, &id, record)?,
+            body: body(notice, record),
+        })
+    }
+}
+
+impl CallbackRenderer {
+    fn headers(
+        &self,
+        directory: &Directory,
+        key: NoticeKey,
+        notice: &Notice,
+        id: &str,
+        record: &DurableRecord,
+    ) -> Result<upesi_http::HeaderMap, Unroutable> {
+        let bad = |reason: &str| Unroutable::BadRecord { reason: reason.to_owned() };
+        let receiver = directory.name(key.target).ok_or_else(|| bad("its target is unknown"))?;
+        let hub = directory.hub_name().ok_or_else(|| bad("the hub has no name"))?;
+        let request = &record.payload.headers;
+        let forwards = matches!(
+            notice.content,
+            NoticeContent::ForwardPrepare | NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort
+        );
+        let source = if forwards {
+            let name = Block(request).find("fspiop-source").and_then(|name| str::from_utf8(name).ok());
+            MessageSource::Dfsp { name: name.ok_or_else(|| bad("its request names no source"))? }
+        } else {
+            // The instant of the decision, so that every repetition has the same bytes.
+            MessageSource::Hub { name: hub.as_str(), version: self.version, now: record.time }
+        };
+        let method = match notice.content.method() {
+            "POST" => upesi_fspiop::Method::Post,
+            "PATCH" => upesi_fspiop::Method::Patch,
+            _ => upesi_fspiop::Method::Put,
+        };
+        let is_error = notice.content.endpoint_type() == upesi_ledger::EndpointType::TRANSFER_ERROR;
+        let mut uri = String::with_capacity(64);
+        let path_id = (notice.content != NoticeContent::ForwardPrepare).then_some(id);
+        write_path(Resource::Transfers, path_id, is_error, &mut uri);
+        let message = Forward {
+            source,
+            receiver: receiver.as_str(),
+            resource: Resource::Transfers,
+            method,
+            uri: &uri,
+            span_id: span_id(key),
+        };
+        let mut block = Vec::with_capacity(request.len() + 256);
+        rewrite_for_forward(request, &message, &mut block);
+        header_block::from_block(&Bytes::from(block)).map_err(|error| bad(&error.to_string()))
+    }
+}
+
+fn endpoint(directory: &Directory, notice: &Notice, id: &str) -> Result<Target, Unroutable> {
+    let kind = notice.content.endpoint_type();
+    let endpoint_type = kind.name();
+    let Some(template) = directory.endpoint(notice.target, kind) else {
+        return Err(Unroutable::NoEndpoint { endpoint_type });
+    };
+    let bad = |reason: String| Unroutable::BadEndpoint { endpoint_type, reason };
+    let mut url = String::with_capacity(template.len() + id.len());
+    fill_template(template, id, &mut url).map_err(|error| bad(error.to_string()))?;
+    Target::parse(&url).map_err(|error| bad(error.to_string()))
+}
+
+fn body(notice: &Notice, record: &DurableRecord) -> Bytes {
+    let mut body = Vec::new();
+    match &notice.content {
+        NoticeContent::State(method, view) => {
+            let fulfilment = view.fulfilment.as_ref().filter(|_| *method == StateMethod::Put);
+            let extensions = Extensions { items: view.extensions.as_deref(), cause: None };
+            write_transfer_state(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
+        }
+        NoticeContent::Error(code, description) => write_error(&mut body, *code, description),
+        NoticeContent::ForwardPrepare
+        | NoticeContent::ForwardFulfil
+        | NoticeContent::ForwardAbort
+        | NoticeContent::ConfirmFulfil
+        | NoticeContent::ConfirmAbort => return record.payload.body.clone(),
+    }
+    body.into()
+}
+
+/// The hop's span id: the same at each repetition, never zero.
+fn span_id(key: NoticeKey) -> SpanId {
+    let mut hasher = DefaultHasher::new();
+    key.hash(&mut hasher);
+    (hasher.finish() | 1).to_be_bytes()
+}
+
+fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<DurableRecord> {
+    let mut hasher = DefaultHasher::new();
+    record.notices[usize::from(key.index)].transfer.hash(&mut hasher);
+    let bytes = record.payload.headers.len() + record.payload.body.len();
+    Delivery { key, order: hasher.finish(), bytes, record: Arc::clone(record) }
+}
+
+/// Brings what the engine lets go to the lanes.
+pub(super) struct CourierEffects {
+    pub(super) courier: upesi_courier::Courier<DurableRecord>,
+    pub(super) outlet: Outlet<DurableRecord>,
+    pub(super) directory: SharedDirectory,
+}
+
+impl Effects for CourierEffects {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        for key in record.keys() {
+            self.outlet.offer(delivery(key, record));
+        }
+    }
+
+    fn redeliver(&mut self, keys: &[NoticeKey]) {
+        let accepted = self.courier.redeliver(keys);
+        if accepted < keys.len() {
+            tracing::warn!(
+                asked = keys.len(),
+                accepted,
+                "some lanes cannot take that many callbacks again at once"
+            );
+        }
+    }
+
+    fn flush(&mut self) {
+        self.outlet.flush();
+    }
+
+    fn directory(&mut self, directory: Arc<Directory>) {
+        self.directory.set(directory);
+    }
+}
+
+/// The engine's outbox as the courier needs it. The engine is put in once it runs.
+#[derive(Clone, Default)]
+pub(super) struct OutboxBacklog(pub(super) Arc<OnceLock<EngineHandle>>);
+
+impl OutboxBacklog {
+    fn engine(&self) -> Result<&EngineHandle, BacklogError> {
+        self.0.get().ok_or_else(|| BacklogError { reason: "the engine is not running yet".to_owned() })
+    }
+
+    async fn page(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: Room,
+    ) -> Result<Page<DurableRecord>, BacklogError> {
+        let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
+        let items_max = room.items.max(1);
+        let found = self.engine()?.pending_notices(target, after, items_max + 1).await.map_err(failed)?;
+        let mut page = Page { more: found.len() > items_max, items: Vec::with_capacity(found.len()) };
+        let mut bytes = 0;
+        for PendingNotice { key, record } in found.into_iter().take(items_max) {
+            if bytes >= room.bytes && !page.items.is_empty() {
+                page.more = true;
+                break;
+            }
+            let item = delivery(key, &record);
+            bytes += item.bytes;
+            page.items.push(item);
+        }
+        Ok(page)
+    }
+
+    fn report(&self, command: Command) {
+        let reported = self.0.get().map(|engine| engine.submit_quietly(command));
+        if let Some(Err(error)) = reported {
+            // The callback stays in the outbox and is repeated after a restart.
+            tracing::warn!(%error, "a delivery report was lost");
+        }
+    }
+}
+
+impl Backlog<DurableRecord> for OutboxBacklog {
+    fn pending(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: Room,
+    ) -> BacklogFuture<'_, Page<DurableRecord>> {
+        Box::pin(self.page(target, after, room))
+    }
+
+    fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
+        Box::pin(async move {
+            let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
+            let engine = self.engine()?;
+            let still_owed = move |ledger: &upesi_ledger::Ledger| {
+                keys.into_iter().filter(|key| ledger.outbox().get(*key).is_some()).collect()
+            };
+            let keys = engine.read(still_owed).await.map_err(failed)?;
+            let found = engine.notices(keys).await.map_err(failed)?;
+            Ok(found.into_iter().map(|pending| delivery(pending.key, &pending.record)).collect())
+        })
+    }
+
+    fn delivered(&self, keys: Vec<NoticeKey>) {
+        self.report(Command::Delivered(keys));
+    }
+
+    fn parked(&self, key: NoticeKey, reason: String, attempts: u32) {
+        tracing::warn!(target = key.target.number(), seq = key.seq, attempts, %reason, "a callback is parked");
+        self.report(Command::Park { key, attempts, reason: reason.into_boxed_str() });
+    }
+}

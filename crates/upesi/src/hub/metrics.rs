@@ -1,0 +1,182 @@
+//! The text of `/metrics`: what the parts count, and what is read from them at the moment of asking.
+
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use upesi_courier::{BreakerState, Courier, Histogram};
+use upesi_engine::{DurableRecord, EngineHandle};
+use upesi_ledger::{Ledger, LedgerAccountTypeId};
+
+use super::callbacks::SharedDirectory;
+
+/// A position beside what bounds it, as metrics show it.
+#[derive(Clone, Debug)]
+struct PositionSample {
+    labels: String,
+    position: String,
+    cover: String,
+    cap: String,
+}
+
+/// Gives the text of `/metrics`.
+pub(super) struct MetricsText {
+    pub(super) registry: Registry,
+    pub(super) engine: EngineHandle,
+    pub(super) courier: Courier<DurableRecord>,
+    pub(super) directory: SharedDirectory,
+    /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
+    positions: Arc<Mutex<Vec<PositionSample>>>,
+}
+
+impl MetricsText {
+    pub(super) fn new(
+        registry: Registry,
+        engine: EngineHandle,
+        courier: Courier<DurableRecord>,
+        directory: SharedDirectory,
+    ) -> Self {
+        Self { registry, engine, courier, directory, positions: Arc::default() }
+    }
+
+    /// Reads the positions anew.
+    pub(super) async fn refresh(&self) {
+        if let Ok(samples) = self.engine.read(sample_positions).await {
+            *self.positions.lock().unwrap_or_else(PoisonError::into_inner) = samples;
+        }
+    }
+
+    /// The text, in the OpenMetrics format.
+    pub(super) fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing into a String does not fail.
+        let _ = encode(&mut text, &self.registry);
+        if let Some(body) = text.strip_suffix("# EOF\n") {
+            text.truncate(body.len());
+        }
+        self.write_positions(&mut text);
+        self.write_lanes(&mut text);
+        text.push_str("# EOF\n");
+        text
+    }
+
+    fn write_positions(&self, text: &mut String) {
+        let samples = self.positions.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (name, help, value) in [
+            (
+                "upesi_position",
+                "Position, positive when the participant owes",
+                (|s| &s.position) as fn(&PositionSample) -> &String,
+            ),
+            ("upesi_position_cover", "Money held for settlement", |s| &s.cover),
+            ("upesi_net_debit_cap", "Highest position that a prepare may lead to", |s| &s.cap),
+        ] {
+            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
+            for sample in &samples {
+                let _ = writeln!(text, "{name}{{{}}} {}", sample.labels, value(sample));
+            }
+        }
+    }
+
+    fn write_lanes(&self, text: &mut String) {
+        let directory = self.directory.get();
+        let lanes = self.courier.lanes();
+        let name_of = |target| directory.name(target).map_or_else(String::new, |name| name.to_string());
+        let mut family =
+            |name: &str, kind: &str, help: &str, value: &dyn Fn(&upesi_courier::LaneStatus) -> u64| {
+                let suffix = if kind == "counter" { "_total" } else { "" };
+                let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+                for lane in &lanes {
+                    let _ =
+                        writeln!(text, "{name}{suffix}{{fsp=\"{}\"}} {}", name_of(lane.target), value(lane));
+                }
+            };
+        family("upesi_lane_queued", "gauge", "Callbacks waiting for their first attempt", &|lane| {
+            lane.queued as u64
+        });
+        family("upesi_lane_retrying", "gauge", "Callbacks waiting to be repeated", &|lane| {
+            lane.retrying as u64
+        });
+        family("upesi_lane_in_flight", "gauge", "Callbacks under way", &|lane| lane.in_flight as u64);
+        family("upesi_lane_bytes", "gauge", "Memory held by callbacks", &|lane| lane.bytes as u64);
+        family("upesi_lane_paused", "gauge", "1 while the DFSP cannot be reached", &|lane| {
+            u64::from(lane.breaker != BreakerState::Closed)
+        });
+        family("upesi_lane_delivered", "counter", "Callbacks delivered", &|lane| lane.delivered);
+        family("upesi_lane_failed", "counter", "Attempts that failed", &|lane| lane.failed);
+        family("upesi_lane_parked", "counter", "Callbacks given up", &|lane| lane.parked);
+        self.write_delivery_histogram(
+            text,
+            "upesi_callback_attempt_seconds",
+            "Sending a callback until its answer",
+            &|m| &m.attempt_duration,
+        );
+        self.write_delivery_histogram(
+            text,
+            "moja_ml_notification_event_delivery",
+            "From a callback's arrival in its lane to its delivery",
+            &|m| &m.delivery_duration,
+        );
+    }
+
+    fn write_delivery_histogram(
+        &self,
+        text: &mut String,
+        name: &str,
+        help: &str,
+        of: &dyn Fn(&upesi_courier::LaneMetrics) -> &Histogram,
+    ) {
+        let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} histogram");
+        let directory = self.directory.get();
+        for lane in self.courier.lanes() {
+            let Some(metrics) = self.courier.metrics(lane.target) else { continue };
+            let dest = directory.name(lane.target).map_or_else(String::new, |name| name.to_string());
+            let histogram = of(&metrics);
+            let mut count = 0;
+            for (index, bucket) in histogram.counts().into_iter().enumerate() {
+                count += bucket;
+                let bound =
+                    Histogram::BOUNDS_US.get(index).map_or_else(|| "+Inf".to_owned(), |us| seconds(*us));
+                let _ = writeln!(text, "{name}_bucket{{dest=\"{dest}\",le=\"{bound}\"}} {count}");
+            }
+            let _ = writeln!(text, "{name}_sum{{dest=\"{dest}\"}} {}", seconds(histogram.sum_us()));
+            let _ = writeln!(text, "{name}_count{{dest=\"{dest}\"}} {count}");
+        }
+    }
+}
+
+/// Microseconds as a decimal number of seconds.
+fn seconds(us: u64) -> String {
+    format!("{}.{:06}", us / 1_000_000, us % 1_000_000)
+}
+
+fn sample_positions(ledger: &Ledger) -> Vec<PositionSample> {
+    let mut samples = Vec::new();
+    for participant in ledger.participants() {
+        for reference in &participant.accounts {
+            if reference.kind != LedgerAccountTypeId::POSITION {
+                continue;
+            }
+            let balance = |id| ledger.account(id).map(|account| account.balance).unwrap_or_default();
+            let cover = participant.account(reference.currency, LedgerAccountTypeId::SETTLEMENT).map(balance);
+            let cap = participant.limit(reference.currency).map(|limit| limit.value);
+            samples.push(PositionSample {
+                labels: format!(
+                    "fsp=\"{}\",currency=\"{}\"",
+                    escape(participant.name.as_str()),
+                    reference.currency
+                ),
+                position: balance(reference.id).to_string(),
+                cover: cover.unwrap_or_default().negated().to_string(),
+                cap: cap.unwrap_or_default().to_string(),
+            });
+        }
+    }
+    samples
+}
+
+/// A label value of the OpenMetrics text format.
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"")
+}

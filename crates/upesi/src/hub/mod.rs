@@ -1,0 +1,230 @@
+//! The hub: gateway, engine, courier and admin API put together.
+
+mod callbacks;
+mod metrics;
+mod options;
+mod serve;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tokio::time::{Instant, interval};
+use upesi_admin::{AdminContext, AdminService, Lane};
+use upesi_courier::{BreakerState, Courier};
+use upesi_engine::{DurableRecord, Engine, EngineHandle, EngineMetrics, StartError, StopReason, SystemClock};
+use upesi_gateway::Gateway;
+use upesi_http::{BindError, BoundServer, Server, Workers, WorkersError};
+
+use self::callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog, SharedDirectory};
+use self::metrics::MetricsText;
+use crate::config::Settings;
+use crate::exit::Exit;
+use crate::logging::LogControl;
+
+pub use serve::serve;
+
+/// How often positions are read for the metrics.
+const POSITIONS_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Why a hub does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// A port cannot be listened on.
+    #[error("{setting}: {source}")]
+    Bind {
+        /// The setting that names the port.
+        setting: &'static str,
+        /// What is wrong.
+        source: BindError,
+    },
+    /// Worker threads cannot be started.
+    #[error(transparent)]
+    Workers(#[from] WorkersError),
+    /// The data directory cannot be used.
+    #[error(transparent)]
+    Engine(#[from] StartError),
+    /// The callback settings contradict themselves.
+    #[error("callbacks: {0}")]
+    Callbacks(String),
+}
+
+impl HubError {
+    /// The exit code of a process that cannot start for this reason.
+    pub fn exit(&self) -> Exit {
+        match self {
+            Self::Bind { .. } => Exit::Unavailable,
+            Self::Workers(_) => Exit::Temporary,
+            Self::Callbacks(_) => Exit::Usage,
+            Self::Engine(error) => exit_of(error),
+        }
+    }
+}
+
+fn exit_of(error: &StartError) -> Exit {
+    use upesi_journal::{DataDirectoryError, JournalError};
+    match error {
+        StartError::Data(DataDirectoryError::Locked { .. }) => Exit::Temporary,
+        StartError::Data(DataDirectoryError::UnknownFormat { .. }) => Exit::Data,
+        StartError::Data(_) => Exit::CannotCreate,
+        StartError::Journal(JournalError::Damaged { .. }) => Exit::Data,
+        StartError::Journal(_) | StartError::Thread(_) => Exit::InputOutput,
+        StartError::Archive(upesi_archive::ArchiveError::InUse { .. }) => Exit::Temporary,
+        StartError::Archive(upesi_archive::ArchiveError::Io { .. }) => Exit::InputOutput,
+        StartError::Archive(_)
+        | StartError::Record { .. }
+        | StartError::Snapshot { .. }
+        | StartError::ArchiveLost(_) => Exit::Data,
+    }
+}
+
+/// A running hub.
+pub struct Hub {
+    engine: Engine,
+    handle: EngineHandle,
+    courier: Courier<DurableRecord>,
+    fspiop: Server,
+    admin: Server,
+    workers: Workers,
+    admin_workers: Workers,
+}
+
+impl Hub {
+    /// Binds both ports, recovers the data directory, and serves.
+    pub fn start(settings: &Settings, log: LogControl) -> Result<Self, HubError> {
+        let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
+        let admin = bind("admin.listen", settings.admin.listen)?;
+        let workers = Workers::start(options::worker_count(settings), "upesi-edge")?;
+        // Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
+        let admin_workers = Workers::start(1, "upesi-admin")?;
+        let directory = SharedDirectory::default();
+        let engine_slot = Arc::new(OnceLock::new());
+        let courier = start_courier(settings, &workers, &directory, &engine_slot)?;
+        let effects = CourierEffects {
+            outlet: courier.outlet(),
+            courier: courier.clone(),
+            directory: directory.clone(),
+        };
+        let mut registry = Registry::default();
+        let metrics = EngineMetrics::new(&mut registry);
+        let (engine, handle) = Engine::start(options::engine(settings), metrics, Box::new(effects))?;
+        let _ = engine_slot.set(handle.clone());
+        let gateway =
+            Gateway::new(handle.clone(), options::gateway(settings), &mut registry, Arc::new(SystemClock));
+        let text = Arc::new(MetricsText::new(registry, handle.clone(), courier.clone(), directory.clone()));
+        let gateway = gateway.with_metrics_text({
+            let text = Arc::clone(&text);
+            move || text.render()
+        });
+        let mut context = AdminContext::new(handle.clone());
+        context.hostname = settings.admin.hostname.as_str().into();
+        context.lanes = Arc::new(Lanes(courier.clone()));
+        context.metrics = Arc::new({
+            let text = Arc::clone(&text);
+            move || text.render()
+        });
+        context.log_level = Arc::new(move |level| log.set_level(level).map_err(|error| error.to_string()));
+        keep_positions(&admin_workers, text);
+        for target in directory.get().ids() {
+            courier.open(target);
+        }
+        let admin =
+            Server::serve(admin, upesi_admin::limits(), &admin_workers, Arc::new(AdminService::new(context)));
+        let fspiop = Server::serve(fspiop, options::limits(settings), &workers, Arc::new(gateway));
+        Ok(Self { engine, handle, courier, fspiop, admin, workers, admin_workers })
+    }
+
+    /// Where the FSPIOP API listens.
+    pub fn fspiop_address(&self) -> SocketAddr {
+        self.fspiop.local_addr()
+    }
+
+    /// Where the admin API listens.
+    pub fn admin_address(&self) -> SocketAddr {
+        self.admin.local_addr()
+    }
+
+    /// Waits until the engine stops by itself, which it does only when the disk fails.
+    pub async fn failed(&self) -> StopReason {
+        self.handle.stopped().await
+    }
+
+    /// Lets requests and callbacks in flight finish, then stops. What is undelivered is sent after the next start.
+    pub async fn shutdown(self, patience: Duration) {
+        let deadline = Instant::now() + patience;
+        let cut_off = self.fspiop.shutdown(deadline).await;
+        let in_flight = self.courier.drain(deadline).await;
+        self.admin.shutdown(deadline).await;
+        if cut_off + in_flight > 0 {
+            tracing::warn!(connections = cut_off, callbacks = in_flight, "the drain deadline cut these off");
+        }
+        // The engine's threads and the workers are joined, which blocks.
+        let stop = move || {
+            self.engine.shutdown();
+            self.workers.shutdown();
+            self.admin_workers.shutdown();
+        };
+        if tokio::task::spawn_blocking(stop).await.is_err() {
+            tracing::error!("stopping failed");
+        }
+    }
+}
+
+fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundServer, HubError> {
+    Server::bind(address).map_err(|source| HubError::Bind { setting, source })
+}
+
+fn start_courier(
+    settings: &Settings,
+    workers: &Workers,
+    directory: &SharedDirectory,
+    engine: &Arc<OnceLock<EngineHandle>>,
+) -> Result<Courier<DurableRecord>, HubError> {
+    let renderer =
+        CallbackRenderer { directory: directory.clone(), version: options::versions(settings).hub_made };
+    let backlog = OutboxBacklog(Arc::clone(engine));
+    Courier::start(workers, options::courier(settings), Arc::new(backlog), Arc::new(renderer)).map_err(
+        |mistakes| {
+            let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+            HubError::Callbacks(texts.join("; "))
+        },
+    )
+}
+
+fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
+    workers.get(0).spawn(async move {
+        let mut due = interval(POSITIONS_INTERVAL);
+        loop {
+            due.tick().await;
+            text.refresh().await;
+        }
+    });
+}
+
+/// The courier's lanes as the admin API shows them.
+struct Lanes(Courier<DurableRecord>);
+
+impl upesi_admin::LaneStatus for Lanes {
+    fn lanes(&self) -> Vec<Lane> {
+        let view = |lane: upesi_courier::LaneStatus| Lane {
+            target: lane.target,
+            state: match lane.breaker {
+                BreakerState::Closed => "sending",
+                BreakerState::Open => "paused",
+                BreakerState::Probing => "probing",
+            },
+            queued: lane.queued,
+            retrying: lane.retrying,
+            in_flight: lane.in_flight,
+            bytes: lane.bytes,
+            catching_up: lane.catching_up,
+            delivered: lane.delivered,
+            failed: lane.failed,
+            parked: lane.parked,
+            last_error: lane.last_error,
+            oldest_pending: lane.oldest_pending,
+        };
+        self.0.lanes().into_iter().map(view).collect()
+    }
+}

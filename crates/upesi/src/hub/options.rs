@@ -1,0 +1,115 @@
+//! From settings to what the parts are set up with.
+
+use std::hash::{BuildHasher, Hasher, RandomState};
+use std::num::NonZero;
+use std::thread;
+use std::time::Duration;
+
+use upesi_archive::ArchiveOptions;
+use upesi_courier::CourierConfig;
+use upesi_engine::EngineOptions;
+use upesi_fspiop::Versions;
+use upesi_gateway::GatewayConfig;
+use upesi_http::Limits;
+use upesi_journal::Durability;
+use upesi_ledger::{FundsOutGuard, LedgerConfig};
+
+use crate::config::Settings;
+
+const fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
+/// A setting that its catalogue bounds far below any platform's `usize`.
+fn size(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}
+
+pub(super) fn engine(settings: &Settings) -> EngineOptions {
+    let Settings { data, engine, hub, .. } = settings;
+    EngineOptions {
+        ledger: LedgerConfig {
+            hub_name: hub.name,
+            on_us_transfers: hub.on_us_transfers,
+            payee_confirmation: hub.payee_confirmation,
+            funds_out_guard: match hub.funds_out_guard {
+                "settlement-account" => FundsOutGuard::SettlementAccount,
+                _ => FundsOutGuard::Position,
+            },
+            internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
+                .unwrap_or(i64::MAX),
+            ..LedgerConfig::default()
+        },
+        queue_commands_max: size(engine.queue_commands_max),
+        batch_commands_max: size(engine.batch_commands_max),
+        batch_bytes_max: size(engine.batch_bytes_max),
+        tick_interval: ms(engine.tick_interval_ms),
+        segment_bytes: data.segment_bytes,
+        durability: if engine.durable { Durability::Synced } else { Durability::Volatile },
+        snapshot_every_records: data.snapshot_every_records,
+        finished_transfers_max: size(engine.finished_transfers_max),
+        keep_segments: data.keep_segments == "all",
+        archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
+        ..EngineOptions::new(&data.dir)
+    }
+}
+
+pub(super) fn versions(settings: &Settings) -> Versions {
+    Versions {
+        accepted: settings.fspiop.versions_accepted.clone(),
+        hub_made: settings.fspiop.version_default,
+    }
+}
+
+pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
+    let Settings { fspiop, hub, .. } = settings;
+    GatewayConfig {
+        versions: versions(settings),
+        hub_name: hub.name,
+        body_bytes_max: size(fspiop.body_bytes_max),
+        body_timeout: ms(fspiop.body_deadline_ms),
+        completed_timestamp_lag_ms: i64::try_from(fspiop.completed_timestamp_lag_ms).unwrap_or(i64::MAX),
+        completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
+            .unwrap_or(i64::MAX),
+        ..GatewayConfig::default()
+    }
+}
+
+pub(super) fn limits(settings: &Settings) -> Limits {
+    let fspiop = &settings.fspiop;
+    Limits {
+        head_bytes_max: size(fspiop.head_bytes_max),
+        head_timeout: ms(fspiop.head_deadline_ms),
+        idle_timeout: ms(fspiop.idle_timeout_ms),
+        connections_max: size(fspiop.connections_max),
+    }
+}
+
+pub(super) fn courier(settings: &Settings) -> CourierConfig {
+    let callbacks = &settings.callbacks;
+    CourierConfig {
+        in_flight_max: size(callbacks.concurrency_max),
+        queue_items_max: size(callbacks.queue_max),
+        queue_bytes_max: size(callbacks.queue_bytes_max),
+        retrying_max: size(callbacks.retrying_max),
+        connect_timeout: ms(callbacks.connect_timeout_ms),
+        request_timeout: ms(callbacks.request_timeout_ms),
+        connection_idle_timeout: ms(callbacks.idle_timeout_ms),
+        retry_wait_first: ms(callbacks.backoff_min_ms),
+        retry_wait_max: ms(callbacks.backoff_max_ms),
+        notice_deadline: Duration::from_secs(callbacks.deadline_s),
+        breaker_failures: u32::try_from(callbacks.breaker_threshold).unwrap_or(u32::MAX),
+        breaker_pause_first: ms(callbacks.breaker_pause_min_ms),
+        breaker_pause_max: ms(callbacks.breaker_pause_max_ms),
+        seed: RandomState::new().build_hasher().finish(),
+        ..CourierConfig::default()
+    }
+}
+
+/// Worker threads: as many as asked for, or one per core.
+pub(super) fn worker_count(settings: &Settings) -> usize {
+    match size(settings.fspiop.workers) {
+        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        count => count,
+    }
+}

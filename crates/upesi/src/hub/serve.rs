@@ -1,0 +1,71 @@
+//! `upesi serve`: a hub as a process, from start to orderly end.
+
+use std::time::Duration;
+
+use tokio::runtime::Builder;
+use tokio::signal::unix::{SignalKind, signal};
+use upesi_engine::StopReason;
+
+use super::Hub;
+use crate::config::Settings;
+use crate::exit::Exit;
+use crate::logging::LogControl;
+
+/// Runs a hub until it is told to stop or its disk fails.
+pub fn serve(settings: &Settings, log: LogControl) -> Exit {
+    let hub = match Hub::start(settings, log) {
+        Ok(hub) => hub,
+        Err(error) => {
+            tracing::error!(%error, "the hub does not start");
+            return error.exit();
+        }
+    };
+    tracing::info!(
+        fspiop = %hub.fspiop_address(),
+        admin = %hub.admin_address(),
+        data = %settings.data.dir.display(),
+        durable = settings.engine.durable,
+        version = env!("CARGO_PKG_VERSION"),
+        "the hub is serving"
+    );
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            tracing::error!(%error, "the hub does not start");
+            return Exit::Temporary;
+        }
+    };
+    runtime.block_on(run(hub, Duration::from_millis(settings.shutdown.drain_deadline_ms)))
+}
+
+async fn run(hub: Hub, patience: Duration) -> Exit {
+    let exit = tokio::select! {
+        name = told_to_stop() => {
+            tracing::info!(signal = name, "stopping in order");
+            Exit::Success
+        }
+        reason = hub.failed() => {
+            tracing::error!(%reason, "the hub stops; what was acknowledged is safe");
+            match reason {
+                StopReason::Shutdown => Exit::Success,
+                StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,
+            }
+        }
+    };
+    hub.shutdown(patience).await;
+    tracing::info!("stopped");
+    exit
+}
+
+/// Waits for SIGTERM or SIGINT. Where signals cannot be had the process runs until it is killed, which is safe.
+async fn told_to_stop() -> &'static str {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => "SIGTERM",
+        _ = interrupt.recv() => "SIGINT",
+    }
+}
