@@ -56,7 +56,7 @@ impl Exit {
             Self::Failure => (
                 "failure",
                 "The command ran, but what it did or checked failed: a scheme could not be applied in full, a lab run's audit \
-                 does not hold, callbacks were undeliverable.",
+                 does not hold.",
                 "Read the last lines on stderr.",
             ),
             Self::Usage => (
@@ -94,7 +94,7 @@ impl Exit {
             ),
             Self::InputOutput => (
                 "input/output",
-                "The disk failed or is full, or a connection broke, while the command ran. What was acknowledged is safe: a \
+                "The disk failed, or output could not be written, while the command ran. What was acknowledged is safe: a \
                  hub stops at the first failed write.",
                 "Check the disk, then start again; the hub recovers by itself.",
             ),

@@ -1,0 +1,62 @@
+# Upesi. `make` alone lists what can be made.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.ONESHELL:
+MAKEFLAGS += --no-print-directory --no-builtin-rules
+
+CARGO ?= cargo
+# The lock file is part of the source: a build that would change it fails.
+LOCKED := --locked
+UPESI := target/release/upesi
+# The commit that lab results name.
+export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
+
+.PHONY: help tools build demo test fmt lint unit deny docs bench clean
+
+help: ## This list.
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
+	    printf '  make %-8s %s\n' "$$target" "$$text"
+	done
+
+tools:
+	@.ci/tools
+
+build: tools ## The upesi binary, optimised: target/release/upesi.
+	@$(CARGO) build --release $(LOCKED) -p upesi
+
+demo: build ## A hub with eight simulated DFSPs: one transfer step by step, then load, then the audit. KEEP=1 leaves it running.
+	@$(UPESI) demo $(if $(KEEP),--keep)
+
+test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests.
+	@$(MAKE) fmt
+	$(MAKE) lint
+	$(MAKE) unit
+
+fmt: tools ## Is everything formatted? `cargo fmt` does it.
+	@$(CARGO) fmt --all -- --check
+
+lint: tools ## Clippy on all targets, warnings are errors.
+	@$(CARGO) clippy --workspace --all-targets $(LOCKED) -- -D warnings
+
+unit: tools ## All tests of all crates.
+	@if command -v cargo-nextest >/dev/null; then
+	    $(CARGO) nextest run --workspace $(LOCKED)
+	    $(CARGO) test --workspace --doc $(LOCKED)
+	else
+	    $(CARGO) test --workspace $(LOCKED)
+	fi
+
+deny: tools ## Licences, banned crates and sources of all dependencies. Installs cargo-deny where it is missing.
+	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
+	$(CARGO) deny --workspace check bans licenses sources
+
+docs: tools ## Write docs/configuration.md and docs/exit-codes.md anew from the source.
+	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs
+
+bench: tools ## The benches: ledger alone, ledger with journal, archive.
+	@$(CARGO) bench --workspace $(LOCKED)
+
+clean: ## Remove what was built.
+	@$(CARGO) clean
