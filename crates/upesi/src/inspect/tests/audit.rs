@@ -1,0 +1,415 @@
+//! What `upesi audit` proves and what it finds.
+
+use upesi_ledger::{
+    AbortKind, AccountId, AdminCommand, Command, Decision, Event, LedgerAccountTypeId, NoticeContent,
+    NoticeKey, Payload, TransferState,
+};
+use upesi_types::{ErrorCode, TransferId};
+
+use super::journal::{PREIMAGE, TestJournal, amount, fsp, id};
+use crate::exit::Exit;
+use crate::inspect::audit::{AuditOptions, AuditReport, audit, to_json, to_text};
+
+fn audited(journal: &mut TestJournal) -> AuditReport {
+    journal.close();
+    let options = AuditOptions { directory: journal.path.clone(), allow_live: false, with_archive: true };
+    audit(&options).unwrap()
+}
+
+fn worked() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    journal.prepare(1, "12.5");
+    journal.fulfil(1);
+    journal.prepare(2, "1000");
+    journal.prepare(3, "87.5");
+    journal
+}
+
+#[test]
+fn a_sound_journal_is_reported_with_its_balances() {
+    let mut journal = worked();
+    let state = journal.ledger.clone();
+    journal.write_snapshot(&state);
+    let report = audited(&mut journal);
+    assert_eq!(report.findings, Vec::<String>::new());
+    let text = to_text(&report).replace(&journal.path.display().to_string(), "DIR");
+    assert_eq!(
+        text,
+        "\
+directory     DIR
+records       1 to 13 in 1 segments, 13 replayed from the beginning
+transfers     2 reserved, 1 refused, 1 committed, 0 aborted (0 expired), 1 in flight
+funds         2 movements
+callbacks     5 owed, 0 delivered, 5 undelivered (0 parked)
+snapshots     compared at record 13
+archive       not compared: there is none
+
+participant       account                      balance  cap
+Hub          KES  HUB_RECONCILIATION              1000
+Hub          KES  HUB_MULTILATERAL_SETTLEMENT        0
+greenbank    KES  POSITION                         100  100
+greenbank    KES  SETTLEMENT                      -500
+bluebank     KES  POSITION                       -12.5  100
+bluebank     KES  SETTLEMENT                      -500
+
+sound: every record, sum, cap and callback is in order
+"
+    );
+    let json: serde_json::Value = serde_json::from_str(&to_json(&report)).unwrap();
+    assert_eq!(json["ok"], true);
+    assert_eq!(
+        json["records"],
+        serde_json::json!({
+            "firstSeq": 1, "lastSeq": 13, "replayed": 13, "startedFromSnapshot": null, "segments": 1,
+        })
+    );
+    assert_eq!(
+        json["balances"][2],
+        serde_json::json!({
+            "participant": "greenbank", "currency": "KES", "ledgerAccountType": "POSITION", "accountId": 3,
+            "balance": "100", "netDebitCap": "100",
+        })
+    );
+}
+
+#[test]
+fn an_empty_directory_is_sound() {
+    let report = audited(&mut TestJournal::new(64 * 1024));
+    assert!(report.is_sound(), "{:?}", report.findings);
+    assert!(to_text(&report).contains("records       none\n"));
+}
+
+/// A reservation that the ledger would not make.
+fn forced_prepare(
+    journal: &TestJournal,
+    number: u8,
+    units: &str,
+    change: impl FnOnce(&mut Decision),
+) -> Decision {
+    let mut decision = journal.decide(&journal.prepare_command(99, "0"));
+    if let Event::TransferPrepared(transfer) = &mut decision.events[0] {
+        transfer.id = id(number);
+        transfer.amount = amount(units);
+    }
+    decision.notices[0].transfer = id(number).into();
+    change(&mut decision);
+    decision
+}
+
+fn committed(id: TransferId, fulfilment: [u8; 32]) -> Event {
+    Event::TransferCommitted { id, fulfilment, fingerprint: [0; 16], extensions: None }
+}
+
+fn aborted(id: TransferId, kind: AbortKind) -> Event {
+    let (code, description) = (ErrorCode::TRANSFER_EXPIRED, "".into());
+    Event::TransferAborted { id, kind, code, description, fingerprint: None }
+}
+
+fn only(events: Vec<Event>) -> Decision {
+    Decision { events, ..Decision::default() }
+}
+
+/// A last record that should not be there, and what is found of it.
+type Case = (&'static str, fn(&TestJournal) -> Decision, &'static [&'static str]);
+
+const CASES: &[Case] = &[
+    (
+        "over the cap",
+        |journal| forced_prepare(journal, 9, "1", |_| {}),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000009 took the payer's position to 101 over its cap 100",
+        ],
+    ),
+    (
+        "over the cover",
+        |journal| forced_prepare(journal, 9, "400.0001", |_| {}),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000009 took the payer's position to 500.0001 over its cover 500",
+        ],
+    ),
+    (
+        "not forwarded",
+        |journal| forced_prepare(journal, 9, "0", |decision| decision.notices.clear()),
+        &["record 14: transfer 00000000-0000-4000-8000-000000000009 is forwarded 0 times, not once"],
+    ),
+    (
+        "prepared while in flight",
+        |journal| forced_prepare(journal, 3, "0", |_| {}),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 is prepared again while it is in flight; what follows was not replayed",
+        ],
+    ),
+    (
+        "prepared after its end",
+        |journal| forced_prepare(journal, 1, "0", |_| {}),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000001 is prepared again; what follows was not replayed",
+        ],
+    ),
+    (
+        "a wrong fulfilment and nobody told",
+        |_| only(vec![committed(id(3), [8; 32])]),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 is committed with a fulfilment that is not the condition's preimage",
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 is committed and the payer is told 0 times, not once",
+        ],
+    ),
+    (
+        "committed twice",
+        |_| only(vec![committed(id(1), PREIMAGE)]),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000001 ends, but is not in flight; what follows was not replayed",
+        ],
+    ),
+    (
+        "expired early",
+        |journal| {
+            let mut decision = only(vec![aborted(id(3), AbortKind::Expired)]);
+            let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
+            let content = NoticeContent::Error(ErrorCode::TRANSFER_EXPIRED, "".into());
+            decision.notices.push(upesi_ledger::Notice { target, transfer: id(3).into(), content });
+            decision
+        },
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 expires before its time, 2031-04-01T12:01:13.000Z",
+        ],
+    ),
+    (
+        "refused after it was reserved",
+        |_| only(vec![aborted(id(3), AbortKind::Rejected)]),
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 was reserved, but is aborted as ABORTED_REJECTED",
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 is aborted and the payer is told 0 times, not once",
+        ],
+    ),
+    (
+        "a deposit twice",
+        |journal| {
+            let funds = journal.ledger.funds(id(201)).unwrap().clone();
+            only(vec![Event::FundsPrepared(funds)])
+        },
+        &[
+            "record 14: funds 00000000-0000-4000-8000-0000000000c9 are recorded twice; what follows was not replayed",
+        ],
+    ),
+    (
+        "an account that does not exist",
+        |_| only(vec![Event::AccountOpened { id: AccountId::new(99).unwrap() }]),
+        &["record 14: account 99 does not exist; what follows was not replayed"],
+    ),
+    (
+        "a gap in the numbers",
+        |journal| {
+            let participant = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
+            let (currency, kind) = (super::journal::kes(), LedgerAccountTypeId::POSITION);
+            let id = AccountId::new(8).unwrap();
+            only(vec![Event::AccountCreated { id, participant, currency, kind, is_opened: false }])
+        },
+        &["record 14: account 8 follows account 6; what follows was not replayed"],
+    ),
+    (
+        "a callback delivered that nobody owes",
+        |journal| {
+            let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
+            only(vec![Event::NoticesDelivered(vec![NoticeKey { target, seq: 10, index: 0 }])])
+        },
+        &["record 14: notice 10.0 to participant 2 is not owed; what follows was not replayed"],
+    ),
+];
+
+#[test]
+fn every_kind_of_contradiction_is_found() {
+    for (name, make, expected) in CASES {
+        let mut journal = worked();
+        let decision = make(&journal);
+        journal.write(&decision.events, &decision.notices, Payload::default());
+        let report = audited(&mut journal);
+        assert_eq!(report.findings, *expected, "{name}");
+        assert!(to_text(&report).contains(&format!("NOT SOUND: {} findings\n", expected.len())), "{name}");
+    }
+}
+
+#[test]
+fn damage_is_a_finding_and_what_precedes_it_is_reported() {
+    let mut journal = worked();
+    journal.close();
+    let segment = journal.segments().remove(0);
+    let mut bytes = std::fs::read(&segment).unwrap();
+    // In the frame of the third record: each frame takes a sector or more behind the header.
+    let at = 3 * 512 + 200;
+    bytes[at] ^= 0x40;
+    std::fs::write(&segment, bytes).unwrap();
+    let report = audited(&mut journal);
+    assert!(!report.is_sound());
+    assert!(report.findings[0].contains("is damaged at byte"), "{:?}", report.findings);
+    assert!(report.last_seq < 13);
+}
+
+#[test]
+fn a_snapshot_that_differs_or_is_damaged_is_found() {
+    let mut journal = worked();
+    let mut other = TestJournal::onboarded();
+    other.prepare(1, "12.5");
+    other.fulfil(1);
+    other.prepare(2, "1000");
+    other.prepare(3, "87.4999");
+    journal.write_snapshot(&other.ledger);
+    let report = audited(&mut journal);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    let finding = &report.findings[0];
+    assert!(
+        finding.starts_with("snapshot of record 13: the state replayed from the journal differs"),
+        "{finding}"
+    );
+
+    let mut journal = worked();
+    journal.write_snapshot(&journal.ledger);
+    let file = super::journal::files(&journal.path.join("snapshots")).remove(0);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let report = audited(&mut journal);
+    assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
+    assert!(report.findings[0].contains("the checksum does not match"), "{:?}", report.findings);
+}
+
+#[test]
+fn a_snapshot_without_its_finished_transfers_is_right_too() {
+    let mut journal = worked();
+    let mut archived_more = journal.ledger.clone();
+    assert_eq!(archived_more.drain_finished(11).count(), 1);
+    journal.write_snapshot(&archived_more);
+    let report = audited(&mut journal);
+    assert_eq!((report.findings, report.snapshots), (vec![], vec![13]));
+}
+
+#[test]
+fn a_snapshot_beyond_the_end_means_that_the_journal_lost_records() {
+    let mut journal = TestJournal::onboarded();
+    let mut longer = worked();
+    journal.write_snapshot(&longer.ledger);
+    longer.close();
+    let report = audited(&mut journal);
+    assert_eq!(report.findings, ["there is a snapshot of record 13, but the journal ends with record 9"]);
+}
+
+#[test]
+fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
+    let grown = || {
+        // Small segments, so that there are several.
+        let mut journal = TestJournal::new(4096);
+        journal.onboard();
+        journal.prepare(1, "12.5");
+        journal.fulfil(1);
+        let early = journal.ledger.clone();
+        for number in 2..10 {
+            journal.prepare(number, "1");
+        }
+        journal.fulfil(2);
+        (journal, early)
+    };
+    let (mut journal, early) = grown();
+    journal.write_snapshot(&early);
+    assert!(journal.segments().len() > 2);
+    assert!(upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap() > 0);
+    let report = audited(&mut journal);
+    assert_eq!(report.findings, Vec::<String>::new());
+    assert_eq!(report.started_from, Some(11));
+    assert_eq!(report.last_seq, journal.ledger.last_seq());
+    assert_eq!(report.totals, journal.ledger.totals());
+
+    let (mut journal, early) = grown();
+    upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap();
+    let report = audited(&mut journal);
+    assert_eq!(report.findings.len(), 1);
+    assert!(
+        report.findings[0].ends_with("and there is no sound snapshot that leads up to it"),
+        "{:?}",
+        report.findings
+    );
+}
+
+#[test]
+fn a_directory_in_use_is_refused_unless_asked_for() {
+    let mut journal = worked();
+    let options =
+        |allow_live| AuditOptions { directory: journal.path.clone(), allow_live, with_archive: true };
+    let failure = audit(&options(false)).unwrap_err();
+    assert_eq!(failure.exit, Exit::Temporary);
+    assert!(failure.message.contains("--allow-live"), "{failure}");
+    let report = audit(&options(true)).unwrap();
+    assert!(report.is_sound(), "{:?}", report.findings);
+    assert_eq!(report.archive.left_out.as_deref(), Some("a hub is using it"));
+    assert!(audited(&mut journal).is_sound());
+}
+
+#[test]
+fn the_archive_must_hold_exactly_what_was_decided() {
+    let with = |change: fn(TransferId, Vec<u8>) -> Option<Vec<u8>>| {
+        let mut journal = worked();
+        journal.write_archive(change);
+        audited(&mut journal)
+    };
+    let report = with(|_, bytes| Some(bytes));
+    assert_eq!(report.findings, Vec::<String>::new());
+    assert_eq!((report.archive.compared, report.archive.stored, report.archive.watermark), (2, 2, 13));
+
+    let report = with(|transfer, bytes| (transfer != id(1)).then_some(bytes));
+    assert_eq!(
+        report.findings,
+        [
+            "transfer 00000000-0000-4000-8000-000000000001: finished with record 11 and not in the archive",
+            "the archive holds 1 transfers of the 2 that finished by its watermark",
+        ]
+    );
+
+    let report = with(|_, mut bytes| {
+        // The amount, behind id, parties and accounts.
+        bytes[17 + 16] ^= 1;
+        Some(bytes)
+    });
+    assert_eq!(report.findings.len(), 2, "{:?}", report.findings);
+    assert!(
+        report.findings[0].ends_with("the archive holds something else than the journal"),
+        "{:?}",
+        report.findings
+    );
+}
+
+#[test]
+fn withdrawals_are_followed_to_their_end() {
+    let mut journal = TestJournal::onboarded();
+    let account = journal.ledger.funds(id(201)).unwrap().account;
+    let funds = upesi_ledger::command::FundsPrepare {
+        direction: upesi_ledger::FundsDirection::Out,
+        id: id(210),
+        name: fsp("greenbank"),
+        account,
+        amount: amount("20"),
+        currency: super::journal::kes(),
+        external_reference: "bank".into(),
+        reason: "withdraw".into(),
+        extensions: None,
+        fingerprint: [2; 16],
+    };
+    journal.admin(AdminCommand::PrepareFunds(funds.clone()));
+    journal.admin(AdminCommand::PrepareFunds(upesi_ledger::command::FundsPrepare { id: id(211), ..funds }));
+    for (number, action) in
+        [(210, upesi_ledger::command::FundsAction::Commit), (211, upesi_ledger::command::FundsAction::Abort)]
+    {
+        let end = upesi_ledger::command::FundsEnd {
+            action,
+            id: id(number),
+            name: fsp("greenbank"),
+            account,
+            reason: "done".into(),
+        };
+        journal.command(&Command::Admin(AdminCommand::EndFunds(end)), Payload::default());
+    }
+    let report = audited(&mut journal);
+    assert_eq!(report.findings, Vec::<String>::new());
+    let settlement = report.ledger.account(account).unwrap();
+    assert_eq!(settlement.balance, amount("-480"));
+    assert!(report.ledger.reserved_transfers().all(|transfer| transfer.state == TransferState::Reserved));
+}

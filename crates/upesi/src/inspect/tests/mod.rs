@@ -1,0 +1,5 @@
+//! `upesi journal` and `upesi audit` on small journals.
+
+mod audit;
+mod journal;
+mod print;

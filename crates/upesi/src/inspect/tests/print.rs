@@ -1,0 +1,154 @@
+//! What `upesi journal` prints.
+
+use super::journal::{TestJournal, fsp};
+use crate::exit::Exit;
+use crate::inspect::print::{PrintOptions, print};
+use upesi_ledger::{AdminCommand, Command, EndpointType, NoticeKey, Payload};
+
+fn printed(journal: &TestJournal, change: impl FnOnce(&mut PrintOptions)) -> (String, String) {
+    let mut options = PrintOptions {
+        directory: journal.path.clone(),
+        from_seq: None,
+        limit: None,
+        json: false,
+        payload: false,
+    };
+    change(&mut options);
+    let (mut output, mut warnings) = (Vec::new(), Vec::new());
+    print(&options, &mut output, &mut warnings).unwrap();
+    (String::from_utf8(output).unwrap(), String::from_utf8(warnings).unwrap())
+}
+
+fn busy_journal() -> TestJournal {
+    let mut journal = TestJournal::onboarded();
+    journal.admin(AdminCommand::SetEndpoint {
+        name: fsp("bluebank"),
+        kind: EndpointType::TRANSFER_POST,
+        value: "http://bluebank.example/transfers".into(),
+    });
+    journal.prepare(1, "12.5");
+    journal.fulfil(1);
+    journal.prepare(2, "1000");
+    let target = journal.ledger.participant_id(&fsp("bluebank")).unwrap();
+    let key = NoticeKey { target, seq: 11, index: 0 };
+    journal.command(&Command::Delivered(vec![key]), Payload::default());
+    let key = NoticeKey { target, seq: 12, index: 1 };
+    journal.command(&Command::Park { key, attempts: 3, reason: "refused".into() }, Payload::default());
+    journal
+}
+
+const LINES: &str = "       1  2031-04-01T12:00:01.000Z  account 1 created for Hub KES HUB_RECONCILIATION
+       2  2031-04-01T12:00:02.000Z  account 2 created for Hub KES HUB_MULTILATERAL_SETTLEMENT
+       3  2031-04-01T12:00:03.000Z  settlement model DEFERREDNET created
+       4  2031-04-01T12:00:04.000Z  participant greenbank created; account 3 created for greenbank KES POSITION; account 4 created for greenbank KES SETTLEMENT
+       5  2031-04-01T12:00:05.000Z  account greenbank KES POSITION opened; account greenbank KES SETTLEMENT opened; limit greenbank KES 100
+       6  2031-04-01T12:00:06.000Z  funds in 00000000-0000-4000-8000-0000000000c9 greenbank 500 KES COMMITTED
+       7  2031-04-01T12:00:07.000Z  participant bluebank created; account 5 created for bluebank KES POSITION; account 6 created for bluebank KES SETTLEMENT
+       8  2031-04-01T12:00:08.000Z  account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
+       9  2031-04-01T12:00:09.000Z  funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
+      10  2031-04-01T12:00:10.000Z  endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
+      11  2031-04-01T12:00:11.000Z  transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (33 bytes)
+      12  2031-04-01T12:00:12.000Z  transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (2 bytes)
+      13  2031-04-01T12:00:13.000Z  transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (33 bytes)
+      14  2031-04-01T12:00:14.000Z  delivered 11.0 to bluebank
+      15  2031-04-01T12:00:15.000Z  parked 12.1 to bluebank after 3 attempts: refused
+";
+
+#[test]
+fn each_record_is_a_line() {
+    let mut journal = busy_journal();
+    journal.close();
+    assert_eq!(printed(&journal, |_| {}), (LINES.to_owned(), String::new()));
+}
+
+#[test]
+fn a_part_has_the_names_of_the_whole() {
+    let mut journal = busy_journal();
+    let expected: String = LINES.lines().skip(10).take(2).map(|line| format!("{line}\n")).collect();
+    let part = |options: &mut PrintOptions| {
+        options.from_seq = Some(11);
+        options.limit = Some(2);
+    };
+    let warning = "a hub is using this directory: records at the end may still be on their way to the disk\n";
+    assert_eq!(printed(&journal, part), (expected.clone(), warning.to_owned()));
+    journal.close();
+    assert_eq!(printed(&journal, part), (expected.clone(), String::new()));
+    // The same from a snapshot.
+    let reopened = TestJournal::onboarded();
+    reopened.write_snapshot(&reopened.ledger);
+    let (text, _) = printed(&reopened, |options| options.from_seq = Some(9));
+    assert_eq!(text.trim_end(), LINES.lines().nth(8).unwrap());
+}
+
+#[test]
+fn programs_get_one_object_per_line() {
+    let mut journal = busy_journal();
+    journal.close();
+    let (text, _) = printed(&journal, |options| {
+        options.json = true;
+        options.payload = true;
+        options.from_seq = Some(11);
+        options.limit = Some(3);
+    });
+    let objects: Vec<serde_json::Value> =
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(objects.len(), 3);
+    assert_eq!(
+        objects[0],
+        serde_json::json!({
+            "seq": 11,
+            "time": "2031-04-01T12:00:11.000Z",
+            "timeNs": 1_932_811_211_000_000_000_i64,
+            "events": [{
+                "type": "transferPrepared",
+                "transferId": "00000000-0000-4000-8000-000000000001",
+                "payer": "greenbank",
+                "payee": "bluebank",
+                "amount": "12.5",
+                "currency": "KES",
+                "condition": "4bb06f8e4e3a7715d201d573d0aa423762e55dabd61a2c02278fa56cc6d294e0",
+                "expiration": "2031-04-01T12:01:11.000Z",
+                "state": "RESERVED",
+            }],
+            "notices": [{
+                "target": "bluebank",
+                "transferId": "00000000-0000-4000-8000-000000000001",
+                "method": "POST",
+                "endpointType": "FSPIOP_CALLBACK_URL_TRANSFER_POST",
+                "isForwarded": true,
+            }],
+            "payload": {
+                "headerBytes": 26,
+                "bodyBytes": 7,
+                "headers": "fspiop-source: greenbank\r\n",
+                "body": "{\"n\":1}",
+            },
+        })
+    );
+    assert_eq!(objects[1]["events"][0]["type"], "transferCommitted");
+    assert_eq!(objects[2]["events"][0]["errorCode"], "4001");
+    assert_eq!(objects[2]["notices"][0]["errorCode"], "4001");
+}
+
+#[test]
+fn what_cannot_be_printed_has_its_exit_code() {
+    let options = |directory: &std::path::Path, from_seq| PrintOptions {
+        directory: directory.to_owned(),
+        from_seq,
+        limit: None,
+        json: false,
+        payload: false,
+    };
+    let exit = |options: &PrintOptions| print(options, &mut Vec::new(), &mut Vec::new()).unwrap_err().exit;
+    let empty = tempfile::tempdir().unwrap();
+    assert_eq!(exit(&options(&empty.path().join("nowhere"), None)), Exit::NoInput);
+    assert_eq!(exit(&options(empty.path(), None)), Exit::Data);
+    let mut journal = TestJournal::onboarded();
+    journal.close();
+    assert_eq!(exit(&options(&journal.path, Some(1000))), Exit::Usage);
+    let segment = &journal.segments()[0];
+    let mut bytes = std::fs::read(segment).unwrap();
+    bytes[600] ^= 1;
+    std::fs::write(segment, bytes).unwrap();
+    assert_eq!(exit(&options(&journal.path, None)), Exit::Data);
+}
