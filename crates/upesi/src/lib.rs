@@ -2,6 +2,7 @@
 
 pub mod cli;
 pub mod config;
+pub mod demo;
 pub mod exit;
 pub mod hub;
 pub mod inspect;

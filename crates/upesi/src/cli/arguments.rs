@@ -8,6 +8,7 @@ use super::lab::LabCommand;
 use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
 use crate::config::Sources;
+use crate::demo::DemoArguments;
 
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
@@ -34,6 +35,8 @@ pub enum Command {
     /// SIGTERM or SIGINT stop it in order: it finishes what it has accepted and writes what it knows. A hub that is killed
     /// loses nothing that it acknowledged.
     Serve(SettingsArguments),
+    /// See it all in a minute: a hub, simulated DFSPs, one transfer's messages, then load, measured and audited.
+    Demo(DemoArguments),
     /// Show the settings in effect and where each comes from.
     ///
     /// Prints a TOML file that can be used with --config, the origin of each value as a comment: default, file with line,

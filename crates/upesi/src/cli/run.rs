@@ -12,7 +12,7 @@ use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::inspect::audit::{self, AuditOptions};
 use crate::inspect::print::{PrintOptions, print};
-use crate::{hub, logging};
+use crate::{demo, hub, logging};
 
 /// Runs what the arguments ask for and gives the exit code. What went wrong is printed on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
@@ -41,6 +41,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 fn dispatch(command: Command) -> Outcome {
     match command {
         Command::Serve(arguments) => serve(&arguments),
+        Command::Demo(arguments) => demo::run(&arguments),
         Command::Config(arguments) => show_config(&arguments),
         Command::Scheme(command) => scheme::run(command),
         Command::Sim(arguments) => sim::run(&arguments),

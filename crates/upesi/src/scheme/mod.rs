@@ -50,10 +50,17 @@ pub fn read(path: &std::path::Path) -> Result<Scheme, Failure> {
 /// # Errors
 /// See [`read`]; 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
 pub async fn run(options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
-    let scheme = read(&options.file)?;
+    apply(&read(&options.file)?, options, output).await
+}
+
+/// Applies a scheme, wherever it comes from; `options.file` is not looked at.
+///
+/// # Errors
+/// 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
+pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
     let api = AdminApi::new(&options.admin_url).map_err(|error| admin_failure(&error))?;
-    let state = HubState::read(&api, &scheme).await.map_err(|error| admin_failure(&error))?;
-    let plan = plan::plan(&scheme, &state);
+    let state = HubState::read(&api, scheme).await.map_err(|error| admin_failure(&error))?;
+    let plan = plan::plan(scheme, &state);
     if !plan.conflicts.is_empty() {
         let conflicts = plan.conflicts.join("\n");
         return Err(Failure::new(Exit::Failure, format!("nothing was changed\n{conflicts}")));
