@@ -19,6 +19,9 @@ impl core::fmt::Display for DecodeError {
 
 impl core::error::Error for DecodeError {}
 
+/// Items that a list makes room for before it has seen them.
+const LIST_ITEMS_AT_ONCE_MAX: usize = 64;
+
 /// The result of reading a stored value.
 pub type Decoded<T> = Result<T, DecodeError>;
 
@@ -200,8 +203,8 @@ impl<'a> Decoder<'a> {
     /// A list behind its count.
     pub fn list<T>(&mut self, mut read: impl FnMut(&mut Self) -> Decoded<T>) -> Decoded<Vec<T>> {
         let count = self.u32()? as usize;
-        // A damaged count must not allocate more than the data could hold.
-        let mut items = Vec::with_capacity(count.min(self.0.len()));
+        // A damaged count must not allocate much before the data runs out.
+        let mut items = Vec::with_capacity(count.min(LIST_ITEMS_AT_ONCE_MAX));
         for _ in 0..count {
             items.push(read(self)?);
         }

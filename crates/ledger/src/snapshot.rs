@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::account::{Account, LedgerAccountType, LedgerAccountTypeId};
+use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
@@ -13,7 +13,7 @@ use crate::outbox::Parked;
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
 use crate::settlement_model::SettlementModel;
 use crate::state::{Ledger, Totals};
-use crate::transfer::Transfer;
+use crate::transfer::{Transfer, TransferState};
 
 /// Why a snapshot could not be read.
 pub type SnapshotError = DecodeError;
@@ -94,10 +94,10 @@ impl Ledger {
         ledger.funds_deadlines = reserved_funds.map(|funds| (funds.expires_at, funds.id)).collect();
         ledger.funds = funds.into_iter().map(|funds| (funds.id, funds)).collect::<BTreeMap<_, _>>();
         for transfer in d.list(|d| Transfer::decode(&mut d.sized()?))? {
-            ledger.transfers.insert(transfer.prepare_seq, transfer);
+            ledger.restore(transfer.prepare_seq, transfer, true)?;
         }
         for (seq, transfer) in d.list(|d| Ok((d.u64()?, Transfer::decode(&mut d.sized()?)?)))? {
-            ledger.transfers.insert(seq, transfer);
+            ledger.restore(seq, transfer, false)?;
         }
         let outbox = d.list(|d| {
             let key = NoticeKey::decode(d)?;
@@ -110,7 +110,45 @@ impl Ledger {
             ledger.outbox.insert(key, parked);
         }
         d.finish()?;
+        ledger.check_references()?;
         Ok(ledger)
+    }
+
+    fn restore(&mut self, seq: u64, transfer: Transfer, is_reserved: bool) -> Decoded<()> {
+        if (transfer.state == TransferState::Reserved) != is_reserved {
+            return Err(DecodeError("a transfer is listed under another state"));
+        }
+        if self.transfers.get(transfer.id).is_some() {
+            return Err(DecodeError("a transfer is listed twice"));
+        }
+        self.transfers.insert(seq, transfer);
+        Ok(())
+    }
+
+    /// Everything that is referred to exists, so that the rules may index without asking.
+    fn check_references(&self) -> Decoded<()> {
+        let participant = |id: ParticipantId| id.index() < self.participants.len();
+        let account = |id: AccountId| id.index() < self.accounts.len();
+        let are_numbered = self.participants.iter().enumerate().all(|(at, item)| item.id.index() == at)
+            && self.accounts.iter().enumerate().all(|(at, item)| item.id.index() == at)
+            && self.account_types.iter().enumerate().all(|(at, item)| usize::from(item.id.0) == at + 1)
+            && self.models.iter().enumerate().all(|(at, item)| item.id as usize == at + 1);
+        if !are_numbered {
+            return Err(DecodeError("it numbers its items with gaps"));
+        }
+        let mut transfers = self.reserved_transfers().chain(self.finished_transfers());
+        let are_known = self.accounts.iter().all(|item| participant(item.participant))
+            && self.participants.iter().flat_map(|item| &item.accounts).all(|item| account(item.id))
+            && self.funds.values().all(|item| account(item.account) && account(item.hub_account))
+            && self
+                .reserved_transfers()
+                .all(|item| item.payer_account.is_some() && item.payee_account.is_some())
+            && transfers.all(|item| {
+                [item.payer, item.payee].into_iter().flatten().all(participant)
+                    && [item.payer_account, item.payee_account].into_iter().flatten().all(account)
+            })
+            && self.outbox.iter().all(|(key, _)| participant(key.target));
+        if are_known { Ok(()) } else { Err(DecodeError("it refers to something that it does not contain")) }
     }
 }
 

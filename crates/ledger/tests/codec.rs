@@ -1,0 +1,341 @@
+//! What is written can be read again, and what was damaged is refused, never a panic.
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use upesi_ledger::codec::{Decoder, Encoder};
+use upesi_ledger::{
+    AbortKind, AccountId, Delay, EndpointType, Event, FundsDirection, FundsState, FundsTransfer, Granularity,
+    Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, Notice, NoticeContent, NoticeKey, ParticipantId,
+    Payload, PublicState, Record, SettlementModel, StateMethod, Transfer, TransferRef, TransferState,
+    TransferView,
+};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+fn text() -> impl Strategy<Value = Box<str>> {
+    "\\PC{0,40}".prop_map(String::into_boxed_str)
+}
+
+fn participant_id() -> impl Strategy<Value = ParticipantId> {
+    (1..=u32::MAX).prop_map(|number| ParticipantId::new(number).expect("above zero"))
+}
+
+fn account_id() -> impl Strategy<Value = AccountId> {
+    (1..=u32::MAX).prop_map(|number| AccountId::new(number).expect("above zero"))
+}
+
+fn transfer_id() -> impl Strategy<Value = TransferId> {
+    let uuid = any::<[u8; 16]>().prop_map(TransferId::from_random_bytes);
+    let ulid = "[0-9A-HJKMNP-TV-Z]{26}".prop_map(|text| TransferId::parse(&text).expect("a ULID"));
+    prop_oneof![uuid, ulid]
+}
+
+fn amount() -> impl Strategy<Value = Amount> {
+    let most = Amount::MAX.units();
+    (-most..=most).prop_map(|units| Amount::from_units(units).expect("in range"))
+}
+
+fn currency() -> impl Strategy<Value = Currency> {
+    proptest::sample::select(Currency::all().collect::<Vec<_>>())
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    any::<i64>().prop_map(Timestamp::from_ns)
+}
+
+fn error_code() -> impl Strategy<Value = ErrorCode> {
+    (1_000..=9_999_u16).prop_map(|number| ErrorCode::from_number(number).expect("four digits"))
+}
+
+fn endpoint_type() -> impl Strategy<Value = EndpointType> {
+    proptest::sample::select(EndpointType::all().collect::<Vec<_>>())
+}
+
+fn notice_key() -> impl Strategy<Value = NoticeKey> {
+    (participant_id(), any::<u64>(), any::<u8>()).prop_map(|(target, seq, index)| NoticeKey {
+        target,
+        seq,
+        index,
+    })
+}
+
+fn transfer_state() -> impl Strategy<Value = TransferState> {
+    let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp())
+        .prop_map(|(fulfilment, fingerprint, at)| TransferState::Committed { fulfilment, fingerprint, at });
+    let kind = proptest::sample::select(AbortKind::ALL);
+    let aborted = (kind, error_code(), text(), any::<Option<[u8; 16]>>(), timestamp()).prop_map(
+        |(kind, code, description, fingerprint, at)| TransferState::Aborted {
+            kind,
+            code,
+            description,
+            fingerprint,
+            at,
+        },
+    );
+    prop_oneof![Just(TransferState::Reserved), committed, aborted]
+}
+
+fn transfer() -> impl Strategy<Value = Transfer> {
+    let party = || proptest::option::of(participant_id());
+    let account = || proptest::option::of(account_id());
+    let who = (transfer_id(), party(), party(), account(), account());
+    let what =
+        (amount(), currency(), any::<[u8; 32]>(), timestamp(), timestamp(), any::<u64>(), any::<[u8; 16]>());
+    (who, what, proptest::option::of(text()), transfer_state()).prop_map(|(who, what, extensions, state)| {
+        let (id, payer, payee, payer_account, payee_account) = who;
+        let (amount, currency, condition, expires_at, prepared_at, prepare_seq, prepare_fingerprint) = what;
+        Transfer {
+            id,
+            payer,
+            payee,
+            payer_account,
+            payee_account,
+            amount,
+            currency,
+            condition,
+            expires_at,
+            prepared_at,
+            prepare_seq,
+            prepare_fingerprint,
+            extensions,
+            state,
+        }
+    })
+}
+
+fn model() -> impl Strategy<Value = SettlementModel> {
+    let rule = (
+        proptest::sample::select(Granularity::ALL),
+        proptest::sample::select(Interchange::ALL),
+        proptest::sample::select(Delay::ALL),
+    );
+    let rest = (
+        any::<u32>(),
+        text(),
+        any::<[bool; 3]>(),
+        proptest::option::of(currency()),
+        any::<[u8; 2]>(),
+        timestamp(),
+    );
+    (rule, rest).prop_map(
+        |((granularity, interchange, delay), (id, name, flags, currency, types, created_at))| {
+            SettlementModel {
+                id,
+                name,
+                is_active: flags[0],
+                granularity,
+                interchange,
+                delay,
+                currency,
+                require_liquidity_check: flags[1],
+                ledger_account_type: LedgerAccountTypeId(types[0]),
+                settlement_account_type: LedgerAccountTypeId(types[1]),
+                auto_position_reset: flags[2],
+                created_at,
+            }
+        },
+    )
+}
+
+fn funds() -> impl Strategy<Value = FundsTransfer> {
+    let who = (transfer_id(), participant_id(), account_id(), account_id(), amount(), currency());
+    let state = (proptest::sample::select(FundsDirection::ALL), proptest::sample::select(FundsState::ALL));
+    let texts = (text(), text(), proptest::option::of(text()), any::<[u8; 16]>());
+    (who, state, texts, (timestamp(), timestamp(), timestamp())).prop_map(|(who, state, texts, times)| {
+        let (id, participant, account, hub_account, amount, currency) = who;
+        let (external_reference, reason, extensions, fingerprint) = texts;
+        FundsTransfer {
+            id,
+            direction: state.0,
+            participant,
+            account,
+            hub_account,
+            amount,
+            currency,
+            external_reference,
+            reason,
+            extensions,
+            fingerprint,
+            state: state.1,
+            created_at: times.0,
+            changed_at: times.1,
+            expires_at: times.2,
+        }
+    })
+}
+
+/// Every kind of event.
+fn event() -> impl Strategy<Value = Event> {
+    let transfers = prop_oneof![
+        transfer().prop_map(Event::TransferPrepared),
+        (transfer_id(), any::<[u8; 32]>(), any::<[u8; 16]>(), proptest::option::of(text())).prop_map(
+            |(id, fulfilment, fingerprint, extensions)| Event::TransferCommitted {
+                id,
+                fulfilment,
+                fingerprint,
+                extensions
+            }
+        ),
+        (
+            transfer_id(),
+            proptest::sample::select(AbortKind::ALL),
+            error_code(),
+            text(),
+            any::<Option<[u8; 16]>>()
+        )
+            .prop_map(|(id, kind, code, description, fingerprint)| Event::TransferAborted {
+                id,
+                kind,
+                code,
+                description,
+                fingerprint
+            }),
+        funds().prop_map(Event::FundsPrepared),
+        (transfer_id(), proptest::sample::select(FundsState::ALL), text())
+            .prop_map(|(id, state, reason)| Event::FundsEnded { id, state, reason }),
+    ];
+    let name = "[ -~]{1,32}".prop_map(|name| FspId::parse(&name).expect("a name"));
+    let participants =
+        prop_oneof![
+            (participant_id(), name, any::<bool>())
+                .prop_map(|(id, name, is_proxy)| Event::ParticipantCreated { id, name, is_proxy }),
+            (participant_id(), any::<bool>())
+                .prop_map(|(id, is_active)| Event::ParticipantActivitySet { id, is_active }),
+            (account_id(), participant_id(), currency(), any::<u8>(), any::<bool>()).prop_map(
+                |(id, participant, currency, kind, is_opened)| Event::AccountCreated {
+                    id,
+                    participant,
+                    currency,
+                    kind: LedgerAccountTypeId(kind),
+                    is_opened
+                }
+            ),
+            account_id().prop_map(|id| Event::AccountOpened { id }),
+            (account_id(), any::<bool>())
+                .prop_map(|(id, is_active)| Event::AccountActivitySet { id, is_active }),
+            (account_id(), account_id(), amount()).prop_map(|(debit, credit, amount)| Event::Posted {
+                debit,
+                credit,
+                amount
+            }),
+            (participant_id(), endpoint_type(), text())
+                .prop_map(|(participant, kind, value)| Event::EndpointSet { participant, kind, value }),
+            (participant_id(), currency(), amount(), any::<u16>()).prop_map(
+                |(participant, currency, value, alarm_basis_points)| Event::LimitSet {
+                    participant,
+                    currency,
+                    value,
+                    alarm_basis_points
+                }
+            ),
+        ];
+    let schemes = prop_oneof![
+        model().prop_map(Event::SettlementModelCreated),
+        (any::<u32>(), any::<bool>())
+            .prop_map(|(id, is_active)| Event::SettlementModelActivitySet { id, is_active }),
+        (any::<u8>(), text(), text(), any::<bool>(), any::<bool>()).prop_map(
+            |(id, name, description, is_active, is_settleable)| {
+                Event::LedgerAccountTypeCreated {
+                    id: LedgerAccountTypeId(id),
+                    name,
+                    description,
+                    is_active,
+                    is_settleable,
+                }
+            }
+        ),
+        proptest::collection::vec(notice_key(), 0..4).prop_map(Event::NoticesDelivered),
+        (notice_key(), any::<u32>(), text()).prop_map(|(key, attempts, reason)| Event::NoticeParked {
+            key,
+            attempts,
+            reason
+        }),
+        proptest::collection::vec(notice_key(), 0..4).prop_map(Event::NoticesRedelivered),
+    ];
+    prop_oneof![transfers, participants, schemes]
+}
+
+/// Every kind of notice.
+fn notice() -> impl Strategy<Value = Notice> {
+    let reference = prop_oneof![transfer_id().prop_map(TransferRef::Id), text().prop_map(TransferRef::Text)];
+    let view = (
+        proptest::sample::select(PublicState::ALL),
+        proptest::option::of(timestamp()),
+        any::<Option<[u8; 32]>>(),
+        proptest::option::of(text()),
+    );
+    let method = prop_oneof![Just(StateMethod::Put), Just(StateMethod::Patch)];
+    let content = prop_oneof![
+        Just(NoticeContent::ForwardPrepare),
+        Just(NoticeContent::ForwardFulfil),
+        Just(NoticeContent::ForwardAbort),
+        Just(NoticeContent::ConfirmFulfil),
+        Just(NoticeContent::ConfirmAbort),
+        (method, view).prop_map(|(method, (state, completed_at, fulfilment, extensions))| {
+            NoticeContent::State(method, TransferView { state, completed_at, fulfilment, extensions })
+        }),
+        (error_code(), text()).prop_map(|(code, description)| NoticeContent::Error(code, description)),
+    ];
+    (participant_id(), reference, content).prop_map(|(target, transfer, content)| Notice {
+        target,
+        transfer,
+        content,
+    })
+}
+
+fn config() -> ProptestConfig {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/codec.regressions.txt");
+    ProptestConfig {
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(file))),
+        ..ProptestConfig::default()
+    }
+}
+
+/// Bytes that begin like a record or a snapshot, so that reading gets further than the first of them.
+fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
+    let small = prop_oneof![4 => 0..4_u8, 1 => any::<u8>()];
+    proptest::collection::vec(small, 0..400).prop_map(|mut bytes| {
+        bytes.insert(0, 1);
+        bytes
+    })
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn events_and_notices_are_read_as_they_were_written(
+        events in proptest::collection::vec(event(), 0..4),
+        notices in proptest::collection::vec(notice(), 0..4),
+        headers: Vec<u8>,
+        body: Vec<u8>,
+    ) {
+        let mut bytes = Vec::new();
+        let payload = Payload { headers: &headers, body: &body };
+        Record::encode(&events, &notices, payload, &mut bytes);
+        prop_assert_eq!(Record::decode(&bytes), Ok(Record { events, notices, payload }));
+        for length in 0..bytes.len() {
+            prop_assert!(Record::decode(&bytes[..length]).is_err(), "a record cut at {} was read", length);
+        }
+        bytes.push(0);
+        prop_assert!(Record::decode(&bytes).is_err(), "a record with something behind it was read");
+    }
+
+    #[test]
+    fn fields_that_a_newer_version_added_are_skipped(event in event(), added: Vec<u8>) {
+        let mut bytes = Vec::new();
+        event.encode(&mut Encoder(&mut bytes));
+        let length = (bytes.len() - 5 + added.len()) as u32;
+        bytes[1..5].copy_from_slice(&length.to_le_bytes());
+        bytes.extend_from_slice(&added);
+        let mut decoder = Decoder(&bytes);
+        prop_assert_eq!(Event::decode(&mut decoder), Ok(event));
+        prop_assert_eq!(decoder.finish(), Ok(()));
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop_oneof![any::<Vec<u8>>(), plausible_bytes()]) {
+        let _ = Record::decode(&bytes);
+        let _ = Ledger::decode_snapshot(&bytes, LedgerConfig::default());
+        let _ = Transfer::decode(&mut Decoder(&bytes));
+    }
+}

@@ -1,0 +1,246 @@
+//! Random runs of everything that can happen, compared after each step with a naive model of the rules.
+//!
+//! A failing run is shrunk, printed with its seed and kept in `tests/model.regressions.txt`, which later runs repeat
+//! first. `PROPTEST_CASES=10000 cargo test -p upesi-ledger --test model` looks longer.
+
+#[path = "model/ask.rs"]
+mod ask;
+#[path = "model/scheme.rs"]
+mod scheme;
+mod support;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use proptest::test_runner::FileFailurePersistence;
+use upesi_ledger::{
+    AdminCommand, AdminOutcome, Command, Decision, FundsOutGuard, Ledger, LedgerAccountTypeId, LedgerConfig,
+    NoticeContent, Reply, StateMethod, audit,
+};
+use upesi_types::{Amount, Timestamp};
+
+use self::ask::{Ask, Known, NAMES, account, fsp, kes, transfer_id};
+use self::scheme::{Scheme, Told};
+use self::support::{Twin, snapshot};
+
+const VALIDITY_MS: i64 = 30_000;
+const START_MS: i64 = 1_932_811_200_000;
+
+/// A ledger and the model of it.
+struct Run {
+    twin: Twin,
+    scheme: Scheme,
+    now_ms: i64,
+    known: BTreeMap<u8, Known>,
+}
+
+impl Run {
+    fn new([on_us, confirms, guards_positions]: [bool; 3], hash_seed: u64) -> Self {
+        let guard = if guards_positions { FundsOutGuard::Position } else { FundsOutGuard::SettlementAccount };
+        let config = LedgerConfig {
+            on_us_transfers: on_us,
+            payee_confirmation: confirms,
+            funds_out_guard: guard,
+            internal_transfer_validity_ms: VALIDITY_MS,
+            hash_seed,
+            ..LedgerConfig::default()
+        };
+        let scheme = Scheme::new(on_us, confirms, guards_positions);
+        let mut run = Self { twin: Twin::new(config), scheme, now_ms: START_MS, known: BTreeMap::new() };
+        for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
+            run.prepare_hub(AdminCommand::CreateHubAccount {
+                name: fsp("Hub"),
+                currency: kes(),
+                kind: kind.into(),
+            });
+        }
+        run.prepare_hub(ask::new_model("NET"));
+        run.scheme.members.insert("Hub", scheme::Member::default());
+        for (name, cap, position, units) in [("alpha", 50, 0, 60), ("beta", 30, -5, 20)] {
+            let id = 10 + units as u8;
+            run.step(1, &Ask::Create(name));
+            run.step(1, &Ask::Open { name, cap, position });
+            run.step(1, &Ask::Funds { id, name, is_deposit: true, units });
+        }
+        run
+    }
+
+    fn prepare_hub(&mut self, command: AdminCommand) {
+        self.now_ms += 1;
+        let decision = self.twin.submit(Command::Admin(command), Timestamp::from_ms(self.now_ms));
+        assert_eq!(decision.reply, Reply::Admin(Ok(AdminOutcome::Done)));
+    }
+
+    /// Does one thing in both and compares.
+    fn step(&mut self, pause_ms: i64, ask: &Ask) {
+        self.now_ms += pause_ms;
+        let now = Timestamp::from_ms(self.now_ms);
+        let (mut expected, decision) = match ask {
+            Ask::Drain => return self.twin.drain(),
+            Ask::Restart => return self.twin.restart(),
+            Ask::Prepare(prepare) => {
+                let expires_ms = self.now_ms + prepare.expires_in_ms;
+                let from = prepare.from.unwrap_or(prepare.payer);
+                self.known.entry(prepare.id).or_insert_with(|| Known { ask: prepare.clone(), expires_ms });
+                let command = prepare.command(from, expires_ms);
+                self.prepare(prepare, from, expires_ms, command)
+            }
+            Ask::Resend { id, from } => {
+                let Some(known) = self.known.get(id).cloned() else { return };
+                let from = from.unwrap_or(known.ask.payer);
+                let command = known.ask.command(from, known.expires_ms);
+                self.prepare(&known.ask, from, known.expires_ms, command)
+            }
+            other => {
+                let known = match other {
+                    Ask::Fulfil { id, .. } | Ask::Abort { id, .. } => self.known.get(id),
+                    _ => None,
+                };
+                let command = ask::command(other, known, &self.twin.live);
+                let expected = self.scheme.hear(other, known, self.now_ms);
+                (expected, self.twin.submit(command, now))
+            }
+        };
+        let mut told = told(&self.twin.live, &decision);
+        if matches!(ask, Ask::Tick) {
+            // Deadlines of one instant have no order that a scheme would promise.
+            expected.sort();
+            told.sort();
+        }
+        assert_eq!(told, expected, "{ask:?}");
+        self.compare();
+    }
+
+    fn prepare(
+        &mut self,
+        prepare: &ask::AskPrepare,
+        from: ask::Name,
+        expires_ms: i64,
+        command: Command,
+    ) -> (Told, Decision) {
+        let is_new = !self.scheme.deals.contains_key(&prepare.id);
+        let expected = self.scheme.hear_prepare(prepare, from, expires_ms, self.now_ms);
+        if is_new && self.scheme.deals[&prepare.id].end == scheme::End::Open {
+            let (payer, position) = (prepare.payer, self.scheme.position(prepare.payer));
+            assert!(
+                position <= self.scheme.cap(payer) && position <= self.scheme.cover(payer),
+                "I4: {payer}"
+            );
+        }
+        (expected, self.twin.submit(command, Timestamp::from_ms(self.now_ms)))
+    }
+
+    /// Balances, states and what is owed.
+    fn compare(&self) {
+        let ledger = &self.twin.live;
+        let balance = |name, kind| {
+            let account = ledger.account(account(ledger, name, kind));
+            account.map_or(Amount::ZERO, |account| account.balance).units()
+        };
+        for name in NAMES {
+            assert_eq!(balance(name, LedgerAccountTypeId::POSITION), self.scheme.position(name), "{name}");
+            assert_eq!(balance(name, LedgerAccountTypeId::SETTLEMENT), -self.scheme.cover(name), "{name}");
+            let owed = self.scheme.owed.get(name).map_or(&[][..], Vec::as_slice);
+            let target = ledger.participant_named(&fsp(name)).map(|participant| participant.id);
+            let entries: Vec<_> =
+                ledger.outbox().iter().filter(|(key, _)| Some(key.target) == target).collect();
+            let parked: Vec<_> = entries.iter().map(|(_, entry)| entry.parked.is_some()).collect();
+            assert_eq!(parked, owed, "{name}");
+        }
+        let hub = balance("Hub", LedgerAccountTypeId::HUB_RECONCILIATION);
+        assert_eq!(hub, self.scheme.reconciliation(), "the hub's reconciliation account");
+        for (id, deal) in &self.scheme.deals {
+            let id = transfer_id('t', *id);
+            let transfer = ledger.transfer(id).or_else(|| self.twin.archive.get(&id));
+            let state = transfer.expect("every prepare is kept").public_state();
+            assert_eq!(state.as_str(), deal.public_state());
+        }
+        for (id, movement) in &self.scheme.movements {
+            let funds = ledger.funds(transfer_id('f', *id)).expect("every movement is kept");
+            assert_eq!(funds.state.as_str(), movement.state);
+        }
+    }
+}
+
+/// What a decision tells, in the model's words.
+fn told(ledger: &Ledger, decision: &Decision) -> Told {
+    let reply = match &decision.reply {
+        Reply::Admin(Ok(AdminOutcome::Done)) => Some("= done".to_owned()),
+        Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
+        Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
+        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", refusal.code)),
+        Reply::Accepted | Reply::NeedsArchive => None,
+    };
+    let notices = decision.notices.iter().map(|notice| {
+        let what = match &notice.content {
+            NoticeContent::ForwardPrepare => "POST".to_owned(),
+            NoticeContent::ForwardFulfil => "PUT forwarded".to_owned(),
+            NoticeContent::ForwardAbort => "ERROR forwarded".to_owned(),
+            NoticeContent::ConfirmFulfil => "PUT confirmed".to_owned(),
+            NoticeContent::ConfirmAbort => "ERROR confirmed".to_owned(),
+            NoticeContent::State(StateMethod::Put, view) => format!("PUT {}", view.state.as_str()),
+            NoticeContent::State(StateMethod::Patch, view) => {
+                assert_eq!(view.fulfilment, None, "a payee is never told the fulfilment by PATCH");
+                format!("PATCH {}", view.state.as_str())
+            }
+            NoticeContent::Error(code, _) => format!("ERROR {code}"),
+        };
+        format!("{} {what}", ledger.participant(notice.target).name)
+    });
+    reply.into_iter().chain(notices).collect()
+}
+
+fn config() -> ProptestConfig {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/model.regressions.txt");
+    ProptestConfig {
+        failure_persistence: Some(Box::new(FileFailurePersistence::Direct(file))),
+        ..ProptestConfig::default()
+    }
+}
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn the_ledger_does_what_the_model_does(
+        policy: [bool; 3],
+        steps in proptest::collection::vec(ask::step(), 1..120),
+    ) {
+        let mut run = Run::new(policy, 1);
+        steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
+        // The same steps again end in the same state, whatever the hash tables look like.
+        let mut again = Run::new(policy, 2);
+        steps.iter().for_each(|(pause_ms, ask)| again.step(*pause_ms, ask));
+        prop_assert!(snapshot(&run.twin.live) == snapshot(&again.twin.live));
+    }
+
+    #[test]
+    fn a_damaged_snapshot_is_refused_or_can_be_worked_with(
+        steps in proptest::collection::vec(ask::step(), 20..60),
+        damage in proptest::collection::vec((any::<proptest::sample::Index>(), prop_oneof![0..20_u8, any::<u8>()]), 0..4),
+        (id, other_id) in (0..6_u8, 0..6_u8),
+        cut: proptest::sample::Index,
+    ) {
+        let mut run = Run::new([true; 3], 1);
+        steps.iter().for_each(|(pause_ms, ask)| run.step(*pause_ms, ask));
+        let bytes = snapshot(&run.twin.live);
+        let cut = &bytes[..cut.index(bytes.len())];
+        prop_assert!(Ledger::decode_snapshot(cut, LedgerConfig::default()).is_err());
+        let mut damaged = bytes.clone();
+        for (at, byte) in damage {
+            damaged[at.index(bytes.len())] = byte;
+        }
+        let (id, other_id) = (transfer_id('t', id).to_bytes(), transfer_id('t', other_id).to_bytes());
+        if let Some(at) = damaged.windows(id.len()).position(|window| window == id) {
+            damaged[at..at + id.len()].copy_from_slice(&other_id);
+        }
+        if let Ok(ledger) = Ledger::decode_snapshot(&damaged, LedgerConfig::default()) {
+            audit::check(&ledger);
+            for (_, ask) in &steps {
+                let Ask::Fulfil { id, .. } = ask else { continue };
+                let command = ask::command(ask, run.known.get(id), &ledger);
+                ledger.decide(&command, Timestamp::from_ms(run.now_ms), &mut Decision::default());
+            }
+        }
+    }
+}

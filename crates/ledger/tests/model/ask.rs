@@ -1,0 +1,378 @@
+//! What may happen in a random run, and how it reaches the ledger.
+
+use proptest::prelude::*;
+use sha2::{Digest, Sha256};
+use upesi_ledger::command::{
+    Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
+    NewSettlementModel, Prepare,
+};
+use upesi_ledger::{
+    AccountId, AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, Ledger,
+    LedgerAccountTypeId, NoticeKey, TransferRef,
+};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+/// Two members from the beginning, one that may join, one that never does, one in other letters, and the hub.
+pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "ghost", "ALPHA", "Hub"];
+pub type Name = &'static str;
+
+/// One thing that happens. Ids are few, so that requests collide often.
+#[derive(Clone, Debug)]
+pub enum Ask {
+    Prepare(AskPrepare),
+    Resend { id: u8, from: Option<Name> },
+    Fulfil { id: u8, from: Who, to: Who, state: FulfilState, is_v10: bool, fulfilment: Given, body: u8 },
+    Abort { id: u8, from: Who, to: Who, code: u16, body: u8 },
+    Get { id: u8, from: Name },
+    Tick,
+    Delivered(Name),
+    Park(Name),
+    Redeliver(Name),
+    Drain,
+    Restart,
+    Create(Name),
+    Activate { name: Name, is_active: bool },
+    ActivateAccount { name: Name, is_position: bool, is_active: bool },
+    ActivateModel(bool),
+    Endpoint { name: Name, is_empty: bool },
+    Open { name: Name, cap: i64, position: i64 },
+    Limit { name: Name, cap: i64 },
+    HubAccount { name: Name, is_known: bool },
+    Model { is_new_name: bool },
+    AccountType,
+    Funds { id: u8, name: Name, is_deposit: bool, units: i64 },
+    EndFunds { id: u8, name: Name, is_commit: bool },
+}
+
+#[derive(Clone, Debug)]
+pub struct AskPrepare {
+    pub id: u8,
+    pub from: Option<Name>,
+    pub payer: Name,
+    pub payee: Name,
+    /// Ten-thousandths; absent for an amount that the ledger cannot hold.
+    pub units: Option<i64>,
+    pub has_condition: bool,
+    /// When it expires, in milliseconds from now.
+    pub expires_in_ms: i64,
+    pub body: u8,
+}
+
+/// The party that a PUT names.
+#[derive(Clone, Copy, Debug)]
+pub enum Who {
+    Payer,
+    Payee,
+    Name(Name),
+    Nobody,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Given {
+    Right,
+    Wrong,
+    Malformed,
+    Missing,
+}
+
+fn name() -> impl Strategy<Value = Name> {
+    prop_oneof![8 => 0..2_usize, 3 => Just(2), 1 => 3..6_usize].prop_map(|index| NAMES[index])
+}
+
+fn units() -> impl Strategy<Value = i64> {
+    prop_oneof![4 => 1..12_i64, 2 => 12..60_i64, 1 => Just(0)]
+}
+
+/// Mostly the right party, sometimes another one.
+fn who(right: Who) -> impl Strategy<Value = Who> {
+    prop_oneof![
+        8 => Just(right), 1 => Just(Who::Payer), 1 => Just(Who::Payee), 2 => name().prop_map(Who::Name), 1 => Just(Who::Nobody)
+    ]
+}
+
+fn transfers() -> impl Strategy<Value = Ask> {
+    let id = || 0..6_u8;
+    let prepare = (
+        (id(), proptest::option::weighted(0.1, name()), name(), name()),
+        (
+            proptest::option::weighted(0.95, units()),
+            proptest::bool::weighted(0.95),
+            -2_000..20_000_i64,
+            0..2_u8,
+        ),
+    );
+    let state = prop_oneof![
+        6 => Just(FulfilState::Committed), 6 => Just(FulfilState::Reserved), 1 => Just(FulfilState::Received),
+        1 => Just(FulfilState::Aborted)
+    ];
+    let given = prop_oneof![
+        8 => Just(Given::Right), 2 => Just(Given::Wrong), 1 => Just(Given::Malformed), 1 => Just(Given::Missing)
+    ];
+    let put = || (id(), who(Who::Payee), who(Who::Payer), prop_oneof![4 => Just(0), 1 => Just(1_u8)]);
+    prop_oneof![
+        8 => prepare.prop_map(|((id, from, payer, payee), (units, has_condition, expires_in_ms, body))| {
+            Ask::Prepare(AskPrepare { id, from, payer, payee, units, has_condition, expires_in_ms, body })
+        }),
+        3 => (id(), proptest::option::weighted(0.2, name())).prop_map(|(id, from)| Ask::Resend { id, from }),
+        8 => (put(), state, proptest::bool::weighted(0.1), given).prop_map(
+            |((id, from, to, body), state, is_v10, fulfilment)| Ask::Fulfil {
+                id, from, to, state, is_v10, fulfilment, body
+            }
+        ),
+        4 => (put(), proptest::sample::select(vec![5104_u16, 5199, 7001])).prop_map(
+            |((id, from, to, body), code)| Ask::Abort { id, from, to, code, body }
+        ),
+        3 => (id(), name()).prop_map(|(id, from)| Ask::Get { id, from }),
+        3 => Just(Ask::Tick),
+    ]
+}
+
+fn operations() -> impl Strategy<Value = Ask> {
+    let is = proptest::bool::ANY;
+    let mostly = || proptest::bool::weighted(0.7);
+    let cap = || prop_oneof![0..80_i64, Just(-1)];
+    prop_oneof![
+        name().prop_map(Ask::Delivered),
+        name().prop_map(Ask::Park),
+        name().prop_map(Ask::Redeliver),
+        Just(Ask::Drain),
+        Just(Ask::Restart),
+        name().prop_map(Ask::Create),
+        (name(), mostly()).prop_map(|(name, is_active)| Ask::Activate { name, is_active }),
+        (name(), mostly(), mostly()).prop_map(|(name, is_position, is_active)| Ask::ActivateAccount {
+            name,
+            is_position,
+            is_active
+        }),
+        mostly().prop_map(Ask::ActivateModel),
+        (name(), is).prop_map(|(name, is_empty)| Ask::Endpoint { name, is_empty }),
+        (name(), cap(), -10..10_i64).prop_map(|(name, cap, position)| Ask::Open { name, cap, position }),
+        (name(), cap()).prop_map(|(name, cap)| Ask::Limit { name, cap }),
+        (name(), is).prop_map(|(name, is_known)| Ask::HubAccount { name, is_known }),
+        is.prop_map(|is_new_name| Ask::Model { is_new_name }),
+        Just(Ask::AccountType),
+        (0..4_u8, name(), is, units()).prop_map(|(id, name, is_deposit, units)| Ask::Funds {
+            id,
+            name,
+            is_deposit,
+            units
+        }),
+        (0..4_u8, name(), is).prop_map(|(id, name, is_commit)| Ask::EndFunds { id, name, is_commit }),
+    ]
+}
+
+/// A step: how many milliseconds after the one before it, and what happens.
+pub fn step() -> impl Strategy<Value = (i64, Ask)> {
+    let pause = prop_oneof![6 => 1..10_i64, 3 => 1_000..5_000_i64, 1 => 20_000..70_000_i64];
+    (pause, prop_oneof![3 => transfers(), 1 => operations()])
+}
+
+/// A first prepare, as resends and PUTs need it.
+#[derive(Clone, Debug)]
+pub struct Known {
+    pub ask: AskPrepare,
+    pub expires_ms: i64,
+}
+
+impl AskPrepare {
+    pub fn fingerprint(&self, expires_ms: i64) -> [u8; 16] {
+        let said = (self.payer, self.payee, self.units, self.has_condition, expires_ms, self.body);
+        digest(&format!("{said:?}"))
+    }
+
+    pub fn command(&self, from: Name, expires_ms: i64) -> Command {
+        Command::Prepare(Prepare {
+            id: transfer_id('t', self.id),
+            source: fsp(from),
+            payer: fsp(self.payer),
+            payee: fsp(self.payee),
+            amount: self.units.map(amount).ok_or((AmountError::Scale, "0.00001".into())),
+            currency: kes(),
+            condition: self.has_condition.then(|| Sha256::digest([self.id; 32]).into()),
+            expires_at: Timestamp::from_ms(expires_ms),
+            fingerprint: self.fingerprint(expires_ms),
+            extensions: None,
+            archived: Archived::Unknown,
+        })
+    }
+}
+
+/// The headers of a PUT; `None` for a source that cannot be named.
+pub fn named(who: Who, known: Option<&Known>) -> Option<Name> {
+    match who {
+        Who::Payer => Some(known.map_or("alpha", |known| known.ask.payer)),
+        Who::Payee => Some(known.map_or("beta", |known| known.ask.payee)),
+        Who::Name(name) => Some(name),
+        Who::Nobody => None,
+    }
+}
+
+pub fn put_fingerprint(ask: &Ask) -> [u8; 16] {
+    match ask {
+        Ask::Fulfil { state, fulfilment, body, .. } => digest(&format!("{state:?} {fulfilment:?} {body}")),
+        Ask::Abort { code, body, .. } => digest(&format!("{code} {body}")),
+        other => panic!("{other:?} is no PUT"),
+    }
+}
+
+/// The command of anything that does not depend on earlier prepares. `ledger` tells numbers that operators look up.
+pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
+    match ask {
+        Ask::Fulfil { id, from, to, state, is_v10, fulfilment, .. } => Command::Fulfil(Fulfil {
+            transfer: TransferRef::Id(transfer_id('t', *id)),
+            source: fsp(named(*from, known).unwrap_or("ghost")),
+            destination: named(*to, known).map(fsp),
+            state: *state,
+            may_reserve: !is_v10,
+            fulfilment: match fulfilment {
+                Given::Right => Fulfilment::Preimage([*id; 32]),
+                Given::Wrong => Fulfilment::Preimage([0xee; 32]),
+                Given::Malformed => Fulfilment::Malformed,
+                Given::Missing => Fulfilment::Missing,
+            },
+            fingerprint: put_fingerprint(ask),
+            extensions: None,
+            archived: Archived::Unknown,
+        }),
+        Ask::Abort { id, from, to, code, .. } => Command::Abort(Abort {
+            transfer: TransferRef::Id(transfer_id('t', *id)),
+            source: fsp(named(*from, known).unwrap_or("ghost")),
+            destination: named(*to, known).map(fsp),
+            code: ErrorCode::from_number(*code).expect("four digits"),
+            description: "declined".into(),
+            fingerprint: put_fingerprint(ask),
+            archived: Archived::Unknown,
+        }),
+        Ask::Get { id, from } => Command::Get(Get {
+            transfer: TransferRef::Id(transfer_id('t', *id)),
+            source: fsp(from),
+            archived: Archived::Unknown,
+        }),
+        Ask::Tick => Command::Tick,
+        Ask::Delivered(name) => Command::Delivered(owed(ledger, name)),
+        Ask::Redeliver(name) => Command::Redeliver(owed(ledger, name)),
+        Ask::Park(name) => {
+            let nothing = NoticeKey { target: upesi_ledger::ParticipantId::HUB, seq: u64::MAX, index: 0 };
+            let key = owed(ledger, name).first().copied().unwrap_or(nothing);
+            Command::Park { key, attempts: 3, reason: "connection refused".into() }
+        }
+        other => Command::Admin(admin(other, ledger)),
+    }
+}
+
+fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
+    let currency = kes();
+    match *ask {
+        Ask::Create(name) => AdminCommand::CreateParticipant { name: fsp(name), currency, is_proxy: false },
+        Ask::Activate { name, is_active } => {
+            AdminCommand::SetParticipantActivity { name: fsp(name), is_active }
+        }
+        Ask::ActivateAccount { name, is_position, is_active } => {
+            let kind =
+                if is_position { LedgerAccountTypeId::POSITION } else { LedgerAccountTypeId::SETTLEMENT };
+            AdminCommand::SetAccountActivity {
+                name: fsp(name),
+                account: account(ledger, name, kind),
+                is_active,
+            }
+        }
+        Ask::ActivateModel(is_active) => {
+            AdminCommand::SetSettlementModelActivity { name: "NET".into(), is_active }
+        }
+        Ask::Endpoint { name, is_empty } => {
+            let value = if is_empty { "" } else { "http://dfsp/transfers" }.into();
+            AdminCommand::SetEndpoint { name: fsp(name), kind: EndpointType::TRANSFER_POST, value }
+        }
+        Ask::Open { name, cap, position } => AdminCommand::OpenAccounts {
+            name: fsp(name),
+            currency,
+            net_debit_cap: amount(cap),
+            initial_position: amount(position),
+        },
+        Ask::Limit { name, cap } => AdminCommand::SetLimit {
+            name: fsp(name),
+            currency,
+            net_debit_cap: amount(cap),
+            alarm_basis_points: 1_000,
+        },
+        Ask::HubAccount { name, is_known } => {
+            let kind = if is_known { "HUB_RECONCILIATION" } else { "NOSTRO" }.into();
+            AdminCommand::CreateHubAccount { name: fsp(name), currency, kind }
+        }
+        Ask::Model { is_new_name } => new_model(if is_new_name { "OTHER" } else { "NET" }),
+        Ask::AccountType => AdminCommand::CreateLedgerAccountType {
+            name: "VOSTRO".into(),
+            description: "".into(),
+            is_active: true,
+            is_settleable: false,
+        },
+        Ask::Funds { id, name, is_deposit, units } => AdminCommand::PrepareFunds(FundsPrepare {
+            direction: if is_deposit { FundsDirection::In } else { FundsDirection::Out },
+            id: transfer_id('f', id),
+            name: fsp(name),
+            account: account(ledger, name, LedgerAccountTypeId::SETTLEMENT),
+            amount: amount(units),
+            currency,
+            external_reference: "bank".into(),
+            reason: "as told".into(),
+            extensions: None,
+            fingerprint: digest(&format!("{name} {is_deposit} {units}")),
+        }),
+        Ask::EndFunds { id, name, is_commit } => AdminCommand::EndFunds(FundsEnd {
+            action: if is_commit { FundsAction::Commit } else { FundsAction::Abort },
+            id: transfer_id('f', id),
+            name: fsp(name),
+            account: account(ledger, name, LedgerAccountTypeId::SETTLEMENT),
+            reason: "as told".into(),
+        }),
+        ref other => panic!("{other:?} is no operator's command"),
+    }
+}
+
+pub fn new_model(name: &str) -> AdminCommand {
+    AdminCommand::CreateSettlementModel(NewSettlementModel {
+        name: name.into(),
+        granularity: Granularity::Net,
+        interchange: Interchange::Multilateral,
+        delay: Delay::Deferred,
+        currency: Some(kes()),
+        require_liquidity_check: true,
+        ledger_account_type: "POSITION".into(),
+        settlement_account_type: "SETTLEMENT".into(),
+        auto_position_reset: true,
+    })
+}
+
+/// An account that there is none of has the number 999.
+pub fn account(ledger: &Ledger, name: Name, kind: LedgerAccountTypeId) -> AccountId {
+    let owner = ledger.participant_named(&fsp(name));
+    let found = owner.and_then(|owner| owner.account(kes(), kind));
+    found.or(AccountId::new(999)).expect("above zero")
+}
+
+fn owed(ledger: &Ledger, name: Name) -> Vec<NoticeKey> {
+    let target = ledger.participant_named(&fsp(name)).map(|participant| participant.id);
+    ledger.outbox().iter().map(|(key, _)| key).filter(|key| Some(key.target) == target).collect()
+}
+
+pub fn kes() -> Currency {
+    Currency::parse("KES").expect("listed")
+}
+
+pub fn fsp(name: &str) -> FspId {
+    FspId::parse(name).expect("a name")
+}
+
+pub fn amount(units: i64) -> Amount {
+    Amount::from_units(units).expect("in range")
+}
+
+pub fn transfer_id(kind: char, id: u8) -> TransferId {
+    TransferId::from_random_bytes([id + if kind == 't' { 0x10 } else { 0x80 }; 16])
+}
+
+fn digest(text: &str) -> [u8; 16] {
+    let mut half = [0; 16];
+    half.copy_from_slice(&Sha256::digest(text)[..16]);
+    half
+}

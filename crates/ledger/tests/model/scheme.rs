@@ -1,0 +1,448 @@
+//! The rules once more, naively: balances are recomputed from the list of what happened, in plain integers.
+
+use std::collections::BTreeMap;
+
+use upesi_ledger::command::FulfilState;
+
+use super::ask::{Ask, AskPrepare, Given, Known, NAMES, Name, Who, named, put_fingerprint};
+
+type Print = [u8; 16];
+/// What is told: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
+pub type Told = Vec<String>;
+
+#[derive(Default)]
+pub struct Scheme {
+    on_us: bool,
+    confirms: bool,
+    guards_positions: bool,
+    is_model_off: bool,
+    has_other_type: bool,
+    pub members: BTreeMap<Name, Member>,
+    pub deals: BTreeMap<u8, Deal>,
+    pub movements: BTreeMap<u8, Movement>,
+    /// Callbacks owed, and whether each is parked, oldest first.
+    pub owed: BTreeMap<Name, Vec<bool>>,
+}
+
+#[derive(Default, Clone)]
+pub struct Member {
+    is_inactive: bool,
+    has_accounts: bool,
+    is_opened: bool,
+    is_position_active: bool,
+    cap: Option<i64>,
+    begins_with: i64,
+    has_endpoint: bool,
+}
+
+pub struct Deal {
+    print: Print,
+    pub payer: Name,
+    payee: Name,
+    units: i64,
+    expires_ms: i64,
+    pub end: End,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum End {
+    Open,
+    /// By the fulfil with this fingerprint.
+    Committed(Print),
+    /// By a fulfil or an abort, or by neither.
+    Aborted(Option<(Kind, Print)>),
+    /// Never reserved.
+    Refused,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Kind {
+    Fulfil,
+    Abort,
+}
+
+pub struct Movement {
+    said: (Name, bool, i64),
+    pub state: &'static str,
+    expires_ms: i64,
+}
+
+impl Scheme {
+    pub fn new(on_us: bool, confirms: bool, guards_positions: bool) -> Self {
+        Self { on_us, confirms, guards_positions, ..Self::default() }
+    }
+
+    /// Everything that a member's position went through.
+    pub fn position(&self, name: Name) -> i64 {
+        let mut sum = self.members.get(name).map_or(0, |member| member.begins_with);
+        for deal in self.deals.values() {
+            let (debits, credits) = match deal.end {
+                End::Open => (true, false),
+                End::Committed(_) => (true, true),
+                End::Aborted(_) | End::Refused => (false, false),
+            };
+            sum += if debits && deal.payer == name { deal.units } else { 0 };
+            sum -= if credits && deal.payee == name { deal.units } else { 0 };
+        }
+        sum
+    }
+
+    /// The negated settlement account.
+    pub fn cover(&self, name: Name) -> i64 {
+        let of_name = self.movements.values().filter(|movement| movement.said.0 == name);
+        of_name
+            .map(|movement| match movement {
+                Movement { said: (_, true, units), .. } => *units,
+                Movement { state: "ABORTED_REJECTED", .. } => 0,
+                Movement { said: (_, _, units), .. } => -units,
+            })
+            .sum()
+    }
+
+    /// What the hub's reconciliation account answers for.
+    pub fn reconciliation(&self) -> i64 {
+        let settled = self.movements.values().filter(|movement| movement.state == "COMMITTED");
+        settled.map(|movement| if movement.said.1 { movement.said.2 } else { -movement.said.2 }).sum()
+    }
+
+    pub fn cap(&self, name: Name) -> i64 {
+        self.members.get(name).and_then(|member| member.cap).unwrap_or(0)
+    }
+
+    /// What an ask is answered; the scheme changes accordingly.
+    pub fn hear(&mut self, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
+        let told = match ask {
+            Ask::Prepare(_) | Ask::Resend { .. } => panic!("prepares are heard by hear_prepare"),
+            Ask::Fulfil { id, .. } | Ask::Abort { id, .. } => self.hear_put(*id, ask, known, now_ms),
+            Ask::Get { id, from } => self.hear_get(*id, from),
+            Ask::Tick => self.tick(now_ms),
+            Ask::Delivered(name) => {
+                self.owed.remove(name);
+                vec![]
+            }
+            Ask::Park(name) => {
+                if let Some(first) = self.owed.get_mut(name).and_then(|owed| owed.first_mut()) {
+                    *first = true;
+                }
+                vec![]
+            }
+            Ask::Redeliver(name) => {
+                let parked = self.owed.get_mut(name).into_iter().flatten().filter(|is_parked| **is_parked);
+                let count = parked.map(|is_parked| *is_parked = false).count();
+                vec![if count == 0 { refused(3200) } else { done() }]
+            }
+            Ask::Funds { id, name, is_deposit, units } => {
+                vec![self.move_funds(*id, (name, *is_deposit, *units), now_ms)]
+            }
+            Ask::EndFunds { id, name, is_commit } => vec![self.end_funds(*id, name, *is_commit, now_ms)],
+            Ask::Drain | Ask::Restart => vec![],
+            operation => vec![self.operate(operation)],
+        };
+        self.note(&told);
+        told
+    }
+
+    /// Remembers what is owed.
+    fn note(&mut self, told: &Told) {
+        for line in told.iter().filter(|line| !line.starts_with('=')) {
+            let target =
+                NAMES.into_iter().find(|name| line.starts_with(&format!("{name} "))).expect("a member");
+            self.owed.entry(target).or_default().push(false);
+        }
+    }
+
+    pub fn hear_prepare(&mut self, ask: &AskPrepare, from: Name, expires_ms: i64, now_ms: i64) -> Told {
+        let print = ask.fingerprint(expires_ms);
+        let mut told = Vec::new();
+        let mut tell = |members: &BTreeMap<Name, Member>, target: Name, what: &str| {
+            if members.contains_key(target) {
+                told.push(format!("{target} {what}"));
+            }
+        };
+        if let Some(deal) = self.deals.get(&ask.id) {
+            let answer = match () {
+                () if deal.print != print => "ERROR 3106",
+                () if from != ask.payer => "ERROR 3100",
+                () => &format!("PUT {}", deal.public_state()),
+            };
+            tell(&self.members, from, answer);
+        } else {
+            let refusal = self.judge(ask, from, expires_ms, now_ms);
+            match refusal {
+                Some(code) => tell(&self.members, from, &format!("ERROR {code}")),
+                None => tell(&self.members, ask.payee, "POST"),
+            }
+            // Who joins later is no party to what was refused before.
+            let known = |name| if self.members.contains_key(name) { name } else { "" };
+            let deal = Deal {
+                print,
+                payer: known(ask.payer),
+                payee: known(ask.payee),
+                units: ask.units.unwrap_or(0),
+                expires_ms,
+                end: if refusal.is_some() { End::Refused } else { End::Open },
+            };
+            self.deals.insert(ask.id, deal);
+        }
+        self.note(&told);
+        told
+    }
+
+    /// Why a prepare is refused, if it is.
+    fn judge(&self, ask: &AskPrepare, from: Name, expires_ms: i64, now_ms: i64) -> Option<u16> {
+        let is_active = |name| self.members.get(name).is_some_and(|member: &Member| !member.is_inactive);
+        let can_hold = |name| self.members.get(name).is_some_and(|member| member.is_position_active);
+        let is_valid = from == ask.payer
+            && ask.units.is_some()
+            && is_active(ask.payer)
+            && is_active(ask.payee)
+            && ask.has_condition
+            && expires_ms >= now_ms
+            && (self.on_us || !ask.payer.eq_ignore_ascii_case(ask.payee))
+            && can_hold(ask.payer)
+            && can_hold(ask.payee);
+        let after = self.position(ask.payer) + ask.units.unwrap_or(0);
+        match () {
+            () if !is_valid => Some(3100),
+            () if self.is_model_off => Some(6000),
+            () if after > self.cover(ask.payer) => Some(4001),
+            () if after > self.cap(ask.payer) => Some(4200),
+            () => None,
+        }
+    }
+
+    fn hear_put(&mut self, id: u8, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
+        let print = put_fingerprint(ask);
+        let (from, to, kind) = match ask {
+            Ask::Fulfil { from, to, .. } => (*from, *to, Kind::Fulfil),
+            Ask::Abort { from, to, .. } => (*from, *to, Kind::Abort),
+            other => panic!("{other:?} is no PUT"),
+        };
+        // A source in other letters is the member that it spells.
+        let source = named(from, known).unwrap_or("ghost");
+        let sender = self.members.keys().copied().find(|name| name.eq_ignore_ascii_case(source));
+        let Some(sender) = sender else { return vec![] };
+        let refuse = |code: u16| vec![format!("{sender} ERROR {code}")];
+        let Some(deal) = self.deals.get_mut(&id) else { return refuse(2001) };
+        let waits_for_patch = matches!(ask, Ask::Fulfil { state: FulfilState::Reserved, is_v10: false, .. });
+        if let Ask::Fulfil { state, is_v10, .. } = ask {
+            let answers = *state == FulfilState::Committed || (*state == FulfilState::Reserved && !is_v10);
+            if !answers {
+                return refuse(3100);
+            }
+        }
+        if sender != deal.payee {
+            return refuse(3100);
+        }
+        let is_open = deal.end == End::Open;
+        let patch = |deal: &Deal, mut told: Told| {
+            if waits_for_patch {
+                told.push(format!("{} PATCH {}", deal.payee, deal.public_state()));
+            }
+            told
+        };
+        let is_rightly_addressed = !matches!(to, Who::Nobody)
+            && named(to, known).is_some_and(|to| to.eq_ignore_ascii_case(deal.payer));
+        if is_open && !is_rightly_addressed {
+            deal.end = End::Aborted(Some((kind, print)));
+            return patch(deal, vec![format!("{} ERROR 3100", deal.payer)]);
+        }
+        if !is_rightly_addressed {
+            return patch(deal, refuse(3100));
+        }
+        let before = match deal.end {
+            End::Committed(print) => Some((Kind::Fulfil, print)),
+            End::Aborted(by) => by,
+            End::Open | End::Refused => None,
+        };
+        match before.filter(|(before, _)| *before == kind) {
+            Some((_, before)) if before == print && waits_for_patch => return patch(deal, vec![]),
+            Some((_, before)) if before == print => {
+                return vec![format!("{sender} PUT {}", deal.public_state())];
+            }
+            Some(_) => return refuse(3106),
+            None if !is_open => return patch(deal, refuse(3100)),
+            None => {}
+        }
+        let (payer, payee) = (deal.payer, deal.payee);
+        let is_late = deal.expires_ms <= now_ms;
+        let is_right = !matches!(ask, Ask::Fulfil { fulfilment, .. } if *fulfilment != Given::Right);
+        let confirmed = self.confirms && payer != payee;
+        match ask {
+            _ if is_right && is_late => {
+                deal.end = End::Aborted(Some((kind, print)).filter(|(kind, _)| *kind == Kind::Fulfil));
+                patch(deal, vec![format!("{payer} ERROR 3303"), format!("{payee} ERROR 3303")])
+            }
+            Ask::Fulfil { .. } if !is_right => {
+                deal.end = End::Aborted(Some((kind, print)));
+                patch(deal, vec![format!("{payer} ERROR 3100")])
+            }
+            Ask::Fulfil { .. } => {
+                deal.end = End::Committed(print);
+                if waits_for_patch {
+                    return patch(deal, vec![format!("{payer} PUT COMMITTED")]);
+                }
+                let mut told = vec![format!("{payer} PUT forwarded")];
+                told.extend(confirmed.then(|| format!("{payee} PUT confirmed")));
+                told
+            }
+            Ask::Abort { code: 7001, .. } => {
+                deal.end = End::Aborted(Some((kind, print)));
+                vec![format!("{payer} ERROR 3100")]
+            }
+            _ => {
+                deal.end = End::Aborted(Some((kind, print)));
+                let mut told = vec![format!("{payer} ERROR forwarded")];
+                told.extend(confirmed.then(|| format!("{payee} ERROR confirmed")));
+                told
+            }
+        }
+    }
+
+    fn hear_get(&self, id: u8, from: Name) -> Told {
+        let Some(member) = self.members.get(from) else { return vec![] };
+        let answer = match self.deals.get(&id) {
+            _ if member.is_inactive => "ERROR 3100".to_owned(),
+            None => "ERROR 3208".to_owned(),
+            Some(deal) if deal.payer != from && deal.payee != from => "ERROR 3000".to_owned(),
+            Some(deal) => format!("PUT {}", deal.public_state()),
+        };
+        vec![format!("{from} {answer}")]
+    }
+
+    fn tick(&mut self, now_ms: i64) -> Told {
+        let mut told = Vec::new();
+        for deal in self.deals.values_mut() {
+            if deal.end == End::Open && deal.expires_ms < now_ms {
+                deal.end = End::Aborted(None);
+                told.extend([deal.payer, deal.payee].map(|party| format!("{party} ERROR 3303")));
+            }
+        }
+        for movement in self.movements.values_mut() {
+            if movement.state == "RESERVED" && movement.expires_ms < now_ms {
+                movement.state = "ABORTED_REJECTED";
+            }
+        }
+        told
+    }
+
+    fn move_funds(&mut self, id: u8, said: (Name, bool, i64), now_ms: i64) -> String {
+        let (name, is_deposit, units) = said;
+        let Some(member) = self.members.get(name) else { return refused(3200) };
+        if !member.has_accounts {
+            return refused(3100);
+        }
+        if let Some(before) = self.movements.get(&id) {
+            return if before.said == said { format!("= {}", before.state) } else { refused(3106) };
+        }
+        if member.is_inactive || !member.is_opened {
+            return refused(3100);
+        }
+        if units == 0 {
+            return refused(3101);
+        }
+        let needed = if self.guards_positions { self.position(name).max(0) } else { 0 };
+        let state = match () {
+            () if is_deposit => "COMMITTED",
+            () if self.cover(name) - units >= needed => "RESERVED",
+            () => "ABORTED_REJECTED",
+        };
+        self.movements.insert(id, Movement { said, state, expires_ms: now_ms + super::VALIDITY_MS });
+        format!("= {state}")
+    }
+
+    fn end_funds(&mut self, id: u8, name: Name, is_commit: bool, now_ms: i64) -> String {
+        let Some(member) = self.members.get(name) else { return refused(3200) };
+        if !member.has_accounts {
+            return refused(3100);
+        }
+        let wanted = if is_commit { "COMMITTED" } else { "ABORTED_REJECTED" };
+        match self.movements.get_mut(&id).filter(|movement| movement.said.0 == name) {
+            None => refused(3208),
+            Some(movement) if movement.state == wanted && !movement.said.1 => format!("= {wanted}"),
+            Some(movement) if movement.state != "RESERVED" => refused(3100),
+            Some(movement) if is_commit && movement.expires_ms <= now_ms => refused(3303),
+            Some(movement) => {
+                movement.state = wanted;
+                format!("= {wanted}")
+            }
+        }
+    }
+
+    /// An operator's change to the scheme itself.
+    fn operate(&mut self, ask: &Ask) -> String {
+        match *ask {
+            Ask::Create(name) if self.members.keys().any(|member| member.eq_ignore_ascii_case(name)) => {
+                refused(3000)
+            }
+            Ask::Create(_) if self.is_model_off => refused(6000),
+            Ask::Create(name) => {
+                self.members.insert(name, Member { has_accounts: true, ..Member::default() });
+                done()
+            }
+            Ask::ActivateModel(is_active) => change(&mut self.is_model_off, !is_active),
+            Ask::Model { .. } => refused(3000),
+            Ask::AccountType if self.has_other_type => refused(3000),
+            Ask::AccountType => change(&mut self.has_other_type, true),
+            Ask::HubAccount { .. } => refused(3003),
+            Ask::Activate { name, .. }
+            | Ask::ActivateAccount { name, .. }
+            | Ask::Endpoint { name, .. }
+            | Ask::Open { name, .. }
+            | Ask::Limit { name, .. } => match self.members.get_mut(name) {
+                Some(member) => member.operate(ask),
+                None => refused(3200),
+            },
+            ref other => panic!("{other:?} is no operator's change"),
+        }
+    }
+}
+
+impl Member {
+    fn operate(&mut self, ask: &Ask) -> String {
+        match *ask {
+            Ask::Activate { is_active, .. } => change(&mut self.is_inactive, !is_active),
+            Ask::ActivateAccount { is_position, .. } if !self.is_opened || !is_position => refused(3100),
+            Ask::ActivateAccount { is_active, .. } => change(&mut self.is_position_active, is_active),
+            Ask::Endpoint { is_empty: true, .. } => refused(3101),
+            Ask::Endpoint { .. } => change(&mut self.has_endpoint, true),
+            Ask::Open { .. } if !self.has_accounts => refused(3200),
+            Ask::Open { .. } if self.is_opened => refused(3100),
+            Ask::Open { cap, .. } if cap < 0 => refused(3101),
+            Ask::Open { cap, position, .. } => {
+                (self.is_opened, self.is_position_active) = (true, true);
+                (self.cap, self.begins_with) = (Some(cap), position);
+                done()
+            }
+            Ask::Limit { .. } if self.cap.is_none() => refused(3200),
+            Ask::Limit { cap, .. } if cap < 0 => refused(3101),
+            Ask::Limit { cap, .. } => {
+                let before = self.cap.replace(cap);
+                if before == Some(cap) { "= already done".to_owned() } else { done() }
+            }
+            ref other => panic!("{other:?} concerns no member"),
+        }
+    }
+}
+
+impl Deal {
+    pub fn public_state(&self) -> &'static str {
+        match self.end {
+            End::Open => "RESERVED",
+            End::Committed(_) => "COMMITTED",
+            End::Aborted(_) | End::Refused => "ABORTED",
+        }
+    }
+}
+
+fn change(flag: &mut bool, value: bool) -> String {
+    if std::mem::replace(flag, value) == value { "= already done".to_owned() } else { done() }
+}
+
+fn done() -> String {
+    "= done".to_owned()
+}
+
+fn refused(code: u16) -> String {
+    format!("= refused {code}")
+}
