@@ -43,11 +43,18 @@ pub enum LevelError {
 /// Changes the level of a running log. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct LogControl {
-    handle: reload::Handle<EnvFilter, Registry>,
+    /// Absent where there is no log.
+    handle: Option<reload::Handle<EnvFilter, Registry>>,
     directives: Arc<Mutex<String>>,
 }
 
 impl LogControl {
+    /// For a hub inside another program, which has the one log of the process: levels are checked and remembered, and
+    /// change nothing.
+    pub fn detached() -> Self {
+        Self { handle: None, directives: Arc::new(Mutex::new("info".to_owned())) }
+    }
+
     /// What is in force.
     pub fn level(&self) -> String {
         self.directives.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -60,7 +67,9 @@ impl LogControl {
     pub fn set_level(&self, directives: &str) -> Result<(), LevelError> {
         let filter = filter(directives)?;
         let mut current = self.directives.lock().unwrap_or_else(PoisonError::into_inner);
-        self.handle.reload(filter).map_err(|_| LevelError::Ended)?;
+        if let Some(handle) = &self.handle {
+            handle.reload(filter).map_err(|_| LevelError::Ended)?;
+        }
         directives.clone_into(&mut current);
         Ok(())
     }
@@ -91,7 +100,7 @@ pub fn start(directives: &str, format: Format) -> Result<LogControl, LevelError>
     };
     let subscriber = tracing_subscriber::registry().with(filter).with(lines);
     subscriber.try_init().map_err(|_| LevelError::Started)?;
-    Ok(LogControl { handle, directives: Arc::new(Mutex::new(directives.to_owned())) })
+    Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.to_owned())) })
 }
 
 fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
@@ -132,7 +141,8 @@ mod tests {
     #[test]
     fn the_level_can_be_changed_and_a_mistake_changes_nothing() {
         let (layer, handle) = reload::Layer::<EnvFilter, Registry>::new(filter("info").unwrap());
-        let control = LogControl { handle, directives: Arc::new(Mutex::new("info".to_owned())) };
+        let control =
+            LogControl { handle: Some(handle), directives: Arc::new(Mutex::new("info".to_owned())) };
         control.set_level("debug").unwrap();
         assert_eq!(control.level(), "debug");
         assert!(control.set_level("loud").is_err());
@@ -140,5 +150,13 @@ mod tests {
         drop(layer);
         assert!(matches!(control.set_level("info"), Err(LevelError::Ended)));
         assert_eq!(control.level(), "debug");
+    }
+
+    #[test]
+    fn a_control_without_a_log_still_checks() {
+        let control = LogControl::detached();
+        control.set_level("warn").unwrap();
+        assert!(matches!(control.set_level("loud"), Err(LevelError::Malformed(_))));
+        assert_eq!(control.level(), "warn");
     }
 }

@@ -13,7 +13,10 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
 use upesi_admin::{AdminContext, AdminService, Lane};
 use upesi_courier::{BreakerState, Courier};
-use upesi_engine::{DurableRecord, Engine, EngineHandle, EngineMetrics, StartError, StopReason, SystemClock};
+use upesi_engine::{
+    Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, StartError, StopReason,
+    SystemClock,
+};
 use upesi_gateway::Gateway;
 use upesi_http::{BindError, BoundServer, Server, Workers, WorkersError};
 
@@ -93,6 +96,16 @@ pub struct Hub {
 impl Hub {
     /// Binds both ports, recovers the data directory, and serves.
     pub fn start(settings: &Settings, log: LogControl) -> Result<Self, HubError> {
+        Self::start_with_clock(settings, log, Arc::new(SystemClock))
+    }
+
+    /// Like [`Self::start`], by another clock than the machine's: deadlines of transfers and time stamps follow it, waits
+    /// on the network do not.
+    pub fn start_with_clock(
+        settings: &Settings,
+        log: LogControl,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, HubError> {
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
         let workers = Workers::start(options::worker_count(settings), "upesi-edge")?;
@@ -108,10 +121,13 @@ impl Hub {
         };
         let mut registry = Registry::default();
         let metrics = EngineMetrics::new(&mut registry);
-        let (engine, handle) = Engine::start(options::engine(settings), metrics, Box::new(effects))?;
+        let (engine, handle) = Engine::start(
+            EngineOptions { clock: Arc::clone(&clock), ..options::engine(settings) },
+            metrics,
+            Box::new(effects),
+        )?;
         let _ = engine_slot.set(handle.clone());
-        let gateway =
-            Gateway::new(handle.clone(), options::gateway(settings), &mut registry, Arc::new(SystemClock));
+        let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
         let text = Arc::new(MetricsText::new(registry, handle.clone(), courier.clone(), directory.clone()));
         let gateway = gateway.with_metrics_text({
             let text = Arc::clone(&text);
