@@ -1,0 +1,266 @@
+//! Plans, and what is sent to the hub.
+
+use std::path::PathBuf;
+
+use super::scripted::ScriptedHub;
+use crate::exit::{Exit, Failure};
+use crate::scheme::{ApplyOptions, run};
+
+const SCHEME: &str = "\
+name = \"test\"
+currencies = [\"KES\"]
+
+[[model]]
+name = \"DEFERREDNETKES\"
+currency = \"KES\"
+
+[[dfsp]]
+name = \"greenbank\"
+accounts.KES = { net_debit_cap = 6000, funds = \"3000.50\" }
+
+[dfsp.endpoints]
+FSPIOP_CALLBACK_URL_TRANSFER_POST = \"http://green.example/transfers\"
+";
+
+const HUB_ACCOUNTS: &str = r#"{"name":"Hub","isActive":1,"accounts":[
+    {"id":1,"ledgerAccountType":"HUB_MULTILATERAL_SETTLEMENT","currency":"KES","isActive":1},
+    {"id":2,"ledgerAccountType":"HUB_RECONCILIATION","currency":"KES","isActive":1}]}"#;
+const GREENBANK: &str = r#"{"name":"greenbank","isActive":1,"accounts":[
+    {"id":7,"ledgerAccountType":"POSITION","currency":"KES","isActive":1},
+    {"id":8,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":1}]}"#;
+const MODEL: &str = r#"[{"settlementModelId":1,"name":"DEFERREDNETKES","isActive":true,"settlementGranularity":"NET",
+    "settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":"KES",
+    "requireLiquidityCheck":true,"ledgerAccountTypeId":"POSITION","autoPositionReset":true}]"#;
+
+fn accounts(settlement: &str) -> String {
+    format!(
+        r#"[{{"id":7,"ledgerAccountType":"POSITION","currency":"KES","isActive":1,"value":0,"reservedValue":0}},
+            {{"id":8,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":1,"value":{settlement},
+              "reservedValue":0,"changedDate":"2031-04-01T11:00:00.000Z"}}]"#
+    )
+}
+
+struct Applied {
+    output: String,
+    outcome: Result<(), Failure>,
+}
+
+fn apply(hub: &ScriptedHub, scheme: &str, change: impl FnOnce(&mut ApplyOptions)) -> Applied {
+    let directory = tempfile::tempdir().unwrap();
+    let file: PathBuf = directory.path().join("scheme.toml");
+    std::fs::write(&file, scheme).unwrap();
+    let mut options = ApplyOptions { file, admin_url: hub.url(), plan_only: false, json: false };
+    change(&mut options);
+    let mut output = Vec::new();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let outcome = runtime.block_on(run(&options, &mut output));
+    Applied { output: String::from_utf8(output).unwrap(), outcome }
+}
+
+/// A hub on which nothing was done yet.
+fn empty_hub() -> ScriptedHub {
+    let hub = ScriptedHub::start(&[
+        ("GET /participants", r#"[{"name":"Hub","isActive":1,"accounts":[]}]"#),
+        ("GET /settlementModels", "[]"),
+    ]);
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
+    // Booked late, as some hubs do.
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("0"));
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
+    hub
+}
+
+/// A hub that is as the scheme says, but for what a test asks for.
+fn finished_hub(limit: &str, cover: &str, endpoint: &str) -> ScriptedHub {
+    let limit = format!(
+        r#"[{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{limit},"alarmPercentage":10}}}}]"#
+    );
+    let endpoint = format!(r#"[{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"{endpoint}"}}]"#);
+    ScriptedHub::start(&[
+        ("GET /participants", &format!("[{HUB_ACCOUNTS},{GREENBANK}]")),
+        ("GET /settlementModels", MODEL),
+        ("GET /participants/greenbank/endpoints", &endpoint),
+        ("GET /participants/greenbank/limits", &limit),
+        ("GET /participants/greenbank/accounts", &accounts(cover)),
+    ])
+}
+
+const EVERYTHING: &str = "\
++ hub account KES HUB_MULTILATERAL_SETTLEMENT
++ hub account KES HUB_RECONCILIATION
++ model DEFERREDNETKES
++ participant greenbank KES
++ limit greenbank KES 6000
++ funds greenbank KES 3000.5
++ endpoint greenbank FSPIOP_CALLBACK_URL_TRANSFER_POST http://green.example/transfers
+= unchanged 0
+";
+
+#[test]
+fn an_empty_hub_gets_everything_in_order() {
+    let hub = empty_hub();
+    let applied = apply(&hub, SCHEME, |_| {});
+    assert_eq!(applied.outcome, Ok(()));
+    assert_eq!(applied.output, EVERYTHING);
+    let mut changes = hub.changes();
+    let deposit = changes.remove(5);
+    assert_eq!(
+        changes,
+        [
+            r#"POST /participants/Hub/accounts {"currency":"KES","type":"HUB_MULTILATERAL_SETTLEMENT"}"#,
+            r#"POST /participants/Hub/accounts {"currency":"KES","type":"HUB_RECONCILIATION"}"#,
+            r#"POST /settlementModels {"autoPositionReset":true,"currency":"KES","ledgerAccountType":"POSITION","name":"DEFERREDNETKES","requireLiquidityCheck":true,"settlementAccountType":"SETTLEMENT","settlementDelay":"DEFERRED","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL"}"#,
+            r#"POST /participants {"currency":"KES","name":"greenbank"}"#,
+            r#"POST /participants/greenbank/initialPositionAndLimits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000},"initialPosition":0}"#,
+            r#"POST /participants/greenbank/endpoints {"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green.example/transfers"}"#,
+        ]
+    );
+    let (target, body) = deposit.split_once(" {").unwrap();
+    assert_eq!(target, "POST /participants/greenbank/accounts/8");
+    assert!(body.ends_with(
+        r#""externalReference":"scheme test","action":"recordFundsIn","reason":"scheme apply","amount":{"amount":3000.5,"currency":"KES"}}"#
+    ));
+}
+
+#[test]
+fn the_same_deposit_has_the_same_id_and_another_one_another() {
+    let deposit = |hub: &ScriptedHub, scheme: &str| {
+        apply(hub, scheme, |_| {});
+        hub.changes().into_iter().find(|change| change.contains("recordFundsIn")).unwrap()
+    };
+    let first = deposit(&empty_hub(), SCHEME);
+    assert_eq!(deposit(&empty_hub(), SCHEME), first);
+    assert_ne!(deposit(&empty_hub(), &SCHEME.replace("\"test\"", "\"other\"")), first);
+    let id = |text: &str| text.split("\"transferId\":\"").nth(1).unwrap()[..36].to_owned();
+    assert!(upesi_types::TransferId::parse(&id(&first)).is_some());
+    let raised = deposit(&empty_hub(), &SCHEME.replace("3000.50", "3000.25"));
+    assert_ne!(id(&raised), id(&first));
+}
+
+#[test]
+fn a_plan_changes_nothing() {
+    let hub = empty_hub();
+    let applied = apply(&hub, SCHEME, |options| options.plan_only = true);
+    assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), EVERYTHING));
+    assert_eq!(hub.changes(), Vec::<String>::new());
+}
+
+#[test]
+fn what_is_as_described_is_left_alone() {
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    let applied = apply(&hub, SCHEME, |_| {});
+    assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), "= unchanged 7\n"));
+    // More cover than asked for is as good.
+    let hub = finished_hub("6000", "-9000", "http://green.example/transfers");
+    assert_eq!(apply(&hub, SCHEME, |_| {}).output, "= unchanged 7\n");
+    assert_eq!(hub.changes(), Vec::<String>::new());
+}
+
+#[test]
+fn differences_are_shown_with_both_sides() {
+    let hub = finished_hub("5000", "-1000.0001", "http://old.example/transfers");
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-1000.0001"));
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
+    let applied = apply(&hub, SCHEME, |_| {});
+    assert_eq!(applied.outcome, Ok(()));
+    assert_eq!(
+        applied.output,
+        "\
+~ limit greenbank KES 5000 → 6000
+~ funds greenbank KES 1000.0001 → 3000.5
+~ endpoint greenbank FSPIOP_CALLBACK_URL_TRANSFER_POST http://old.example/transfers → http://green.example/transfers
+= unchanged 4
+"
+    );
+    let changes = hub.changes();
+    assert_eq!(
+        changes[0],
+        r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":10}}"#
+    );
+    assert!(changes[1].ends_with(r#""amount":{"amount":2000.4999,"currency":"KES"}}"#), "{}", changes[1]);
+}
+
+#[test]
+fn programs_get_one_object() {
+    let hub = finished_hub("5000", "-3000.5", "http://green.example/transfers");
+    let applied = apply(&hub, SCHEME, |options| options.json = true);
+    let json: serde_json::Value = serde_json::from_str(&applied.output).unwrap();
+    assert_eq!(
+        json,
+        serde_json::json!({
+            "planOnly": false,
+            "changes": [{"what": "limit", "name": "greenbank", "currency": "KES", "from": "5000", "to": "6000"}],
+            "made": 1,
+            "unchanged": 6,
+        })
+    );
+}
+
+#[test]
+fn a_participant_is_deactivated_after_everything_else() {
+    let inactive = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = false\n");
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    let applied = apply(&hub, &inactive, |_| {});
+    assert_eq!(applied.output, "~ participant greenbank active → inactive\n= unchanged 7\n");
+    assert_eq!(hub.changes(), [r#"PUT /participants/greenbank {"isActive":false}"#]);
+}
+
+#[test]
+fn a_model_that_cannot_be_changed_stops_everything() {
+    let hub = empty_hub();
+    let other =
+        MODEL.replace("\"DEFERRED\"", "\"IMMEDIATE\"").replace("\"currency\":\"KES\"", "\"currency\":null");
+    let hub_with_model = ScriptedHub::start(&[
+        ("GET /participants", r#"[{"name":"Hub","isActive":true}]"#),
+        ("GET /settlementModels", &other),
+    ]);
+    drop(hub);
+    let failure = apply(&hub_with_model, SCHEME, |_| {}).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Failure);
+    assert_eq!(
+        failure.message,
+        "nothing was changed\nmodel DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a \
+         model cannot be changed: give the new one another name"
+    );
+    assert_eq!(hub_with_model.changes(), Vec::<String>::new());
+}
+
+#[test]
+fn a_refusal_stops_there_and_says_what_the_hub_said() {
+    let hub = empty_hub();
+    hub.answer(
+        "POST /participants",
+        400,
+        r#"{"errorInformation":{"errorCode":"6000","errorDescription":"Unable to find a matching or default, Settlement Model"}}"#,
+    );
+    let applied = apply(&hub, SCHEME, |_| {});
+    let failure = applied.outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Failure);
+    assert_eq!(
+        failure.message,
+        "3 changes were made, 4 were not; this one failed: + participant greenbank KES\nPOST /participants: the hub answered \
+         400: 6000 Unable to find a matching or default, Settlement Model"
+    );
+    assert_eq!(applied.output.lines().count(), 3);
+    assert_eq!(hub.changes().len(), 4);
+}
+
+#[test]
+fn what_is_no_hub_is_told_apart() {
+    let hub = ScriptedHub::start(&[("GET /participants", "<html>")]);
+    let failure = apply(&hub, SCHEME, |_| {}).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Unavailable);
+    assert!(failure.message.ends_with("is this the admin API of a hub?"), "{failure}");
+    let failure = apply(&hub, SCHEME, |options| options.admin_url = "https://x".into()).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage);
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let failure =
+        apply(&hub, SCHEME, |options| options.admin_url = format!("http://{free}")).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Unavailable);
+    assert!(failure.message.contains("cannot connect"), "{failure}");
+    let failure = apply(&hub, SCHEME, |options| options.file = "/nowhere/s.toml".into()).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::NoInput);
+    let failure = apply(&hub, "name = 1\n", |_| {}).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Data);
+}

@@ -1,0 +1,5 @@
+//! Scheme files, plans, and their application to a scripted hub.
+
+mod applying;
+mod reading;
+mod scripted;
