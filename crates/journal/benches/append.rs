@@ -1,4 +1,5 @@
-//! Durable appends on a real directory: `UPESI_BENCH_DIR=/var/lib/x cargo bench -p upesi-journal`, else below `target`.
+//! Durable appends on a real directory: `UPESI_BENCH_DIR=/var/lib/x cargo bench -p upesi-journal --bench append`, else
+//! below `target`.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -37,7 +38,8 @@ fn append(
 }
 
 fn main() {
-    let base = std::env::var_os("UPESI_BENCH_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let target = || PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let base = std::env::var_os("UPESI_BENCH_DIR").map_or_else(target, PathBuf::from);
     std::fs::create_dir_all(&base).expect("the base directory");
     let mut criterion = Criterion::default().measurement_time(Duration::from_secs(5)).configure_from_args();
     for zero_ahead in [true, false] {
