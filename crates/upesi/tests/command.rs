@@ -1,0 +1,246 @@
+//! The binary as its users see it: what stands on stdout and stderr, and the exit code.
+
+use std::io::{self, BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
+
+fn upesi(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).stdin(Stdio::null());
+    // What the environment of a developer says must not matter.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    upesi(arguments).output().unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().unwrap()
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+/// A hub that is killed at the latest when the test ends.
+struct Hub {
+    process: Child,
+    fspiop: String,
+    admin: String,
+}
+
+impl Hub {
+    /// Starts on free ports, which its log names once it serves.
+    fn start(data: &Path) -> Self {
+        let data = data.to_str().unwrap();
+        let arguments = [
+            "serve",
+            "--data",
+            data,
+            "--fspiop",
+            "127.0.0.1:0",
+            "--admin",
+            "127.0.0.1:0",
+            "--log-format",
+            "json",
+        ];
+        let mut process = upesi(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(process.stderr.take().unwrap());
+        let (mut fspiop, mut admin) = (String::new(), String::new());
+        while fspiop.is_empty() {
+            let mut line = String::new();
+            assert!(log.read_line(&mut line).unwrap() > 0, "the hub ended: {:?}", process.wait());
+            let event: serde_json::Value = serde_json::from_str(&line).expect(&line);
+            if let (Some(first), Some(second)) = (event["fspiop"].as_str(), event["admin"].as_str()) {
+                (fspiop, admin) = (first.to_owned(), second.to_owned());
+            }
+        }
+        // A full pipe would hold the hub up.
+        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
+        Self { process, fspiop, admin }
+    }
+
+    /// Asks it to stop and gives its exit code.
+    fn stop(mut self) -> i32 {
+        let pid = self.process.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        self.process.wait().unwrap().code().unwrap()
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+#[test]
+fn wrong_usage_exits_64_and_help_exits_0() {
+    for arguments in [
+        &[][..],
+        &["servee"],
+        &["serve", "--port", "1"],
+        &["audit"],
+        &["journal", "x", "--payload"],
+        &["lab", "run", "transfers", "--duration", "20"],
+        &["lab", "run", "transfers", "--target", "http://127.0.0.1:1"],
+        &["lab", "run", "transfers", "--dfsps", "1"],
+        &["sim", "--drop-per-mille", "1001", "--listen", "127.0.0.1:0"],
+    ] {
+        let output = run(arguments);
+        assert_eq!(code(&output), 64, "{arguments:?}: {}", stderr(&output));
+        assert_eq!(stdout(&output), "", "{arguments:?}");
+        assert_ne!(stderr(&output), "", "{arguments:?}");
+    }
+    let help = run(&["help"]);
+    assert_eq!(code(&help), 0);
+    for command in ["serve", "config", "scheme", "sim", "lab", "journal", "audit"] {
+        assert!(stdout(&help).contains(&format!("\n  {command} ")), "{command}");
+        assert_eq!(code(&run(&[command, "--help"])), 0, "{command}");
+    }
+    assert!(!stdout(&run(&["lab", "--help"])).contains("forwarder"), "it is for the lab itself");
+    assert_eq!(code(&run(&["--version"])), 0);
+}
+
+#[test]
+fn config_shows_what_serve_would_use() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("upesi.toml");
+    std::fs::write(&file, "[fspiop]\nworkers = 3\n").unwrap();
+    let file = file.to_str().unwrap();
+    let output =
+        upesi(&["config", "--config", file, "--set", "hub.on_us_transfers=true", "--admin", "127.0.0.1:9"])
+            .env("UPESI__LOG__LEVEL", "warn")
+            .output()
+            .unwrap();
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+    let lines = stdout(&output);
+    let line = |start: &str| lines.lines().find(|line| line.starts_with(start)).unwrap().to_owned();
+    assert_eq!(line("workers"), format!("workers = 3                                      # {file}:2"));
+    assert!(line("on_us_transfers = true").ends_with("# flag --set hub.on_us_transfers=true"));
+    assert!(line("level = \"warn\"").ends_with("# env UPESI__LOG__LEVEL"));
+    assert!(line("listen = \"127.0.0.1:9\"").ends_with("# flag --admin"));
+    assert!(line("listen = \"127.0.0.1:4000\"").ends_with("# default"));
+    let reference = run(&["config", "--reference"]);
+    assert_eq!(stdout(&reference), upesi::config::reference());
+}
+
+#[test]
+fn a_mistake_in_the_configuration_stops_before_anything_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let data = data.to_str().unwrap();
+    let output = run(&["serve", "--data", data, "--set", "fspiop.worker=1", "--fspiop", "nowhere"]);
+    assert_eq!(code(&output), 64);
+    assert_eq!(
+        stderr(&output),
+        "upesi: the configuration has 2 mistakes; nothing was started\n  \
+         flag --set fspiop.worker=1: \"fspiop.worker\" is not a setting; did you mean \"fspiop.workers\"?\n  \
+         flag --fspiop: fspiop.listen: \"nowhere\": give an address with port, such as 127.0.0.1:4000 or [::1]:4000\n"
+    );
+    assert!(!Path::new(data).exists());
+}
+
+#[test]
+fn bad_luck_at_the_start_has_its_exit_code() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let serve = |data: &Path, fspiop: &str| {
+        run(&["serve", "--data", data.to_str().unwrap(), "--fspiop", fspiop, "--admin", "127.0.0.1:0"])
+    };
+    let hub = Hub::start(&data);
+    let second = serve(&data, "127.0.0.1:0");
+    assert_eq!(code(&second), 75, "{}", stderr(&second));
+    assert!(
+        stderr(&second).contains(&format!("is in use by process {}", hub.process.id())),
+        "{}",
+        stderr(&second)
+    );
+    let other = directory.path().join("other");
+    let taken = serve(&other, &hub.fspiop);
+    assert_eq!(code(&taken), 69, "{}", stderr(&taken));
+    assert!(
+        stderr(&taken).contains(&format!("{} is in use by another process", hub.fspiop)),
+        "{}",
+        stderr(&taken)
+    );
+    assert_eq!(hub.stop(), 0);
+
+    let file = directory.path().join("file");
+    std::fs::write(&file, "mine").unwrap();
+    let output = serve(&file, "127.0.0.1:0");
+    assert_eq!(code(&output), 73, "{}", stderr(&output));
+    assert_eq!(std::fs::read(&file).unwrap(), b"mine");
+
+    let foreign = directory.path().join("foreign");
+    std::fs::create_dir_all(foreign.join("journal")).unwrap();
+    let output = serve(&foreign, "127.0.0.1:0");
+    assert_eq!(code(&output), 65, "{}", stderr(&output));
+}
+
+#[test]
+fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let path = data.to_str().unwrap();
+    let scheme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml");
+    let scheme = scheme.to_str().unwrap();
+    let hub = Hub::start(&data);
+    let admin = format!("http://{}", hub.admin);
+    let plan = run(&["scheme", "apply", scheme, "--admin", &admin, "--plan"]);
+    let applied = run(&["scheme", "apply", scheme, "--admin", &admin]);
+    assert_eq!((code(&plan), code(&applied)), (0, 0), "{}", stderr(&applied));
+    assert_eq!(stdout(&plan), stdout(&applied));
+    let made = stdout(&applied).lines().filter(|line| line.starts_with('+')).count();
+    let again = run(&["scheme", "apply", scheme, "--admin", &admin]);
+    // The flag is_active = true of one DFSP was so from the start.
+    assert_eq!(stdout(&again), format!("= unchanged {}\n", made + 1));
+    let live = run(&["audit", path]);
+    assert_eq!(code(&live), 75);
+    assert_eq!(code(&run(&["audit", path, "--allow-live"])), 0);
+    assert_eq!(hub.stop(), 0);
+
+    let audit = run(&["audit", path, "--json"]);
+    assert_eq!(code(&audit), 0, "{}", stdout(&audit));
+    let report: serde_json::Value = serde_json::from_str(&stdout(&audit)).unwrap();
+    assert_eq!(report["ok"], true);
+    assert_eq!(report["fundsMovements"], 8);
+    let journal = run(&["journal", path]);
+    let lines = stdout(&journal);
+    assert_eq!(code(&journal), 0);
+    assert_eq!(lines.lines().count() as u64, report["records"]["lastSeq"].as_u64().unwrap());
+    assert!(lines.contains("limit dfsp-8 KES 500000.5"), "{lines}");
+
+    let segment = std::fs::read_dir(data.join("journal")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    bytes[5000] ^= 1;
+    std::fs::write(&segment, &bytes).unwrap();
+    let audit = run(&["audit", path]);
+    assert_eq!(code(&audit), 65);
+    assert!(stdout(&audit).contains("NOT SOUND"), "{}", stdout(&audit));
+    assert_eq!(stderr(&audit).lines().count(), 1);
+    let output = run(&["serve", "--data", path, "--fspiop", "127.0.0.1:0", "--admin", "127.0.0.1:0"]);
+    assert_eq!(code(&output), 65, "{}", stderr(&output));
+    assert_eq!(std::fs::read(&segment).unwrap(), bytes, "nothing is overwritten");
+}
+
+#[test]
+fn what_is_not_there_has_its_exit_code() {
+    assert_eq!(code(&run(&["audit", "/nowhere/data"])), 66);
+    assert_eq!(code(&run(&["journal", "/nowhere/data"])), 66);
+    assert_eq!(code(&run(&["scheme", "apply", "/nowhere/scheme.toml"])), 66);
+    let output = run(&["serve", "--config", "/nowhere/upesi.toml"]);
+    assert_eq!(code(&output), 64);
+    assert!(stderr(&output).contains("/nowhere/upesi.toml: cannot be read"), "{}", stderr(&output));
+}

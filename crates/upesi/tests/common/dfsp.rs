@@ -1,0 +1,219 @@
+//! A DFSP as the hub meets it: a server that records what it is sent, byte for byte and in order, and answers as it was
+//! told to. It can die and come back on the same port.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Instant;
+
+use upesi_http::{Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body};
+
+use super::AMPLE;
+
+/// Larger than anything a hub may send.
+const BODY_BYTES_MAX: usize = 64 << 20;
+/// Every DFSP's URL has a path of its own before the resource, which `FSPIOP-URI` must not show.
+const BASE_PATH: &str = "/fspiop/v1";
+
+/// A message as it arrived.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub method: String,
+    /// From the resource on.
+    pub path: String,
+    /// In order of names.
+    pub headers: Vec<(String, String)>,
+    pub body: Bytes,
+    /// How it was answered; `None`: not at all.
+    pub status: Option<u16>,
+}
+
+impl Seen {
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| &**value)
+    }
+
+    pub fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).expect("a body that is text")
+    }
+
+    /// The id of the transfer that it is about: from the path, or from the body of a POST.
+    fn transfer(&self) -> Option<String> {
+        if let Some(rest) = self.path.strip_prefix("/transfers/") {
+            return Some(rest.strip_suffix("/error").unwrap_or(rest).to_owned());
+        }
+        let text = String::from_utf8_lossy(&self.body);
+        let (_, rest) = text.split_once(r#""transferId":"#)?;
+        Some(rest.trim_start().strip_prefix('"')?.split('"').next()?.to_owned())
+    }
+}
+
+/// What a DFSP does with the next messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conduct {
+    /// Answers with this status.
+    Answers(u16),
+    /// Takes the message and never answers.
+    FallsSilent,
+}
+
+struct State {
+    seen: Vec<Seen>,
+    /// How many of the delivered messages about each transfer the test has looked at.
+    taken: BTreeMap<String, usize>,
+    conduct: Conduct,
+}
+
+struct Inner {
+    state: Mutex<State>,
+    arrived: Condvar,
+}
+
+impl Inner {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap()
+    }
+}
+
+impl Service for Inner {
+    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (parts, incoming) = request.into_parts();
+        let deadline = tokio::time::Instant::now() + AMPLE;
+        let body = body::read(incoming, BODY_BYTES_MAX, deadline).await.expect("a whole body");
+        let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+        let mut headers: Vec<_> =
+            parts.headers.iter().map(|(name, value)| (name.to_string(), text(value.as_bytes()))).collect();
+        headers.sort();
+        let path = parts.uri.to_string();
+        let path = path.strip_prefix(BASE_PATH).unwrap_or_else(|| panic!("sent to {path}")).to_owned();
+        let conduct = {
+            let mut state = self.state();
+            let status = match state.conduct {
+                Conduct::Answers(status) => Some(status),
+                Conduct::FallsSilent => None,
+            };
+            state.seen.push(Seen { method: parts.method.to_string(), path, headers, body, status });
+            state.conduct
+        };
+        self.arrived.notify_all();
+        match conduct {
+            Conduct::Answers(status) => {
+                let mut response = Response::new(Full::default());
+                *response.status_mut() = StatusCode::from_u16(status).unwrap();
+                response
+            }
+            Conduct::FallsSilent => std::future::pending().await,
+        }
+    }
+}
+
+struct Alive {
+    // Dropped first: with its workers every connection ends.
+    workers: Workers,
+    _server: Server,
+}
+
+/// A scripted DFSP.
+pub struct Dfsp {
+    pub name: String,
+    pub address: SocketAddr,
+    inner: Arc<Inner>,
+    alive: Option<Alive>,
+}
+
+impl Dfsp {
+    pub fn start(name: &str) -> Self {
+        let state = State { seen: Vec::new(), taken: BTreeMap::new(), conduct: Conduct::Answers(200) };
+        let inner = Arc::new(Inner { state: Mutex::new(state), arrived: Condvar::new() });
+        let mut dfsp =
+            Self { name: name.to_owned(), address: "127.0.0.1:0".parse().unwrap(), inner, alive: None };
+        dfsp.revive();
+        dfsp
+    }
+
+    /// The URL below which its resources are.
+    pub fn base_url(&self) -> String {
+        format!("http://{}{BASE_PATH}", self.address)
+    }
+
+    /// Stops to listen; its connections break.
+    pub fn die(&mut self) {
+        self.alive.take().expect("it is alive").workers.shutdown();
+    }
+
+    /// Listens again where it listened before.
+    pub fn revive(&mut self) {
+        let deadline = Instant::now() + AMPLE;
+        let bound = loop {
+            match Server::bind(self.address) {
+                Ok(bound) => break bound,
+                // Some connection of another test got the port in between.
+                Err(error) => assert!(Instant::now() < deadline, "{error}"),
+            }
+            std::thread::yield_now();
+        };
+        self.address = bound.local_addr();
+        let workers = Workers::start(1, &self.name).unwrap();
+        let server = Server::serve(bound, Limits::default(), &workers, self.inner.clone());
+        self.alive = Some(Alive { workers, _server: server });
+    }
+
+    /// From now on.
+    pub fn conduct(&self, conduct: Conduct) {
+        self.inner.state().conduct = conduct;
+    }
+
+    /// The next message about a transfer that it answered with success; waits for it.
+    pub fn next(&self, transfer: &str) -> Seen {
+        self.wait(&format!("the next message about {transfer}"), |state| {
+            let taken = state.taken.entry(transfer.to_owned()).or_default();
+            let about = |seen: &&Seen| {
+                seen.status.is_some_and(|status| (200..300).contains(&status))
+                    && seen.transfer().as_deref() == Some(transfer)
+            };
+            let next = state.seen.iter().filter(about).nth(*taken)?.clone();
+            *taken += 1;
+            Some(next)
+        })
+    }
+
+    /// All messages about a transfer so far, however they were answered; waits until there are so many.
+    pub fn attempts(&self, transfer: &str, at_least: usize) -> Vec<Seen> {
+        self.wait(&format!("{at_least} messages about {transfer}"), |state| {
+            let about = |seen: &&Seen| seen.transfer().as_deref() == Some(transfer);
+            let found: Vec<_> = state.seen.iter().filter(about).cloned().collect();
+            (found.len() >= at_least).then_some(found)
+        })
+    }
+
+    fn wait<T>(&self, what: &str, mut find: impl FnMut(&mut State) -> Option<T>) -> T {
+        let deadline = Instant::now() + AMPLE;
+        let mut state = self.inner.state();
+        loop {
+            if let Some(found) = find(&mut state) {
+                return found;
+            }
+            let patience = deadline.saturating_duration_since(Instant::now());
+            if patience.is_zero() {
+                let seen = state.seen.iter().rev().take(8).rev();
+                let lines: Vec<_> = seen
+                    .map(|seen| {
+                        let body: String = String::from_utf8_lossy(&seen.body).chars().take(200).collect();
+                        format!("  {} {} ({:?}) {body}", seen.method, seen.path, seen.status)
+                    })
+                    .collect();
+                drop(state);
+                panic!("{} waited in vain for {what}; it saw last\n{}", self.name, lines.join("\n"));
+            }
+            state = self.inner.arrived.wait_timeout(state, patience).unwrap().0;
+        }
+    }
+}
+
+impl Drop for Dfsp {
+    fn drop(&mut self) {
+        if let Some(alive) = self.alive.take() {
+            alive.workers.shutdown();
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! What DFSPs send: every header a DFSP may send, each with a value of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use sha2::{Digest, Sha256};
+use upesi_types::Timestamp;
+
+use super::client::request;
+
+const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=";
+pub const PREIMAGE: [u8; 32] = [7; 32];
+pub const OTHER_PREIMAGE: [u8; 32] = [8; 32];
+
+pub fn base64url(bytes: &[u8; 32]) -> String {
+    String::from_utf8(upesi_fspiop::encode_octets(bytes).to_vec()).unwrap()
+}
+
+/// The fulfilment of every transfer of these tests.
+pub fn fulfilment() -> String {
+    base64url(&PREIMAGE)
+}
+
+pub fn condition() -> String {
+    base64url(&Sha256::digest(PREIMAGE).into())
+}
+
+/// The terms of a transfer.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub id: String,
+    pub payer: String,
+    pub payee: String,
+    pub amount: String,
+    pub currency: String,
+    pub expires: Timestamp,
+    pub extensions: Option<String>,
+}
+
+impl Terms {
+    /// 10 KES from greenbank to bluewallet, for half a minute.
+    pub fn new(id: &str, now: Timestamp) -> Self {
+        Self {
+            id: id.to_owned(),
+            payer: "greenbank".into(),
+            payee: "bluewallet".into(),
+            amount: "10".into(),
+            currency: "KES".into(),
+            expires: now.plus_ms(30_000),
+            extensions: None,
+        }
+    }
+
+    /// Members in the order of the API's own examples, which is not the alphabet's, and one that the API does not know.
+    pub fn body(&self) -> String {
+        let Self { id, payer, payee, amount, currency, expires, extensions } = self;
+        let extensions = extensions.as_ref().map_or_else(String::new, |list| format!(r#","extensionList":{list}"#));
+        format!(
+            r#"{{"transferId":"{id}", "payerFsp":"{payer}","payeeFsp":"{payee}","amount":{{"currency":"{currency}","amount":"{amount}"}},"ilpPacket":"AYICexampleilppacket0123","condition":"{}","expiration":"{expires}","note":"caf\u00e9 ☕"{extensions}}}"#,
+            condition()
+        )
+    }
+}
+
+/// A message in the making.
+#[derive(Clone, Debug)]
+pub struct Message {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+/// A message as it was sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub method: &'static str,
+    pub path: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Sent {
+    pub fn bytes(&self) -> Vec<u8> {
+        request(&format!("{} {}", self.method, self.path), &self.headers, &self.body)
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(found, _)| found == name).map(|(_, value)| &**value)
+    }
+}
+
+impl Message {
+    fn new(method: &'static str, path: String, source: &str, destination: &str, body: String) -> Self {
+        static NUMBER: AtomicU64 = AtomicU64::new(1);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let mut headers = vec![
+            ("host", "switch.example".to_owned()),
+            ("content-type", format!("{MEDIA}2.0")),
+            ("accept", format!("{MEDIA}2")),
+            // Long ago: hubs do not look at its age, and hub-made messages have a date of their own.
+            ("date", "Tue, 01 Apr 2025 12:00:00 GMT".into()),
+            ("fspiop-source", source.into()),
+            ("fspiop-destination", destination.into()),
+            // As DFSPs send it whose hub has a base path.
+            ("fspiop-uri", format!("/switch{path}")),
+            ("fspiop-http-method", method.into()),
+            ("fspiop-signature", format!(r#"{{"signature":"c2ln{number}","protectedHeader":"eyJhbGciOiJSUzI1NiJ9"}}"#)),
+            ("fspiop-encryption", r#"{"encryptedFields":[]}"#.into()),
+            ("traceparent", format!("00-{:032x}-{number:016x}-01", 0xabcd_0000_0000 + number)),
+            ("tracestate", format!("acmevendor=eyJzcGFuSWQiOiIxIn0=,tx_end2end_start_ts=17000000{number:05}")),
+            ("x-forwarded-for", "203.0.113.7".into()),
+            ("x-forwarded-for", "198.51.100.9".into()),
+            ("x-scheme-own", format!("kept as it is, \"{number}\"")),
+            ("user-agent", "dfsp/1.0".into()),
+            // Of this connection only.
+            ("connection", "keep-alive".into()),
+            ("keep-alive", "timeout=5".into()),
+            ("te", "trailers".into()),
+        ];
+        if method == "PUT" {
+            headers.retain(|(name, _)| *name != "accept");
+        }
+        let headers = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        Self { method, path, headers, body: body.into_bytes() }
+    }
+
+    pub fn prepare(terms: &Terms) -> Self {
+        Self::new("POST", "/transfers".into(), &terms.payer, &terms.payee, terms.body())
+    }
+
+    /// Bluewallet's answer to greenbank, with the right fulfilment.
+    pub fn fulfil(id: &str, state: &str) -> Self {
+        let body = format!(r#"{{"transferState":"{state}", "fulfilment":"{}"}}"#, fulfilment());
+        Self::new("PUT", format!("/transfers/{id}"), "bluewallet", "greenbank", body)
+    }
+
+    /// Bluewallet's refusal.
+    pub fn abort(id: &str, code: &str, description: &str) -> Self {
+        let body = format!(
+            r#"{{"errorInformation":{{"errorDescription":"{description}", "errorCode":"{code}"}},"own":[1,2.50]}}"#
+        );
+        Self::new("PUT", format!("/transfers/{id}/error"), "bluewallet", "greenbank", body)
+    }
+
+    pub fn get(id: &str, source: &str) -> Self {
+        Self::new("GET", format!("/transfers/{id}"), source, "Hub", String::new())
+    }
+
+    pub fn from(self, source: &str) -> Self {
+        self.header("fspiop-source", source)
+    }
+
+    pub fn to(self, destination: &str) -> Self {
+        self.header("fspiop-destination", destination)
+    }
+
+    /// The version of `Content-Type`.
+    pub fn version(self, version: &str) -> Self {
+        self.header("content-type", &format!("{MEDIA}{version}"))
+    }
+
+    /// Replaces a header, or adds it.
+    pub fn header(mut self, name: &str, value: &str) -> Self {
+        match self.headers.iter_mut().find(|(found, _)| found == name) {
+            Some(header) => value.clone_into(&mut header.1),
+            None => self.headers.push((name.to_owned(), value.to_owned())),
+        }
+        self
+    }
+
+    pub fn without(mut self, name: &str) -> Self {
+        self.headers.retain(|(found, _)| found != name);
+        self
+    }
+
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    pub fn into_sent(self) -> Sent {
+        let Self { method, path, headers, body } = self;
+        Sent { method, path, headers, body }
+    }
+}

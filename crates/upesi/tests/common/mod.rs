@@ -1,0 +1,302 @@
+//! A whole hub in this process, on sockets of its own and a data directory of its own, with scripted DFSPs around it.
+#![allow(dead_code, reason = "each test file uses a part")]
+
+pub mod client;
+pub mod dfsp;
+pub mod message;
+pub mod oracle;
+pub mod story;
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use upesi::config::{self, Sources};
+use upesi::hub::Hub;
+use upesi::inspect::audit::{AuditOptions, audit};
+use upesi::logging::LogControl;
+use upesi_engine::{Clock, SystemClock};
+use upesi_types::{Timestamp, TransferId};
+
+use client::{Answer, Client, request};
+use dfsp::Dfsp;
+use message::{Message, Sent};
+
+/// Long enough never to be reached by a test that passes.
+pub const AMPLE: Duration = Duration::from_secs(30);
+/// Cap and funds of every DFSP.
+pub const CAP: u64 = 5_000;
+pub const FUNDS: u64 = 3_000;
+pub const MODEL: &str = r#"{"name":"DEFERREDNETKES","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":"KES","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
+
+/// Waits are short, so that what repeats repeats at once.
+const SETTINGS: [(&str, &str); 10] = [
+    ("fspiop.listen", "127.0.0.1:0"),
+    ("admin.listen", "127.0.0.1:0"),
+    ("fspiop.workers", "2"),
+    ("hub.payee_confirmation", "true"),
+    ("engine.tick_interval_ms", "5"),
+    ("callbacks.backoff_min_ms", "5"),
+    ("callbacks.backoff_max_ms", "20"),
+    ("callbacks.breaker_pause_min_ms", "10"),
+    ("callbacks.breaker_pause_max_ms", "20"),
+    ("data.segment_bytes", "16777216"),
+];
+
+/// The machine's clock, some time ahead.
+#[derive(Default)]
+pub struct TestClock {
+    ahead_ms: AtomicI64,
+}
+
+impl TestClock {
+    pub fn advance(&self, ms: i64) {
+        self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().plus_ms(self.ahead_ms.load(Ordering::SeqCst))
+    }
+}
+
+/// A hub, its DFSPs, and what they share.
+pub struct World {
+    hub: Option<Hub>,
+    pub clock: Arc<TestClock>,
+    pub dfsps: BTreeMap<String, Dfsp>,
+    settings: Vec<(String, String)>,
+    runtime: tokio::runtime::Runtime,
+    data: TempDir,
+    transfers: AtomicU64,
+}
+
+impl World {
+    /// A hub on an empty data directory, with these settings beside the usual ones of tests.
+    pub fn bare(settings: &[(&str, &str)]) -> Self {
+        let settings = SETTINGS.iter().chain(settings);
+        let mut world = Self {
+            hub: None,
+            clock: Arc::default(),
+            dfsps: BTreeMap::new(),
+            settings: settings.map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect(),
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            data: TempDir::new().unwrap(),
+            transfers: AtomicU64::new(0),
+        };
+        world.start();
+        world
+    }
+
+    /// A hub with greenbank, bluewallet and redmoney, onboarded through the admin API.
+    pub fn new(settings: &[(&str, &str)]) -> Self {
+        let mut world = Self::bare(settings);
+        world.prepare_scheme();
+        for name in ["greenbank", "bluewallet", "redmoney"] {
+            world.join(name);
+        }
+        world
+    }
+
+    // ---- the hub ----
+
+    pub fn start(&mut self) {
+        let mut flags = vec![("test".into(), "data.dir".into(), self.data.path().display().to_string())];
+        let all = self.settings.iter().map(|(key, value)| ("test".to_owned(), key.clone(), value.clone()));
+        flags.extend(all);
+        let sources = Sources { flags, ..Sources::default() };
+        let settings = config::load(&sources).unwrap_or_else(|mistakes| panic!("{mistakes:?}")).settings;
+        let clock = Arc::clone(&self.clock) as _;
+        self.hub = Some(Hub::start_with_clock(&settings, LogControl::detached(), clock).unwrap());
+    }
+
+    /// An orderly end, waiting so long for what is in flight.
+    pub fn stop(&mut self, patience: Duration) {
+        if let Some(hub) = self.hub.take() {
+            self.runtime.block_on(hub.shutdown(patience));
+        }
+    }
+
+    pub fn restart(&mut self) {
+        self.stop(AMPLE);
+        self.start();
+    }
+
+    pub fn hub(&self) -> &Hub {
+        self.hub.as_ref().expect("the hub runs")
+    }
+
+    pub fn fspiop(&self) -> SocketAddr {
+        self.hub().fspiop_address()
+    }
+
+    pub fn admin_url(&self) -> String {
+        format!("http://{}", self.hub().admin_address())
+    }
+
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    pub fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
+    }
+
+    /// Stops the hub and proves its data directory sound.
+    pub fn stop_and_audit(&mut self) {
+        self.stop(AMPLE);
+        let directory = self.data.path().to_owned();
+        let report = audit(&AuditOptions { directory, allow_live: false, with_archive: true }).unwrap();
+        assert!(report.is_sound(), "{:#?}", report.findings);
+    }
+
+    // ---- operators ----
+
+    pub fn admin(&self, method: &str, path: &str, body: &str) -> Answer {
+        let mut headers = vec![("host".to_owned(), "hub".to_owned())];
+        if !body.is_empty() {
+            headers.push(("content-type".into(), "application/json".into()));
+        }
+        let request = request(&format!("{method} {path}"), &headers, body.as_bytes());
+        Client::connect(self.hub().admin_address()).exchange(&request)
+    }
+
+    /// A request of an operator that must succeed.
+    pub fn operate(&self, method: &str, path: &str, body: &str) -> Value {
+        let answer = self.admin(method, path, body);
+        assert!((200..300).contains(&answer.status), "{method} {path} {body}: {answer:?}");
+        if answer.body.is_empty() { Value::Null } else { serde_json::from_str(&answer.body).unwrap() }
+    }
+
+    pub fn prepare_scheme(&self) {
+        for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
+            self.operate(
+                "POST",
+                "/participants/Hub/accounts",
+                &format!(r#"{{"currency":"KES","type":"{kind}"}}"#),
+            );
+        }
+        self.operate("POST", "/settlementModels", MODEL);
+    }
+
+    /// Starts a DFSP and onboards it.
+    pub fn join(&mut self, name: &str) {
+        let dfsp = Dfsp::start(name);
+        self.onboard(name);
+        self.set_endpoints(name, &dfsp.base_url());
+        self.dfsps.insert(name.to_owned(), dfsp);
+    }
+
+    pub fn onboard(&self, name: &str) {
+        self.operate("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#));
+        let limits = format!(
+            r#"{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{CAP}}},"initialPosition":0}}"#
+        );
+        self.operate("POST", &format!("/participants/{name}/initialPositionAndLimits"), &limits);
+        let funds = format!(
+            r#"{{"transferId":"{}","externalReference":"bank","action":"recordFundsIn","reason":"prefund","amount":{{"amount":{FUNDS},"currency":"KES"}}}}"#,
+            self.new_id()
+        );
+        let account = self.account(name, "SETTLEMENT");
+        self.operate("POST", &format!("/participants/{name}/accounts/{account}"), &funds);
+    }
+
+    pub fn set_endpoints(&self, name: &str, base_url: &str) {
+        for (kind, path) in [
+            ("POST", "/transfers"),
+            ("PUT", "/transfers/{{transferId}}"),
+            ("ERROR", "/transfers/{{transferId}}/error"),
+        ] {
+            let body = format!(
+                r#"{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_{kind}","value":"{base_url}{path}"}}"#
+            );
+            self.operate("POST", &format!("/participants/{name}/endpoints"), &body);
+        }
+    }
+
+    /// The number of an account.
+    pub fn account(&self, name: &str, kind: &str) -> u64 {
+        let accounts = self.operate("GET", &format!("/participants/{name}/accounts"), "");
+        let mut accounts = accounts.as_array().unwrap().iter();
+        let account = accounts.find(|account| account["ledgerAccountType"] == kind).unwrap();
+        account["id"].as_u64().unwrap()
+    }
+
+    /// The position in KES, as the admin API writes it.
+    pub fn position(&self, name: &str) -> String {
+        let answer = self.operate("GET", &format!("/participants/{name}/positions?currency=KES"), "");
+        answer["value"].to_string()
+    }
+
+    /// Callbacks that are not delivered: those that are being tried, and those given up.
+    pub fn undelivered(&self) -> (u64, u64) {
+        let page = self.operate("GET", "/callbacks", "");
+        (page["totals"]["pending"].as_u64().unwrap(), page["totals"]["parked"].as_u64().unwrap())
+    }
+
+    /// Asks until the answer is as wanted: for what the hub does by itself and tells nobody.
+    pub fn until<T: PartialEq + std::fmt::Debug>(&self, wanted: &T, ask: impl Fn() -> T) {
+        let deadline = Instant::now() + AMPLE;
+        loop {
+            let found = ask();
+            if found == *wanted {
+                return;
+            }
+            assert!(Instant::now() < deadline, "it stays {found:?}, not {wanted:?}");
+            std::thread::yield_now();
+        }
+    }
+
+    // ---- DFSPs ----
+
+    pub fn new_id(&self) -> String {
+        let number = self.transfers.fetch_add(1, Ordering::Relaxed);
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+        bytes[8..].copy_from_slice(&number.to_be_bytes());
+        TransferId::from_random_bytes(bytes).to_string()
+    }
+
+    pub fn dfsp(&self, name: &str) -> &Dfsp {
+        &self.dfsps[name]
+    }
+
+    pub fn dfsp_mut(&mut self, name: &str) -> &mut Dfsp {
+        self.dfsps.get_mut(name).unwrap()
+    }
+
+    /// Sends a message; gives the answer and what callbacks are compared with.
+    pub fn send(&self, message: Message) -> (Answer, Sent) {
+        let sent = message.into_sent();
+        let answer = Client::connect(self.fspiop()).exchange(&sent.bytes());
+        (answer, sent)
+    }
+
+    /// Sends a message that must be accepted.
+    pub fn deliver(&self, message: Message) -> Sent {
+        let (answer, sent) = self.send(message);
+        let expected = if sent.method == "PUT" { 200 } else { 202 };
+        assert_eq!((answer.status, &*answer.body), (expected, ""), "{} {}", sent.method, sent.path);
+        sent
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // The test has said what is wrong; a hub that hangs must not hide it.
+            return;
+        }
+        self.stop(Duration::ZERO);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a callback must look like, header by header and byte by byte. Written from the rules of the API (FSPIOP API v1.1
+//! §3.2) and of scheme practice, not from the hub's code.
+
+use upesi_types::Timestamp;
+
+use super::dfsp::Seen;
+use super::message::{Sent, fulfilment};
+
+/// On whose behalf a callback comes, and what it says.
+pub enum Expected<'a> {
+    /// The DFSP's own message: its headers and bytes.
+    Forwarded(&'a Sent),
+    /// The hub's copy of the payee's own body, caused by its message.
+    Copy(&'a Sent),
+    /// Made by the hub, with this body, where `<time>` and `<f>` stand for a time of completion and the fulfilment; caused
+    /// by a message, or by the passing of time.
+    Made(Option<&'a Sent>, &'a str),
+}
+
+/// Where and when a callback was expected.
+pub struct Place<'a> {
+    /// The receiver's name.
+    pub receiver: &'a str,
+    /// The receiver's address.
+    pub host: String,
+    pub method: &'a str,
+    pub path: &'a str,
+    /// Nothing that the hub stamps is older.
+    pub since: Timestamp,
+    /// Nothing that the hub stamps is later.
+    pub now: Timestamp,
+}
+
+/// Compares; gives the time of completion that the body tells, if any.
+pub fn check(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Result<Option<String>, String> {
+    let request = format!("{} {}", seen.method, seen.path);
+    let wanted = format!("{} {}", place.method, place.path);
+    if request != wanted {
+        let body = String::from_utf8_lossy(&seen.body);
+        return Err(format!("{wanted} was expected, {request} came with {body}"));
+    }
+    check_headers(seen, expected, place)?;
+    match expected {
+        Expected::Forwarded(sent) | Expected::Copy(sent) if seen.body == sent.body => Ok(None),
+        Expected::Forwarded(sent) | Expected::Copy(sent) => {
+            let (wanted, body) = (String::from_utf8_lossy(&sent.body), String::from_utf8_lossy(&seen.body));
+            Err(format!("the body is\n  {body}\nand not\n  {wanted}"))
+        }
+        Expected::Made(_, template) => check_body(seen.text(), template, place),
+    }
+}
+
+fn check_body(body: &str, template: &str, place: &Place<'_>) -> Result<Option<String>, String> {
+    let template = template.replace("<f>", &fulfilment());
+    let differs = || format!("the body is\n  {body}\nand not\n  {template}");
+    let Some((before, after)) = template.split_once("<time>") else {
+        return if body == template { Ok(None) } else { Err(differs()) };
+    };
+    let time = body.strip_prefix(before).and_then(|rest| rest.strip_suffix(after)).ok_or_else(differs)?;
+    let instant = Timestamp::parse_iso(time).filter(|_| time.len() == 24 && time.ends_with('Z'));
+    let instant = instant.ok_or_else(|| format!("{time:?} is no time of completion: {body}"))?;
+    if instant.as_ms() < place.since.as_ms() || instant > place.now {
+        return Err(format!("{time} is not between {} and {}", place.since, place.now));
+    }
+    Ok(Some(time.to_owned()))
+}
+
+/// What a header must be.
+enum Value {
+    Exactly(String),
+    /// The trace id of this header, under another span id.
+    NextSpan(String),
+    /// The present.
+    Now,
+}
+
+fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Result<(), String> {
+    let mut wanted = expected_headers(expected, place);
+    wanted.push(("host".into(), Value::Exactly(place.host.clone())));
+    wanted.push(("content-length".into(), Value::Exactly(seen.body.len().to_string())));
+    wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let names = |list: Vec<&String>| list.into_iter().cloned().collect::<Vec<_>>().join(" ");
+    let (wanted_names, seen_names) = (
+        names(wanted.iter().map(|(name, _)| name).collect()),
+        names(seen.headers.iter().map(|(name, _)| name).collect()),
+    );
+    if wanted_names != seen_names {
+        return Err(format!("the headers are\n  {seen_names}\nand not\n  {wanted_names}"));
+    }
+    for (name, value) in &wanted {
+        let found: Vec<_> = seen.headers.iter().filter(|(found, _)| found == name).map(|(_, value)| value).collect();
+        let fits = |found: &&String| match value {
+            Value::Exactly(value) => **found == value,
+            Value::NextSpan(received) => is_next_span(found, received),
+            Value::Now => is_between(found, place),
+        };
+        if !found.iter().any(|found| fits(found)) {
+            return Err(format!("{name} is {found:?}"));
+        }
+    }
+    Ok(())
+}
+
+/// The version of what the hub makes, where no setting says otherwise.
+const HUB_CONTENT_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+const HUB_ACCEPT: &str = "application/vnd.interoperability.transfers+json;version=1";
+
+fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, Value)> {
+    let (cause, is_hub_made) = match expected {
+        Expected::Forwarded(sent) => (Some(sent), false),
+        Expected::Copy(sent) => (Some(sent), true),
+        Expected::Made(cause, _) => (cause.as_ref(), true),
+    };
+    let received = cause.map_or(&[][..], |sent| &sent.headers);
+    let mut headers = Vec::new();
+    for (name, value) in received {
+        let value = match &**name {
+            "host" | "content-length" | "transfer-encoding" | "connection" | "keep-alive" | "te" | "trailer"
+            | "upgrade" | "expect" => continue,
+            "fspiop-source" | "fspiop-destination" | "fspiop-http-method" | "fspiop-uri" => continue,
+            "accept" if place.method == "PUT" => continue,
+            "accept" if is_hub_made => Value::Exactly(HUB_ACCEPT.into()),
+            "fspiop-signature" | "content-type" | "date" if is_hub_made => continue,
+            "traceparent" => Value::NextSpan(value.clone()),
+            _ => Value::Exactly(value.clone()),
+        };
+        headers.push((name.clone(), value));
+    }
+    let source = match expected {
+        Expected::Forwarded(sent) => sent.header("fspiop-source").unwrap_or_default(),
+        _ => "Hub",
+    };
+    let mut own = vec![
+        ("fspiop-source", source),
+        ("fspiop-destination", place.receiver),
+        ("fspiop-http-method", place.method),
+        ("fspiop-uri", place.path),
+    ];
+    if is_hub_made {
+        own.push(("content-type", HUB_CONTENT_TYPE));
+        headers.push(("date".into(), Value::Now));
+    }
+    headers.extend(own.into_iter().map(|(name, value)| (name.to_owned(), Value::Exactly(value.to_owned()))));
+    headers
+}
+
+/// Version, trace id and flags are kept; the span id is another one and not zero.
+fn is_next_span(found: &str, received: &str) -> bool {
+    let found: Vec<_> = found.split('-').collect();
+    let received: Vec<_> = received.split('-').collect();
+    let [version, trace, span, flags] = &found[..] else { return false };
+    let is_span = span.len() == 16 && span.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    *version == "00"
+        && *trace == received[1]
+        && *flags == received[3]
+        && is_span
+        && *span != received[2]
+        && *span != "0000000000000000"
+}
+
+fn is_between(found: &str, place: &Place<'_>) -> bool {
+    let Some(instant) = Timestamp::parse_http_date(found) else { return false };
+    // Dates have whole seconds.
+    instant.as_ms() / 1000 >= place.since.as_ms() / 1000 && instant <= place.now
+}

@@ -1,0 +1,227 @@
+//! The crash run: `kill -9` of the real binary, again and again, on one data directory under load.
+//!
+//! Moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS` sets how
+//! many kills there are. The choices repeat, the interleaving of processes does not.
+
+#![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
+
+mod support_crash;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use rustix::event::Timespec;
+use support_crash::events::{FileEvents, Waited, patience};
+use support_crash::hub::{Hub, SERVING, free_ports, upesi};
+use support_crash::load::{Load, currency};
+use support_crash::{Chance, verdict};
+use tempfile::TempDir;
+use upesi_lab::{AdminClient, onboard::onboard};
+
+const KILLS: u64 = 50;
+/// Small enough for the run to roll segments, fold, archive and write snapshots many times; quick to repeat callbacks.
+const SETTINGS: &[&str] = &[
+    "data.segment_bytes=1048576",
+    "data.snapshot_every_records=1000",
+    "engine.batch_bytes_max=65536",
+    "fspiop.workers=2",
+    "callbacks.backoff_min_ms=20",
+    "callbacks.backoff_max_ms=200",
+    "callbacks.breaker_pause_min_ms=20",
+    "callbacks.breaker_pause_max_ms=200",
+];
+
+/// When a life of the hub ends.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// As soon as there is a process.
+    Spawned,
+    /// At its first log line.
+    FirstLine,
+    /// At the n-th change or opening of a file since its start: within the recovery, or soon after.
+    Recovery(u64),
+    /// After n further transfers were answered 202.
+    Accepted(u64),
+    /// At the n-th file that comes, goes or changes its name under load: segments, snapshots, the archive's tables.
+    Files(u64),
+}
+
+impl Moment {
+    fn draw(chance: &mut Chance) -> Self {
+        match chance.below(20) {
+            0 => Self::Spawned,
+            1 => Self::FirstLine,
+            2..=6 => Self::Recovery(chance.spread(64)),
+            7..=11 => Self::Files(chance.spread(16)),
+            _ => Self::Accepted(chance.spread(256)),
+        }
+    }
+}
+
+struct World {
+    data: PathBuf,
+    log: PathBuf,
+    ports: [SocketAddr; 2],
+}
+
+impl World {
+    fn new(directory: &Path) -> Self {
+        let data = directory.join("data");
+        std::fs::create_dir(&data).unwrap();
+        Self { data, log: directory.join("hub.log"), ports: free_ports() }
+    }
+
+    fn start(&self) -> Hub {
+        let [fspiop, admin] = self.ports.map(|port| port.to_string());
+        let mut command = upesi();
+        command.arg("serve").arg("--data").arg(&self.data).args(["--fspiop", &fspiop, "--admin", &admin]);
+        command.args(SETTINGS.iter().flat_map(|setting| ["--set", setting]));
+        Hub::spawn(command, Some(self.log.clone()))
+    }
+
+    fn admin(&self) -> AdminClient {
+        AdminClient::new(&format!("http://{}", self.ports[1])).unwrap()
+    }
+
+    /// One life. Whether the hub came to serve.
+    fn live(&self, load: &Load, moment: Moment) -> bool {
+        let mut serves = false;
+        let hub = match moment {
+            Moment::Spawned => self.start(),
+            Moment::FirstLine => {
+                let mut hub = self.start();
+                assert!(hub.logs(""), "the hub ended without a word");
+                hub
+            }
+            Moment::Recovery(count) => {
+                let events = FileEvents::of_recovery(&self.data);
+                let hub = self.start();
+                events.wait(count, patience());
+                hub
+            }
+            Moment::Accepted(count) => {
+                let mut hub = self.start();
+                hub.serves();
+                load.wait_for_accepted(count);
+                serves = true;
+                hub
+            }
+            Moment::Files(count) => {
+                let mut hub = self.start();
+                hub.serves();
+                let events = FileEvents::of_structure(&self.data);
+                events.wait(count, patience());
+                serves = true;
+                hub
+            }
+        };
+        hub.kill();
+        serves
+    }
+}
+
+fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
+}
+
+/// Says how to repeat a run, when it fails.
+struct Repeat {
+    seed: u64,
+    kills: u64,
+    directory: Option<TempDir>,
+}
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let kept = self.directory.take().map(TempDir::keep);
+            println!(
+                "repeat with: UPESI_CRASH_SEED={} UPESI_CRASH_KILLS={} cargo test -p upesi --test crash_run\n\
+                 data and log are kept in {kept:?}",
+                self.seed, self.kills
+            );
+        }
+    }
+}
+
+#[test]
+fn nothing_acknowledged_is_lost_by_kills_under_load() {
+    let seed = setting("UPESI_CRASH_SEED").unwrap_or_else(|| u64::from(std::process::id()));
+    let kills = setting("UPESI_CRASH_KILLS").unwrap_or(KILLS);
+    println!("crash run: seed {seed}, {kills} kills");
+    let directory = TempDir::new().unwrap();
+    let world = World::new(directory.path());
+    let _repeat = Repeat { seed, kills, directory: Some(directory) };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let mut load = Load::new(&format!("http://{}", world.ports[0]), seed);
+
+    let mut hub = world.start();
+    hub.serves();
+    runtime.block_on(onboard(&world.admin(), &load.simulator, currency(), seed)).unwrap();
+    load.start();
+    load.wait_for_accepted(1);
+    hub.kill();
+
+    let mut chance = Chance::new(upesi_sim::mix(seed));
+    let begun = Instant::now();
+    for life in 1..kills {
+        let moment = Moment::draw(&mut chance);
+        let serves = world.live(&load, moment);
+        println!(
+            "{:6} ms  life {life}: {moment:?}, served: {serves}, {} accepted so far",
+            begun.elapsed().as_millis(),
+            load.accepted_count()
+        );
+    }
+
+    let mut hub = world.start();
+    hub.serves();
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    let admin = world.admin();
+    runtime.block_on(async {
+        verdict::quiet(&admin, &load).await;
+        verdict::books_agree(&admin, &load, &accepted).await;
+        verdict::answers_agree(&admin, &accepted).await;
+    });
+    drop(admin);
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    let report = verdict::audit_is_clean(&world.data);
+    verdict::journal_agrees(&world.data, &accepted);
+    verdict::archive_agrees(&world.data);
+    println!(
+        "{:6} ms  {} accepted, {} segments, {} snapshots compared, {} archived",
+        begun.elapsed().as_millis(),
+        accepted.len(),
+        report["records"]["segments"],
+        report["snapshotsCompared"],
+        report["archive"]["stored"]
+    );
+}
+
+/// The very first start makes files that are not there yet. Wherever it is stopped, the next one finishes the work.
+#[test]
+fn a_first_start_may_be_stopped_anywhere() {
+    let quiet = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
+    for count in 1.. {
+        let directory = TempDir::new().unwrap();
+        let world = World::new(directory.path());
+        let events = FileEvents::of_structure(&world.data);
+        let hub = world.start();
+        let waited = events.wait(count, quiet);
+        hub.kill();
+        let mut hub = world.start();
+        assert!(
+            hub.logs(SERVING),
+            "killed at change {count} of the data directory, the next start fails: {}",
+            hub.log.join("\n")
+        );
+        hub.kill();
+        if waited == Waited::Quiet {
+            assert!(count > 10, "there were only {count} changes to stop at");
+            return;
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Changes of files, as the system reports them: the moments at which a hub is killed.
+
+use std::fs;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::inotify::{CreateFlags, ReadFlags, Reader, WatchFlags, add_watch, init};
+
+use super::hub::PATIENCE;
+
+/// How a wait for changes ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Waited {
+    /// They came.
+    Came,
+    /// Nothing happened for so long that it will not.
+    Quiet,
+}
+
+/// Watches a directory and everything below it.
+pub struct FileEvents {
+    queue: OwnedFd,
+    root: PathBuf,
+    mask: WatchFlags,
+}
+
+impl FileEvents {
+    /// Files that come, go, change their names or are closed after writing: what a crash can leave half done.
+    pub fn of_structure(root: &Path) -> Self {
+        let moved = WatchFlags::MOVED_FROM | WatchFlags::MOVED_TO;
+        Self::new(root, WatchFlags::CREATE | WatchFlags::DELETE | WatchFlags::CLOSE_WRITE | moved)
+    }
+
+    /// The same, and every opening of a file, which is what a recovery consists of.
+    pub fn of_recovery(root: &Path) -> Self {
+        let mut events = Self::of_structure(root);
+        events.mask |= WatchFlags::OPEN | WatchFlags::MODIFY;
+        events.watch(&events.root.clone());
+        events
+    }
+
+    fn new(root: &Path, mask: WatchFlags) -> Self {
+        let queue = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).expect("inotify");
+        let events = Self { queue, root: root.to_owned(), mask };
+        events.watch(root);
+        events
+    }
+
+    /// Watches a directory and those below it; again is no error.
+    fn watch(&self, directory: &Path) {
+        // One that has gone meanwhile needs no watch.
+        if add_watch(&self.queue, directory, self.mask | WatchFlags::ONLYDIR).is_err() {
+            return;
+        }
+        for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
+            if entry.path().is_dir() {
+                self.watch(&entry.path());
+            }
+        }
+    }
+
+    /// Returns at the `count`-th change from now on, or when there are no more for `quiet`.
+    pub fn wait(&self, count: u64, quiet: Timespec) -> Waited {
+        let mut seen = 0;
+        let mut buffer = [MaybeUninit::uninit(); 4096];
+        while seen < count {
+            let mut ready = [PollFd::new(&self.queue, PollFlags::IN)];
+            if poll(&mut ready, Some(&quiet)).expect("poll") == 0 {
+                return Waited::Quiet;
+            }
+            let mut is_directory = false;
+            let mut reader = Reader::new(&self.queue, &mut buffer);
+            while seen < count
+                && reader.next().is_ok_and(|event| {
+                    is_directory |= event.events().contains(ReadFlags::ISDIR | ReadFlags::CREATE);
+                    true
+                })
+            {
+                seen += 1;
+                if reader.is_buffer_empty() {
+                    break;
+                }
+            }
+            if is_directory {
+                self.watch(&self.root);
+            }
+        }
+        Waited::Came
+    }
+}
+
+/// As long as the tests wait for anything.
+pub fn patience() -> Timespec {
+    Timespec { tv_sec: PATIENCE.as_secs() as i64, tv_nsec: 0 }
+}

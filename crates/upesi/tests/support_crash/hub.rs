@@ -1,0 +1,158 @@
+//! The real binary as a child process, with its log.
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Write};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long anything may take before the test gives up. Nothing waits this long unless something is broken.
+pub const PATIENCE: Duration = Duration::from_secs(120);
+/// What the hub logs once both ports answer.
+pub const SERVING: &str = "the hub is serving";
+/// Log lines that may wait to be read by the test.
+const LINES_MAX: usize = 100_000;
+
+/// The command under test.
+pub fn upesi() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
+    command.stdin(Stdio::null());
+    // Nothing of the developer's own settings.
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Two ports that are free now. They lie below those that the system gives to outgoing connections: one of these, tried
+/// while the hub is down, could otherwise take the hub's own port.
+pub fn free_ports() -> [SocketAddr; 2] {
+    let first = 10_240 + (std::process::id() % 20_000) as u16;
+    let addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    let mut held = addresses.filter_map(|address| Some((address, TcpListener::bind(address).ok()?)));
+    let (one, other) = (held.next().expect("a free port"), held.next().expect("a second free port"));
+    [one.0, other.0]
+}
+
+/// A hub that runs, or has ended. It is killed with this value.
+pub struct Hub {
+    child: Child,
+    lines: Receiver<String>,
+    /// Everything it has logged so far, as far as the test has read it.
+    pub log: Vec<String>,
+}
+
+impl Hub {
+    /// Starts `upesi serve` on a directory and two ports.
+    pub fn start(data: &Path, [fspiop, admin]: [SocketAddr; 2], more: &[&str]) -> Self {
+        let mut command = upesi();
+        command.arg("serve").arg("--data").arg(data);
+        command.args(["--fspiop", &fspiop.to_string(), "--admin", &admin.to_string()]).args(more);
+        Self::spawn(command, None)
+    }
+
+    /// Starts a command; what it logs is also appended to a file.
+    pub fn spawn(mut command: Command, log: Option<PathBuf>) -> Self {
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary that was built with this test");
+        let stderr = BufReader::new(child.stderr.take().expect("stderr is piped"));
+        let (send, lines) = sync_channel(LINES_MAX);
+        std::thread::spawn(move || {
+            let mut file = log.map(|path| {
+                File::options().create(true).append(true).open(path).expect("a log in a temporary directory")
+            });
+            for line in stderr.lines().map_while(Result::ok) {
+                if let Some(file) = &mut file {
+                    let _ = writeln!(file, "{line}");
+                }
+                // The test may have stopped listening.
+                let _ = send.try_send(line);
+            }
+        });
+        Self { child, lines, log: Vec::new() }
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Reads the log up to a line with `text`; false when the process ended before it came.
+    pub fn logs(&mut self, text: &str) -> bool {
+        loop {
+            match self.lines.recv_timeout(PATIENCE) {
+                Ok(line) => {
+                    let is_it = line.contains(text);
+                    self.log.push(line);
+                    if is_it {
+                        return true;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => {
+                    panic!("no {text:?} in the log within {PATIENCE:?}:\n{}", self.log.join("\n"))
+                }
+            }
+        }
+    }
+
+    /// Waits until it serves.
+    pub fn serves(&mut self) {
+        assert!(self.logs(SERVING), "the hub does not start: {}\n{}", self.exit(), self.log.join("\n"));
+    }
+
+    /// SIGKILL, at once.
+    pub fn kill(mut self) {
+        self.child.kill().expect("a child can be killed");
+        self.child.wait().expect("a child can be waited for");
+    }
+
+    /// SIGTERM, then waits for the orderly end.
+    pub fn stop(mut self) -> (ExitStatus, Vec<String>) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("a child can be told to stop");
+        let status = self.exit();
+        (status, std::mem::take(&mut self.log))
+    }
+
+    /// Waits until it ends by itself. Its log is then complete.
+    pub fn exit(&mut self) -> ExitStatus {
+        let never = "this text is in no log line";
+        assert!(!self.logs(never));
+        self.child.wait().expect("a child can be waited for")
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        // Fails only where it has ended already.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Every file below a directory with its contents, to prove that nothing was changed.
+pub fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut found = Vec::new();
+    let mut open = vec![directory.to_owned()];
+    while let Some(directory) = open.pop() {
+        for entry in fs::read_dir(&directory).expect("a readable directory") {
+            let path = entry.expect("a readable entry").path();
+            if path.is_dir() {
+                found.push((path.clone(), Vec::new()));
+                open.push(path);
+            } else {
+                let bytes = fs::read(&path).expect("a readable file");
+                found.push((path, bytes));
+            }
+        }
+    }
+    found.sort();
+    found
+}

@@ -1,0 +1,190 @@
+//! Load that outlives the hub: payers that repeat what was not answered, and remember every 202.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+use upesi_http::Workers;
+use upesi_sim::{
+    DfspSettings, Flavour, Originator, OriginatorOptions, Outcome, SimConfig, Simulator, Upstream,
+};
+use upesi_types::{Amount, Currency, TransferId};
+
+use super::Chance;
+use super::hub::PATIENCE;
+
+const DFSPS: usize = 5;
+/// The payee that forgets some transfers: what goes there must be able to expire.
+const FORGETFUL: usize = 4;
+const USERS: usize = 24;
+/// Enough for every attempt until the hub is back, at one attempt per 100 ms.
+const ATTEMPTS_MAX: u32 = 10_000;
+/// Expiry of most transfers: longer than the run.
+const LONG: Duration = Duration::from_secs(1_800);
+/// Expiry of the others: some run out while the hub is down.
+const SHORT: Duration = Duration::from_millis(1_500);
+
+/// A transfer that was answered 202.
+#[derive(Clone, Copy, Debug)]
+pub struct Accepted {
+    pub id: TransferId,
+    /// What its payer was told; `None` until then.
+    pub outcome: Option<Outcome>,
+}
+
+#[derive(Default)]
+struct Seen {
+    accepted: Vec<Accepted>,
+    refused: Vec<String>,
+    users_running: usize,
+}
+
+struct Shared {
+    /// With long and with short expiry.
+    originators: [Originator; 2],
+    seed: u64,
+    numbers: AtomicU64,
+    is_ending: AtomicBool,
+    seen: Mutex<Seen>,
+    changed: Condvar,
+}
+
+pub struct Load {
+    pub simulator: Simulator,
+    workers: Arc<Workers>,
+    shared: Arc<Shared>,
+    users: Vec<JoinHandle<()>>,
+}
+
+pub fn currency() -> Currency {
+    Currency::parse("KES").unwrap()
+}
+
+fn settings(index: usize) -> DfspSettings {
+    let plain = DfspSettings::default();
+    match index {
+        0 => plain,
+        1 => DfspSettings { flavour: Flavour::Reserved, http_error_per_mille: 30, ..plain },
+        2 => DfspSettings { abort_per_mille: 150, wrong_fulfilment_per_mille: 50, ..plain },
+        3 => DfspSettings { duplicate_per_mille: 200, delay_ms: 5, ..plain },
+        _ => DfspSettings { drop_per_mille: 250, flavour: Flavour::Reserved, ..plain },
+    }
+}
+
+impl Load {
+    /// The DFSPs of the run, listening; nothing is sent yet.
+    pub fn new(hub: &str, seed: u64) -> Self {
+        let workers = Arc::new(Workers::start(2, "crash-sim").unwrap());
+        let mut config = SimConfig::new(DFSPS, Upstream::Hub(hub.to_owned()));
+        for (index, (_, behaviour)) in config.dfsps.iter_mut().enumerate() {
+            *behaviour = settings(index);
+        }
+        config.seed = seed;
+        config.answer_attempts_max = ATTEMPTS_MAX;
+        let simulator = Simulator::start(config, &workers).unwrap();
+        let originator = |expiry, nonce| {
+            let options = OriginatorOptions {
+                amount: Amount::parse_decimal("12.5").unwrap(),
+                currency: currency(),
+                expiry,
+                seed,
+                nonce,
+                trace: true,
+                resends_max: ATTEMPTS_MAX,
+            };
+            Originator::new(&simulator, options)
+        };
+        let shared = Shared {
+            originators: [originator(LONG, seed), originator(SHORT, seed ^ u64::MAX)],
+            seed,
+            numbers: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+            seen: Mutex::default(),
+            changed: Condvar::new(),
+        };
+        Self { simulator, workers, shared: Arc::new(shared), users: Vec::new() }
+    }
+
+    /// Starts the payers.
+    pub fn start(&mut self) {
+        self.shared.seen().users_running = USERS;
+        let user = |index| self.workers.get(index).spawn(Arc::clone(&self.shared).user());
+        self.users = (0..USERS).map(user).collect();
+    }
+
+    /// Waits until that many more transfers are accepted.
+    pub fn wait_for_accepted(&self, more: u64) {
+        let goal = self.accepted_count() + more as usize;
+        self.shared.wait("the hub accepts nothing", |seen| seen.accepted.len() >= goal);
+    }
+
+    pub fn accepted_count(&self) -> usize {
+        self.shared.seen().accepted.len()
+    }
+
+    /// Begins no more transfers and waits until each that was begun has ended.
+    pub fn end(&mut self) -> (Vec<Accepted>, Vec<String>) {
+        self.shared.is_ending.store(true, Ordering::SeqCst);
+        let simulator = &self.simulator;
+        let open = || format!("no outcome for {:?}", simulator.accepted_without_outcome(5));
+        self.shared.wait(&open(), |seen| seen.users_running == 0);
+        let seen = self.shared.seen();
+        (seen.accepted.clone(), seen.refused.clone())
+    }
+
+    /// How many were begun.
+    pub fn sent(&self) -> u64 {
+        self.shared.numbers.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.users.iter().for_each(JoinHandle::abort);
+        self.workers.shutdown();
+    }
+}
+
+impl Shared {
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap()
+    }
+
+    fn wait(&self, what: &str, is_done: impl Fn(&Seen) -> bool) {
+        let (seen, waited) =
+            self.changed.wait_timeout_while(self.seen(), PATIENCE, |seen| !is_done(seen)).unwrap();
+        let (accepted, refused) = (seen.accepted.len(), seen.refused.clone());
+        drop(seen);
+        assert!(!waited.timed_out(), "{what}; {accepted} accepted, {refused:?} refused");
+    }
+
+    /// One payer's customer: a transfer at a time.
+    async fn user(self: Arc<Self>) {
+        while !self.is_ending.load(Ordering::SeqCst) {
+            self.transfer().await;
+        }
+        self.seen().users_running -= 1;
+        self.changed.notify_all();
+    }
+
+    async fn transfer(&self) {
+        let number = self.numbers.fetch_add(1, Ordering::SeqCst);
+        let mut chance = Chance::new(upesi_sim::mix(self.seed ^ number));
+        let payer = chance.below(DFSPS as u64) as usize;
+        let payee = (payer + 1 + chance.below(DFSPS as u64 - 1) as usize) % DFSPS;
+        let is_short = payee == FORGETFUL || chance.below(8) == 0;
+        let pending = match self.originators[usize::from(is_short)].send(number, payer, payee).await {
+            Ok(pending) => pending,
+            Err(error) => return self.seen().refused.push(format!("transfer {number}: {error}")),
+        };
+        let place = {
+            let mut seen = self.seen();
+            seen.accepted.push(Accepted { id: pending.id, outcome: None });
+            seen.accepted.len() - 1
+        };
+        self.changed.notify_all();
+        let finished = pending.finished.await.ok();
+        self.seen().accepted[place].outcome = finished.map(|finished| finished.outcome);
+    }
+}

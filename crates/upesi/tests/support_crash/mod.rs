@@ -1,0 +1,27 @@
+//! What the crash run is made of.
+
+pub mod events;
+pub mod hub;
+pub mod load;
+pub mod verdict;
+
+/// Random numbers (SplitMix64): the same seed gives the same numbers everywhere.
+pub struct Chance(u64);
+
+impl Chance {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// A number below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        upesi_sim::mix(self.0) % bound
+    }
+
+    /// A number from 1 to about `max`, the small ones as likely as the large.
+    pub fn spread(&mut self, max: u64) -> u64 {
+        let bits = self.below(u64::from(max.ilog2()) + 1);
+        (1 << bits) + self.below(1 << bits)
+    }
+}
