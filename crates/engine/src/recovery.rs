@@ -4,7 +4,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use upesi_archive::{Archive, FjallArchive};
-use upesi_journal::{DataDirectory, Disk, END, Reader, SnapshotStore, Writer, segments};
+use upesi_journal::{DataDirectory, Disk, END, Maintenance, Reader, SnapshotStore, Writer, segments};
 use upesi_ledger::{Ledger, LedgerConfig};
 
 use crate::archivist::{Archivist, fold_next};
@@ -42,6 +42,9 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
         ..upesi_journal::Options::default()
     };
     let opened = upesi_journal::open(Arc::clone(&disk), journal_options)?;
+    let mut writer = opened.writer;
+    // So that the first batches find a segment that is written already.
+    while writer.maintain()? == Maintenance::Advanced {}
     if let Some(torn) = &opened.recovered.torn {
         tracing::warn!(?torn, "removed what was left of a batch that was never acknowledged");
     }
@@ -61,7 +64,7 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     let mut archivist = Archivist::new(disk, Arc::clone(&archive), snapshot);
     archivist.snapshot_every_records = options.snapshot_every_records;
     archivist.keep_segments = options.keep_segments;
-    Ok(Recovered { directory, ledger, writer: opened.writer, archive, archivist })
+    Ok(Recovered { directory, ledger, writer, archive, archivist })
 }
 
 /// The newest state that can be read, or that of a hub without history.

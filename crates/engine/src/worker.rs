@@ -207,8 +207,8 @@ impl Worker {
                 self.batch_started = Instant::now();
             }
         }
-        if has_room && Instant::now() >= self.next_tick {
-            self.tick();
+        if Instant::now() >= self.next_tick {
+            self.tick(has_room);
         }
         self.commit()
     }
@@ -288,15 +288,18 @@ impl Worker {
     }
 
     /// Expires what is due, a bounded number per turn; when more is due the next turn follows at once.
-    fn tick(&mut self) {
+    fn tick(&mut self, has_room: bool) {
         let now = self.stamp();
+        self.next_tick = Instant::now() + self.options.tick_interval;
+        if !has_room {
+            return self.observe();
+        }
         let is_due = |ledger: &Ledger| ledger.next_deadline().is_some_and(|deadline| deadline < now);
         if is_due(&self.ledger) {
             self.decide(&Command::Tick, &Payload::default());
         }
-        self.next_tick = Instant::now();
-        if !is_due(&self.ledger) {
-            self.next_tick += self.options.tick_interval;
+        if is_due(&self.ledger) {
+            self.next_tick = Instant::now();
         }
         self.observe();
     }
