@@ -8,6 +8,9 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+/// The archive's store tells of its housekeeping at `info`; directives that name it still win.
+const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
+
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
@@ -109,7 +112,7 @@ fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
     if !sound {
         return Err(malformed());
     }
-    EnvFilter::builder().parse(directives).map_err(|_| malformed())
+    EnvFilter::builder().parse(format!("{STORE_LEVELS},{directives}")).map_err(|_| malformed())
 }
 
 /// A level, or `target=level`. The filter itself would take a misspelt level for the name of a target and so fall silent.

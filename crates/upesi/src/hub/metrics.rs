@@ -1,12 +1,13 @@
 //! The text of `/metrics`: what the parts count, and what is read from them at the moment of asking.
 
 use std::fmt::Write as _;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use upesi_courier::{BreakerState, Courier, Histogram};
 use upesi_engine::{DurableRecord, EngineHandle};
+use upesi_http::Server;
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 
 use super::callbacks::SharedDirectory;
@@ -26,6 +27,8 @@ pub(super) struct MetricsText {
     pub(super) engine: EngineHandle,
     pub(super) courier: Courier<DurableRecord>,
     pub(super) directory: SharedDirectory,
+    /// The FSPIOP port, once it serves.
+    pub(super) fspiop: OnceLock<Arc<Server>>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
     positions: Arc<Mutex<Vec<PositionSample>>>,
 }
@@ -37,7 +40,7 @@ impl MetricsText {
         courier: Courier<DurableRecord>,
         directory: SharedDirectory,
     ) -> Self {
-        Self { registry, engine, courier, directory, positions: Arc::default() }
+        Self { registry, engine, courier, directory, fspiop: OnceLock::new(), positions: Arc::default() }
     }
 
     /// Reads the positions anew.
@@ -55,10 +58,21 @@ impl MetricsText {
         if let Some(body) = text.strip_suffix("# EOF\n") {
             text.truncate(body.len());
         }
+        self.write_connections(&mut text);
         self.write_positions(&mut text);
         self.write_lanes(&mut text);
         text.push_str("# EOF\n");
         text
+    }
+
+    fn write_connections(&self, text: &mut String) {
+        let Some(server) = self.fspiop.get() else { return };
+        let _ = writeln!(text, "# HELP upesi_http_connections Open connections on the FSPIOP port.");
+        let _ = writeln!(text, "# TYPE upesi_http_connections gauge");
+        let _ = writeln!(text, "upesi_http_connections {}", server.connections());
+        let _ = writeln!(text, "# HELP upesi_http_connections_refused Connections over the cap.");
+        let _ = writeln!(text, "# TYPE upesi_http_connections_refused counter");
+        let _ = writeln!(text, "upesi_http_connections_refused_total {}", server.connections_refused());
     }
 
     fn write_positions(&self, text: &mut String) {
@@ -82,7 +96,7 @@ impl MetricsText {
     fn write_lanes(&self, text: &mut String) {
         let directory = self.directory.get();
         let lanes = self.courier.lanes();
-        let name_of = |target| directory.name(target).map_or_else(String::new, |name| name.to_string());
+        let name_of = |target| directory.name(target).map_or_else(String::new, |name| escape(name.as_str()));
         let mut family =
             |name: &str, kind: &str, help: &str, value: &dyn Fn(&upesi_courier::LaneStatus) -> u64| {
                 let suffix = if kind == "counter" { "_total" } else { "" };
@@ -131,7 +145,7 @@ impl MetricsText {
         let directory = self.directory.get();
         for lane in self.courier.lanes() {
             let Some(metrics) = self.courier.metrics(lane.target) else { continue };
-            let dest = directory.name(lane.target).map_or_else(String::new, |name| name.to_string());
+            let dest = directory.name(lane.target).map_or_else(String::new, |name| escape(name.as_str()));
             let histogram = of(&metrics);
             let mut count = 0;
             for (index, bucket) in histogram.counts().into_iter().enumerate() {

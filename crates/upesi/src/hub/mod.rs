@@ -87,7 +87,7 @@ pub struct Hub {
     engine: Engine,
     handle: EngineHandle,
     courier: Courier<DurableRecord>,
-    fspiop: Server,
+    fspiop: Arc<Server>,
     admin: Server,
     workers: Workers,
     admin_workers: Workers,
@@ -141,13 +141,14 @@ impl Hub {
             move || text.render()
         });
         context.log_level = Arc::new(move |level| log.set_level(level).map_err(|error| error.to_string()));
-        keep_positions(&admin_workers, text);
+        keep_positions(&admin_workers, Arc::clone(&text));
         for target in directory.get().ids() {
             courier.open(target);
         }
         let admin =
             Server::serve(admin, upesi_admin::limits(), &admin_workers, Arc::new(AdminService::new(context)));
-        let fspiop = Server::serve(fspiop, options::limits(settings), &workers, Arc::new(gateway));
+        let fspiop = Arc::new(Server::serve(fspiop, options::limits(settings), &workers, Arc::new(gateway)));
+        let _ = text.fspiop.set(Arc::clone(&fspiop));
         Ok(Self { engine, handle, courier, fspiop, admin, workers, admin_workers })
     }
 
