@@ -19,11 +19,10 @@ use upesi_ledger::{
 };
 use upesi_types::{Amount, Timestamp};
 
-use self::ask::{Ask, Known, NAMES, account, fsp, kes, transfer_id};
+use self::ask::{Ask, Known, NAMES, VALIDITY_MS, account, fsp, kes, transfer_id};
 use self::scheme::{Scheme, Told};
 use self::support::{Twin, snapshot};
 
-const VALIDITY_MS: i64 = 30_000;
 const START_MS: i64 = 1_932_811_200_000;
 
 /// A ledger and the model of it.

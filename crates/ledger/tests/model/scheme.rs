@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use upesi_ledger::command::FulfilState;
 
-use super::ask::{Ask, AskPrepare, Given, Known, NAMES, Name, Who, named, put_fingerprint};
+use super::ask::{Ask, AskPrepare, Given, Known, NAMES, Name, VALIDITY_MS, Who, named, put_fingerprint};
 
 type Print = [u8; 16];
 /// What is told: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
@@ -347,7 +347,7 @@ impl Scheme {
             () if self.cover(name) - units >= needed => "RESERVED",
             () => "ABORTED_REJECTED",
         };
-        self.movements.insert(id, Movement { said, state, expires_ms: now_ms + super::VALIDITY_MS });
+        self.movements.insert(id, Movement { said, state, expires_ms: now_ms + VALIDITY_MS });
         format!("= {state}")
     }
 
