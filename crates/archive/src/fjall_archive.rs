@@ -98,14 +98,10 @@ impl FjallArchive {
     /// filter is rebuilt by a thread, and until then lookups of absent ids ask the store.
     pub fn open(path: impl AsRef<Path>, options: &ArchiveOptions) -> Result<Self, ArchiveError> {
         let path = path.as_ref().to_path_buf();
-        let database = Database::builder(&path)
-            .cache_size(options.cache_bytes)
-            .worker_threads(options.merge_threads.max(1))
-            .open()
-            .map_err(|error| open_error(&path, error))?;
-        let keyspace = database
-            .keyspace(KEYSPACE, || keyspace_options(options))
-            .map_err(|error| open_error(&path, error))?;
+        if !path.try_exists().map_err(|source| ArchiveError::Io { path: path.clone(), source })? {
+            create(&path, options)?;
+        }
+        let (database, keyspace) = open_store(&path, options)?;
         let watermark = stored_watermark(&path, &keyspace)?;
         let stored = keyspace.approximate_len();
         let inner = Arc::new(Inner {
@@ -138,6 +134,34 @@ impl Drop for FjallArchive {
             let _ = builder.join();
         }
     }
+}
+
+/// Makes an empty archive beside its place and moves it there. The store makes its files one by one and cannot go on where
+/// a crash stopped it.
+fn create(path: &Path, options: &ArchiveOptions) -> Result<(), ArchiveError> {
+    let fail = |source| ArchiveError::Io { path: path.to_path_buf(), source };
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(".new");
+    let unfinished = PathBuf::from(unfinished);
+    if unfinished.try_exists().map_err(fail)? {
+        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
+    }
+    drop(open_store(&unfinished, options)?);
+    std::fs::rename(&unfinished, path).map_err(fail)?;
+    // The parent of a relative name is the empty path, which stands for the working directory.
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    std::fs::File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()).map_err(fail)
+}
+
+fn open_store(path: &Path, options: &ArchiveOptions) -> Result<(Database, Keyspace), ArchiveError> {
+    let database = Database::builder(path)
+        .cache_size(options.cache_bytes)
+        .worker_threads(options.merge_threads.max(1))
+        .open()
+        .map_err(|error| open_error(path, error))?;
+    let keyspace =
+        database.keyspace(KEYSPACE, || keyspace_options(options)).map_err(|error| open_error(path, error))?;
+    Ok((database, keyspace))
 }
 
 /// Reads the watermark, and checks that a scan sees the same one: it is the last key, and a store that lost its count of
