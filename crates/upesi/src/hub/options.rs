@@ -27,6 +27,7 @@ fn size(value: u64) -> usize {
 
 pub(super) fn engine(settings: &Settings) -> EngineOptions {
     let Settings { data, engine, hub, .. } = settings;
+    let defaults = EngineOptions::new(&data.dir);
     EngineOptions {
         ledger: LedgerConfig {
             hub_name: hub.name,
@@ -47,10 +48,12 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         segment_bytes: data.segment_bytes,
         durability: if engine.durable { Durability::Synced } else { Durability::Volatile },
         snapshot_every_records: data.snapshot_every_records,
+        // A snapshot is written behind a fold, so folds must not be rarer.
+        fold_every_records: defaults.fold_every_records.min(data.snapshot_every_records),
         finished_transfers_max: size(engine.finished_transfers_max),
         keep_segments: data.keep_segments == "all",
         archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
-        ..EngineOptions::new(&data.dir)
+        ..defaults
     }
 }
 
