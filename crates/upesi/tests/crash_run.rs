@@ -52,9 +52,9 @@ impl Moment {
         match chance.below(20) {
             0 => Self::Spawned,
             1 => Self::FirstLine,
-            2..=6 => Self::Recovery(chance.spread(64)),
+            2..=6 => Self::Recovery(chance.spread(160)),
             7..=11 => Self::Files(chance.spread(16)),
-            _ => Self::Accepted(chance.spread(256)),
+            _ => Self::Accepted(chance.spread(512)),
         }
     }
 }
