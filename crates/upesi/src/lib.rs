@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod exit;
+pub mod fill;
 pub mod hub;
 pub mod inspect;
 pub mod logging;

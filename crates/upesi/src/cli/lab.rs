@@ -13,6 +13,7 @@ use super::behaviour::BehaviourArguments;
 use super::run::write_out;
 use super::values::{amount, currency, duration};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::fill::{self, FillArguments};
 
 /// Subcommands of `upesi lab`.
 #[derive(Debug, Subcommand)]
@@ -20,6 +21,8 @@ pub enum LabCommand {
     /// Run a scenario.
     #[command(subcommand)]
     Run(Scenario),
+    /// Fill a data directory with finished transfers through the engine, without HTTP, to measure a hub with history.
+    Fill(FillArguments),
     /// Forward messages between DFSPs without a ledger or a journal: the baseline that a run starts by itself.
     #[command(hide = true)]
     Forwarder(ForwarderArguments),
@@ -191,6 +194,7 @@ pub struct ForwarderArguments {
 pub fn run(command: LabCommand) -> Outcome {
     match command {
         LabCommand::Run(Scenario::Transfers(arguments)) => transfers(&arguments),
+        LabCommand::Fill(arguments) => fill::run(&arguments),
         LabCommand::Forwarder(arguments) => forward(&arguments),
     }
 }
