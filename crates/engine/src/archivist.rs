@@ -6,6 +6,7 @@
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 use upesi_archive::{Archive, ArchiveEntry};
 use upesi_journal::{Disk, JournalError, Reader, SnapshotStore, delete_segments_below};
@@ -18,6 +19,8 @@ use crate::error::StartError;
 const ENTRIES_PER_APPLY_MAX: usize = 4_096;
 /// Snapshots that are kept, so that a damaged newest one does no harm.
 const SNAPSHOTS_KEPT: usize = 2;
+/// How long after a lack of room the archivist tries again.
+const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// What the archivist tells the engine, and the other way round.
 pub(crate) struct ArchiveProgress {
@@ -93,6 +96,15 @@ impl ArchiveProgress {
         let wanted = self.changed.wait_while(wanted, nothing).unwrap_or_else(PoisonError::into_inner);
         (wanted.seq.max(seq), wanted.is_closed)
     }
+
+    /// Waits for a time, or until closed; gives the same.
+    fn wait_for_room(&self, seq: u64) -> (u64, bool) {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = |wanted: &mut Wanted| !wanted.is_closed;
+        let waited = self.changed.wait_timeout_while(wanted, ROOM_RETRY_INTERVAL, is_open);
+        let (wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        (wanted.seq.max(seq), wanted.is_closed)
+    }
 }
 
 /// Folds journal records into a ledger of its own.
@@ -123,20 +135,42 @@ impl Archivist {
         }
     }
 
-    /// Runs until the progress is closed.
+    /// Runs until the progress is closed. A lack of room holds it up and ends nothing: the journal has everything.
     pub(crate) fn run(mut self, progress: &ArchiveProgress) -> Result<(), StartError> {
+        let mut is_held_up = false;
         loop {
-            let (goal, is_last) = progress.wait_for_more(self.ledger.last_seq());
-            self.fold_to(goal)?;
-            progress.publish(self.ledger.last_seq());
-            let since_snapshot = self.ledger.last_seq() - self.snapshot_seq;
-            if since_snapshot >= self.snapshot_distance() || (is_last && since_snapshot > 0) {
-                self.write_snapshot()?;
+            let seq = self.ledger.last_seq();
+            let (goal, is_last) =
+                if is_held_up { progress.wait_for_room(seq) } else { progress.wait_for_more(seq) };
+            match self.advance(progress, goal, is_last) {
+                Err(error) if error.is_lack_of_room() => {
+                    if !is_held_up {
+                        tracing::warn!(%error, "archive and snapshots wait for room on the disk");
+                    }
+                    is_held_up = true;
+                }
+                other => {
+                    other?;
+                    if is_held_up {
+                        tracing::info!("archive and snapshots have room again");
+                    }
+                    is_held_up = false;
+                }
             }
             if is_last {
                 return Ok(());
             }
         }
+    }
+
+    fn advance(&mut self, progress: &ArchiveProgress, goal: u64, is_last: bool) -> Result<(), StartError> {
+        self.fold_to(goal)?;
+        progress.publish(self.ledger.last_seq());
+        let since_snapshot = self.ledger.last_seq() - self.snapshot_seq;
+        if since_snapshot >= self.snapshot_distance() || (is_last && since_snapshot > 0) {
+            self.write_snapshot()?;
+        }
+        Ok(())
     }
 
     /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per record.
@@ -147,6 +181,8 @@ impl Archivist {
 
     /// Folds all records up to `goal` and hands the transfers that finished to the archive.
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
+        // What an attempt without room has left comes first.
+        self.archive_finished()?;
         while fold_next(&mut self.reader, &mut self.ledger, goal)? {
             if self.ledger.finished_len() >= ENTRIES_PER_APPLY_MAX {
                 self.archive_finished()?;
@@ -155,15 +191,17 @@ impl Archivist {
         self.archive_finished()
     }
 
+    /// After a failure the entries stay, for the next attempt.
     fn archive_finished(&mut self) -> Result<(), StartError> {
         let seq = self.ledger.last_seq();
-        self.entries.clear();
         self.entries.extend(self.ledger.drain_finished(seq).map(|transfer| {
             let mut value = Vec::with_capacity(256);
             transfer.encode(&mut Encoder(&mut value));
             (transfer.id, value)
         }));
-        Ok(self.archive.apply(&self.entries, seq)?)
+        self.archive.apply(&self.entries, seq)?;
+        self.entries.clear();
+        Ok(())
     }
 
     /// Writes a snapshot, once the archive is sure to hold everything that the snapshot leaves out.

@@ -1,5 +1,6 @@
 //! What can go wrong.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use upesi_archive::ArchiveError;
@@ -42,6 +43,19 @@ pub enum StartError {
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+}
+
+impl StartError {
+    /// Whether room on the disk is all that is missing.
+    pub(crate) fn is_lack_of_room(&self) -> bool {
+        match self {
+            Self::Journal(JournalError::DiskFull { .. }) => true,
+            Self::Archive(ArchiveError::Io { source, .. }) => {
+                matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Why a command was not taken.
