@@ -44,6 +44,26 @@ pub(crate) enum Submission {
     Question(Question),
 }
 
+/// A notice's key in a record.
+const NOTICE_KEY_BYTES: usize = 16;
+
+impl Submission {
+    /// About what its record will take, beyond what the ledger adds, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        let keys = |command: &Command| match command {
+            Command::Delivered(keys) | Command::Redeliver(keys) => keys.len() * NOTICE_KEY_BYTES,
+            _ => 0,
+        };
+        match self {
+            Self::Command { command, payload, .. } => {
+                payload.headers.len() + payload.body.len() + keys(command)
+            }
+            Self::Quiet(command) => keys(command),
+            Self::Question(_) => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 struct State {
     submissions: VecDeque<Submission>,

@@ -20,6 +20,10 @@ use crate::options::EngineOptions;
 use crate::queue::{Answer, Completion, Queue, Submission, Verdict};
 use crate::record::{DurableRecord, Effects, Payload};
 
+/// What the last command of a batch and a tick add to it beyond the command's own bytes: events and notices. A tick
+/// expires at most 64 transfers.
+const DECISION_BYTES_MAX: usize = 128 * 1024;
+
 /// Whether the engine takes commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Serving {
@@ -188,23 +192,26 @@ impl Worker {
     fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
         self.batch_started = Instant::now();
         self.evict();
-        let has_room = self.has_room()?;
+        let mut has_room = self.has_room(0)?;
         if has_room {
-            while let Some(command) = self.held_back.pop_front() {
-                self.decide(&command, &Payload::default());
-            }
+            self.held_back
+                .drain(..)
+                .rev()
+                .for_each(|command| submissions.push_front(Submission::Quiet(command)));
         }
         while let Some(submission) = submissions.pop_front() {
+            let bytes = submission.bytes();
+            let is_full = self.batch.len() >= self.options.batch_commands_max
+                || self.batch.bytes() + bytes > self.options.batch_bytes_max;
+            if is_full {
+                self.commit()?;
+                self.batch_started = Instant::now();
+                has_room = self.has_room(bytes)?;
+            }
             if has_room {
                 self.take(submission);
             } else {
                 self.take_without_room(submission);
-            }
-            if self.batch.len() >= self.options.batch_commands_max
-                || self.batch.bytes() >= self.options.batch_bytes_max
-            {
-                self.commit()?;
-                self.batch_started = Instant::now();
             }
         }
         if Instant::now() >= self.next_tick {
@@ -367,9 +374,11 @@ impl Worker {
         }
     }
 
-    /// Makes sure that this turn's batch will find its place on the disk, before anything is decided.
-    fn has_room(&mut self) -> Result<bool, JournalError> {
-        let room = match self.writer.reserve(self.options.batch_bytes_max as u64) {
+    /// Makes sure that the next batch will find its place on the disk, before anything is decided: a batch as large as
+    /// allowed, or one command of `bytes`.
+    fn has_room(&mut self, bytes: usize) -> Result<bool, JournalError> {
+        let bytes = bytes.max(self.options.batch_bytes_max) + DECISION_BYTES_MAX;
+        let room = match self.writer.reserve(bytes as u64) {
             Ok(()) => true,
             Err(JournalError::DiskFull { .. }) => false,
             Err(error) => return Err(error),
