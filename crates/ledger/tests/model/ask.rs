@@ -83,7 +83,7 @@ fn name() -> impl Strategy<Value = Name> {
 }
 
 fn units() -> impl Strategy<Value = i64> {
-    prop_oneof![4 => 1..12_i64, 2 => 12..60_i64, 1 => Just(0)]
+    prop_oneof![4 => 1..12_i64, 1 => 12..60_i64, 2 => proptest::sample::select(vec![0_i64, 20, 50, 60])]
 }
 
 /// Mostly the right party, sometimes another one.
@@ -99,12 +99,7 @@ fn transfers() -> impl Strategy<Value = Ask> {
     let expiry = proptest::sample::select(vec![-1_i64, 0, 1, 2, 1_000, 5_000, 20_000, 20_000]);
     let prepare = (
         (id(), proptest::option::weighted(0.1, name()), name(), name()),
-        (
-            proptest::option::weighted(0.95, units()),
-            proptest::bool::weighted(0.95),
-            -2_000..20_000_i64,
-            0..2_u8,
-        ),
+        (proptest::option::weighted(0.95, units()), proptest::bool::weighted(0.95), expiry, 0..2_u8),
     );
     let state = prop_oneof![
         6 => Just(FulfilState::Committed), 6 => Just(FulfilState::Reserved), 1 => Just(FulfilState::Received),
