@@ -17,6 +17,9 @@ use crate::breaker::{Breaker, Passage};
 use crate::contract::{Delivery, Page, Room};
 use crate::status::BreakerState;
 
+/// Keys of recalled notices that a lane remembers; only the keys are in memory until there is room for what they name.
+pub(super) const RECALLED_MAX: usize = 100_000;
+
 /// A notice in the lane.
 #[derive(Debug)]
 pub(super) struct Entry<R> {
@@ -199,7 +202,7 @@ impl<R> Core<R> {
     pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) -> usize {
         let before = self.recalled.len();
         for key in keys {
-            if self.recalled.len() >= self.config.queue_items_max {
+            if self.recalled.len() >= RECALLED_MAX {
                 break;
             }
             self.recalled.insert(key);
