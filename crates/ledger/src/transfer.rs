@@ -15,6 +15,8 @@ use crate::settlement_model::wire_enum;
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];
 
+/// Most items that an extension list may have (FSPIOP API v1.1 §7.4.3).
+const EXTENSION_ITEMS_MAX: usize = 16;
 /// Longest `value` of an extension that the FSPIOP schema admits, in characters.
 const EXTENSION_VALUE_CHARS_MAX: usize = 128;
 
@@ -226,6 +228,7 @@ fn with_cause(extensions: Option<&str>, code: ErrorCode, description: &str) -> B
     let mut text = String::with_capacity(cause.len() + 32 + extensions.map_or(0, str::len));
     let others =
         extensions.and_then(|array| array.trim_end().strip_suffix(']')).map(str::trim_end).unwrap_or("[");
+    let others = first_items(others, EXTENSION_ITEMS_MAX - 1);
     text.push_str(others);
     if others.len() > 1 {
         text.push(',');
@@ -241,6 +244,29 @@ fn with_cause(extensions: Option<&str>, code: ErrorCode, description: &str) -> B
     }
     text.push_str("\"}]");
     text.into_boxed_str()
+}
+
+/// The beginning of a JSON array of objects, up to the end of the item numbered `count`.
+fn first_items(array: &str, count: usize) -> &str {
+    let (mut depth, mut ended, mut in_string, mut escaped) = (0, 0, false, false);
+    for (at, byte) in array.bytes().enumerate() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'{' => depth += 1,
+            b'}' => {
+                depth -= 1;
+                ended += usize::from(depth == 0);
+                if ended == count {
+                    return &array[..=at];
+                }
+            }
+            _ => {}
+        }
+    }
+    array
 }
 
 #[cfg(test)]
@@ -259,6 +285,12 @@ mod tests {
         ] {
             assert_eq!(&*with_cause(extensions, ErrorCode::TRANSFER_EXPIRED, "Transfer expired"), expected);
         }
+        let items: alloc::vec::Vec<_> =
+            (0..16).map(|n| format!(r#"{{"key":"k{n}","value":"}}\"{n}"}}"#)).collect();
+        let full = format!("[{}]", items.join(","));
+        let expected =
+            format!(r#"[{},{{"key":"cause","value":"3303: Transfer expired"}}]"#, items[..15].join(","));
+        assert_eq!(&*with_cause(Some(&full), ErrorCode::TRANSFER_EXPIRED, "Transfer expired"), expected);
         let quoted = with_cause(None, ErrorCode::PAYEE, "say \"no\" \\ \u{1}");
         assert_eq!(&*quoted, r#"[{"key":"cause","value":"5000: say \"no\" \\ \u0001"}]"#);
     }
