@@ -19,6 +19,9 @@ use crate::record::Effects;
 use crate::recovery::{Recovered, recover};
 use crate::worker::{Serving, Shared, Worker};
 
+/// Of the archivist's thread, as `nice` counts it.
+const ARCHIVIST_NICENESS: i32 = 10;
+
 /// Owns the engine's threads and the lock on the data directory.
 pub struct Engine {
     shared: Arc<Shared>,
@@ -100,8 +103,17 @@ fn join(thread: Option<JoinHandle<()>>) {
     }
 }
 
+/// The archivist can wait; requests cannot. Where the system does not allow it, it shares evenly.
+fn yield_to_the_others() {
+    let lowered = rustix::process::setpriority_process(Some(rustix::thread::gettid()), ARCHIVIST_NICENESS);
+    if let Err(error) = lowered {
+        tracing::debug!(%error, "the archivist keeps its priority");
+    }
+}
+
 /// Without the archive finished transfers pile up in memory, so its failure stops the engine.
 fn run_archivist(archivist: Archivist, shared: &Shared) {
+    yield_to_the_others();
     if let Err(error) = archivist.run(&shared.archive) {
         tracing::error!(%error, "the archivist failed");
         shared.stop(StopReason::Archive(error.to_string()));
