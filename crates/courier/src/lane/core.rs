@@ -368,10 +368,14 @@ impl<R> Core<R> {
         let due = now + wait;
         // At its deadline the keeper parks it.
         let due = entry.deadline.map_or(due, |deadline| due.min(deadline));
-        if self.retrying.first_key_value().is_none_or(|((first, _), _)| due < *first) {
-            self.effects.wake_keeper = true;
-        }
+        self.effects.wake_keeper |= self.next_repetition(now).is_none_or(|next| due < next);
         self.retrying.insert((due, entry.delivery.key), entry);
+    }
+
+    /// When the first of those comes due that are not due yet. The keeper waits for it; those that are due belong to the
+    /// slots, whether they have taken them already or not.
+    fn next_repetition(&self, now: Instant) -> Option<Instant> {
+        self.retrying.keys().map(|(due, _)| *due).find(|due| *due > now)
     }
 
     fn park(&mut self, entry: Entry<R>) {
@@ -422,7 +426,7 @@ impl<R> Core<R> {
     /// When [`Self::at`] is to be called next, or a slot to be woken.
     pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
         let retry = match self.breaker.passage(now) {
-            Passage::Free => self.retrying.first_key_value().map(|((due, _), _)| *due),
+            Passage::Free => self.next_repetition(now),
             Passage::Probe => None,
             Passage::Barred(until) => {
                 let deadline = self.retrying.values().filter_map(|entry| entry.deadline).min();
@@ -430,7 +434,6 @@ impl<R> Core<R> {
                 until.into_iter().chain(deadline).min()
             }
         };
-        // What is due but cannot be taken yet (every slot is busy) is taken when a slot is free.
         let retry = retry.filter(|retry| *retry > now);
         retry.into_iter().chain(self.reports_due).min()
     }
