@@ -43,6 +43,11 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
+    /// For a hub that may be gone.
+    pub fn try_send(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.stream.write_all(bytes)
+    }
+
     pub fn exchange(&mut self, request: &[u8]) -> Answer {
         self.send(request);
         self.answer().expect("the connection was closed without an answer")

@@ -6,7 +6,9 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
-use upesi_http::{Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body};
+use upesi_http::{
+    Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
+};
 
 use super::AMPLE;
 
@@ -184,6 +186,11 @@ impl Dfsp {
             let found: Vec<_> = state.seen.iter().filter(about).cloned().collect();
             (found.len() >= at_least).then_some(found)
         })
+    }
+
+    /// How many messages it has seen.
+    pub fn count(&self) -> usize {
+        self.inner.state().seen.len()
     }
 
     fn wait<T>(&self, what: &str, mut find: impl FnMut(&mut State) -> Option<T>) -> T {

@@ -53,7 +53,8 @@ impl Terms {
     /// Members in the order of the API's own examples, which is not the alphabet's, and one that the API does not know.
     pub fn body(&self) -> String {
         let Self { id, payer, payee, amount, currency, expires, extensions } = self;
-        let extensions = extensions.as_ref().map_or_else(String::new, |list| format!(r#","extensionList":{list}"#));
+        let extensions =
+            extensions.as_ref().map_or_else(String::new, |list| format!(r#","extensionList":{list}"#));
         format!(
             r#"{{"transferId":"{id}", "payerFsp":"{payer}","payeeFsp":"{payee}","amount":{{"currency":"{currency}","amount":"{amount}"}},"ilpPacket":"AYICexampleilppacket0123","condition":"{}","expiration":"{expires}","note":"caf\u00e9 ☕"{extensions}}}"#,
             condition()
@@ -104,10 +105,16 @@ impl Message {
             // As DFSPs send it whose hub has a base path.
             ("fspiop-uri", format!("/switch{path}")),
             ("fspiop-http-method", method.into()),
-            ("fspiop-signature", format!(r#"{{"signature":"c2ln{number}","protectedHeader":"eyJhbGciOiJSUzI1NiJ9"}}"#)),
+            (
+                "fspiop-signature",
+                format!(r#"{{"signature":"c2ln{number}","protectedHeader":"eyJhbGciOiJSUzI1NiJ9"}}"#),
+            ),
             ("fspiop-encryption", r#"{"encryptedFields":[]}"#.into()),
             ("traceparent", format!("00-{:032x}-{number:016x}-01", 0xabcd_0000_0000 + number)),
-            ("tracestate", format!("acmevendor=eyJzcGFuSWQiOiIxIn0=,tx_end2end_start_ts=17000000{number:05}")),
+            (
+                "tracestate",
+                format!("acmevendor=eyJzcGFuSWQiOiIxIn0=,tx_end2end_start_ts=17000000{number:05}"),
+            ),
             ("x-forwarded-for", "203.0.113.7".into()),
             ("x-forwarded-for", "198.51.100.9".into()),
             ("x-scheme-own", format!("kept as it is, \"{number}\"")),

@@ -217,9 +217,8 @@ impl World {
             ("PUT", "/transfers/{{transferId}}"),
             ("ERROR", "/transfers/{{transferId}}/error"),
         ] {
-            let body = format!(
-                r#"{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_{kind}","value":"{base_url}{path}"}}"#
-            );
+            let body =
+                format!(r#"{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_{kind}","value":"{base_url}{path}"}}"#);
             self.operate("POST", &format!("/participants/{name}/endpoints"), &body);
         }
     }

@@ -88,13 +88,14 @@ fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Res
         return Err(format!("the headers are\n  {seen_names}\nand not\n  {wanted_names}"));
     }
     for (name, value) in &wanted {
-        let found: Vec<_> = seen.headers.iter().filter(|(found, _)| found == name).map(|(_, value)| value).collect();
+        let found: Vec<_> =
+            seen.headers.iter().filter(|(found, _)| found == name).map(|(_, value)| value).collect();
         let fits = |found: &&String| match value {
-            Value::Exactly(value) => **found == value,
+            Value::Exactly(value) => *found == value,
             Value::NextSpan(received) => is_next_span(found, received),
             Value::Now => is_between(found, place),
         };
-        if !found.iter().any(|found| fits(found)) {
+        if !found.iter().any(fits) {
             return Err(format!("{name} is {found:?}"));
         }
     }
@@ -115,8 +116,8 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
     let mut headers = Vec::new();
     for (name, value) in received {
         let value = match &**name {
-            "host" | "content-length" | "transfer-encoding" | "connection" | "keep-alive" | "te" | "trailer"
-            | "upgrade" | "expect" => continue,
+            "host" | "content-length" | "transfer-encoding" | "connection" | "keep-alive" | "te"
+            | "trailer" | "upgrade" | "expect" => continue,
             "fspiop-source" | "fspiop-destination" | "fspiop-http-method" | "fspiop-uri" => continue,
             "accept" if place.method == "PUT" => continue,
             "accept" if is_hub_made => Value::Exactly(HUB_ACCEPT.into()),

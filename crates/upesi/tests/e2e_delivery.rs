@@ -1,0 +1,332 @@
+//! What becomes of callbacks when DFSPs, endpoints or the hub itself fail.
+
+mod common;
+
+use std::thread;
+use std::time::Duration;
+
+use common::client::Client;
+use common::dfsp::{Conduct, Seen};
+use common::message::{Message, Terms};
+use common::{AMPLE, World};
+
+/// A connection that stays paused for long would only make these tests wait.
+const NEVER_PAUSES: (&str, &str) = ("callbacks.breaker_threshold", "1000000");
+
+fn prepare(world: &World) -> String {
+    let id = world.new_id();
+    world.deliver(Message::prepare(&Terms::new(&id, world.now())));
+    id
+}
+
+/// Commits a prepared transfer, and sees the payer's callback.
+fn commit(world: &World, id: &str) {
+    world.deliver(Message::fulfil(id, "RESERVED"));
+    assert_eq!(world.dfsp("greenbank").next(id).header("fspiop-http-method"), Some("PUT"));
+}
+
+/// The message, however it was answered.
+fn unanswered(seen: &Seen) -> Seen {
+    Seen { status: None, ..seen.clone() }
+}
+
+fn redeliver(world: &World, body: &str) -> String {
+    world.operate("POST", "/callbacks/redeliver", body).to_string()
+}
+
+#[test]
+fn a_refused_callback_is_repeated_byte_for_byte() {
+    let world = World::new(&[]);
+    let payee = world.dfsp("bluewallet");
+    for status in [500, 503, 404, 400, 302] {
+        payee.conduct(Conduct::Answers(status));
+        let id = prepare(&world);
+        let attempts = payee.attempts(&id, 3);
+        payee.conduct(Conduct::Answers(204));
+        let delivered = payee.next(&id);
+        assert_eq!((attempts[0].status, delivered.status), (Some(status), Some(204)));
+        for attempt in &attempts {
+            assert_eq!(unanswered(attempt), unanswered(&delivered));
+        }
+        payee.conduct(Conduct::Answers(200));
+        commit(&world, &id);
+    }
+    world.until(&(0, 0), || world.undelivered());
+}
+
+#[test]
+fn any_success_is_a_delivery() {
+    let world = World::new(&[]);
+    for status in [200, 201, 202, 204, 299] {
+        world.dfsp("bluewallet").conduct(Conduct::Answers(status));
+        let id = prepare(&world);
+        assert_eq!(world.dfsp("bluewallet").next(&id).status, Some(status));
+        world.until(&(0, 0), || world.undelivered());
+        assert_eq!(world.dfsp("bluewallet").attempts(&id, 1).len(), 1);
+    }
+}
+
+#[test]
+fn a_dead_payee_gets_everything_in_order_once_it_is_back() {
+    let mut world = World::new(&[]);
+    world.dfsp_mut("bluewallet").die();
+    let ids: Vec<_> = (0..20).map(|_| prepare(&world)).collect();
+    // The payer asks about them meanwhile, and is answered.
+    for id in &ids {
+        world.deliver(Message::get(id, "greenbank"));
+        assert_eq!(world.dfsp("greenbank").next(id).text(), r#"{"transferState":"RESERVED"}"#);
+    }
+    world.dfsp_mut("bluewallet").revive();
+    for id in &ids {
+        assert_eq!(world.dfsp("bluewallet").next(id).method, "POST");
+        commit(&world, id);
+        assert_eq!(world.dfsp("bluewallet").next(id).method, "PATCH");
+    }
+    world.until(&(0, 0), || world.undelivered());
+    assert_eq!(world.position("greenbank"), "200");
+    world.stop_and_audit();
+}
+
+#[test]
+fn of_two_dfsps_the_dead_one_does_not_hold_up_the_other() {
+    let mut world = World::new(&[]);
+    world.dfsp_mut("redmoney").die();
+    // A payee that takes messages and never answers holds up nobody else either.
+    world.dfsp("bluewallet").conduct(Conduct::FallsSilent);
+    let terms = |world: &World, payee: &str| {
+        let id = world.new_id();
+        let terms = Terms { payee: payee.into(), ..Terms::new(&id, world.now()) };
+        world.deliver(Message::prepare(&terms));
+        id
+    };
+    for _ in 0..50 {
+        terms(&world, "redmoney");
+        terms(&world, "bluewallet");
+    }
+    world.join("orangepay");
+    for _ in 0..50 {
+        let id = terms(&world, "orangepay");
+        assert_eq!(world.dfsp("orangepay").next(&id).method, "POST");
+        world.deliver(Message::fulfil(&id, "COMMITTED").from("orangepay"));
+        assert_eq!(world.dfsp("greenbank").next(&id).method, "PUT");
+    }
+    let lanes = world.operate("GET", "/lanes", "");
+    let lane = lanes.as_array().unwrap().iter().find(|lane| lane["participant"] == "redmoney").unwrap();
+    assert_eq!(lane["delivered"], 0);
+    assert!(lane["lastError"].as_str().is_some_and(|error| error.contains("cannot connect")), "{lane}");
+    let (pending, parked) = world.undelivered();
+    assert!(pending >= 100 && parked == 0, "{pending} {parked}");
+}
+
+#[test]
+fn an_endpoint_that_is_mended_is_used_by_the_next_attempt() {
+    let mut world = World::new(&[]);
+    // It listens elsewhere after it died.
+    world.dfsp_mut("bluewallet").die();
+    let id = prepare(&world);
+    let elsewhere = common::dfsp::Dfsp::start("bluewallet");
+    world.set_endpoints("bluewallet", &elsewhere.base_url());
+    let seen = elsewhere.next(&id);
+    assert_eq!((&*seen.method, &*seen.path), ("POST", "/transfers"));
+    assert_eq!(seen.header("host"), Some(&*elsewhere.address.to_string()));
+    world.until(&(0, 0), || world.undelivered());
+}
+
+#[test]
+fn a_callback_that_nobody_takes_is_parked_shown_and_sent_again() {
+    let world = World::new(&[
+        ("callbacks.deadline_s", "1"),
+        ("callbacks.request_timeout_ms", "500"),
+        ("callbacks.connect_timeout_ms", "500"),
+        NEVER_PAUSES,
+    ]);
+    let payee = world.dfsp("bluewallet");
+    payee.conduct(Conduct::Answers(503));
+    let ids = [prepare(&world), prepare(&world)];
+    world.until(&(0, 2), || world.undelivered());
+    let page = world.operate("GET", "/callbacks?state=parked&fsp=bluewallet", "");
+    let parked = page["callbacks"].as_array().unwrap();
+    assert_eq!(parked.len(), 2);
+    for (callback, id) in parked.iter().zip(&ids) {
+        assert_eq!(callback["message"], "POST /transfers");
+        assert_eq!(callback["transferId"], **id);
+        assert_eq!(callback["state"], "parked");
+        assert!(callback["reason"].as_str().unwrap().contains("503"), "{callback}");
+        // It gives up at its deadline, having tried often until then.
+        let attempts = callback["attempts"].as_u64().unwrap();
+        assert!(attempts > 3 && attempts as usize == payee.attempts(id, 1).len(), "{callback}");
+    }
+    payee.conduct(Conduct::Answers(200));
+    let key = &parked[0]["key"];
+    let again = redeliver(&world, &format!(r#"{{"keys":[{key}]}}"#));
+    assert_eq!(again, r#"{"redelivered":1,"remaining":0}"#);
+    let seen = payee.next(&ids[0]);
+    assert_eq!(unanswered(&seen), unanswered(&payee.attempts(&ids[0], 1)[0]), "the same bytes again");
+    world.until(&(0, 1), || world.undelivered());
+    assert_eq!(redeliver(&world, r#"{"all":true,"fsp":"bluewallet"}"#), r#"{"redelivered":1,"remaining":0}"#);
+    assert_eq!(payee.next(&ids[1]).method, "POST");
+    world.until(&(0, 0), || world.undelivered());
+    assert_eq!(redeliver(&world, r#"{"all":true}"#), r#"{"redelivered":0,"remaining":0}"#);
+}
+
+#[test]
+fn parked_callbacks_stay_parked_over_a_restart() {
+    let mut world = World::new(&[
+        ("callbacks.deadline_s", "1"),
+        ("callbacks.request_timeout_ms", "500"),
+        ("callbacks.connect_timeout_ms", "500"),
+    ]);
+    world.dfsp("bluewallet").conduct(Conduct::Answers(410));
+    let id = prepare(&world);
+    world.until(&(0, 1), || world.undelivered());
+    let attempts = world.dfsp("bluewallet").attempts(&id, 1).len();
+    world.dfsp("bluewallet").conduct(Conduct::Answers(200));
+    world.restart();
+    // A later one goes its way.
+    let later = prepare(&world);
+    assert_eq!(world.dfsp("bluewallet").next(&later).method, "POST");
+    world.until(&(0, 1), || world.undelivered());
+    assert_eq!(world.dfsp("bluewallet").attempts(&id, 1).len(), attempts);
+    redeliver(&world, r#"{"all":true}"#);
+    assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
+    world.until(&(0, 0), || world.undelivered());
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_dfsp_without_endpoints_has_its_callbacks_parked_until_it_has() {
+    let mut world = World::new(&[]);
+    world.onboard("newcomer");
+    let id = world.new_id();
+    let terms = Terms { payee: "newcomer".into(), ..Terms::new(&id, world.now()) };
+    world.deliver(Message::prepare(&terms));
+    world.until(&(0, 1), || world.undelivered());
+    let page = world.operate("GET", "/callbacks?fsp=newcomer", "");
+    let reason = page["callbacks"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("FSPIOP_CALLBACK_URL_TRANSFER_POST"), "{reason}");
+    let newcomer = common::dfsp::Dfsp::start("newcomer");
+    world.set_endpoints("newcomer", &newcomer.base_url());
+    redeliver(&world, r#"{"all":true,"fsp":"newcomer"}"#);
+    assert_eq!(newcomer.next(&id).method, "POST");
+    world.until(&(0, 0), || world.undelivered());
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_restart_resumes_what_is_undelivered_with_the_same_bytes() {
+    let mut world = World::new(&[NEVER_PAUSES]);
+    world.dfsp("bluewallet").conduct(Conduct::Answers(503));
+    let ids: Vec<_> = (0..10).map(|_| prepare(&world)).collect();
+    let before: Vec<_> = ids.iter().map(|id| world.dfsp("bluewallet").attempts(id, 1).remove(0)).collect();
+    world.stop(AMPLE);
+    world.dfsp("bluewallet").conduct(Conduct::Answers(200));
+    world.start();
+    for (id, before) in ids.iter().zip(&before) {
+        assert_eq!(unanswered(&world.dfsp("bluewallet").next(id)), unanswered(before));
+        commit(&world, id);
+    }
+    world.stop_and_audit();
+}
+
+#[test]
+fn what_ended_before_a_restart_is_answered_from_the_archive() {
+    let mut world = World::new(&[]);
+    let (payer, payee) = ("greenbank", "bluewallet");
+    let (id, refused) = (world.new_id(), world.new_id());
+    let now = world.now();
+    let first = Message::prepare(&Terms::new(&id, now));
+    let too_much = Message::prepare(&Terms { amount: "3001".into(), ..Terms::new(&refused, now) });
+    let fulfil = Message::fulfil(&id, "COMMITTED");
+    world.deliver(first.clone());
+    world.deliver(too_much.clone());
+    world.deliver(fulfil.clone());
+    let [forwarded, error] = [world.dfsp(payer).next(&id), world.dfsp(payer).next(&refused)];
+    assert_eq!((forwarded.method, error.path.ends_with("/error")), ("PUT".into(), true));
+    assert_eq!(world.dfsp(payee).next(&id).method, "POST");
+    assert_eq!(world.dfsp(payee).next(&id).method, "PUT");
+    for _ in 0..2 {
+        world.restart();
+        world.deliver(first.clone());
+        let state = world.dfsp(payer).next(&id);
+        assert!(state.text().ends_with(r#""transferState":"COMMITTED"}"#), "{}", state.text());
+        world.deliver(fulfil.clone());
+        assert_eq!(world.dfsp(payee).next(&id).body, state.body, "the payee is told the same");
+        world.deliver(too_much.clone());
+        let text = world.dfsp(payer).next(&refused).text().to_owned();
+        assert!(text.contains("4001: Payer FSP insufficient liquidity"), "{text}");
+        let modified = Terms { amount: "11".into(), ..Terms::new(&id, now) };
+        world.deliver(Message::prepare(&modified));
+        assert!(world.dfsp(payer).next(&id).text().contains(r#""errorCode":"3106""#));
+        world.deliver(Message::get(&id, payee));
+        assert_eq!(world.dfsp(payee).next(&id).body, state.body);
+        world.deliver(Message::get(&id, "redmoney"));
+        assert!(world.dfsp("redmoney").next(&id).text().contains(r#""errorCode":"3000""#));
+        assert_eq!(world.position(payer), "10");
+    }
+    world.stop_and_audit();
+}
+
+#[test]
+fn what_expires_while_the_hub_is_down_is_told_when_it_is_up() {
+    let mut world = World::new(&[]);
+    let id = prepare(&world);
+    assert_eq!(world.dfsp("bluewallet").next(&id).method, "POST");
+    world.stop(AMPLE);
+    world.clock.advance(31_000);
+    world.start();
+    for name in ["greenbank", "bluewallet"] {
+        let text = world.dfsp(name).next(&id).text().to_owned();
+        assert_eq!(
+            text,
+            r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#
+        );
+    }
+    assert_eq!(world.position("greenbank"), "0");
+    world.stop_and_audit();
+}
+
+/// Senders that never stop, while the hub is told to.
+#[test]
+fn a_stop_under_load_loses_nothing_that_was_acknowledged() {
+    let mut world = World::new(&[]);
+    let address = world.fspiop();
+    let now = world.now();
+    let senders: Vec<_> = (0..4)
+        .map(|_| {
+            let ids: Vec<_> = (0..2_000).map(|_| world.new_id()).collect();
+            thread::spawn(move || {
+                let mut client = Client::connect(address);
+                let mut acknowledged = Vec::new();
+                for id in ids {
+                    let message = Message::prepare(&Terms { amount: "0.01".into(), ..Terms::new(&id, now) });
+                    if client.try_send(&message.into_sent().bytes()).is_err() {
+                        break;
+                    }
+                    match client.answer() {
+                        Some(answer) if answer.status == 202 => acknowledged.push(id),
+                        Some(answer) => assert_eq!(answer.status, 503, "{answer:?}"),
+                        None => break,
+                    }
+                }
+                acknowledged
+            })
+        })
+        .collect();
+    // In the midst of it.
+    let deadline = std::time::Instant::now() + AMPLE;
+    while world.dfsp("bluewallet").count() < 200 {
+        assert!(std::time::Instant::now() < deadline);
+        thread::yield_now();
+    }
+    world.stop(Duration::from_secs(10));
+    let acknowledged: Vec<String> = senders.into_iter().flat_map(|sender| sender.join().unwrap()).collect();
+    assert!(acknowledged.len() >= 200);
+    world.start();
+    world.clock.advance(31_000);
+    for id in &acknowledged {
+        assert_eq!(world.dfsp("bluewallet").attempts(id, 1)[0].method, "POST");
+        assert!(world.dfsp("greenbank").next(id).text().contains(r#""errorCode":"3303""#));
+    }
+    world.until(&"0".to_owned(), || world.position("greenbank"));
+    world.stop_and_audit();
+}
