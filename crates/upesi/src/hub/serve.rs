@@ -1,9 +1,11 @@
 //! `upesi serve`: a hub as a process, from start to orderly end.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Level;
 use upesi_engine::StopReason;
 
 use super::Hub;
@@ -12,11 +14,13 @@ use crate::exit::Exit;
 use crate::logging::LogControl;
 
 /// Runs a hub until it is told to stop or its disk fails.
+///
+/// Why it ends otherwise than in order is said on stderr, whatever the log's level.
 pub fn serve(settings: &Settings, log: LogControl) -> Exit {
     let hub = match Hub::start(settings, log) {
         Ok(hub) => hub,
         Err(error) => {
-            tracing::error!(%error, "the hub does not start");
+            report(&error, "the hub does not start");
             return error.exit();
         }
     };
@@ -31,7 +35,7 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            tracing::error!(%error, "the hub does not start");
+            report(&error, "the hub does not start");
             return Exit::Temporary;
         }
     };
@@ -45,7 +49,7 @@ async fn run(hub: Hub, patience: Duration) -> Exit {
             Exit::Success
         }
         reason = hub.failed() => {
-            tracing::error!(%reason, "the hub stops; what was acknowledged is safe");
+            report(&reason, "the hub stops; what was acknowledged is safe");
             match reason {
                 StopReason::Shutdown => Exit::Success,
                 StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,
@@ -55,6 +59,14 @@ async fn run(hub: Hub, patience: Duration) -> Exit {
     hub.shutdown(patience).await;
     tracing::info!("stopped");
     exit
+}
+
+fn report(reason: &dyn Display, what: &str) {
+    if tracing::enabled!(Level::ERROR) {
+        tracing::error!(error = %reason, "{what}");
+    } else {
+        eprintln!("upesi: {what}: {reason}");
+    }
 }
 
 /// Waits for SIGTERM or SIGINT. Where signals cannot be had the process runs until it is killed, which is safe.
