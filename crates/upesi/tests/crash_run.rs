@@ -7,30 +7,18 @@
 
 mod support_crash;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use rustix::event::Timespec;
 use support_crash::events::{FileEvents, Waited, patience};
-use support_crash::hub::{Hub, SERVING, free_ports, upesi};
-use support_crash::load::{Load, currency};
+use support_crash::hub::SERVING;
+use support_crash::load::Load;
+use support_crash::world::World;
 use support_crash::{Chance, verdict};
 use tempfile::TempDir;
-use upesi_lab::{AdminClient, onboard::onboard};
 
 const KILLS: u64 = 50;
-/// Small enough for the run to roll segments, fold, archive and write snapshots many times; quick to repeat callbacks.
-const SETTINGS: &[&str] = &[
-    "data.segment_bytes=1048576",
-    "data.snapshot_every_records=1000",
-    "engine.batch_bytes_max=65536",
-    "fspiop.workers=2",
-    "callbacks.backoff_min_ms=20",
-    "callbacks.backoff_max_ms=200",
-    "callbacks.breaker_pause_min_ms=20",
-    "callbacks.breaker_pause_max_ms=200",
-];
 
 /// When a life of the hub ends.
 #[derive(Clone, Copy, Debug)]
@@ -59,66 +47,46 @@ impl Moment {
     }
 }
 
-struct World {
-    data: PathBuf,
-    log: PathBuf,
-    ports: [SocketAddr; 2],
+/// One life. Whether the hub came to serve.
+fn live(world: &World, load: &Load, moment: Moment) -> bool {
+    let mut serves = false;
+    let hub = match moment {
+        Moment::Spawned => world.start(),
+        Moment::FirstLine => {
+            let mut hub = world.start();
+            assert!(hub.logs(""), "the hub ended without a word");
+            hub
+        }
+        Moment::Recovery(count) => {
+            let events = FileEvents::of_recovery(&world.data);
+            let hub = world.start();
+            events.wait(count, patience());
+            hub
+        }
+        Moment::Accepted(count) => {
+            let mut hub = world.start();
+            hub.serves();
+            load.wait_for_accepted(count);
+            serves = true;
+            hub
+        }
+        Moment::Files(count) => {
+            let mut hub = world.start();
+            hub.serves();
+            let events = FileEvents::of_structure(&world.data);
+            events.wait(count, patience());
+            serves = true;
+            hub
+        }
+    };
+    hub.kill();
+    serves
 }
 
-impl World {
-    fn new(directory: &Path) -> Self {
-        let data = directory.join("data");
-        std::fs::create_dir(&data).unwrap();
-        Self { data, log: directory.join("hub.log"), ports: free_ports() }
-    }
-
-    fn start(&self) -> Hub {
-        let [fspiop, admin] = self.ports.map(|port| port.to_string());
-        let mut command = upesi();
-        command.arg("serve").arg("--data").arg(&self.data).args(["--fspiop", &fspiop, "--admin", &admin]);
-        command.args(SETTINGS.iter().flat_map(|setting| ["--set", setting]));
-        Hub::spawn(command, Some(self.log.clone()))
-    }
-
-    fn admin(&self) -> AdminClient {
-        AdminClient::new(&format!("http://{}", self.ports[1])).unwrap()
-    }
-
-    /// One life. Whether the hub came to serve.
-    fn live(&self, load: &Load, moment: Moment) -> bool {
-        let mut serves = false;
-        let hub = match moment {
-            Moment::Spawned => self.start(),
-            Moment::FirstLine => {
-                let mut hub = self.start();
-                assert!(hub.logs(""), "the hub ended without a word");
-                hub
-            }
-            Moment::Recovery(count) => {
-                let events = FileEvents::of_recovery(&self.data);
-                let hub = self.start();
-                events.wait(count, patience());
-                hub
-            }
-            Moment::Accepted(count) => {
-                let mut hub = self.start();
-                hub.serves();
-                load.wait_for_accepted(count);
-                serves = true;
-                hub
-            }
-            Moment::Files(count) => {
-                let mut hub = self.start();
-                hub.serves();
-                let events = FileEvents::of_structure(&self.data);
-                events.wait(count, patience());
-                serves = true;
-                hub
-            }
-        };
-        hub.kill();
-        serves
-    }
+fn world(directory: &Path) -> World {
+    let data = directory.join("data");
+    std::fs::create_dir(&data).unwrap();
+    World { log: Some(directory.join("hub.log")), ..World::new(&data) }
 }
 
 fn setting(name: &str) -> Option<u64> {
@@ -151,14 +119,13 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     let kills = setting("UPESI_CRASH_KILLS").unwrap_or(KILLS);
     println!("crash run: seed {seed}, {kills} kills");
     let directory = TempDir::new().unwrap();
-    let world = World::new(directory.path());
+    let world = world(directory.path());
     let _repeat = Repeat { seed, kills, directory: Some(directory) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let mut load = Load::new(&format!("http://{}", world.ports[0]), seed);
 
     let mut hub = world.start();
     hub.serves();
-    runtime.block_on(onboard(&world.admin(), &load.simulator, currency(), seed)).unwrap();
+    let mut load = runtime.block_on(world.load(seed));
     load.start();
     load.wait_for_accepted(1);
     hub.kill();
@@ -167,7 +134,7 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     let begun = Instant::now();
     for life in 1..kills {
         let moment = Moment::draw(&mut chance);
-        let serves = world.live(&load, moment);
+        let serves = live(&world, &load, moment);
         println!(
             "{:6} ms  life {life}: {moment:?}, served: {serves}, {} accepted so far",
             begun.elapsed().as_millis(),
@@ -207,7 +174,7 @@ fn a_first_start_may_be_stopped_anywhere() {
     let quiet = Timespec { tv_sec: 0, tv_nsec: 300_000_000 };
     for count in 1.. {
         let directory = TempDir::new().unwrap();
-        let world = World::new(directory.path());
+        let world = world(directory.path());
         let events = FileEvents::of_structure(&world.data);
         let hub = world.start();
         let waited = events.wait(count, quiet);

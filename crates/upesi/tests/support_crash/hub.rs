@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
@@ -28,14 +29,17 @@ pub fn upesi() -> Command {
     command
 }
 
-/// Two ports that are free now. They lie below those that the system gives to outgoing connections: one of these, tried
-/// while the hub is down, could otherwise take the hub's own port.
+/// Two ports that are free now, different ones for every caller. They lie below those that the system gives to outgoing
+/// connections: one of these, tried while the hub is down, could otherwise take the hub's own port.
 pub fn free_ports() -> [SocketAddr; 2] {
-    let first = 10_240 + (std::process::id() % 20_000) as u16;
-    let addresses = (first..32_000).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
-    let mut held = addresses.filter_map(|address| Some((address, TcpListener::bind(address).ok()?)));
-    let (one, other) = (held.next().expect("a free port"), held.next().expect("a second free port"));
-    [one.0, other.0]
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let mut free =
+        std::iter::from_fn(|| Some(NEXT.fetch_add(1, Ordering::Relaxed))).take(20_000).filter_map(|number| {
+            let port = 10_240 + ((std::process::id() * 32 + number) % 20_000) as u16;
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+            TcpListener::bind(address).ok().map(|_| address)
+        });
+    [free.next().expect("a free port"), free.next().expect("a second free port")]
 }
 
 /// A hub that runs, or has ended. It is killed with this value.
@@ -47,14 +51,6 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// Starts `upesi serve` on a directory and two ports.
-    pub fn start(data: &Path, [fspiop, admin]: [SocketAddr; 2], more: &[&str]) -> Self {
-        let mut command = upesi();
-        command.arg("serve").arg("--data").arg(data);
-        command.args(["--fspiop", &fspiop.to_string(), "--admin", &admin.to_string()]).args(more);
-        Self::spawn(command, None)
-    }
-
     /// Starts a command; what it logs is also appended to a file.
     pub fn spawn(mut command: Command, log: Option<PathBuf>) -> Self {
         let mut child = command

@@ -123,6 +123,11 @@ impl Load {
         self.shared.seen().accepted.len()
     }
 
+    /// What is accepted so far.
+    pub fn accepted(&self) -> Vec<Accepted> {
+        self.shared.seen().accepted.clone()
+    }
+
     /// Begins no more transfers and waits until each that was begun has ended.
     pub fn end(&mut self) -> (Vec<Accepted>, Vec<String>) {
         self.shared.is_ending.store(true, Ordering::SeqCst);

@@ -1,9 +1,13 @@
-//! What the crash run is made of.
+//! What the tests of crashes and bad luck are made of.
+#![allow(dead_code, reason = "each test uses a part")]
 
 pub mod events;
 pub mod hub;
 pub mod load;
+pub mod scene;
+pub mod small_disk;
 pub mod verdict;
+pub mod world;
 
 /// Random numbers (SplitMix64): the same seed gives the same numbers everywhere.
 pub struct Chance(u64);

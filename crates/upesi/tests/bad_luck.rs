@@ -1,0 +1,247 @@
+//! Bad luck of every kind, on the real binary: a clear message, the documented exit code, and nothing overwritten.
+
+mod support_crash;
+
+use std::fs::{self, File};
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::Command;
+
+use support_crash::hub::{Hub, SERVING, contents, upesi};
+use support_crash::scene::{Scene, block_on};
+use support_crash::verdict;
+use support_crash::world::World;
+use tempfile::TempDir;
+use upesi::exit::Exit;
+
+/// Starts what must not come to serve; its exit code and everything on stderr.
+fn fails(command: Command) -> (i32, String) {
+    let mut hub = Hub::spawn(command, None);
+    assert!(!hub.logs(SERVING), "it serves: {}", hub.log.join("\n"));
+    let status = hub.exit();
+    (status.code().expect("an exit code"), hub.log.join("\n"))
+}
+
+#[track_caller]
+fn assert_fails(command: Command, exit: Exit, texts: &[&str]) {
+    let (code, log) = fails(command);
+    assert_eq!(code, i32::from(exit.code()), "{log}");
+    for text in texts {
+        assert!(log.contains(text), "{text:?} is not said in: {log}");
+    }
+}
+
+#[test]
+fn a_second_process_leaves_the_directory_to_the_first() {
+    let scene = Scene::new();
+    let hub = scene.serve();
+    let before = scene.contents();
+    let second = World::new(&scene.world.data);
+    let owner = format!("is in use by process {}", hub.pid());
+    assert_fails(second.serve(upesi()), Exit::Temporary, &[&owner, "stop that process first"]);
+    assert!(scene.contents() == before, "the second process changed something");
+    let admin = scene.world.admin();
+    block_on(async { assert!(admin.get("/health").await.is_ok()) });
+    assert_eq!(hub.stop().0.code(), Some(0));
+}
+
+#[test]
+fn a_place_that_cannot_be_a_directory_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "mine").unwrap();
+    for data in [file.clone(), file.join("data")] {
+        let world = World::new(&data);
+        assert_fails(world.serve(upesi()), Exit::CannotCreate, &["is not a directory", "file"]);
+    }
+    assert_eq!(contents(directory.path()), [(file, b"mine".to_vec())]);
+}
+
+#[test]
+fn a_port_in_use_is_named_and_no_directory_is_made() {
+    let directory = TempDir::new().unwrap();
+    let world = World::new(&directory.path().join("data"));
+    for (port, setting) in world.ports.into_iter().zip(["fspiop.listen", "admin.listen"]) {
+        let _held = TcpListener::bind(port).unwrap();
+        let taken = format!("{port} is in use by another process");
+        assert_fails(world.serve(upesi()), Exit::Unavailable, &[setting, &taken]);
+    }
+    assert_eq!(contents(directory.path()), []);
+}
+
+#[test]
+fn every_mistake_of_the_configuration_is_named() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("upesi.toml");
+    fs::write(&file, "[fspiop]\nworkers = 1000\n[data]\nkeep_segments = \"some\"\n").unwrap();
+    let data = directory.path().join("data");
+    let mut command = upesi();
+    command.arg("serve").arg("--config").arg(&file).arg("--data").arg(&data).args(["--admin", "nowhere"]);
+    command.env("UPESI__ENGINE__DURABLE", "perhaps");
+    let mistakes = [
+        "4 mistakes; nothing was started",
+        "fspiop.workers",
+        "data.keep_segments",
+        "admin.listen",
+        "UPESI__ENGINE__DURABLE",
+    ];
+    assert_fails(command, Exit::Usage, &mistakes);
+    assert!(!data.exists());
+}
+
+#[test]
+fn a_reason_is_given_even_when_the_log_is_off() {
+    let directory = TempDir::new().unwrap();
+    let file = directory.path().join("file");
+    fs::write(&file, "").unwrap();
+    let mut command = World::new(&file).serve(upesi());
+    command.args(["--log-level", "off"]);
+    assert_fails(command, Exit::CannotCreate, &["is not a directory"]);
+}
+
+fn flip(path: &Path, offset: u64) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[offset as usize] ^= 0x10;
+    fs::write(path, bytes).unwrap();
+}
+
+fn shorten(path: &Path, by: u64) {
+    let file = File::options().write(true).open(path).unwrap();
+    file.set_len(file.metadata().unwrap().len() - by).unwrap();
+}
+
+/// Something that happens to a data directory, and what the next start says.
+type Damage = (&'static str, fn(&Scene), &'static [&'static str]);
+
+const DAMAGES: &[Damage] = &[
+    (
+        "a bit in the middle of the last segment",
+        |scene| flip(scene.segments().last().unwrap(), 20_000),
+        &[".seg is damaged at byte ", "nothing was overwritten"],
+    ),
+    (
+        "a bit in the head of the first segment",
+        |scene| flip(&scene.segments()[0], 30),
+        &["journal/00000000000000000001.seg is damaged at byte 0", "file header"],
+    ),
+    (
+        "a last segment that is too short",
+        |scene| shorten(scene.segments().last().unwrap(), 4096),
+        &[".seg is damaged at byte ", "bytes long instead of 1048576"],
+    ),
+    (
+        "a segment too few, in the middle",
+        |scene| fs::remove_file(&scene.segments()[1]).unwrap(),
+        &["journal/", "is missing"],
+    ),
+    (
+        "a segment too few, at the end",
+        |scene| fs::remove_file(scene.segments().last().unwrap()).unwrap(),
+        &["is damaged at byte ", "is missing"],
+    ),
+    (
+        "no journal at all",
+        |scene| scene.segments().iter().for_each(|path| fs::remove_file(path).unwrap()),
+        &["record 1 is missing"],
+    ),
+    (
+        "a format of the future",
+        |scene| fs::write(scene.world.data.join("FORMAT"), "upesi-data 2\n").unwrap(),
+        &["upesi-data 2", "use the version that wrote it"],
+    ),
+    (
+        "no statement of the format",
+        |scene| fs::remove_file(scene.world.data.join("FORMAT")).unwrap(),
+        &["has the format \"\""],
+    ),
+    (
+        "an old segment that an archive must be rebuilt from",
+        |scene| {
+            flip(&scene.segments()[0], 20_000);
+            fs::remove_dir_all(scene.world.data.join("archive")).unwrap();
+        },
+        &["journal/00000000000000000001.seg is damaged at byte "],
+    ),
+    (
+        "an archive without its tables",
+        |scene| {
+            scene.files("archive/keyspaces/1/tables").iter().for_each(|path| fs::remove_file(path).unwrap());
+        },
+        &["archive is damaged", "delete that directory and start again", "rebuilt from the journal"],
+    ),
+];
+
+#[test]
+fn damage_stops_the_start_and_is_left_as_it_is() {
+    for (what, damage, texts) in DAMAGES {
+        let scene = Scene::new();
+        damage(&scene);
+        let before = scene.contents();
+        let (code, log) = fails(scene.world.serve(upesi()));
+        assert_eq!(code, 65, "{what}: {log}");
+        for text in *texts {
+            assert!(log.contains(text), "{what}: {text:?} is not said in: {log}");
+        }
+        let of_the_journal = |path: &Path| !path.starts_with(scene.world.data.join("archive"));
+        let mut after = scene.contents();
+        after.retain(|(path, _)| of_the_journal(path));
+        let mut before = before;
+        before.retain(|(path, _)| of_the_journal(path));
+        assert!(after == before, "{what}: something was overwritten");
+    }
+}
+
+#[test]
+fn damage_that_a_start_does_not_meet_is_found_by_the_audit() {
+    let scene = Scene::new();
+    flip(&scene.segments()[0], 20_000);
+    let output = upesi().arg("audit").arg(&scene.world.data).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(65), "{text}");
+    assert!(text.contains("journal/00000000000000000001.seg is damaged at byte "), "{text}");
+}
+
+/// Starts a hub, which must say `texts` before it serves, and proves that it has lost nothing.
+#[track_caller]
+fn assert_recovers(scene: &Scene, texts: &[&str]) {
+    let mut hub = scene.serve();
+    let log = hub.log.join("\n");
+    for text in texts {
+        assert!(log.contains(text), "{text:?} is not said in: {log}");
+    }
+    let admin = scene.world.admin();
+    block_on(verdict::answers_agree(&admin, scene.accepted));
+    hub.log.clear();
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0), "{}", log.join("\n"));
+    verdict::audit_is_clean(&scene.world.data);
+    verdict::journal_agrees(&scene.world.data, scene.accepted);
+    verdict::archive_agrees(&scene.world.data);
+}
+
+#[test]
+fn a_damaged_snapshot_is_passed_over() {
+    let scene = Scene::new();
+    flip(scene.files("snapshots").last().unwrap(), 500);
+    let mut hub = scene.serve();
+    let log = hub.log.join("\n");
+    assert!(log.contains("passed over a damaged snapshot") && log.contains(".snap is damaged"), "{log}");
+    block_on(verdict::answers_agree(&scene.world.admin(), scene.accepted));
+    hub.log.clear();
+    assert_eq!(hub.stop().0.code(), Some(0));
+    verdict::journal_agrees(&scene.world.data, scene.accepted);
+}
+
+#[test]
+fn without_any_sound_snapshot_the_whole_journal_is_replayed() {
+    let scene = Scene::new();
+    scene.files("snapshots").iter().for_each(|path| fs::remove_file(path).unwrap());
+    assert_recovers(&scene, &["snapshot=0"]);
+}
+
+#[test]
+fn a_lost_archive_is_rebuilt() {
+    let scene = Scene::new();
+    fs::remove_dir_all(scene.world.data.join("archive")).unwrap();
+    assert_recovers(&scene, &["the archive is behind the snapshot: rebuilding it"]);
+}

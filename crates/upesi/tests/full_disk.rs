@@ -1,0 +1,148 @@
+//! Disks that take no more, on the real binary: a file system that fills up under load, and one that is read-only.
+
+mod support_crash;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support_crash::hub::{Hub, PATIENCE};
+use support_crash::load::Load;
+use support_crash::scene::{Scene, block_on};
+use support_crash::small_disk::SmallDisk;
+use support_crash::verdict;
+use support_crash::world::World;
+use upesi::exit::Exit;
+use upesi_lab::AdminClient;
+use upesi_types::Timestamp;
+
+const MIB: u64 = 1 << 20;
+/// Room for the archive's first files, some segments and snapshots.
+const DISK_BYTES: u64 = 48 * MIB;
+/// How fast a refusal must be: far above what it takes, far below any timeout of a caller.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The whole answer to one request.
+fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(REFUSAL_TIMEOUT)).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+fn prepare(id: &str) -> String {
+    const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=1.1";
+    let condition = "c".repeat(42) + "A";
+    let body = format!(
+        r#"{{"transferId":"{id}","payerFsp":"dfsp-1","payeeFsp":"dfsp-2","amount":{{"currency":"KES","amount":"1"}},"ilpPacket":"AYIC","condition":"{condition}","expiration":"2099-01-01T00:00:00.000Z"}}"#
+    );
+    let date = Timestamp::from_ms(0).http_date();
+    format!(
+        "POST /transfers HTTP/1.1\r\nhost: hub\r\nconnection: close\r\ncontent-type: {MEDIA}\r\naccept: {MEDIA}\r\n\
+         date: {date}\r\nfspiop-source: dfsp-1\r\nfspiop-destination: dfsp-2\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Asks again and again until the hub says that it is well, or not.
+async fn health_becomes(admin: &AdminClient, well: bool) {
+    let begun = Instant::now();
+    while admin.get("/health").await.is_ok() != well {
+        assert!(begun.elapsed() < PATIENCE, "the hub's health does not become {well}");
+    }
+}
+
+/// What operators ask is answered although nothing can be written.
+async fn reads_answer(admin: &AdminClient, load: &Load) {
+    for path in
+        ["/participants", "/positions", "/participants/dfsp-1/positions", "/callbacks", "/lanes", "/metrics"]
+    {
+        admin.get(path).await.unwrap();
+    }
+    let known = load.accepted();
+    verdict::answers_exist(admin, &known).await;
+    let health = admin.get("/health").await.unwrap_err().to_string();
+    assert!(health.contains("502") && health.contains("there is no room on the disk"), "{health}");
+    let refused = admin.create("/participants", r#"{"name":"latecomer","currency":"KES"}"#.to_owned()).await;
+    assert!(refused.is_err_and(|error| error.to_string().contains("503")));
+}
+
+fn audit_is_clean(disk: &SmallDisk) {
+    let output = disk.upesi().arg("audit").arg(disk.data()).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
+}
+
+#[test]
+fn a_full_disk_refuses_writes_keeps_reads_and_heals() {
+    let Some(disk) = SmallDisk::of_bytes(DISK_BYTES) else { return };
+    let world = World::new(&disk.data());
+    let start = || Hub::spawn(world.serve(disk.upesi()), None);
+    let mut hub = start();
+    hub.serves();
+    let mut load = block_on(world.load(3));
+    load.start();
+    load.wait_for_accepted(100);
+    disk.fill();
+    let admin = world.admin();
+    block_on(async {
+        health_becomes(&admin, false).await;
+        reads_answer(&admin, &load).await;
+    });
+    let answer = exchange(world.ports[0], &prepare("11436b17-c690-4a30-8505-42a2c4eafb9d"));
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains(r#""errorCode":"2003""#), "{answer}");
+
+    // A restart is possible on the full disk, and changes nothing.
+    let log = stopped(hub);
+    assert!(log.contains("archive and snapshots wait for room on the disk"), "{log}");
+    let mut hub = start();
+    hub.serves();
+    let admin = world.admin();
+    block_on(async {
+        health_becomes(&admin, false).await;
+        reads_answer(&admin, &load).await;
+    });
+
+    disk.make_room();
+    block_on(health_becomes(&admin, true));
+    load.wait_for_accepted(1_500);
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    block_on(async {
+        verdict::quiet(&admin, &load).await;
+        verdict::books_agree(&admin, &load, &accepted).await;
+        verdict::answers_agree(&admin, &accepted).await;
+    });
+    stopped(hub);
+    audit_is_clean(&disk);
+    verdict::journal_agrees(&disk.root().join("data"), &accepted);
+}
+
+/// Stops a hub, which must end in order; gives its log.
+fn stopped(hub: Hub) -> String {
+    let (status, log) = hub.stop();
+    let log = log.join("\n");
+    assert_eq!(status.code(), Some(0), "{log}");
+    log
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_to_is_refused() {
+    let scene = Scene::new();
+    let Some(disk) = SmallDisk::read_only(&scene.world.data) else { return };
+    let before = scene.contents();
+    for data in [Path::new("/mnt"), Path::new("/mnt/data")] {
+        let world = World::new(data);
+        let mut hub = Hub::spawn(world.serve(disk.upesi()), None);
+        let status = hub.exit();
+        let log = hub.log.join("\n");
+        assert_eq!(status.code(), Some(i32::from(Exit::CannotCreate.code())), "{log}");
+        assert!(
+            log.contains("cannot be written to") && log.contains("give the hub's user write access"),
+            "{log}"
+        );
+    }
+    assert!(scene.contents() == before, "something was overwritten");
+}
