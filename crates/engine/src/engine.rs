@@ -28,7 +28,7 @@ pub struct Engine {
     worker: Option<JoinHandle<()>>,
     archivist: Option<JoinHandle<()>>,
     _archive: Arc<dyn Archive>,
-    _directory: DataDirectory,
+    _directory: Option<DataDirectory>,
 }
 
 impl Engine {
@@ -38,7 +38,7 @@ impl Engine {
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
-        let Recovered { directory, ledger, writer, archive, archivist } = recover(&options)?;
+        let Recovered { directory, disk, ledger, writer, archive, archivist } = recover(&options)?;
         let shared = Arc::new(Shared {
             queue: Queue::new(options.queue_commands_max),
             durable_seq: AtomicU64::new(ledger.last_seq()),
@@ -52,7 +52,7 @@ impl Engine {
             inner: Arc::new(Inner {
                 shared: Arc::clone(&shared),
                 archive: Arc::downgrade(&archive),
-                records: Arc::new(RecordReader::new(directory.disk())),
+                records: Arc::new(RecordReader::new(disk)),
                 metrics: metrics.clone(),
             }),
         };

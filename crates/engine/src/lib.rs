@@ -25,6 +25,6 @@ pub use engine::Engine;
 pub use error::{StartError, StopReason, SubmitError};
 pub use handle::EngineHandle;
 pub use metrics::EngineMetrics;
-pub use options::EngineOptions;
+pub use options::{EngineOptions, Storage};
 pub use record::{DurableRecord, Effects, NoEffects, Payload};
 pub use worker::{EngineStatus, Serving};

@@ -4,11 +4,20 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_archive::ArchiveOptions;
-use upesi_journal::Durability;
+use upesi_archive::{Archive, ArchiveOptions};
+use upesi_journal::{Disk, Durability};
 use upesi_ledger::LedgerConfig;
 
 use crate::clock::{Clock, SystemClock};
+
+/// What stands in for a data directory in simulations.
+#[derive(Clone)]
+pub struct Storage {
+    /// Of the journal and the snapshots.
+    pub disk: Arc<dyn Disk>,
+    /// Of finished transfers.
+    pub archive: Arc<dyn Archive>,
+}
 
 /// Settings of an engine. The defaults are those of `upesi serve`.
 #[derive(Clone)]
@@ -41,6 +50,8 @@ pub struct EngineOptions {
     pub archive: ArchiveOptions,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// In place of the data directory; `None` except in simulations.
+    pub storage: Option<Storage>,
 }
 
 impl EngineOptions {
@@ -61,6 +72,7 @@ impl EngineOptions {
             keep_segments: true,
             archive: ArchiveOptions::default(),
             clock: Arc::new(SystemClock),
+            storage: None,
         }
     }
 }

@@ -13,8 +13,10 @@ use crate::options::EngineOptions;
 
 /// What a data directory held.
 pub(crate) struct Recovered {
-    /// Keeps the directory locked.
-    pub(crate) directory: DataDirectory,
+    /// Keeps the directory locked; absent in simulations.
+    pub(crate) directory: Option<DataDirectory>,
+    /// Of the journal and the snapshots.
+    pub(crate) disk: Arc<dyn Disk>,
     /// The state after the last record.
     pub(crate) ledger: Ledger,
     /// Continues behind the last record.
@@ -27,13 +29,11 @@ pub(crate) struct Recovered {
 
 /// Opens a data directory and brings the state back.
 pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
-    let directory = DataDirectory::open(&options.data)?;
-    let disk = directory.disk();
+    let (directory, disk) = open_disk(options)?;
     let config =
         LedgerConfig { hash_seed: RandomState::new().build_hasher().finish(), ..options.ledger.clone() };
     let snapshot = latest_snapshot(&disk, &config)?;
-    let archive: Arc<dyn Archive> =
-        Arc::new(FjallArchive::open(options.data.join("archive"), &options.archive)?);
+    let archive = open_archive(options)?;
     let journal_options = upesi_journal::Options {
         segment_bytes: options.segment_bytes,
         durability: options.durability,
@@ -61,10 +61,26 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
         undelivered = ledger.outbox().len(),
         "recovered the ledger"
     );
-    let mut archivist = Archivist::new(disk, Arc::clone(&archive), snapshot);
+    let mut archivist = Archivist::new(Arc::clone(&disk), Arc::clone(&archive), snapshot);
     archivist.snapshot_every_records = options.snapshot_every_records;
     archivist.keep_segments = options.keep_segments;
-    Ok(Recovered { directory, ledger, writer, archive, archivist })
+    Ok(Recovered { directory, disk, ledger, writer, archive, archivist })
+}
+
+fn open_disk(options: &EngineOptions) -> Result<(Option<DataDirectory>, Arc<dyn Disk>), StartError> {
+    if let Some(storage) = &options.storage {
+        return Ok((None, Arc::clone(&storage.disk)));
+    }
+    let directory = DataDirectory::open(&options.data)?;
+    let disk = directory.disk();
+    Ok((Some(directory), disk))
+}
+
+fn open_archive(options: &EngineOptions) -> Result<Arc<dyn Archive>, StartError> {
+    if let Some(storage) = &options.storage {
+        return Ok(Arc::clone(&storage.archive));
+    }
+    Ok(Arc::new(FjallArchive::open(options.data.join("archive"), &options.archive)?))
 }
 
 /// The newest state that can be read, or that of a hub without history.
