@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod dfsp;
+pub mod exposition;
 pub mod message;
 pub mod oracle;
 pub mod story;
