@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use sha2::{Digest, Sha256};
-use upesi_engine::{Clock, EngineHandle, Payload};
+use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{
     Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
@@ -57,19 +57,24 @@ impl Clock for TestClock {
     }
 }
 
-pub async fn admin(engine: &EngineHandle, command: AdminCommand) {
-    let reply = engine.submit(Command::Admin(command.clone()), Payload::default()).await.unwrap();
-    assert!(matches!(reply, Reply::Admin(Ok(_))), "{command:?}: {reply:?}");
+/// An operator's change; one that was made before may be refused.
+pub async fn admin(engine: &EngineHandle, command: AdminCommand) -> Result<bool, SubmitError> {
+    let reply = engine.submit(Command::Admin(command), Payload::default()).await?;
+    Ok(matches!(reply, Reply::Admin(Ok(_))))
 }
 
 /// Hub accounts, a settlement model, and DFSPs with a cap and funds of a thousand million each.
 pub async fn onboard(engine: &EngineHandle, dfsps: &[&str]) {
+    assert_eq!(try_onboard(engine, dfsps).await, Ok(true));
+}
+
+/// The same, where the engine may stop; whether everything was new. Can be repeated until it is done.
+pub async fn try_onboard(engine: &EngineHandle, dfsps: &[&str]) -> Result<bool, SubmitError> {
+    let mut is_new = true;
     for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
-        admin(
-            engine,
-            AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() },
-        )
-        .await;
+        let account =
+            AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() };
+        is_new &= admin(engine, account).await?;
     }
     let model = NewSettlementModel {
         name: "DEFERREDNET".into(),
@@ -82,28 +87,29 @@ pub async fn onboard(engine: &EngineHandle, dfsps: &[&str]) {
         settlement_account_type: "SETTLEMENT".into(),
         auto_position_reset: true,
     };
-    admin(engine, AdminCommand::CreateSettlementModel(model)).await;
+    is_new &= admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
     for (index, dfsp) in dfsps.iter().enumerate() {
-        onboard_dfsp(engine, name(dfsp), index as u64).await;
+        is_new &= onboard_dfsp(engine, name(dfsp), index as u64).await?;
     }
+    Ok(is_new)
 }
 
-async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) {
+async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) -> Result<bool, SubmitError> {
     let plenty = amount("1000000000");
-    admin(engine, AdminCommand::CreateParticipant { name: dfsp, currency: kes(), is_proxy: false }).await;
+    let participant = AdminCommand::CreateParticipant { name: dfsp, currency: kes(), is_proxy: false };
+    let mut is_new = admin(engine, participant).await?;
     let open = AdminCommand::OpenAccounts {
         name: dfsp,
         currency: kes(),
         net_debit_cap: plenty,
         initial_position: Amount::ZERO,
     };
-    admin(engine, open).await;
+    is_new &= admin(engine, open).await?;
     let settlement = engine
         .read(move |ledger| {
             ledger.participant_named(&dfsp).unwrap().account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap()
         })
-        .await
-        .unwrap();
+        .await?;
     let funds = FundsPrepare {
         direction: FundsDirection::In,
         id: id(u64::MAX - index),
@@ -116,13 +122,10 @@ async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) {
         extensions: None,
         fingerprint: [1; 16],
     };
-    admin(engine, AdminCommand::PrepareFunds(funds)).await;
-    let kind = EndpointType::TRANSFER_POST;
-    admin(
-        engine,
-        AdminCommand::SetEndpoint { name: dfsp, kind, value: "http://127.0.0.1:1/transfers".into() },
-    )
-    .await;
+    is_new &= admin(engine, AdminCommand::PrepareFunds(funds)).await?;
+    let (kind, value) = (EndpointType::TRANSFER_POST, "http://127.0.0.1:1/transfers".into());
+    is_new &= admin(engine, AdminCommand::SetEndpoint { name: dfsp, kind, value }).await?;
+    Ok(is_new)
 }
 
 pub fn prepare(id: TransferId, payer: &str, payee: &str, value: &str, expires_at: Timestamp) -> Command {
@@ -165,4 +168,9 @@ pub async fn position(engine: &EngineHandle, dfsp: &str) -> Amount {
         })
         .await
         .unwrap()
+}
+
+/// What a clock says, in milliseconds since 1970.
+pub fn ms(clock: &dyn Clock) -> i64 {
+    clock.now().as_ms()
 }

@@ -111,6 +111,11 @@ impl SimDisk {
         self.state().capacity_bytes = bytes;
     }
 
+    /// The bytes that all files take together.
+    pub fn used_bytes(&self) -> u64 {
+        self.state().used_bytes()
+    }
+
     /// The disk after a power loss at this moment. This one is left as it is, so several outcomes can be tried.
     pub fn after_power_loss(&self, kept: Kept) -> Self {
         Self::with(self.state().after_power_loss(kept))

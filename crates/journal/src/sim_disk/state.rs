@@ -203,8 +203,11 @@ impl State {
 
     fn room_for(&self, node: usize, length: usize) -> bool {
         let growth = length.saturating_sub(self.nodes[node].cached.len());
-        let used = || self.names.values().map(|node| self.nodes[*node].cached.len()).sum::<usize>();
-        growth == 0 || (used() + growth) as u64 <= self.capacity_bytes
+        growth == 0 || self.used_bytes() + growth as u64 <= self.capacity_bytes
+    }
+
+    pub fn used_bytes(&self) -> u64 {
+        self.names.values().map(|node| self.nodes[*node].cached.len() as u64).sum()
     }
 
     pub fn allocate(&mut self, node: usize, bytes: u64) -> io::Result<()> {

@@ -1,0 +1,176 @@
+//! Engines on a simulated disk that crashes, breaks and fills up at random operations, with requests in flight.
+//!
+//! `UPESI_ENGINE_SEED=n` runs one seed, `UPESI_ENGINE_SEEDS=n` that many. What is drawn repeats with the seed; how the engine's threads interleave does not.
+
+mod common;
+mod simulation;
+
+use std::sync::Arc;
+
+use common::{TestClock, id, onboard, prepare};
+use simulation::{Run, START_MS, soon};
+use upesi_archive::MemoryArchive;
+use upesi_engine::{
+    Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
+};
+use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
+
+const SEEDS: u64 = 300;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+#[test]
+fn no_crash_loses_what_was_acknowledged() {
+    let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().expect("a number"));
+    let (only, seeds) = (number("UPESI_ENGINE_SEED"), number("UPESI_ENGINE_SEEDS").unwrap_or(SEEDS));
+    let mut totals = simulation::Totals::default();
+    for seed in only.map_or(0..seeds, |seed| seed..seed + 1) {
+        let finished = std::panic::catch_unwind(|| runtime().block_on(Run::new(seed).live_through()));
+        match finished {
+            Ok(counts) => totals.add(counts),
+            Err(panic) => {
+                eprintln!("repeat with: UPESI_ENGINE_SEED={seed} cargo test -p upesi-engine --test crash");
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+    eprintln!("{totals:?}");
+    if only.is_none() && seeds >= SEEDS {
+        assert!(totals.acknowledged > 20 * SEEDS && totals.starts_that_crashed > SEEDS / 10, "{totals:?}");
+        assert!(totals.snapshots_compared > SEEDS && totals.archived > 5 * SEEDS, "{totals:?}");
+    }
+}
+
+/// An engine whose archivist has nothing to do, so that the disk's operations are the same each time.
+fn start(disk: &SimDisk) -> (Engine, upesi_engine::EngineHandle) {
+    let options = EngineOptions {
+        storage: Some(Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) }),
+        segment_bytes: 16 * 1024,
+        batch_bytes_max: 4 * 1024,
+        fold_every_records: u64::MAX / 2,
+        clock: TestClock::starting_at(START_MS) as _,
+        tick_interval: simulation::NEVER,
+        ..EngineOptions::new("nowhere")
+    };
+    Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap()
+}
+
+/// Prepares one after the other; those that were acknowledged, and the first refusal.
+async fn prepare_until_refused(
+    engine: &upesi_engine::EngineHandle,
+    numbers: std::ops::Range<u64>,
+) -> (Vec<u64>, Option<SubmitError>) {
+    let mut acknowledged = Vec::new();
+    for number in numbers {
+        let payload = Payload { headers: "a: b\r\n".into(), body: vec![b'x'; 5_000].into() };
+        match engine.submit(prepare(id(number), "greenbank", "bluewallet", "1", soon()), payload).await {
+            Ok(_) => acknowledged.push(number),
+            Err(error) => return (acknowledged, Some(error)),
+        }
+    }
+    (acknowledged, None)
+}
+
+const PREPARES: u64 = 60;
+
+#[test]
+fn after_a_failed_sync_nothing_is_acknowledged() {
+    runtime().block_on(async {
+        let disk = SimDisk::new(0);
+        let (engine, handle) = start(&disk);
+        onboard(&handle, &["greenbank", "bluewallet"]).await;
+        let onboarded = disk.operations().len();
+        assert_eq!(prepare_until_refused(&handle, 0..PREPARES).await.1, None);
+        engine.shutdown();
+        let operations = disk.operations();
+        let is_sync = |operation: &Operation| matches!(operation, Operation::Sync | Operation::SyncDirectory);
+        let syncs: Vec<usize> =
+            (onboarded..operations.len()).filter(|ordinal| is_sync(&operations[*ordinal])).collect();
+        assert!(syncs.len() > 60, "{} syncs", syncs.len());
+        for ordinal in syncs {
+            fail_at(ordinal as u64).await;
+        }
+    });
+}
+
+async fn fail_at(ordinal: u64) {
+    let disk = SimDisk::new(ordinal);
+    disk.inject(ordinal, Fault::Broken);
+    let (engine, handle) = start(&disk);
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    let (acknowledged, refused) = prepare_until_refused(&handle, 0..PREPARES).await;
+    if refused.is_none() {
+        // The sync was one of the end's.
+        engine.shutdown();
+    } else {
+        assert_eq!(refused, Some(SubmitError::Stopped), "operation {ordinal}");
+        let reason = handle.stopped().await;
+        assert!(matches!(reason, StopReason::Journal(_)), "operation {ordinal}: {reason}");
+        assert_eq!(handle.status().serving, Serving::Stopped(reason));
+        let begun = acknowledged.len() as u64 + 1;
+        let (later, refused) = prepare_until_refused(&handle, begun..PREPARES + 1).await;
+        assert_eq!((later, refused), (vec![], Some(SubmitError::Stopped)), "operation {ordinal}");
+        drop(engine);
+    }
+    for after in
+        [disk.after_kill(), disk.after_power_loss(Kept::Nothing), disk.after_power_loss(Kept::Some(ordinal))]
+    {
+        let (engine, handle) = start(&after);
+        for number in &acknowledged {
+            assert!(
+                handle.transfer(id(*number)).await.unwrap().is_some(),
+                "operation {ordinal} lost {number}"
+            );
+        }
+        let findings = handle.read(upesi_ledger::audit::check).await.unwrap();
+        assert!(findings.is_empty(), "operation {ordinal}: {findings:?}");
+        engine.shutdown();
+    }
+}
+
+/// Wherever the room ends, the engine refuses, answers questions, and goes on once there is room.
+#[test]
+fn a_full_disk_stops_nothing() {
+    runtime().block_on(async {
+        let disk = SimDisk::new(0);
+        let (engine, handle) = start(&disk);
+        onboard(&handle, &["greenbank", "bluewallet"]).await;
+        let mut next = 0;
+        let mut refusals = 0;
+        for more in 0..40_u64 {
+            disk.set_capacity(disk.used_bytes() + more * 9_000);
+            // All at once, so that one turn of the engine has several batches.
+            let mut submitted = tokio::task::JoinSet::new();
+            for number in next..next + PREPARES {
+                let handle = handle.clone();
+                let bytes = if number % 7 == 0 { 40_000 } else { 2_000 };
+                let payload = Payload { headers: "a: b\r\n".into(), body: vec![b'x'; bytes].into() };
+                let command = prepare(id(number), "greenbank", "bluewallet", "1", soon());
+                submitted.spawn(async move { (number, handle.submit(command, payload).await) });
+            }
+            next += PREPARES;
+            let mut acknowledged = Vec::new();
+            while let Some(answer) = submitted.join_next().await {
+                match answer.unwrap() {
+                    (number, Ok(_)) => acknowledged.push(number),
+                    (_, Err(error)) => {
+                        assert_eq!(error, SubmitError::Full, "with room for {more} x 9000 bytes");
+                        refusals += 1;
+                    }
+                }
+            }
+            for number in acknowledged {
+                assert!(handle.transfer(id(number)).await.unwrap().is_some());
+            }
+            disk.set_capacity(u64::MAX);
+            let (acknowledged, refused) = prepare_until_refused(&handle, next..next + 1).await;
+            assert_eq!((acknowledged, refused), (vec![next], None));
+            assert_eq!(handle.status().serving, Serving::Yes);
+            next += 1;
+        }
+        assert!(refusals > 100, "{refusals}");
+        engine.shutdown();
+    });
+}

@@ -1,0 +1,359 @@
+//! Many lives of one hub on a simulated disk, and an auditor that remembers every acknowledgement.
+#![allow(dead_code, reason = "each test uses a part")]
+
+mod replay;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use upesi_archive::MemoryArchive;
+use upesi_engine::{
+    Directory, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Payload, Storage,
+    SubmitError,
+};
+use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
+use upesi_ledger::command::{Abort, Archived, Get};
+use upesi_ledger::{Command, NoticeKey, PublicState, Reply};
+use upesi_types::{ErrorCode, Timestamp, TransferId};
+
+use crate::common::{self, TestClock, fulfil, id, name, prepare, try_onboard};
+
+pub const START_MS: i64 = 1_900_000_000_000;
+/// Ticks come as commands here, when the seed says so.
+pub const NEVER: Duration = Duration::from_secs(1_000_000);
+const LIVES: u64 = 5;
+const STEPS_MAX: u64 = 40;
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+const SHORT_MS: i64 = 500;
+
+pub fn soon() -> Timestamp {
+    Timestamp::from_ms(START_MS + 30_000)
+}
+
+/// What many runs did, to prove that they tried something.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    pub acknowledged: u64,
+    pub starts_that_crashed: u64,
+    pub snapshots_compared: u64,
+    pub archived: u64,
+    pub published: u64,
+}
+
+impl Totals {
+    pub fn add(&mut self, other: Self) {
+        self.acknowledged += other.acknowledged;
+        self.starts_that_crashed += other.starts_that_crashed;
+        self.snapshots_compared += other.snapshots_compared;
+        self.archived += other.archived;
+        self.published += other.published;
+    }
+}
+
+/// A transfer as its DFSPs know it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    is_acknowledged: bool,
+    can_expire: bool,
+    /// A fulfil or an abort was sent and not acknowledged.
+    is_unsure: bool,
+    /// Seen or acknowledged: never to change again.
+    ended: Option<PublicState>,
+}
+
+/// Remembers what left the hub.
+#[derive(Clone, Default)]
+struct Published(Arc<Mutex<Vec<Arc<DurableRecord>>>>);
+
+impl Effects for Published {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.0.lock().unwrap().push(Arc::clone(record));
+    }
+
+    fn redeliver(&mut self, _: &[NoticeKey]) {}
+
+    fn flush(&mut self) {}
+
+    fn directory(&mut self, _: Arc<Directory>) {}
+}
+
+/// What became of a request.
+enum Sent {
+    Prepare(TransferId),
+    End(TransferId, PublicState),
+    Nothing,
+}
+
+/// One hub, one seed.
+pub struct Run {
+    seed: u64,
+    random: Random,
+    disk: SimDisk,
+    archive: Arc<MemoryArchive>,
+    clock: Arc<TestClock>,
+    keep_segments: bool,
+    fold_every_records: u64,
+    known: BTreeMap<[u8; 17], (TransferId, Known)>,
+    published: Published,
+    is_onboarded: bool,
+    totals: Totals,
+}
+
+impl Run {
+    pub fn new(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        Self {
+            seed,
+            disk: SimDisk::new(seed),
+            archive: Arc::default(),
+            clock: TestClock::starting_at(START_MS),
+            keep_segments: !random.one_in(4),
+            fold_every_records: [1, 4, 16, 64][random.below(4) as usize],
+            known: BTreeMap::new(),
+            published: Published::default(),
+            is_onboarded: false,
+            totals: Totals::default(),
+            random,
+        }
+    }
+
+    /// Lives and dies, and at last lives without faults and gives account.
+    pub async fn live_through(mut self) -> Totals {
+        for _ in 0..LIVES {
+            self.injure();
+            self.life().await;
+            self.die();
+        }
+        let (engine, handle) = self.start().unwrap();
+        self.check(&handle).await;
+        assert!(self.onboard(&handle).await && self.step(&handle).await, "there was no fault");
+        self.compare_with_replay(&handle).await;
+        engine.shutdown();
+        let (engine, handle) = self.start().unwrap();
+        self.check(&handle).await;
+        self.compare_with_replay(&handle).await;
+        engine.shutdown();
+        self.totals
+    }
+
+    /// Chooses where this life goes wrong.
+    fn injure(&mut self) {
+        let bits = self.random.below(11);
+        let ordinal = (1 << bits) - 1 + self.random.below(1 << bits);
+        let fault = if self.random.one_in(4) { Fault::Broken } else { Fault::Crash };
+        self.disk.inject(ordinal, fault);
+    }
+
+    fn start(&mut self) -> Option<(Engine, EngineHandle)> {
+        let options = EngineOptions {
+            storage: Some(Storage {
+                disk: Arc::new(self.disk.clone()),
+                archive: Arc::clone(&self.archive) as _,
+            }),
+            segment_bytes: 8 * 1024,
+            batch_bytes_max: 4 * 1024,
+            fold_every_records: self.fold_every_records,
+            snapshot_every_records: 8,
+            keep_segments: self.keep_segments,
+            clock: Arc::clone(&self.clock) as _,
+            tick_interval: NEVER,
+            ..EngineOptions::new("nowhere")
+        };
+        let started = Engine::start(options, EngineMetrics::default(), Box::new(self.published.clone()));
+        started.map_err(|error| self.must_be_injury(&error.to_string())).ok()
+    }
+
+    /// An error that no fault explains is a finding.
+    fn must_be_injury(&self, error: &str) {
+        assert!(error.contains("simulated"), "{error}");
+    }
+
+    async fn life(&mut self) {
+        let Some((engine, handle)) = self.start() else {
+            self.totals.starts_that_crashed += 1;
+            return;
+        };
+        if self.check_or_crash(&handle).await && (self.is_onboarded || self.onboard(&handle).await) {
+            for _ in 0..STEPS_MAX {
+                if !self.step(&handle).await {
+                    break;
+                }
+            }
+        }
+        if !self.random.one_in(3) {
+            // Not in order: nothing reaches the disk any more.
+            self.disk.inject(self.disk.operations().len() as u64, Fault::Crash);
+        }
+        engine.shutdown();
+    }
+
+    /// Repeated in each life until it went through.
+    async fn onboard(&mut self, handle: &EngineHandle) -> bool {
+        self.is_onboarded |= try_onboard(handle, &DFSPS).await.is_ok();
+        self.is_onboarded
+    }
+
+    /// The process ends, and perhaps the machine with it.
+    fn die(&mut self) {
+        let kept = match self.random.below(4) {
+            0 => {
+                // What the archive has not synced is gone with the process too.
+                self.archive.crash();
+                self.disk = self.disk.after_kill();
+                return;
+            }
+            1 => Kept::Everything,
+            2 => Kept::Nothing,
+            _ => Kept::Some(self.random.bits()),
+        };
+        self.archive.crash();
+        self.disk = self.disk.after_power_loss(kept);
+    }
+
+    /// Some requests at the same time; false when the engine has stopped.
+    async fn step(&mut self, handle: &EngineHandle) -> bool {
+        let mut in_flight = JoinSet::new();
+        let mut ending = BTreeSet::new();
+        for _ in 0..=self.random.below(6) {
+            let (command, sent) = self.draw();
+            if let Sent::End(id, _) = &sent
+                && !ending.insert(id.to_bytes())
+            {
+                // Which of two comes first is not known here.
+                self.known.get_mut(&id.to_bytes()).unwrap().1.is_unsure = true;
+            }
+            let body = vec![b'x'; self.random.below(4_000) as usize];
+            let payload = Payload { headers: "content-type: text/plain\r\n".into(), body: body.into() };
+            let handle = handle.clone();
+            in_flight.spawn(async move { (sent, handle.submit(command, payload).await) });
+        }
+        if self.random.one_in(4) {
+            self.report_delivery(handle).await;
+        }
+        let mut is_alive = true;
+        while let Some(answered) = in_flight.join_next().await {
+            let (sent, answer) = answered.unwrap();
+            is_alive &= answer.is_ok();
+            self.note(&sent, answer);
+        }
+        is_alive
+    }
+
+    fn draw(&mut self) -> (Command, Sent) {
+        let [payer, payee] = DFSPS;
+        match self.random.below(10) {
+            0 => {
+                self.clock.advance(self.random.below(SHORT_MS as u64) as i64);
+                (Command::Tick, Sent::Nothing)
+            }
+            1 if !self.known.is_empty() => {
+                let id = self.any_known();
+                let get = Get { transfer: id.into(), source: name(payer), archived: Archived::Unknown };
+                (Command::Get(get), Sent::Nothing)
+            }
+            2..=5 if !self.known.is_empty() => {
+                let id = self.any_known();
+                if self.random.one_in(4) {
+                    (abort(id, payer, payee), Sent::End(id, PublicState::Aborted))
+                } else {
+                    (fulfil(id, payer, payee), Sent::End(id, PublicState::Committed))
+                }
+            }
+            _ => {
+                let id = id(self.random.bits());
+                let can_expire = self.random.one_in(4);
+                let lasts_ms = if can_expire { SHORT_MS } else { 1_000_000_000 };
+                let expires = Timestamp::from_ms(common::ms(&*self.clock) + lasts_ms);
+                self.known.insert(id.to_bytes(), (id, Known { can_expire, ..Known::default() }));
+                (prepare(id, payer, payee, "1", expires), Sent::Prepare(id))
+            }
+        }
+    }
+
+    fn any_known(&mut self) -> TransferId {
+        let place = self.random.below(self.known.len() as u64) as usize;
+        self.known.values().nth(place).unwrap().0
+    }
+
+    /// The courier reports some deliveries, as a courier may at any time.
+    async fn report_delivery(&mut self, handle: &EngineHandle) {
+        let count = 1 + self.random.below(8) as usize;
+        let owed =
+            handle.read(move |ledger| ledger.outbox().iter().map(|(key, _)| key).take(count).collect());
+        if let Ok(keys) = owed.await {
+            let _ = handle.submit_quietly(Command::Delivered(keys));
+        }
+    }
+
+    /// Remembers an answer, or that there was none.
+    fn note(&mut self, sent: &Sent, answer: Result<Reply, SubmitError>) {
+        let is_acknowledged = match answer {
+            Ok(reply) => {
+                assert_eq!(reply, Reply::Accepted);
+                self.totals.acknowledged += 1;
+                true
+            }
+            Err(error) => {
+                assert_eq!(error, SubmitError::Stopped);
+                false
+            }
+        };
+        match sent {
+            Sent::Nothing => {}
+            Sent::Prepare(id) => {
+                self.known.get_mut(&id.to_bytes()).unwrap().1.is_acknowledged |= is_acknowledged;
+            }
+            Sent::End(id, state) => {
+                let known = &mut self.known.get_mut(&id.to_bytes()).unwrap().1;
+                // Where the prepare may have come later, or an end be in flight already, either may have won.
+                let is_certain =
+                    is_acknowledged && known.is_acknowledged && !known.is_unsure && !known.can_expire;
+                if known.ended.is_none() && is_certain {
+                    known.ended = Some(*state);
+                } else if known.ended.is_none() {
+                    known.is_unsure = true;
+                }
+            }
+        }
+    }
+
+    /// Everything acknowledged is there; false where the engine died meanwhile.
+    async fn check_or_crash(&mut self, handle: &EngineHandle) -> bool {
+        for (id, known) in self.known.values_mut() {
+            let Ok(found) = handle.transfer(*id).await else { return false };
+            let Some(transfer) = found else {
+                assert!(!known.is_acknowledged, "seed {}: {id} was acknowledged and is lost", self.seed);
+                continue;
+            };
+            let state = transfer.public_state();
+            if let Some(ended) = known.ended {
+                assert_eq!(state, ended, "seed {}: {id} changed after its end", self.seed);
+            } else if !known.can_expire && !known.is_unsure {
+                assert_eq!(state, PublicState::Reserved, "seed {}: {id}", self.seed);
+            }
+            known.is_acknowledged = true;
+            known.ended = Some(state).filter(|state| *state != PublicState::Reserved);
+        }
+        let Ok(findings) = handle.read(upesi_ledger::audit::check).await else { return false };
+        assert!(findings.is_empty(), "seed {}: {findings:?}", self.seed);
+        true
+    }
+
+    async fn check(&mut self, handle: &EngineHandle) {
+        assert!(self.check_or_crash(handle).await, "seed {}: there was no fault", self.seed);
+    }
+}
+
+fn abort(id: TransferId, payer: &str, payee: &str) -> Command {
+    Command::Abort(Abort {
+        transfer: id.into(),
+        source: name(payee),
+        destination: Some(name(payer)),
+        code: ErrorCode::PAYEE_REJECTION,
+        description: "no".into(),
+        fingerprint: [4; 16],
+        archived: Archived::Unknown,
+    })
+}

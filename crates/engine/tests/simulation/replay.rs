@@ -1,0 +1,82 @@
+//! The live state, the snapshots and what left the hub, against a replay of the journal from its beginning.
+
+use std::sync::Arc;
+
+use upesi_archive::Archive;
+use upesi_engine::EngineHandle;
+use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
+use upesi_ledger::{Ledger, LedgerConfig, Notice, Record};
+
+use super::Run;
+
+/// The state without what only the archive has to remember.
+fn state(ledger: &Ledger) -> Vec<u8> {
+    let mut copy = ledger.clone();
+    copy.drain_finished(u64::MAX).for_each(drop);
+    let mut bytes = Vec::new();
+    copy.encode_snapshot(&mut bytes);
+    bytes
+}
+
+impl Run {
+    pub(super) async fn compare_with_replay(&mut self, handle: &EngineHandle) {
+        let (live, last_seq) = handle.read(|ledger| (state(ledger), ledger.last_seq())).await.unwrap();
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let first = segments(&*disk).unwrap().first().map_or(0, |segment| segment.first_seq);
+        assert!(first <= 1 || !self.keep_segments, "the journal begins with {first}");
+        let store = SnapshotStore::open_for_reading(Arc::clone(&disk));
+        let mut snapshots: Vec<_> =
+            store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
+        let mut ledger = Ledger::new(LedgerConfig::default());
+        if first > 1 {
+            // The older segments are gone: from the oldest snapshot on.
+            let oldest = snapshots.remove(0);
+            ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).unwrap();
+        }
+        let mut notices: Vec<(u64, Vec<Notice>)> = Vec::new();
+        let mut reader = Reader::new(disk, ledger.last_seq() + 1);
+        while let Some(found) = reader.next_record(END).unwrap() {
+            let (seq, time) = (found.seq, found.time);
+            let record = Record::decode(found.bytes).unwrap();
+            ledger.evolve(seq, time, record.events, &record.notices);
+            notices.push((seq, record.notices));
+            for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {
+                assert!(
+                    snapshot.bytes == state(&ledger),
+                    "seed {}: snapshot {seq} is not the replay",
+                    self.seed
+                );
+                self.totals.snapshots_compared += 1;
+            }
+        }
+        assert_eq!(ledger.last_seq(), last_seq);
+        assert!(live == state(&ledger), "seed {}: the live state is not the replay", self.seed);
+        self.compare_published(&notices);
+        self.compare_archive(&ledger);
+    }
+
+    /// What left the hub is in the journal, word for word.
+    fn compare_published(&mut self, notices: &[(u64, Vec<Notice>)]) {
+        let published = self.published.0.lock().unwrap();
+        let first = notices.first().map_or(u64::MAX, |(seq, _)| *seq);
+        for record in published.iter().filter(|record| record.seq >= first) {
+            let place = notices.binary_search_by_key(&record.seq, |(seq, _)| *seq);
+            let place = place
+                .unwrap_or_else(|_| panic!("seed {}: {} was published and is lost", self.seed, record.seq));
+            assert_eq!(notices[place].1, record.notices, "seed {}: record {}", self.seed, record.seq);
+            self.totals.published += 1;
+        }
+    }
+
+    /// What the archive has is what the journal says.
+    fn compare_archive(&mut self, replayed: &Ledger) {
+        for (id, _) in self.known.values() {
+            let Some(bytes) = self.archive.get(id).unwrap() else { continue };
+            let archived = upesi_ledger::Transfer::decode(&mut upesi_ledger::codec::Decoder(&bytes)).unwrap();
+            if let Some(transfer) = replayed.transfer(*id) {
+                assert_eq!(&archived, transfer, "seed {}", self.seed);
+            }
+            self.totals.archived += 1;
+        }
+    }
+}
