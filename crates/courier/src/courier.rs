@@ -1,6 +1,7 @@
 //! All lanes together, and the way notices come to them.
 
 use std::collections::BTreeMap;
+use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
@@ -59,7 +60,7 @@ impl<R: Send + Sync + 'static> Courier<R> {
 
     /// The way for the journal's thread to bring notices.
     pub fn outlet(&self) -> Outlet<R> {
-        Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new() }
+        Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
     }
 
     /// Sends parked notices again, once the outbox has them as undelivered and no longer parked. Gives how many were
@@ -141,7 +142,12 @@ pub struct Outlet<R> {
     lanes: Vec<Option<Box<Collected<R>>>>,
     /// Which of them have something collected.
     touched: Vec<usize>,
+    /// What goes to each worker with the next flush, by the worker's index.
+    posts: Vec<Vec<Post<R>>>,
 }
+
+/// Notices on their way to a lane.
+type Post<R> = (Arc<Lane<R>>, Vec<Delivery<R>>);
 
 struct Collected<R> {
     lane: Arc<Lane<R>>,
@@ -166,11 +172,26 @@ impl<R: Send + Sync + 'static> Outlet<R> {
     }
 
     /// Hands what was collected to the lanes. To be called after each batch.
+    ///
+    /// Each worker gets all of its lanes' notices at once and is woken once: a wake-up from another thread is a system
+    /// call. They arrive in the order of the flushes, since a worker runs what it is given in that order.
     pub fn flush(&mut self) {
         for index in self.touched.drain(..) {
-            if let Some(collected) = &mut self.lanes[index] {
-                collected.lane.offer(collected.deliveries.drain(..));
+            let Some(collected) = &mut self.lanes[index] else { continue };
+            let worker = collected.lane.worker().index();
+            if self.posts.len() <= worker {
+                self.posts.resize_with(worker + 1, Vec::new);
             }
+            self.posts[worker].push((collected.lane.clone(), mem::take(&mut collected.deliveries)));
+        }
+        for post in self.posts.iter_mut().filter(|post| !post.is_empty()) {
+            let post = mem::take(post);
+            let worker = post[0].0.worker().clone();
+            worker.spawn(async move {
+                for (lane, deliveries) in post {
+                    lane.offer(deliveries.into_iter());
+                }
+            });
         }
     }
 }

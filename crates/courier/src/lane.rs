@@ -151,6 +151,10 @@ impl<R: Send + Sync + 'static> Lane<R> {
         }
     }
 
+    pub(crate) const fn worker(&self) -> &WorkerHandle {
+        &self.worker
+    }
+
     pub(crate) const fn metrics(&self) -> &Arc<LaneMetrics> {
         &self.metrics
     }

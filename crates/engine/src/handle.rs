@@ -10,6 +10,7 @@ use upesi_ledger::{Command, Ledger, NoticeKey, ParticipantId, Reply, Transfer};
 use upesi_types::TransferId;
 
 use crate::backlog::{PendingNotice, RecordReader};
+use crate::desk::Desk;
 use crate::error::{StopReason, SubmitError};
 use crate::metrics::EngineMetrics;
 use crate::queue::{Answer, Completion, Submission, Verdict};
@@ -55,7 +56,8 @@ impl EngineHandle {
 
     async fn submit_once(&self, command: Command, payload: Payload, archive_epoch: u64) -> Answer {
         let (answer, answered) = oneshot::channel();
-        self.push(Submission::Command { command, payload, archive_epoch, answer })?;
+        let desk = Desk::of_this_runtime();
+        self.push(Submission::Command { command, payload, archive_epoch, answer, desk })?;
         answered.await.unwrap_or(Err(SubmitError::Stopped))
     }
 

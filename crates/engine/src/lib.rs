@@ -7,6 +7,7 @@
 mod archivist;
 mod backlog;
 mod clock;
+mod desk;
 mod directory;
 mod engine;
 mod error;

@@ -2,12 +2,13 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use upesi_ledger::{Command, Ledger, Reply};
 
+use crate::desk::Desk;
 use crate::error::SubmitError;
 use crate::record::Payload;
 
@@ -37,6 +38,8 @@ pub(crate) enum Submission {
         /// The archive's epoch at the time of the look-up that the command carries.
         archive_epoch: u64,
         answer: oneshot::Sender<Answer>,
+        /// Where to lay the answer; without one it is sent straight away.
+        desk: Option<Arc<Desk>>,
     },
     /// Decide a command that nobody waits for, such as the courier's reports.
     Quiet(Command),

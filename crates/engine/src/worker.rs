@@ -12,6 +12,7 @@ use upesi_ledger::{Command, Decision, Event, Ledger, NoticeKey, Reply};
 use upesi_types::Timestamp;
 
 use crate::archivist::ArchiveProgress;
+use crate::desk::Desk;
 use crate::directory::Directory;
 use crate::error::{StopReason, SubmitError};
 use crate::handle::look_up_of;
@@ -87,7 +88,7 @@ impl Shared {
 
 /// Who waits for a batch to become durable.
 enum Waiter {
-    Caller(oneshot::Sender<Answer>, Reply, Kind),
+    Caller { answer: oneshot::Sender<Answer>, desk: Option<Arc<Desk>>, reply: Reply, kind: Kind },
     Asker(Completion),
 }
 
@@ -122,6 +123,8 @@ pub(crate) struct Worker {
     batch: Batch,
     decision: Decision,
     waiters: Vec<Waiter>,
+    /// Those that got an answer in this batch.
+    desks: Vec<Arc<Desk>>,
     records: Vec<Arc<DurableRecord>>,
     redelivered: Vec<NoticeKey>,
     directory_changed: bool,
@@ -152,6 +155,7 @@ impl Worker {
             effects,
             decision: Decision::default(),
             waiters: Vec::new(),
+            desks: Vec::new(),
             records: Vec::new(),
             redelivered: Vec::new(),
             directory_changed: false,
@@ -222,7 +226,7 @@ impl Worker {
 
     fn take(&mut self, submission: Submission) {
         match submission {
-            Submission::Command { mut command, payload, archive_epoch, answer } => {
+            Submission::Command { mut command, payload, archive_epoch, answer, desk } => {
                 let kind = Kind::of(&command);
                 if let (Kind::Prepare, true) = (kind, self.is_archive_behind()) {
                     self.metrics.refused_busy.inc();
@@ -240,7 +244,7 @@ impl Worker {
                 if reply == Reply::NeedsArchive {
                     let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), payload)));
                 } else {
-                    self.waiters.push(Waiter::Caller(answer, reply, kind));
+                    self.waiters.push(Waiter::Caller { answer, desk, reply, kind });
                 }
             }
             Submission::Quiet(command) => self.decide(&command, &Payload::default()),
@@ -348,17 +352,27 @@ impl Worker {
         for waiter in self.waiters.drain(..) {
             match waiter {
                 Waiter::Asker(completion) => completion(Ok(())),
-                Waiter::Caller(answer, reply, kind) => {
+                Waiter::Caller { answer, desk, reply, kind } => {
                     match kind {
                         Kind::Prepare => self.metrics.community_prepare.observe(took),
                         Kind::Fulfil => self.metrics.community_fulfil.observe(took),
                         Kind::Get => self.metrics.community_get.observe(took),
                         Kind::Other => {}
                     }
-                    // A caller that hung up learns the outcome by callback.
-                    let _ = answer.send(Ok(Verdict::Decided(reply)));
+                    let answered = Ok(Verdict::Decided(reply));
+                    let Some(desk) = desk else {
+                        // A caller that hung up learns the outcome by callback.
+                        let _ = answer.send(answered);
+                        continue;
+                    };
+                    if desk.lay(answer, answered) {
+                        self.desks.push(desk);
+                    }
                 }
             }
+        }
+        for desk in self.desks.drain(..) {
+            desk.ring();
         }
     }
 
@@ -367,7 +381,7 @@ impl Worker {
         for waiter in self.waiters.drain(..) {
             match waiter {
                 Waiter::Asker(completion) => completion(Err(error.clone())),
-                Waiter::Caller(answer, ..) => {
+                Waiter::Caller { answer, .. } => {
                     let _ = answer.send(Err(error.clone()));
                 }
             }

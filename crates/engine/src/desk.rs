@@ -1,0 +1,73 @@
+//! Answers on their way back to those who wait.
+//!
+//! Waking a task of another thread's runtime costs a system call. A batch has many answers, so they are laid on a desk,
+//! one per runtime, and each runtime is woken once; its own task then hands them out, which costs it next to nothing.
+
+use std::cell::RefCell;
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{Notify, oneshot};
+
+use crate::queue::Answer;
+
+/// An answer and whom it is for.
+type Letter = (oneshot::Sender<Answer>, Answer);
+
+/// Where the answers for the tasks of one runtime are laid.
+#[derive(Default)]
+pub(crate) struct Desk {
+    letters: Mutex<Vec<Letter>>,
+    rung: Notify,
+}
+
+thread_local! {
+    /// The desk of the runtime that this thread last ran.
+    static DESK: RefCell<Option<(Id, Arc<Desk>)>> = const { RefCell::new(None) };
+}
+
+impl Desk {
+    /// The desk of the runtime that runs this task; none outside of one.
+    pub(crate) fn of_this_runtime() -> Option<Arc<Self>> {
+        let runtime = Handle::try_current().ok()?;
+        DESK.with_borrow_mut(|present| match present {
+            Some((id, desk)) if *id == runtime.id() => Some(Arc::clone(desk)),
+            _ => {
+                let desk = Arc::new(Self::default());
+                runtime.spawn(hand_out(Arc::clone(&desk)));
+                *present = Some((runtime.id(), Arc::clone(&desk)));
+                Some(desk)
+            }
+        })
+    }
+
+    /// Lays an answer down; tells whether it is the first since they were last taken.
+    pub(crate) fn lay(&self, to: oneshot::Sender<Answer>, answer: Answer) -> bool {
+        let mut letters = self.letters();
+        letters.push((to, answer));
+        letters.len() == 1
+    }
+
+    /// Tells the runtime that there are answers.
+    pub(crate) fn ring(&self) {
+        self.rung.notify_one();
+    }
+
+    fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
+        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Hands answers out for as long as the runtime lives.
+async fn hand_out(desk: Arc<Desk>) {
+    let mut taken = Vec::new();
+    loop {
+        desk.rung.notified().await;
+        mem::swap(&mut taken, &mut *desk.letters());
+        for (to, answer) in taken.drain(..) {
+            // A caller that hung up learns the outcome by callback.
+            let _ = to.send(answer);
+        }
+    }
+}
