@@ -87,6 +87,47 @@ fn a_dead_payee_gets_everything_in_order_once_it_is_back() {
     world.stop_and_audit();
 }
 
+/// Far more than a lane holds, in number and in bytes: the rest waits in the outbox, over a restart too.
+#[test]
+fn a_lane_that_fell_behind_catches_up_from_the_outbox() {
+    let mut world = World::new(&[
+        ("callbacks.queue_max", "16"),
+        ("callbacks.concurrency_max", "4"),
+        ("callbacks.retrying_max", "8"),
+        ("callbacks.queue_bytes_max", "65536"),
+        ("fspiop.body_bytes_max", "65536"),
+    ]);
+    world.dfsp_mut("bluewallet").die();
+    let mut ids = Vec::new();
+    let mut prepare_many = |world: &World| {
+        for number in 0..60 {
+            let id = world.new_id();
+            let terms = Terms { amount: "1".into(), ..Terms::new(&id, world.now()) };
+            let body = terms.body().replace('☕', &"x".repeat(number * 500));
+            world.deliver(Message::prepare(&terms).body(body));
+            ids.push(id);
+        }
+    };
+    prepare_many(&world);
+    world.restart();
+    prepare_many(&world);
+    let lanes = world.operate("GET", "/lanes", "");
+    let lane = lanes.as_array().unwrap().iter().find(|lane| lane["participant"] == "bluewallet").unwrap();
+    assert_eq!(lane["catchingUp"], true, "{lane}");
+    world.dfsp_mut("bluewallet").revive();
+    for id in &ids {
+        assert_eq!(world.dfsp("bluewallet").next(id).method, "POST");
+        commit(&world, id);
+    }
+    for id in &ids {
+        assert_eq!(world.dfsp("bluewallet").next(id).method, "PATCH");
+        assert_eq!(world.dfsp("bluewallet").attempts(id, 2).len(), 2, "each once");
+    }
+    world.until(&(0, 0), || world.undelivered());
+    assert_eq!(world.position("greenbank"), "120");
+    world.stop_and_audit();
+}
+
 #[test]
 fn of_two_dfsps_the_dead_one_does_not_hold_up_the_other() {
     let mut world = World::new(&[]);
