@@ -39,6 +39,7 @@ fn no_crash_loses_what_was_acknowledged() {
     eprintln!("{totals:?}");
     if only.is_none() && seeds >= SEEDS {
         assert!(totals.acknowledged > 20 * SEEDS && totals.starts_that_crashed > SEEDS / 10, "{totals:?}");
+        assert!(totals.journals_shortened > SEEDS / 20, "{totals:?}");
         assert!(totals.snapshots_compared > SEEDS && totals.archived > 5 * SEEDS, "{totals:?}");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use upesi_archive::Archive;
-use upesi_engine::EngineHandle;
+use upesi_engine::{Engine, EngineHandle};
 use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
 use upesi_ledger::{Ledger, LedgerConfig, Notice, Record};
 
@@ -19,8 +19,10 @@ fn state(ledger: &Ledger) -> Vec<u8> {
 }
 
 impl Run {
-    pub(super) async fn compare_with_replay(&mut self, handle: &EngineHandle) {
+    /// Ends an engine in order and compares what it was and what it left. While it runs its archivist changes files.
+    pub(super) async fn end_and_compare(&mut self, engine: Engine, handle: &EngineHandle) {
         let (live, last_seq) = handle.read(|ledger| (state(ledger), ledger.last_seq())).await.unwrap();
+        engine.shutdown();
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         let first = segments(&*disk).unwrap().first().map_or(0, |segment| segment.first_seq);
         assert!(first <= 1 || !self.keep_segments, "the journal begins with {first}");
@@ -30,6 +32,7 @@ impl Run {
         let mut ledger = Ledger::new(LedgerConfig::default());
         if first > 1 {
             // The older segments are gone: from the oldest snapshot on.
+            self.totals.journals_shortened += 1;
             let oldest = snapshots.remove(0);
             ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).unwrap();
         }
