@@ -50,15 +50,19 @@ async fn run(hub: Hub, patience: Duration) -> Exit {
         }
         reason = hub.failed() => {
             report(&reason, "the hub stops; what was acknowledged is safe");
-            match reason {
-                StopReason::Shutdown => Exit::Success,
-                StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,
-            }
+            exit_of_stop(&reason)
         }
     };
     hub.shutdown(patience).await;
     tracing::info!("stopped");
     exit
+}
+
+fn exit_of_stop(reason: &StopReason) -> Exit {
+    match reason {
+        StopReason::Shutdown => Exit::Success,
+        StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,
+    }
 }
 
 fn report(reason: &dyn Display, what: &str) {
@@ -79,5 +83,21 @@ async fn told_to_stop() -> &'static str {
     tokio::select! {
         _ = terminate.recv() => "SIGTERM",
         _ = interrupt.recv() => "SIGINT",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_disk_ends_the_process_with_74() {
+        for (reason, code) in [
+            (StopReason::Shutdown, 0),
+            (StopReason::Journal("cannot sync".into()), 74),
+            (StopReason::Archive("cannot write".into()), 74),
+        ] {
+            assert_eq!(exit_of_stop(&reason).code(), code, "{reason}");
+        }
     }
 }
