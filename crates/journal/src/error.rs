@@ -120,6 +120,11 @@ impl JournalError {
         Self::Io { operation: "sync", file: file.to_owned(), source }
     }
 
+    /// Whether a file does not exist.
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
+    }
+
     pub(crate) fn damaged(file: &str, offset: u64, reason: Damage) -> Self {
         Self::Damaged { file: file.to_owned(), offset, reason }
     }

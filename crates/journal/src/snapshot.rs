@@ -130,12 +130,15 @@ impl SnapshotStore {
         Ok(latest)
     }
 
-    /// The snapshot files, oldest first. Their content is not verified.
+    /// The snapshot files, oldest first. Their content is not verified. One that is deleted meanwhile is left out.
     pub fn list(&self) -> Result<Vec<SnapshotInfo>, JournalError> {
         let mut infos = Vec::new();
         for seq in self.sequence_numbers()? {
             let file = path(seq);
-            let opened = self.open_file(&file)?;
+            let opened = match self.open_file(&file) {
+                Err(error) if error.is_not_found() => continue,
+                other => other?,
+            };
             let bytes = opened.length().map_err(|source| JournalError::io("stat", &file, source))?;
             infos.push(SnapshotInfo { file, seq, bytes });
         }

@@ -23,6 +23,8 @@ impl Snapshots {
         for info in store.list().map_err(crate::inspect::journal_failure)? {
             let snapshot = match store.read(info.seq) {
                 Ok(snapshot) => snapshot,
+                // A hub that is using the directory has replaced it meanwhile.
+                Err(error) if error.is_not_found() => continue,
                 Err(error) => {
                     note_damage(error, findings)?;
                     continue;
