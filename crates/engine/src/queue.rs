@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -116,6 +117,13 @@ impl Queue {
             state.is_waiting = true;
             state = self.arrived.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
             state.is_waiting = false;
+        }
+        if !state.submissions.is_empty() {
+            // Where the cores are all busy, those who are about to submit run first and share the batch; where they are
+            // not, this returns at once.
+            drop(state);
+            thread::yield_now();
+            state = self.lock();
         }
         mem::swap(&mut state.submissions, into);
         !(state.is_closed && into.is_empty())
