@@ -6,8 +6,12 @@
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1) or are computed by each sender.
-pub const HOP_BY_HOP: [&str; 9] = [
+/// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1), are computed by each sender, or are
+/// credentials for whoever got the message and nobody else.
+pub const HOP_BY_HOP: [&str; 12] = [
+    "authorization",
+    "proxy-authorization",
+    "cookie",
     "host",
     "content-length",
     "connection",
