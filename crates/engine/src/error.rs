@@ -88,3 +88,10 @@ pub enum StopReason {
     #[error("the archive failed: {0}")]
     Archive(String),
 }
+
+impl StopReason {
+    pub(crate) fn of_journal(error: JournalError) -> Self {
+        tracing::error!(%error, "the journal failed; nothing is acknowledged any more");
+        Self::Journal(error.to_string())
+    }
+}

@@ -100,8 +100,10 @@ impl Queue {
         if state.submissions.len() >= self.submissions_max {
             return Err(SubmitError::Busy);
         }
+        // Nobody waits for a quiet command: it goes with the next one, or with the next tick.
+        let wakes = !matches!(submission, Submission::Quiet(_));
         state.submissions.push_back(submission);
-        if mem::take(&mut state.is_waiting) {
+        if wakes && mem::take(&mut state.is_waiting) {
             drop(state);
             self.arrived.notify_one();
         }

@@ -174,11 +174,10 @@ impl Worker {
         let reason = loop {
             let patience = self.next_tick.saturating_duration_since(Instant::now());
             if !self.shared.queue.take_all(&mut submissions, patience) {
-                break StopReason::Shutdown;
+                break self.commit().map_or_else(StopReason::of_journal, |()| StopReason::Shutdown);
             }
             if let Err(error) = self.turn(&mut submissions) {
-                tracing::error!(%error, "the journal failed; nothing is acknowledged any more");
-                break StopReason::Journal(error.to_string());
+                break StopReason::of_journal(error);
             }
         };
         self.abandon(SubmitError::Stopped);
@@ -218,10 +217,17 @@ impl Worker {
                 self.take_without_room(submission);
             }
         }
-        if Instant::now() >= self.next_tick {
+        let ticks = Instant::now() >= self.next_tick;
+        if ticks {
             self.tick(has_room);
         }
-        self.commit()
+        // The courier's reports need no sync of their own: losing one only repeats a callback.
+        if ticks || self.somebody_waits() { self.commit() } else { Ok(()) }
+    }
+
+    fn somebody_waits(&self) -> bool {
+        !(self.waiters.is_empty() && self.records.is_empty() && self.redelivered.is_empty())
+            || self.directory_changed
     }
 
     fn take(&mut self, submission: Submission) {

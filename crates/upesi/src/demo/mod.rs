@@ -113,7 +113,7 @@ impl<'arguments> Demo<'arguments> {
             &format!("{seconds} s of load: 32 virtual users over 8 DFSPs, a plain forwarder for comparison"),
         );
         let passed = self.load()?;
-        title(5, "look further");
+        title(5, "look further (KEEP=1 make demo, or upesi demo --keep, leaves it running)");
         say(format_args!("   curl {}/metrics     stages, lanes, positions", self.hub.admin_url()));
         say(format_args!("   curl {}/participants/dfsp-1/accounts", self.hub.admin_url()));
         say(format_args!(
