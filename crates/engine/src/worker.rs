@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
-use upesi_journal::{Batch, JournalError, Maintenance, Writer};
+use upesi_journal::{Batch, JournalError, Writer};
 use upesi_ledger::command::Archived;
 use upesi_ledger::{Command, Decision, Event, Ledger, NoticeKey, Reply};
 use upesi_types::Timestamp;
@@ -335,9 +335,7 @@ impl Worker {
             self.batch.reset(appended.last_seq + 1);
         }
         self.release();
-        match self.writer.maintain()? {
-            Maintenance::Idle | Maintenance::Advanced | Maintenance::DiskFull => {}
-        }
+        self.writer.maintain()?;
         self.shared.archive.journal_reached(self.ledger.last_seq());
         Ok(())
     }

@@ -9,3 +9,4 @@ pub mod hub;
 pub mod inspect;
 pub mod logging;
 pub mod scheme;
+pub mod signals;

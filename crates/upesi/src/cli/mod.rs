@@ -9,4 +9,4 @@ mod sim;
 mod values;
 
 pub use arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
-pub use run::{run, stop_signal};
+pub use run::run;

@@ -98,20 +98,6 @@ fn audit_directory(arguments: AuditArguments) -> Outcome {
     }
 }
 
-/// Waits for SIGTERM or SIGINT. Where signals cannot be had, the process runs until it is killed.
-pub async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
-}
-
 /// Writes to stdout; a reader that went away is no failure.
 pub fn write_out(text: &str) -> Outcome {
     let mut output = io::stdout().lock();

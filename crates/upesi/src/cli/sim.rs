@@ -10,9 +10,10 @@ use upesi_sim::{SimConfig, SimError, Simulator, Upstream};
 use upesi_types::FspId;
 
 use super::behaviour::BehaviourArguments;
-use super::run::{stop_signal, write_out};
+use super::run::write_out;
 use super::values::dfsp_name;
 use crate::exit::{Exit, Failure, Outcome};
+use crate::signals::stop_signal;
 
 /// How long the end waits for requests in flight.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -15,9 +15,9 @@ use upesi_lab::{Baseline, HubProcess, TargetHub, TransfersOptions, run_transfers
 use upesi_sim::{Originator, OriginatorOptions, SeenMessage, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
-use crate::cli::stop_signal;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::{self, ApplyOptions, file::Scheme};
+use crate::signals::stop_signal;
 
 /// The scheme of the demo is the example that users copy.
 const SCHEME: &str = include_str!("../../../../examples/scheme.toml");
@@ -104,7 +104,7 @@ impl<'arguments> Demo<'arguments> {
             2,
             "the scheme: hub accounts, settlement model, DFSPs, caps, funds, endpoints (examples/scheme.toml)",
         );
-        runtime.block_on(self.apply_scheme())?;
+        runtime.block_on(self.show_scheme())?;
         title(3, "one transfer of 125.5 KES, as the DFSPs see it");
         runtime.block_on(self.show_one_transfer(workers))?;
         let seconds = self.arguments.seconds;
@@ -133,15 +133,19 @@ impl<'arguments> Demo<'arguments> {
         }
     }
 
-    async fn apply_scheme(&self) -> Outcome {
+    async fn apply_scheme(&self, output: &mut (dyn Write + Send)) -> Outcome {
         let options = ApplyOptions {
             file: PathBuf::new(),
             admin_url: self.hub.admin_url(),
             plan_only: false,
             json: false,
         };
+        scheme::apply(&self.scheme, &options, output).await
+    }
+
+    async fn show_scheme(&self) -> Outcome {
         let mut output = Vec::new();
-        scheme::apply(&self.scheme, &options, &mut output).await?;
+        self.apply_scheme(&mut output).await?;
         let text = String::from_utf8_lossy(&output);
         let lines: Vec<_> = text.lines().collect();
         // The DFSPs differ in their names only, and the callbacks of transfers stand for those of the other resources.
@@ -208,15 +212,8 @@ impl<'arguments> Demo<'arguments> {
     }
 
     async fn keep(&self) -> Outcome {
-        let mut nobody = io::sink();
-        let options = ApplyOptions {
-            file: PathBuf::new(),
-            admin_url: self.hub.admin_url(),
-            plan_only: false,
-            json: false,
-        };
         // The endpoints point back to the simulators that stay.
-        scheme::apply(&self.scheme, &options, &mut nobody).await?;
+        self.apply_scheme(&mut io::sink()).await?;
         say("\n   Hub and simulators keep running. Ctrl-C ends them.");
         stop_signal().await;
         Ok(())

@@ -30,7 +30,7 @@ pub(super) struct MetricsText {
     /// The FSPIOP port, once it serves.
     pub(super) fspiop: OnceLock<Arc<Server>>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
-    positions: Arc<Mutex<Vec<PositionSample>>>,
+    positions: Mutex<Vec<PositionSample>>,
 }
 
 impl MetricsText {
@@ -40,7 +40,7 @@ impl MetricsText {
         courier: Courier<DurableRecord>,
         directory: SharedDirectory,
     ) -> Self {
-        Self { registry, engine, courier, directory, fspiop: OnceLock::new(), positions: Arc::default() }
+        Self { registry, engine, courier, directory, fspiop: OnceLock::new(), positions: Mutex::default() }
     }
 
     /// Reads the positions anew.

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::time::Duration;
 
 use tokio::runtime::Builder;
-use tokio::signal::unix::{SignalKind, signal};
 use tracing::Level;
 use upesi_engine::StopReason;
 
@@ -12,6 +11,7 @@ use super::Hub;
 use crate::config::Settings;
 use crate::exit::Exit;
 use crate::logging::LogControl;
+use crate::signals::stop_signal;
 
 /// Runs a hub until it is told to stop or its disk fails.
 ///
@@ -44,7 +44,7 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
 
 async fn run(hub: Hub, patience: Duration) -> Exit {
     let exit = tokio::select! {
-        name = told_to_stop() => {
+        name = stop_signal() => {
             tracing::info!(signal = name, "stopping in order");
             Exit::Success
         }
@@ -70,19 +70,6 @@ fn report(reason: &dyn Display, what: &str) {
         tracing::error!(error = %reason, "{what}");
     } else {
         eprintln!("upesi: {what}: {reason}");
-    }
-}
-
-/// Waits for SIGTERM or SIGINT. Where signals cannot be had the process runs until it is killed, which is safe.
-async fn told_to_stop() -> &'static str {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => "SIGTERM",
-        _ = interrupt.recv() => "SIGINT",
     }
 }
 
