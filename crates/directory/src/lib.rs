@@ -1,0 +1,1 @@
+//! Account lookup (L4): which DFSP serves a party, and who the party is.

@@ -1,0 +1,1 @@
+//! Quotes, transaction requests and authorizations (L4): relayed with their rules.

@@ -1,0 +1,1 @@
+//! Messages passed on between DFSPs (L4).
