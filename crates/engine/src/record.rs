@@ -6,7 +6,7 @@ use bytes::Bytes;
 use upesi_ledger::{Notice, NoticeKey};
 use upesi_types::Timestamp;
 
-use crate::directory::Directory;
+use crate::participants::Participants;
 
 /// A request as it was received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,8 +53,8 @@ pub trait Effects: Send {
     /// Everything of a batch has been published.
     fn flush(&mut self);
 
-    /// Participants or endpoints have changed.
-    fn directory(&mut self, directory: Arc<Directory>);
+    /// Participants, their accounts or endpoints have changed.
+    fn participants(&mut self, participants: Arc<Participants>);
 }
 
 /// Lets callbacks wait in the outbox.
@@ -68,5 +68,5 @@ impl Effects for NoEffects {
 
     fn flush(&mut self) {}
 
-    fn directory(&mut self, _directory: Arc<Directory>) {}
+    fn participants(&mut self, _participants: Arc<Participants>) {}
 }

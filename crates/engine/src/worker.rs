@@ -13,11 +13,11 @@ use upesi_types::Timestamp;
 
 use crate::archivist::ArchiveProgress;
 use crate::desk::Desk;
-use crate::directory::Directory;
 use crate::error::{StopReason, SubmitError};
 use crate::handle::look_up_of;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
+use crate::participants::Participants;
 use crate::queue::{Answer, Completion, Queue, Submission, Verdict};
 use crate::record::{DurableRecord, Effects, Payload};
 
@@ -127,7 +127,7 @@ pub(crate) struct Worker {
     desks: Vec<Arc<Desk>>,
     records: Vec<Arc<DurableRecord>>,
     redelivered: Vec<NoticeKey>,
-    directory_changed: bool,
+    participants_changed: bool,
     /// Reports that came while the disk was full.
     held_back: VecDeque<Command>,
     evicted_epoch: u64,
@@ -145,7 +145,7 @@ impl Worker {
         writer: Writer,
         mut effects: Box<dyn Effects>,
     ) -> Self {
-        effects.directory(Arc::new(Directory::of(&ledger)));
+        effects.participants(Arc::new(Participants::of(&ledger)));
         Self {
             shared,
             metrics,
@@ -158,7 +158,7 @@ impl Worker {
             desks: Vec::new(),
             records: Vec::new(),
             redelivered: Vec::new(),
-            directory_changed: false,
+            participants_changed: false,
             held_back: VecDeque::new(),
             evicted_epoch: 0,
             evictable_seq: 0,
@@ -227,7 +227,7 @@ impl Worker {
 
     fn somebody_waits(&self) -> bool {
         !(self.waiters.is_empty() && self.records.is_empty() && self.redelivered.is_empty())
-            || self.directory_changed
+            || self.participants_changed
     }
 
     fn take(&mut self, submission: Submission) {
@@ -286,7 +286,7 @@ impl Worker {
             upesi_ledger::Record::encode(events, notices, payload, buffer);
         });
         for event in events.iter() {
-            self.directory_changed |= Directory::is_changed_by(event);
+            self.participants_changed |= Participants::is_changed_by(event);
             if let Event::NoticesRedelivered(keys) = event {
                 self.redelivered.extend_from_slice(keys);
             }
@@ -341,8 +341,8 @@ impl Worker {
     }
 
     fn release(&mut self) {
-        if std::mem::take(&mut self.directory_changed) {
-            self.effects.directory(Arc::new(Directory::of(&self.ledger)));
+        if std::mem::take(&mut self.participants_changed) {
+            self.effects.participants(Arc::new(Participants::of(&self.ledger)));
         }
         for record in self.records.drain(..) {
             self.effects.publish(&record);

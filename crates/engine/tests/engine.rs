@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use common::{TestClock, amount, fulfil, id, name, onboard, position, prepare};
 use tempfile::TempDir;
 use upesi_engine::{
-    Directory, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects,
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
     Payload, Serving, StartError, StopReason, SubmitError,
 };
 use upesi_ledger::{Command, NoticeContent, NoticeKey, PublicState, Reply, StateMethod};
@@ -55,7 +55,7 @@ impl Effects for Kept {
 
     fn flush(&mut self) {}
 
-    fn directory(&mut self, _: Arc<Directory>) {}
+    fn participants(&mut self, _: Arc<Participants>) {}
 }
 
 #[tokio::test]

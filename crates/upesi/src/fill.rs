@@ -11,7 +11,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use upesi_engine::{
-    Clock, Directory, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Payload,
+    Clock, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
     SubmitError, SystemClock,
 };
 use upesi_ledger::command::{
@@ -117,7 +117,7 @@ impl Effects for Deliver {
         }
     }
 
-    fn directory(&mut self, _directory: Arc<Directory>) {}
+    fn participants(&mut self, _participants: Arc<Participants>) {}
 }
 
 #[derive(Clone)]

@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use upesi_archive::MemoryArchive;
 use upesi_engine::{
-    Directory, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Payload, Storage,
-    SubmitError,
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
+    Storage, SubmitError,
 };
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
 use upesi_ledger::command::{Abort, Archived, Get};
@@ -78,7 +78,7 @@ impl Effects for Published {
 
     fn flush(&mut self) {}
 
-    fn directory(&mut self, _: Arc<Directory>) {}
+    fn participants(&mut self, _: Arc<Participants>) {}
 }
 
 /// What became of a request.

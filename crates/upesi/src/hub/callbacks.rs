@@ -1,13 +1,13 @@
 //! From the outbox to the wire: what a callback looks like, and where the undelivered ones are.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock};
 
 use upesi_courier::{
     Backlog, BacklogError, BacklogFuture, Delivery, OutgoingRequest, Outlet, Page, Position, Renderer, Room,
     Unroutable,
 };
-use upesi_engine::{Directory, DurableRecord, Effects, EngineHandle, PendingNotice};
+use upesi_engine::{DurableRecord, Effects, EngineHandle, Participants, PendingNotice, SharedParticipants};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, rewrite_for_forward};
 use upesi_fspiop::render::{Extensions, write_error, write_transfer_state};
 use upesi_fspiop::uri::{fill_template, write_path};
@@ -15,24 +15,10 @@ use upesi_fspiop::{Resource, Version};
 use upesi_http::{Bytes, Method, Target, header_block};
 use upesi_ledger::{Command, Notice, NoticeContent, NoticeKey, ParticipantId, StateMethod};
 
-/// Names and endpoints as of now, shared with the engine's thread.
-#[derive(Clone, Debug, Default)]
-pub(super) struct SharedDirectory(Arc<RwLock<Arc<Directory>>>);
-
-impl SharedDirectory {
-    fn set(&self, directory: Arc<Directory>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = directory;
-    }
-
-    pub(super) fn get(&self) -> Arc<Directory> {
-        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
 /// Makes the HTTP request of a notice.
 #[derive(Debug)]
 pub(super) struct CallbackRenderer {
-    pub(super) directory: SharedDirectory,
+    pub(super) participants: SharedParticipants,
     /// Version of messages that the hub makes itself.
     pub(super) version: Version,
 }
@@ -42,16 +28,16 @@ impl Renderer<DurableRecord> for CallbackRenderer {
         let Some(notice) = record.notices.get(usize::from(key.index)) else {
             return Err(Unroutable::BadRecord { reason: format!("it has no notice {}", key.index) });
         };
-        let directory = self.directory.get();
+        let participants = self.participants.get();
         let id = notice.transfer.to_string();
         Ok(OutgoingRequest {
-            target: endpoint(&directory, notice, &id)?,
+            target: endpoint(&participants, notice, &id)?,
             method: match notice.content.method() {
                 "POST" => Method::POST,
                 "PATCH" => Method::PATCH,
                 _ => Method::PUT,
             },
-            headers: self.headers(&directory, key, notice, &id, record)?,
+            headers: self.headers(&participants, key, notice, &id, record)?,
             body: body(notice, record),
         })
     }
@@ -60,15 +46,15 @@ impl Renderer<DurableRecord> for CallbackRenderer {
 impl CallbackRenderer {
     fn headers(
         &self,
-        directory: &Directory,
+        participants: &Participants,
         key: NoticeKey,
         notice: &Notice,
         id: &str,
         record: &DurableRecord,
     ) -> Result<upesi_http::HeaderMap, Unroutable> {
         let bad = |reason: &str| Unroutable::BadRecord { reason: reason.to_owned() };
-        let receiver = directory.name(key.target).ok_or_else(|| bad("its target is unknown"))?;
-        let hub = directory.hub_name().ok_or_else(|| bad("the hub has no name"))?;
+        let receiver = participants.name(key.target).ok_or_else(|| bad("its target is unknown"))?;
+        let hub = participants.hub_name().ok_or_else(|| bad("the hub has no name"))?;
         let request = &record.payload.headers;
         let forwards = matches!(
             notice.content,
@@ -104,10 +90,10 @@ impl CallbackRenderer {
     }
 }
 
-fn endpoint(directory: &Directory, notice: &Notice, id: &str) -> Result<Target, Unroutable> {
+fn endpoint(participants: &Participants, notice: &Notice, id: &str) -> Result<Target, Unroutable> {
     let kind = notice.content.endpoint_type();
     let endpoint_type = kind.name();
-    let Some(template) = directory.endpoint(notice.target, kind) else {
+    let Some(template) = participants.endpoint(notice.target, kind) else {
         return Err(Unroutable::NoEndpoint { endpoint_type });
     };
     let bad = |reason: String| Unroutable::BadEndpoint { endpoint_type, reason };
@@ -152,7 +138,7 @@ fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<DurableReco
 pub(super) struct CourierEffects {
     pub(super) courier: upesi_courier::Courier<DurableRecord>,
     pub(super) outlet: Outlet<DurableRecord>,
-    pub(super) directory: SharedDirectory,
+    pub(super) participants: SharedParticipants,
 }
 
 impl Effects for CourierEffects {
@@ -177,8 +163,8 @@ impl Effects for CourierEffects {
         self.outlet.flush();
     }
 
-    fn directory(&mut self, directory: Arc<Directory>) {
-        self.directory.set(directory);
+    fn participants(&mut self, participants: Arc<Participants>) {
+        self.participants.set(participants);
     }
 }
 

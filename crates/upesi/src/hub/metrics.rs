@@ -6,11 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::registry::Registry;
 use upesi_courier::{BreakerState, Courier, Histogram};
-use upesi_engine::{DurableRecord, EngineHandle};
+use upesi_engine::{DurableRecord, EngineHandle, SharedParticipants};
 use upesi_http::Server;
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
-
-use super::callbacks::SharedDirectory;
 
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
@@ -26,7 +24,7 @@ pub(super) struct MetricsText {
     pub(super) registry: Registry,
     pub(super) engine: EngineHandle,
     pub(super) courier: Courier<DurableRecord>,
-    pub(super) directory: SharedDirectory,
+    pub(super) participants: SharedParticipants,
     /// The FSPIOP port, once it serves.
     pub(super) fspiop: OnceLock<Arc<Server>>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
@@ -38,9 +36,9 @@ impl MetricsText {
         registry: Registry,
         engine: EngineHandle,
         courier: Courier<DurableRecord>,
-        directory: SharedDirectory,
+        participants: SharedParticipants,
     ) -> Self {
-        Self { registry, engine, courier, directory, fspiop: OnceLock::new(), positions: Mutex::default() }
+        Self { registry, engine, courier, participants, fspiop: OnceLock::new(), positions: Mutex::default() }
     }
 
     /// Reads the positions anew.
@@ -94,9 +92,10 @@ impl MetricsText {
     }
 
     fn write_lanes(&self, text: &mut String) {
-        let directory = self.directory.get();
+        let participants = self.participants.get();
         let lanes = self.courier.lanes();
-        let name_of = |target| directory.name(target).map_or_else(String::new, |name| escape(name.as_str()));
+        let name_of =
+            |target| participants.name(target).map_or_else(String::new, |name| escape(name.as_str()));
         let mut family =
             |name: &str, kind: &str, help: &str, value: &dyn Fn(&upesi_courier::LaneStatus) -> u64| {
                 let suffix = if kind == "counter" { "_total" } else { "" };
@@ -142,10 +141,10 @@ impl MetricsText {
         of: &dyn Fn(&upesi_courier::LaneMetrics) -> &Histogram,
     ) {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} histogram");
-        let directory = self.directory.get();
+        let participants = self.participants.get();
         for lane in self.courier.lanes() {
             let Some(metrics) = self.courier.metrics(lane.target) else { continue };
-            let dest = directory.name(lane.target).map_or_else(String::new, |name| escape(name.as_str()));
+            let dest = participants.name(lane.target).map_or_else(String::new, |name| escape(name.as_str()));
             let histogram = of(&metrics);
             let mut count = 0;
             for (index, bucket) in histogram.counts().into_iter().enumerate() {

@@ -14,13 +14,13 @@ use tokio::time::{Instant, interval};
 use upesi_admin::{AdminContext, AdminService, Lane};
 use upesi_courier::{BreakerState, Courier};
 use upesi_engine::{
-    Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, StartError, StopReason,
-    SystemClock,
+    Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
+    StopReason, SystemClock,
 };
 use upesi_gateway::Gateway;
 use upesi_http::{BindError, BoundServer, Server, Workers, WorkersError};
 
-use self::callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog, SharedDirectory};
+use self::callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use self::metrics::MetricsText;
 use crate::config::Settings;
 use crate::exit::Exit;
@@ -111,13 +111,13 @@ impl Hub {
         let workers = Workers::start(options::worker_count(settings), "upesi-edge")?;
         // Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
         let admin_workers = Workers::start(1, "upesi-admin")?;
-        let directory = SharedDirectory::default();
+        let participants = SharedParticipants::default();
         let engine_slot = Arc::new(OnceLock::new());
-        let courier = start_courier(settings, &workers, &directory, &engine_slot)?;
+        let courier = start_courier(settings, &workers, &participants, &engine_slot)?;
         let effects = CourierEffects {
             outlet: courier.outlet(),
             courier: courier.clone(),
-            directory: directory.clone(),
+            participants: participants.clone(),
         };
         let mut registry = Registry::default();
         let metrics = EngineMetrics::new(&mut registry);
@@ -128,7 +128,8 @@ impl Hub {
         )?;
         let _ = engine_slot.set(handle.clone());
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
-        let text = Arc::new(MetricsText::new(registry, handle.clone(), courier.clone(), directory.clone()));
+        let text =
+            Arc::new(MetricsText::new(registry, handle.clone(), courier.clone(), participants.clone()));
         let gateway = gateway.with_metrics_text({
             let text = Arc::clone(&text);
             move || text.render()
@@ -142,7 +143,7 @@ impl Hub {
         });
         context.log_level = Arc::new(move |level| log.set_level(level).map_err(|error| error.to_string()));
         keep_positions(&admin_workers, Arc::clone(&text));
-        for target in directory.get().ids() {
+        for target in participants.get().ids() {
             courier.open(target);
         }
         let admin =
@@ -195,11 +196,13 @@ fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundServer, HubEr
 fn start_courier(
     settings: &Settings,
     workers: &Workers,
-    directory: &SharedDirectory,
+    participants: &SharedParticipants,
     engine: &Arc<OnceLock<EngineHandle>>,
 ) -> Result<Courier<DurableRecord>, HubError> {
-    let renderer =
-        CallbackRenderer { directory: directory.clone(), version: options::versions(settings).hub_made };
+    let renderer = CallbackRenderer {
+        participants: participants.clone(),
+        version: options::versions(settings).hub_made,
+    };
     let backlog = OutboxBacklog(Arc::clone(engine));
     Courier::start(workers, options::courier(settings), Arc::new(backlog), Arc::new(renderer)).map_err(
         |mistakes| {

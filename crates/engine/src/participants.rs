@@ -1,0 +1,97 @@
+//! Participants as the edges need them: names, endpoints, and who may take part.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use upesi_ledger::{Account, EndpointType, Event, Ledger, LedgerAccountTypeId, Participant, ParticipantId};
+use upesi_types::{Currency, FspId};
+
+/// Participants with their endpoints and active accounts at some moment.
+#[derive(Clone, Debug, Default)]
+pub struct Participants {
+    /// In order of identifier, without gaps.
+    participants: Vec<Participant>,
+    by_name: HashMap<FspId, ParticipantId>,
+    /// Whose position account in which currency is active.
+    active_positions: BTreeSet<(ParticipantId, Currency)>,
+}
+
+impl Participants {
+    /// Those of a ledger.
+    pub fn of(ledger: &Ledger) -> Self {
+        Self::new(ledger.participants().to_vec(), ledger.accounts())
+    }
+
+    /// From a list in order of identifier, without gaps, and all accounts.
+    pub fn new(participants: Vec<Participant>, accounts: &[Account]) -> Self {
+        let by_name = participants.iter().map(|participant| (participant.name, participant.id)).collect();
+        let is_active_position =
+            |account: &&Account| account.is_active && account.kind == LedgerAccountTypeId::POSITION;
+        let active = accounts.iter().filter(is_active_position);
+        let active_positions = active.map(|account| (account.participant, account.currency)).collect();
+        Self { participants, by_name, active_positions }
+    }
+
+    pub(crate) const fn is_changed_by(event: &Event) -> bool {
+        matches!(
+            event,
+            Event::ParticipantCreated { .. }
+                | Event::ParticipantActivitySet { .. }
+                | Event::AccountCreated { .. }
+                | Event::AccountOpened { .. }
+                | Event::AccountActivitySet { .. }
+                | Event::EndpointSet { .. }
+        )
+    }
+
+    /// A participant.
+    pub fn get(&self, id: ParticipantId) -> Option<&Participant> {
+        self.participants.get(id.number() as usize - 1)
+    }
+
+    /// The participant of that name; names are compared as they were registered.
+    pub fn named(&self, name: &FspId) -> Option<&Participant> {
+        self.by_name.get(name).and_then(|id| self.get(*id))
+    }
+
+    /// A participant's name.
+    pub fn name(&self, id: ParticipantId) -> Option<FspId> {
+        self.get(id).map(|participant| participant.name)
+    }
+
+    /// The hub's own name.
+    pub fn hub_name(&self) -> Option<FspId> {
+        self.name(ParticipantId::HUB)
+    }
+
+    /// A participant's callback URL or address.
+    pub fn endpoint(&self, id: ParticipantId, kind: EndpointType) -> Option<&str> {
+        self.get(id)?.endpoint(kind)
+    }
+
+    /// Whether a participant is active and has an active position account in a currency.
+    pub fn may_transact(&self, participant: &Participant, currency: Currency) -> bool {
+        participant.is_active && self.active_positions.contains(&(participant.id, currency))
+    }
+
+    /// All participants.
+    pub fn ids(&self) -> impl Iterator<Item = ParticipantId> {
+        self.participants.iter().map(|participant| participant.id)
+    }
+}
+
+/// The participants as of now, shared between the engine's thread and the edges.
+#[derive(Clone, Debug, Default)]
+pub struct SharedParticipants(Arc<RwLock<Arc<Participants>>>);
+
+impl SharedParticipants {
+    /// Replaces them.
+    pub fn set(&self, participants: Arc<Participants>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = participants;
+    }
+
+    /// Those of this moment.
+    pub fn get(&self) -> Arc<Participants> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+}
