@@ -1,0 +1,162 @@
+#![doc = include_str!("../README.md")]
+
+use std::io::Read;
+
+use bytes::Bytes;
+use flate2::read::GzDecoder;
+use http::header::{
+    ACCEPT_ENCODING, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG,
+    IF_NONE_MATCH, REFERRER_POLICY, VARY, X_CONTENT_TYPE_OPTIONS,
+};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
+
+/// What the page may do: show what comes from the port that it came from. Pictures inside the style sheet and the
+/// library's script are `data:`.
+const CONTENT_POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; \
+     connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// One of the hub's two ports.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surface {
+    /// What DFSPs call.
+    Fspiop,
+    /// What operators call.
+    Admin,
+}
+
+/// How long others may keep a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Caching {
+    /// Ask each time whether it changed: an upgrade of the hub changes it under the same name.
+    Revalidated,
+    /// For ever: the name has a version in it.
+    Immutable,
+}
+
+/// A file that is served: a document, the page, or a part of the page.
+#[derive(Debug)]
+pub struct File {
+    path: &'static str,
+    content_type: &'static str,
+    caching: Caching,
+    gzip: &'static [u8],
+}
+
+macro_rules! file {
+    ($path:literal, $content_type:literal, $caching:ident, $name:literal) => {
+        File {
+            path: $path,
+            content_type: $content_type,
+            caching: Caching::$caching,
+            gzip: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")),
+        }
+    };
+}
+
+static FSPIOP: [File; 2] = [
+    file!("/openapi.yaml", "application/yaml; charset=utf-8", Revalidated, "fspiop.yaml"),
+    file!("/docs", "text/html; charset=utf-8", Revalidated, "fspiop.html"),
+];
+
+static ADMIN: [File; 2] = [
+    file!("/openapi.yaml", "application/yaml; charset=utf-8", Revalidated, "admin.yaml"),
+    file!("/docs", "text/html; charset=utf-8", Revalidated, "admin.html"),
+];
+
+static SHARED: [File; 4] = [
+    file!("/docs/page.js", "text/javascript; charset=utf-8", Revalidated, "page.js"),
+    file!("/docs/page.css", "text/css; charset=utf-8", Revalidated, "page.css"),
+    file!("/docs/swagger-ui-5.35.0.js", "text/javascript; charset=utf-8", Immutable, "swagger-ui-bundle.js"),
+    file!("/docs/swagger-ui-5.35.0.css", "text/css; charset=utf-8", Immutable, "swagger-ui.css"),
+];
+
+impl Surface {
+    /// Every file of this port.
+    pub fn files(self) -> impl Iterator<Item = &'static File> {
+        let own = match self {
+            Self::Fspiop => &FSPIOP,
+            Self::Admin => &ADMIN,
+        };
+        own.iter().chain(&SHARED)
+    }
+
+    /// The file at a path without its query, to be served to `GET` and `HEAD`.
+    pub fn file(self, path: &str) -> Option<&'static File> {
+        self.files().find(|file| file.path == path)
+    }
+}
+
+impl File {
+    /// Where it is served, such as `/docs`.
+    pub const fn path(&self) -> &'static str {
+        self.path
+    }
+
+    /// The content, inflated.
+    pub fn content(&self) -> Vec<u8> {
+        let mut content = Vec::new();
+        // What the build compressed can be inflated, and memory is the only thing written to.
+        let _ = GzDecoder::new(self.gzip).read_to_end(&mut content);
+        content
+    }
+
+    /// The checksum and length that end the compressed content, which is enough to tell two versions apart.
+    fn tag(&self) -> String {
+        let end = &self.gzip[self.gzip.len().saturating_sub(8)..];
+        let digits: String = end.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("\"{digits}\"")
+    }
+
+    /// The answer to a request with these headers: 304 to who has this very content already, else 200, compressed for
+    /// who takes that.
+    pub fn answer(&self, request: &HeaderMap) -> Response<Bytes> {
+        let tag = self.tag();
+        let is_known = request
+            .get_all(IF_NONE_MATCH)
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .any(|known| known.trim().trim_start_matches("W/") == tag);
+        let mut response = Response::new(Bytes::new());
+        let headers = response.headers_mut();
+        if let Ok(tag) = HeaderValue::from_str(&tag) {
+            headers.insert(ETAG, tag);
+        }
+        let caching = match self.caching {
+            Caching::Revalidated => "no-cache",
+            Caching::Immutable => "public, max-age=31536000, immutable",
+        };
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static(caching));
+        headers.insert(VARY, HeaderValue::from_static("accept-encoding"));
+        if is_known {
+            *response.status_mut() = StatusCode::NOT_MODIFIED;
+            return response;
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static(CONTENT_POLICY));
+        headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+        headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+        if takes_gzip(request) {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            *response.body_mut() = Bytes::from_static(self.gzip);
+        } else {
+            *response.body_mut() = Bytes::from(self.content());
+        }
+        response
+    }
+}
+
+/// Whether `Accept-Encoding` names gzip, or anything, without forbidding it (RFC 9110 §12.5.3).
+fn takes_gzip(request: &HeaderMap) -> bool {
+    let values = request.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let (name, weight) = coding.split_once(';').unwrap_or((coding, ""));
+        let is_gzip = matches!(name.trim().to_ascii_lowercase().as_str(), "gzip" | "x-gzip" | "*");
+        let weight = weight.trim().trim_start_matches("q=").trim_start_matches("Q=");
+        let is_forbidden = !weight.is_empty() && weight.bytes().all(|byte| matches!(byte, b'0' | b'.'));
+        is_gzip && !is_forbidden
+    })
+}
+
+#[cfg(test)]
+mod tests;
