@@ -1,0 +1,41 @@
+//! How a store uses memory, disk and CPU.
+
+/// Limits and sizes of a [`crate::Store`]. The defaults are those measured in the crate's README.
+#[derive(Clone, Debug)]
+pub struct StoreOptions {
+    /// Updates that may wait for the writer; beyond that [`crate::StoreError::Busy`].
+    pub queue_updates_max: usize,
+    /// Updates that share one sync at most.
+    pub batch_updates_max: usize,
+    /// A batch takes no further update once its keys and values exceed this, in bytes.
+    pub batch_bytes_max: usize,
+    /// Below this room on the disk, in bytes, updates are refused with [`crate::StoreError::DiskFull`]. It has to suffice
+    /// for what the store's housekeeping writes on its own: a write-ahead log (64 MiB) and one merge of tables.
+    pub free_bytes_min: u64,
+    /// Block cache for values that are read again, in bytes.
+    pub cache_bytes: u64,
+    /// Changes that gather in memory, per table, before they are written as a sorted table, in bytes.
+    pub memtable_bytes: u64,
+    /// Size of a sorted table after merging, in bytes.
+    pub table_bytes: u64,
+    /// Size of the unit that a lookup reads, in bytes. Takes effect when a table is created.
+    pub block_bytes: u32,
+    /// Whether blocks are compressed with LZ4. Takes effect when a table is created.
+    pub compress: bool,
+}
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        Self {
+            queue_updates_max: 1024,
+            batch_updates_max: 1024,
+            batch_bytes_max: 8 << 20,
+            free_bytes_min: 512 << 20,
+            cache_bytes: 16 << 20,
+            memtable_bytes: 16 << 20,
+            table_bytes: 16 << 20,
+            block_bytes: 2048,
+            compress: true,
+        }
+    }
+}
