@@ -1,89 +1,12 @@
-//! Methods, resource families, and the routes a DFSP may call.
+//! The routes that a DFSP may call.
 
 use upesi_types::ErrorCode;
 
-use crate::SyncError;
+use crate::party::PartyIdType;
+use crate::{Method, PartySegments, Resource, SyncError};
 
-/// The methods of the FSPIOP API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// Ask for the state of something.
-    Get,
-    /// Begin something.
-    Post,
-    /// Answer a `POST` or a `GET`.
-    Put,
-    /// Tell a payee the outcome of its reservation.
-    Patch,
-    /// Withdraw something.
-    Delete,
-}
-
-impl Method {
-    /// Reads an upper-case method name.
-    pub fn parse(name: &str) -> Option<Self> {
-        Some(match name {
-            "GET" => Self::Get,
-            "POST" => Self::Post,
-            "PUT" => Self::Put,
-            "PATCH" => Self::Patch,
-            "DELETE" => Self::Delete,
-            _ => return None,
-        })
-    }
-
-    /// The upper-case name, as `FSPIOP-HTTP-Method` carries it.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Get => "GET",
-            Self::Post => "POST",
-            Self::Put => "PUT",
-            Self::Patch => "PATCH",
-            Self::Delete => "DELETE",
-        }
-    }
-}
-
-macro_rules! resources {
-    ($($name:ident = $text:literal, $doc:literal;)*) => {
-        /// A resource family: the first segment of the path and the name inside the media type.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-        pub enum Resource {
-            $(#[doc = $doc] $name,)*
-        }
-
-        impl Resource {
-            /// Every family.
-            pub const ALL: &'static [Self] = &[$(Self::$name),*];
-
-            /// The name in paths and media types, such as `transfers`.
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$name => $text,)* }
-            }
-
-            /// Reads the first segment of a path.
-            pub fn parse(segment: &str) -> Option<Self> {
-                match segment { $($text => Some(Self::$name),)* _ => None }
-            }
-        }
-    };
-}
-
-resources! {
-    Transfers = "transfers", "Movement of money between two DFSPs.";
-    Participants = "participants", "Which DFSP serves a party.";
-    Parties = "parties", "Who a party is.";
-    Quotes = "quotes", "The terms of one payment.";
-    BulkQuotes = "bulkQuotes", "The terms of many payments.";
-    BulkTransfers = "bulkTransfers", "Many transfers at once.";
-    FxQuotes = "fxQuotes", "The terms of a currency conversion.";
-    FxTransfers = "fxTransfers", "A currency conversion.";
-    TransactionRequests = "transactionRequests", "A payee asks to be paid.";
-    Authorizations = "authorizations", "A payer's consent, asked for at a device of the payee.";
-}
-
-/// What a request asks of a resource family. Identifiers are the path segment as received, not decoded: a hub echoes
-/// them in callback paths, and an id that needs decoding is no known id.
+/// What a request asks of a family whose things have an id. Identifiers are the path segment as received, not decoded:
+/// a hub echoes them in callback paths, where a decoded character could mean something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     /// `POST /transfers`
@@ -98,43 +21,226 @@ pub enum Operation<'a> {
     Patch(&'a str),
 }
 
+impl Operation<'_> {
+    /// The method that asks for it.
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Create => Method::Post,
+            Self::Get(_) => Method::Get,
+            Self::Put(_) | Self::PutError(_) => Method::Put,
+            Self::Patch(_) => Method::Patch,
+        }
+    }
+}
+
+/// What a request asks of a party in `/participants/{Type}/{ID}[/{SubId}]` or `/parties/…`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PartyOperation {
+    /// `GET`: who serves the party, or who it is.
+    Get,
+    /// `POST /participants/…`: the party is served by this DFSP.
+    Post,
+    /// `PUT`: of participants, a change of who serves the party; of parties, the answer to a `GET`.
+    Put,
+    /// `DELETE /participants/…`: the party is served no longer.
+    Delete,
+    /// `PUT …/error`: the answer to a `GET` that cannot be answered.
+    PutError,
+}
+
+impl PartyOperation {
+    /// The method that asks for it.
+    pub const fn method(self) -> Method {
+        match self {
+            Self::Get => Method::Get,
+            Self::Post => Method::Post,
+            Self::Put | Self::PutError => Method::Put,
+            Self::Delete => Method::Delete,
+        }
+    }
+}
+
 /// A resolved request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route<'a> {
-    /// The family, which the media types of the request must name too.
-    pub resource: Resource,
-    /// What is asked.
-    pub operation: Operation<'a>,
+pub enum Route<'a> {
+    /// A thing with an id: transfers, the quotes of all kinds, transaction requests, authorizations.
+    ById {
+        /// The family, which the media types of the request must name too.
+        resource: Resource,
+        /// What is asked.
+        operation: Operation<'a>,
+    },
+    /// A party: participants and parties.
+    ByParty {
+        /// [`Resource::Participants`] or [`Resource::Parties`].
+        resource: Resource,
+        /// What is asked.
+        operation: PartyOperation,
+        /// About whom; [`PartySegments::check`] comes after the checks of headers and body.
+        party: PartySegments<'a>,
+    },
+    /// `POST /participants`: many parties are served by this DFSP.
+    ParticipantsBatch,
+    /// `PUT /participants/{ID}` and `PUT /participants/{ID}/error`: known, but only hubs send them; answer
+    /// [`SyncError::not_implemented`].
+    ParticipantsBatchAnswer,
 }
 
 impl<'a> Route<'a> {
     /// Resolves a request target; a query is ignored.
     ///
     /// Errors: 404 with code 3002 for a path that does not exist (an empty id included), 405 with code 3000 for a
-    /// known path with a method it does not have, `method` being `None` for one that FSPIOP does not use.
+    /// known path with a method it does not have, `method` being `None` for one that FSPIOP does not use; what methods
+    /// it has, [`Self::allow`] tells.
     pub fn resolve(method: Option<Method>, target: &'a str) -> Result<Self, SyncError> {
-        let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let mut segments = path.strip_prefix('/').ok_or_else(SyncError::unknown_uri)?.split('/');
-        let resource = segments.next().and_then(Resource::parse).ok_or_else(SyncError::unknown_uri)?;
-        let rest = (segments.next(), segments.next(), segments.next());
-        if resource != Resource::Transfers {
-            return Err(SyncError::unknown_uri());
+        let shape = Shape::of(target).ok_or_else(SyncError::unknown_uri)?;
+        method.and_then(|method| shape.route(method)).ok_or_else(SyncError::method_not_allowed)
+    }
+
+    /// The methods of a path, as the `Allow` header lists them; `None` for an unknown path.
+    pub fn allow(target: &str) -> Option<&'static str> {
+        Shape::of(target).map(Shape::allow)
+    }
+
+    /// The family, which the media types of the request must name too.
+    pub const fn resource(&self) -> Resource {
+        match self {
+            Self::ById { resource, .. } | Self::ByParty { resource, .. } => *resource,
+            Self::ParticipantsBatch | Self::ParticipantsBatchAnswer => Resource::Participants,
         }
-        let operation = match (rest, method) {
-            ((None, ..), Some(Method::Post)) => Operation::Create,
-            ((None, ..), _) => return Err(SyncError::method_not_allowed()),
+    }
+
+    /// The method of the request.
+    pub const fn method(&self) -> Method {
+        match self {
+            Self::ById { operation, .. } => operation.method(),
+            Self::ByParty { operation, .. } => operation.method(),
+            Self::ParticipantsBatch => Method::Post,
+            Self::ParticipantsBatchAnswer => Method::Put,
+        }
+    }
+
+    /// The status of the answer to a request that passes: 200 to a `PUT` and to `POST /participants`, else 202; 501
+    /// where nothing ever passes.
+    pub const fn success_status(&self) -> u16 {
+        match self {
+            Self::ById { operation: Operation::Patch(_), .. } | Self::ParticipantsBatchAnswer => 501,
+            Self::ParticipantsBatch => 200,
+            _ => match self.method() {
+                Method::Put => 200,
+                _ => 202,
+            },
+        }
+    }
+}
+
+/// A known path, whatever the method.
+#[derive(Clone, Copy)]
+enum Shape<'a> {
+    Collection(Resource),
+    One(Resource, &'a str),
+    OneError(Resource, &'a str),
+    Party(Resource, PartySegments<'a>),
+    PartyError(Resource, PartySegments<'a>),
+    ParticipantsBatch,
+    ParticipantsBatchAnswer,
+}
+
+impl<'a> Shape<'a> {
+    fn of(target: &'a str) -> Option<Self> {
+        let path = target.split_once('?').map_or(target, |(path, _)| path);
+        let mut segments = path.strip_prefix('/')?.split('/');
+        let resource = Resource::parse(segments.next()?)?;
+        let mut rest = [None; 4];
+        for slot in &mut rest {
             // Dot segments would lead elsewhere when the id is put into a callback URL.
-            ((Some("" | "." | ".."), ..), _) => return Err(SyncError::unknown_uri()),
-            ((Some(id), None, _), Some(Method::Get)) => Operation::Get(id),
-            ((Some(id), None, _), Some(Method::Put)) => Operation::Put(id),
-            ((Some(id), None, _), Some(Method::Patch)) => Operation::Patch(id),
-            ((Some(id), Some("error"), None), Some(Method::Put)) => Operation::PutError(id),
-            ((Some(_), None, _) | (Some(_), Some("error"), None), _) => {
-                return Err(SyncError::method_not_allowed());
+            *slot = match segments.next() {
+                Some("" | "." | "..") => return None,
+                segment => segment,
+            };
+        }
+        if segments.next().is_some() {
+            return None;
+        }
+        match resource {
+            Resource::Participants | Resource::Parties => Self::of_party(resource, rest),
+            Resource::BulkTransfers | Resource::FxTransfers => None,
+            _ => Self::of_id(resource, rest),
+        }
+    }
+
+    fn of_id(resource: Resource, segments: [Option<&'a str>; 4]) -> Option<Self> {
+        match segments {
+            // An authorization is asked for with a GET.
+            [None, ..] if resource == Resource::Authorizations => None,
+            [None, ..] => Some(Self::Collection(resource)),
+            [Some(id), None, ..] => Some(Self::One(resource, id)),
+            [Some(id), Some("error"), None, _] => Some(Self::OneError(resource, id)),
+            _ => None,
+        }
+    }
+
+    /// A last segment `error` always means the error, never a sub id, as the path of a callback about that sub id would
+    /// mean the error too. Of two segments only the first tells: `/participants/ALIAS/error` is a party, and
+    /// `/participants/{ID}/error` the answer to a batch, whose ids are no types.
+    fn of_party(resource: Resource, segments: [Option<&'a str>; 4]) -> Option<Self> {
+        let is_batch = resource == Resource::Participants;
+        Some(match segments {
+            [None, ..] if is_batch => Self::ParticipantsBatch,
+            [Some(_), None, ..] if is_batch => Self::ParticipantsBatchAnswer,
+            [Some(kind), Some("error"), None, _] if is_batch && PartyIdType::parse(kind).is_none() => {
+                Self::ParticipantsBatchAnswer
             }
-            _ => return Err(SyncError::unknown_uri()),
-        };
-        Ok(Self { resource, operation })
+            [Some(kind), Some(id), None, _] => {
+                Self::Party(resource, PartySegments { kind, id, sub_id: None })
+            }
+            [Some(kind), Some(id), Some("error"), None] => {
+                Self::PartyError(resource, PartySegments { kind, id, sub_id: None })
+            }
+            [Some(kind), Some(id), sub_id, None] => Self::Party(resource, PartySegments { kind, id, sub_id }),
+            [Some(kind), Some(id), sub_id, Some("error")] => {
+                Self::PartyError(resource, PartySegments { kind, id, sub_id })
+            }
+            _ => return None,
+        })
+    }
+
+    fn route(self, method: Method) -> Option<Route<'a>> {
+        let by_id = |resource, operation| Some(Route::ById { resource, operation });
+        let by_party = |resource, operation, party| Some(Route::ByParty { resource, operation, party });
+        match (self, method) {
+            (Self::Collection(resource), Method::Post) => by_id(resource, Operation::Create),
+            (Self::One(resource, id), Method::Get) => by_id(resource, Operation::Get(id)),
+            (Self::One(resource, id), Method::Put) => by_id(resource, Operation::Put(id)),
+            (Self::One(Resource::Transfers, id), Method::Patch) => {
+                by_id(Resource::Transfers, Operation::Patch(id))
+            }
+            (Self::OneError(resource, id), Method::Put) => by_id(resource, Operation::PutError(id)),
+            (Self::Party(resource, party), Method::Get) => by_party(resource, PartyOperation::Get, party),
+            (Self::Party(resource, party), Method::Put) => by_party(resource, PartyOperation::Put, party),
+            (Self::Party(Resource::Participants, party), Method::Post) => {
+                by_party(Resource::Participants, PartyOperation::Post, party)
+            }
+            (Self::Party(Resource::Participants, party), Method::Delete) => {
+                by_party(Resource::Participants, PartyOperation::Delete, party)
+            }
+            (Self::PartyError(resource, party), Method::Put) => {
+                by_party(resource, PartyOperation::PutError, party)
+            }
+            (Self::ParticipantsBatch, Method::Post) => Some(Route::ParticipantsBatch),
+            (Self::ParticipantsBatchAnswer, Method::Put) => Some(Route::ParticipantsBatchAnswer),
+            _ => None,
+        }
+    }
+
+    fn allow(self) -> &'static str {
+        match self {
+            Self::Collection(_) | Self::ParticipantsBatch => "POST",
+            Self::One(Resource::Transfers, _) => "GET, PUT, PATCH",
+            Self::One(..) | Self::Party(Resource::Parties, _) => "GET, PUT",
+            Self::Party(..) => "GET, POST, PUT, DELETE",
+            Self::OneError(..) | Self::PartyError(..) | Self::ParticipantsBatchAnswer => "PUT",
+        }
     }
 }
 
@@ -156,67 +262,4 @@ impl SyncError {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
-
-    #[test]
-    fn targets_resolve_to_operations() {
-        let error = |status, code| Err((status, code));
-        for (method, target, expected) in [
-            ("POST", "/transfers", Ok(Operation::Create)),
-            ("POST", "/transfers?x=1", Ok(Operation::Create)),
-            ("GET", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", Ok(Operation::Get(ID))),
-            ("PUT", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", Ok(Operation::Put(ID))),
-            ("PUT", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d/error", Ok(Operation::PutError(ID))),
-            ("PATCH", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", Ok(Operation::Patch(ID))),
-            ("GET", "/transfers/any%20text", Ok(Operation::Get("any%20text"))),
-            ("GET", "/transfers", error(405, 3000)),
-            ("BREW", "/transfers", error(405, 3000)),
-            ("DELETE", "/transfers/x", error(405, 3000)),
-            ("POST", "/transfers/x", error(405, 3000)),
-            ("GET", "/transfers/x/error", error(405, 3000)),
-            ("PATCH", "/transfers/x/error", error(405, 3000)),
-            ("PUT", "/transfers/", error(404, 3002)),
-            ("GET", "/transfers/..", error(404, 3002)),
-            ("GET", "/transfers/...", Ok(Operation::Get("..."))),
-            ("PUT", "/transfers//error", error(404, 3002)),
-            ("PUT", "/transfers/x/", error(404, 3002)),
-            ("PUT", "/transfers/x/other", error(404, 3002)),
-            ("PUT", "/transfers/x/error/", error(404, 3002)),
-            ("PUT", "/transfers/x/error/y", error(404, 3002)),
-            ("POST", "/Transfers", error(404, 3002)),
-            ("POST", "/quotes", error(404, 3002)),
-            ("POST", "transfers", error(404, 3002)),
-            ("GET", "/", error(404, 3002)),
-            ("GET", "", error(404, 3002)),
-            ("GET", "*", error(404, 3002)),
-        ] {
-            let resolved = Route::resolve(Method::parse(method), target);
-            let short = resolved.map(|route| route.operation).map_err(|e| (e.status, e.code.number()));
-            assert_eq!(short, expected, "{method} {target}");
-        }
-    }
-
-    #[test]
-    fn refusals_of_a_route_have_their_texts() {
-        for (error, description) in [
-            (SyncError::unknown_uri(), "Unknown URI - Not Found"),
-            (SyncError::method_not_allowed(), "Generic client error - Method Not Allowed"),
-            (SyncError::not_implemented(), "Not implemented"),
-        ] {
-            assert_eq!(error.description, description);
-        }
-    }
-
-    #[test]
-    fn names_round_trip() {
-        for &resource in Resource::ALL {
-            assert_eq!(Resource::parse(resource.as_str()), Some(resource));
-        }
-        for method in [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete] {
-            assert_eq!(Method::parse(method.as_str()), Some(method));
-        }
-    }
-}
+mod tests;

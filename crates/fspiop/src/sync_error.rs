@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use upesi_types::ErrorCode;
 
+use crate::Resource;
 use crate::render;
 use crate::version::{Version, Versions};
 
@@ -38,9 +39,9 @@ impl SyncError {
     }
 
     /// 406 with code 3001 and the list of accepted versions.
-    pub(crate) fn unsupported_version(detail: &str, versions: &Versions) -> Self {
+    pub(crate) fn unsupported_version(detail: &str, resource: Resource, versions: &Versions) -> Self {
         Self {
-            supported_versions: Some(versions.accepted.clone()),
+            supported_versions: Some(versions.accepted_of(resource).collect()),
             ..Self::new(ErrorCode::UNACCEPTABLE_VERSION, detail)
         }
     }

@@ -2,7 +2,8 @@
 
 use alloc::string::String;
 
-use crate::Resource;
+pub use crate::percent::{decode_segment, encode_segment};
+use crate::{PartyPath, Resource};
 
 /// Why a template cannot be filled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -21,14 +22,50 @@ pub enum TemplateError {
     },
 }
 
-/// Names under which templates call the id of the one thing a message is about.
-const ID_NAMES: [&str; 4] = ["transferId", "commitRequestId", "id", "ID"];
+/// What a template may ask for, by the name between its braces.
+pub trait TemplateValues {
+    /// The text to put in, percent-encoded where it has to be; `None` for a name that there is nothing for.
+    fn value(&self, name: &str) -> Option<&str>;
+}
 
-/// Appends `template` to `out` with every placeholder for the message's id (`{{transferId}}`, `{{ commitRequestId }}`,
-/// `{{id}}`, `{{ID}}`, two braces or three) replaced by `id`.
+/// The id of the one thing that a message is about, under all the names that templates call it by.
+impl TemplateValues for str {
+    fn value(&self, name: &str) -> Option<&str> {
+        ["transferId", "commitRequestId", "requestId", "id", "ID"].contains(&name).then_some(self)
+    }
+}
+
+/// What the endpoints of account lookup may ask for.
+#[derive(Clone, Copy, Debug)]
+pub struct PartyValues<'a> {
+    /// `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}`, also as `{{Type}}`, `{{ID}}` and `{{SubId}}`.
+    /// A sub id that the message does not have is left empty.
+    pub party: PartyPath<'a>,
+    /// `{{fsp}}`: the participant that the message is for.
+    pub receiver: &'a str,
+}
+
+impl TemplateValues for PartyValues<'_> {
+    fn value(&self, name: &str) -> Option<&str> {
+        Some(match name {
+            "partyIdType" | "Type" => self.party.kind.as_str(),
+            "partyIdentifier" | "ID" => self.party.id,
+            "partySubIdOrType" | "SubId" => self.party.sub_id.unwrap_or_default(),
+            "fsp" => self.receiver,
+            _ => return None,
+        })
+    }
+}
+
+/// Appends `template` to `out` with every placeholder (`{{transferId}}`, `{{ partyIdentifier }}`, two braces or three)
+/// replaced by its value: an id, or [`PartyValues`].
 ///
 /// Errors: an unclosed or unknown placeholder; `out` then holds the part before it.
-pub fn fill_template(template: &str, id: &str, out: &mut String) -> Result<(), TemplateError> {
+pub fn fill_template(
+    template: &str,
+    values: &(impl TemplateValues + ?Sized),
+    out: &mut String,
+) -> Result<(), TemplateError> {
     let mut rest = template;
     while let Some(open) = rest.find("{{") {
         let (before, placeholder) = rest.split_at(open);
@@ -38,14 +75,23 @@ pub fn fill_template(template: &str, id: &str, out: &mut String) -> Result<(), T
             return Err(TemplateError::Unclosed { at: template.len() - placeholder.len() });
         };
         let name = placeholder[braces..braces + length].trim();
-        if !ID_NAMES.contains(&name) {
-            return Err(TemplateError::Unknown { name: String::from(name) });
-        }
-        out.push_str(id);
+        let value = values.value(name).ok_or_else(|| TemplateError::Unknown { name: String::from(name) })?;
+        out.push_str(value);
         rest = &placeholder[braces + length + close.len()..];
     }
     out.push_str(rest);
     Ok(())
+}
+
+/// Appends the URL of a message to a DFSP that registered only where its API begins, as for quotes: the base without its
+/// trailing slashes, the path as [`write_path`] makes it, and the query with its question mark, if there is one.
+pub fn append_to_base(base: &str, path: &str, query: Option<&str>, out: &mut String) {
+    out.push_str(base.trim_end_matches('/'));
+    out.push_str(path);
+    if let Some(query) = query {
+        out.push('?');
+        out.push_str(query);
+    }
 }
 
 /// Appends the path that `FSPIOP-URI` carries: `/transfers`, `/transfers/{id}` or `/transfers/{id}/error`. It never
@@ -56,6 +102,20 @@ pub fn write_path(resource: Resource, id: Option<&str>, error: bool, out: &mut S
     if let Some(id) = id {
         out.push('/');
         out.push_str(id);
+    }
+    if error {
+        out.push_str("/error");
+    }
+}
+
+/// Appends the path of a message about a party: `/parties/{Type}/{ID}[/{SubId}][/error]`.
+pub fn write_party_path(resource: Resource, party: &PartyPath<'_>, error: bool, out: &mut String) {
+    write_path(resource, Some(party.kind.as_str()), false, out);
+    out.push('/');
+    out.push_str(party.id);
+    if let Some(sub_id) = party.sub_id {
+        out.push('/');
+        out.push_str(sub_id);
     }
     if error {
         out.push_str("/error");

@@ -123,7 +123,7 @@ proptest! {
                 assert_valid_refusal(&error);
             }
         }
-        if let Err(error) = check_parties(&Block(&block)) {
+        if let Err(error) = check_parties(Resource::Transfers, &Block(&block)) {
             assert_valid_refusal(&error);
         }
     }

@@ -39,17 +39,17 @@ pub(crate) fn interpret(
     match operation {
         Operation::Create => {
             let message = body::parse_prepare(body)?;
-            Ok(prepare(message, check_parties(&headers)?, body))
+            Ok(prepare(message, check_parties(Resource::Transfers, &headers)?, body))
         }
         Operation::Get(id) => {
             let transfer = parse_path_id(id)?;
-            let source = check_parties(&headers)?.source;
+            let source = check_parties(Resource::Transfers, &headers)?.source;
             Ok(Command::Get(Get { transfer, source, archived: Archived::Unknown }))
         }
         Operation::Put(id) => {
             let message = body::parse_fulfil(body)?;
             let transfer = parse_path_id(id)?;
-            let parties = check_parties(&headers)?;
+            let parties = check_parties(Resource::Transfers, &headers)?;
             check_completed_timestamp(
                 message.completed_timestamp,
                 now,
@@ -63,7 +63,7 @@ pub(crate) fn interpret(
         Operation::PutError(id) => {
             let message = body::parse_error_body(body)?;
             let transfer = parse_path_id(id)?;
-            Ok(abort(message, transfer, check_parties(&headers)?, body))
+            Ok(abort(message, transfer, check_parties(Resource::Transfers, &headers)?, body))
         }
         Operation::Patch(_) => Err(SyncError::not_implemented()),
     }

@@ -115,7 +115,8 @@ fn family(segment: &str) -> Option<(Resource, Family)> {
 fn resolve_transfers<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>, Unroutable> {
     let method = upesi_fspiop::Method::parse(method.as_str());
     match Route::resolve(method, path) {
-        Ok(route) => Ok(Endpoint::Transfers(route.operation)),
+        Ok(Route::ById { operation, .. }) => Ok(Endpoint::Transfers(operation)),
+        Ok(_) => Err(Unroutable { error: SyncError::unknown_uri(), allow: None }),
         Err(error) => {
             let allow = (error.code == ErrorCode::CLIENT).then(|| match path.split('/').count() {
                 2 => "POST",

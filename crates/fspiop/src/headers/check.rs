@@ -16,7 +16,7 @@ const NAME_CHARS_MAX: usize = 32;
 /// What the header checks found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedHeaders {
-    /// The version of the body, `None` only where a `GET` came without `Content-Type`.
+    /// The version of the body, `None` only where a `GET` or `DELETE` came without `Content-Type`.
     pub content_type: Option<Version>,
     /// When the sender says it sent the request; its age is not checked.
     pub date: Timestamp,
@@ -27,7 +27,7 @@ pub struct CheckedHeaders {
 pub struct Parties {
     /// `FSPIOP-Source`.
     pub source: FspId,
-    /// `FSPIOP-Destination`, which transfers do not require.
+    /// `FSPIOP-Destination`; never `None` where [`check_parties`] requires it.
     pub destination: Option<FspId>,
     /// Whether an inter-scheme proxy passed the request on (`FSPIOP-Proxy`).
     pub proxied: bool,
@@ -35,8 +35,9 @@ pub struct Parties {
 
 /// Checks `X-Client-Id`, `Accept`, `Date` and `Content-Type`, in that order.
 ///
-/// Errors: 400 with 3100, 3101 or 3102, 406 with 3001. An `Accept` without a version asks for any version, and a `GET`
-/// needs no `Content-Type`; both are stricter elsewhere, but nothing depends on the refusal.
+/// Errors: 400 with 3100, 3101 or 3102, 406 with 3001. An `Accept` without a version asks for any version, and what has
+/// no body (`GET`, `DELETE`) needs no `Content-Type`; both are stricter elsewhere, but nothing depends on the refusal.
+/// The `Accept` of a `PUT` in quoting is left to [`check_no_accept`].
 pub fn check_headers(
     method: Method,
     resource: Resource,
@@ -69,6 +70,9 @@ fn check_accept(
     headers: &impl HeaderLookup,
     versions: &Versions,
 ) -> Result<(), SyncError> {
+    if resource.is_quoting() && method == Method::Put {
+        return Ok(());
+    }
     let Some(accept) = headers.get("accept") else {
         // Two texts, because test suites look for one on GET and for the other on POST.
         let detail = match method {
@@ -83,6 +87,7 @@ fn check_accept(
         Verdict::Malformed => Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Invalid accept header")),
         Verdict::Unsupported => Err(SyncError::unsupported_version(
             "The Client requested an unsupported version, see extension list for supported version(s).",
+            resource,
             versions,
         )),
     }
@@ -106,34 +111,66 @@ fn check_content_type(
 ) -> Result<Option<Version>, SyncError> {
     let Some(content_type) = headers.get("content-type") else {
         return match method {
-            Method::Get => Ok(None),
+            Method::Get | Method::Delete => Ok(None),
             _ => Err(SyncError::new(ErrorCode::MISSING_ELEMENT, "Content-type is required")),
         };
     };
-    match judge_content_type(core::str::from_utf8(content_type).unwrap_or_default(), resource, versions) {
+    let content_type = core::str::from_utf8(content_type).unwrap_or_default();
+    match judge_content_type(content_type, resource, versions) {
         Verdict::Accepted(version) => Ok(Some(version)),
+        Verdict::Malformed if resource.is_payment_request() && !is_json(content_type) => {
+            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Unsupported Media Type"))
+        }
         Verdict::Malformed => Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Invalid content-type header")),
         Verdict::Unsupported => Err(SyncError::unsupported_version(
             "Client supplied a protocol version which is not supported by the server",
+            resource,
             versions,
         )),
     }
 }
 
-/// Checks the schema of `FSPIOP-Source` and `FSPIOP-Destination`; call it after the body's schema is checked.
+/// Whether a media type is one of JSON, whatever its parameters.
+fn is_json(media_type: &str) -> bool {
+    let essence = media_type.split_once(';').map_or(media_type, |(essence, _)| essence).trim_end();
+    essence.ends_with("/json") || essence.ends_with("+json")
+}
+
+/// Checks the schema of `FSPIOP-Source` and `FSPIOP-Destination`; call it after the body's schema is checked. Quotes of
+/// all kinds, transaction requests and authorizations are only passed on, and so must say to whom.
 ///
-/// Errors: 400 with 3102 for a missing source, with 3100 for a name that is not 1 to 32 printable ASCII characters.
-pub fn check_parties(headers: &impl HeaderLookup) -> Result<Parties, SyncError> {
-    let Some(source) = headers.get("fspiop-source") else {
-        let detail = "/header must have required property 'fspiop-source'";
-        return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, detail));
-    };
+/// Errors: 400 with 3102 for a missing source or required destination, with 3100 for a name that is not 1 to 32
+/// printable ASCII characters.
+pub fn check_parties(resource: Resource, headers: &impl HeaderLookup) -> Result<Parties, SyncError> {
+    let Some(source) = headers.get("fspiop-source") else { return Err(missing("fspiop-source")) };
     let source = parse_name("fspiop-source", source)?;
     let destination = match headers.get("fspiop-destination") {
         Some(name) => Some(parse_name("fspiop-destination", name)?),
+        None if resource.is_quoting() || resource.is_payment_request() => {
+            return Err(missing("fspiop-destination"));
+        }
         None => None,
     };
     Ok(Parties { source, destination, proxied: headers.get("fspiop-proxy").is_some() })
+}
+
+fn missing(header: &str) -> SyncError {
+    let detail = format!("/header must have required property '{header}'");
+    SyncError::new(ErrorCode::MISSING_ELEMENT, &detail)
+}
+
+/// Refuses an `Accept` on a callback. Hubs look for it in `PUT /quotes/{ID}` and its kin only, after their 200: the
+/// refusal goes back as an error callback.
+///
+/// Errors: 3100.
+pub fn check_no_accept(headers: &impl HeaderLookup) -> Result<(), SyncError> {
+    match headers.get("accept") {
+        None => Ok(()),
+        Some(_) => {
+            let detail = "accept header must not be sent in callbacks";
+            Err(SyncError::new(ErrorCode::VALIDATION, detail))
+        }
+    }
 }
 
 fn parse_name(header: &str, name: &[u8]) -> Result<FspId, SyncError> {

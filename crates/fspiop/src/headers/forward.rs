@@ -25,7 +25,7 @@ pub enum MessageSource<'a> {
     Hub {
         /// The hub's own name, usually `Hub`.
         name: &'a str,
-        /// The version stamped on `Content-Type` and `Accept`.
+        /// The version stamped on `Content-Type` and `Accept`, as [`crate::Versions::hub_made_of`] tells it.
         version: Version,
         /// The `Date`.
         now: Timestamp,
@@ -39,7 +39,9 @@ pub struct Forward<'a> {
     pub source: MessageSource<'a>,
     /// The DFSP that gets the message.
     pub receiver: &'a str,
-    /// The family of the message, which names the media type.
+    /// The family of the message, which names the media type and decides which headers go on. Error callbacks that the
+    /// hub makes have the media type of the family they answer, bulk quotes included: a receiver that dispatches on it
+    /// could not tell otherwise.
     pub resource: Resource,
     /// The method of the message.
     pub method: Method,
@@ -51,9 +53,10 @@ pub struct Forward<'a> {
 
 /// Appends to `out` the header block of a message caused by the request whose header block is `request`.
 ///
-/// The sender's headers go on in their order, unknown ones included; the hub sets source, destination, method and URI,
-/// takes `Accept` off a `PUT`, and keeps the trace id under a new span id. A malformed `traceparent` ends there, with
-/// its `tracestate`. A message that no request caused, such as the notice of an expiry, is made from an empty block.
+/// The sender's headers go on in their order; the hub sets source, destination, method and URI, takes `Accept` off a
+/// `PUT`, and keeps the trace id under a new span id. A malformed `traceparent` ends there, with its `tracestate`.
+/// Headers that the hub does not know go on too, but not in quoting, where other hubs let only those of the API and of
+/// traces pass. A message that no request caused, such as the notice of an expiry, is made from an empty block.
 pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
     let mut seen = Seen::default();
     let trace = TraceParent::find(request);
@@ -84,11 +87,16 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
                 });
             }
             b"tracestate" if !matches!(trace, TraceParent::Valid(_)) => {}
+            _ if message.resource.is_quoting() && !QUOTING_OTHERS.contains(&name) => {}
             _ => push_line(out, name, value),
         }
     }
     message.write_unseen(&seen, out);
 }
+
+/// What goes on in quoting beside the headers that the hub sets. Other hubs drop `FSPIOP-Encryption` as well, and the
+/// receiver then cannot read what was encrypted for it.
+const QUOTING_OTHERS: [&[u8]; 3] = [b"tracestate", b"baggage", b"fspiop-encryption"];
 
 /// Which of the headers that every message has were in the request already.
 #[derive(Default)]

@@ -204,7 +204,8 @@ fn a_hub_may_accept_fewer_versions() {
 #[test]
 fn parties_are_read_after_the_body() {
     let read = |changes: &[&str]| {
-        check_parties(&headers(changes)).map_err(|error| (error.code.number(), error.description))
+        check_parties(Resource::Transfers, &headers(changes))
+            .map_err(|error| (error.code.number(), error.description))
     };
     let parties = read(&[]).unwrap();
     assert_eq!(parties.source.as_str(), "greenbank");

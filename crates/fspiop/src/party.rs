@@ -1,0 +1,234 @@
+//! Parties in paths: `{Type}/{ID}[/{SubId}]`.
+
+use alloc::borrow::Cow;
+use alloc::format;
+
+use upesi_types::ErrorCode;
+
+use crate::SyncError;
+use crate::percent::decode_segment;
+
+/// Longest id, sub id or path id, in characters.
+pub const PATH_ID_CHARS_MAX: usize = 128;
+
+macro_rules! party_id_types {
+    ($($name:ident = $text:literal, $doc:literal;)*) => {
+        /// What kind of identifier a party is known by (FSPIOP API v1.1 §7.5.6).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum PartyIdType {
+            $(#[doc = $doc] $name,)*
+        }
+
+        impl PartyIdType {
+            /// Every type, the extended ones last.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The text in paths and bodies, such as `MSISDN`.
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$name => $text,)* }
+            }
+
+            /// Reads the text, extended types included.
+            pub fn parse(text: &str) -> Option<Self> {
+                match text { $($text => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+party_id_types! {
+    Msisdn = "MSISDN", "A telephone number.";
+    Email = "EMAIL", "An e-mail address.";
+    PersonalId = "PERSONAL_ID", "A passport, driving licence and the like.";
+    Business = "BUSINESS", "A business.";
+    Device = "DEVICE", "A device, such as a till of a business.";
+    AccountId = "ACCOUNT_ID", "A bank account or FSP account.";
+    Iban = "IBAN", "An international bank account number.";
+    Alias = "ALIAS", "A name chosen at the FSP.";
+    Consent = "CONSENT", "A consent for payments by third parties; an extended type.";
+    ThirdPartyLink = "THIRD_PARTY_LINK", "A link of an account to a third party; an extended type.";
+}
+
+impl PartyIdType {
+    /// Whether only hubs that serve third-party payment initiators know it.
+    pub const fn is_extended(self) -> bool {
+        matches!(self, Self::Consent | Self::ThirdPartyLink)
+    }
+}
+
+impl core::fmt::Display for PartyIdType {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// The party of a path that nobody has checked yet: its segments as received.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartySegments<'a> {
+    /// `{Type}`
+    pub kind: &'a str,
+    /// `{ID}`
+    pub id: &'a str,
+    /// `{SubId}`
+    pub sub_id: Option<&'a str>,
+}
+
+/// The party of a path. The segments are as received, percent-encoded: that is how they go on into other URLs, where a
+/// decoded slash or line break would change the meaning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartyPath<'a> {
+    /// What the identifier is.
+    pub kind: PartyIdType,
+    /// The identifier.
+    pub id: &'a str,
+    /// Tells apart parties under one identifier, such as the tills of a business.
+    pub sub_id: Option<&'a str>,
+}
+
+impl<'a> PartySegments<'a> {
+    /// The synchronous check of the path's schema, which comes after those of the headers and the body.
+    ///
+    /// Errors: 400 with 3100 for a type that is none or that is extended where those are not served, for an id or sub
+    /// id that has no 1 to 128 characters, has white space or braces, or leads elsewhere in a URL.
+    pub fn check(self, extended_types: bool) -> Result<PartyPath<'a>, SyncError> {
+        let kind = PartyIdType::parse(self.kind).filter(|kind| extended_types || !kind.is_extended());
+        let kind = kind.ok_or_else(|| {
+            SyncError::new(ErrorCode::VALIDATION, "/path/Type must be equal to one of the allowed values")
+        })?;
+        check_segment("ID", self.id)?;
+        if let Some(sub_id) = self.sub_id {
+            // Its callbacks would be taken for error callbacks of the id.
+            if check_segment("SubId", sub_id)? == "error" {
+                return Err(refuse("SubId", "must NOT be 'error'"));
+            }
+        }
+        Ok(PartyPath { kind, id: self.id, sub_id: self.sub_id })
+    }
+}
+
+impl<'a> PartyPath<'a> {
+    /// The identifier, decoded: how it stands in bodies and directories.
+    pub fn id_text(&self) -> Cow<'a, str> {
+        decode_segment(self.id).unwrap_or(Cow::Borrowed(self.id))
+    }
+
+    /// The sub id, decoded.
+    pub fn sub_id_text(&self) -> Option<Cow<'a, str>> {
+        self.sub_id.map(|sub_id| decode_segment(sub_id).unwrap_or(Cow::Borrowed(sub_id)))
+    }
+}
+
+fn refuse(name: &str, violation: &str) -> SyncError {
+    SyncError::new(ErrorCode::VALIDATION, &format!("/path/{name} {violation}"))
+}
+
+/// What every id in a path has to be: printable ASCII that decodes to 1 to 128 characters, with no dot segment for those
+/// who decode a slash before they take a path apart.
+fn decode_checked<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
+    if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(refuse(name, "must be ASCII, percent-encoded where it is not"));
+    }
+    let text = decode_segment(segment).ok_or_else(|| refuse(name, "is not percent-encoded UTF-8"))?;
+    if text.is_empty() {
+        return Err(refuse(name, "must NOT have fewer than 1 characters"));
+    }
+    if text.chars().nth(PATH_ID_CHARS_MAX).is_some() {
+        return Err(refuse(name, &format!("must NOT have more than {PATH_ID_CHARS_MAX} characters")));
+    }
+    if text.split(['/', '\\']).any(|part| matches!(part, "." | "..")) {
+        return Err(refuse(name, "must NOT have dot segments"));
+    }
+    Ok(text)
+}
+
+fn check_segment<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
+    let text = decode_checked(name, segment)?;
+    if text.contains(|character: char| is_white_space(character) || matches!(character, '{' | '}')) {
+        return Err(refuse(name, r#"must match pattern "^[^\s{}]{1,128}$""#));
+    }
+    Ok(text)
+}
+
+/// What JSON schemas call white space.
+fn is_white_space(character: char) -> bool {
+    character.is_whitespace() || character == '\u{feff}'
+}
+
+/// The synchronous check of the `{ID}` of a quote, transaction request or authorization; it returns the id decoded. It
+/// comes after the checks of headers and body. Other ids than those of the schema pass: whoever is asked knows best.
+///
+/// Errors: 400 with 3100 for an id of more than 128 characters, with control characters, or that no path should carry.
+pub fn check_path_id(segment: &str) -> Result<Cow<'_, str>, SyncError> {
+    let text = decode_checked("ID", segment)?;
+    if text.contains(char::is_control) {
+        return Err(refuse("ID", "must be an identifier"));
+    }
+    Ok(text)
+}
+
+const MSISDN_DIGITS_MAX: usize = 30;
+
+/// The second look at a party's path, which hubs take after their 202: the refusal goes back as an error callback.
+///
+/// Errors: 3101 for an id or sub id with control characters or one of `` {}<>`\ ``, for a telephone number that is not 1
+/// to 30 digits after an optional plus, and for what has not the shape of an e-mail address or IBAN.
+pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
+    let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
+    let id = party.id_text();
+    if !is_plain(&id) {
+        return malformed("invalid ID in the path");
+    }
+    if party.sub_id_text().is_some_and(|sub_id| !is_plain(&sub_id)) {
+        return malformed("invalid SubId in the path");
+    }
+    let has_shape = match party.kind {
+        PartyIdType::Msisdn => is_msisdn(&id),
+        PartyIdType::Email => is_email(&id),
+        PartyIdType::Iban => is_iban(&id),
+        _ => true,
+    };
+    if has_shape { Ok(()) } else { malformed(&format!("the ID in the path is no {}", party.kind)) }
+}
+
+fn is_plain(text: &str) -> bool {
+    let is_odd = |character: char| {
+        character.is_control() || is_white_space(character) || "{}<>`\\".contains(character)
+    };
+    !text.is_empty() && text.chars().count() <= PATH_ID_CHARS_MAX && !text.contains(is_odd)
+}
+
+fn is_msisdn(text: &str) -> bool {
+    let digits = text.strip_prefix('+').unwrap_or(text);
+    (1..=MSISDN_DIGITS_MAX).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// A local part of at most 64 bytes without quotes, and a domain of two or more labels (RFC 5321 §4.5.3.1, without its
+/// rarities).
+fn is_email(text: &str) -> bool {
+    let Some((local, domain)) = text.rsplit_once('@') else { return false };
+    let is_local = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| c.is_alphanumeric() || "!#$%&'*+/=?^_|~-".contains(c))
+    };
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label.chars().all(|c| c.is_alphanumeric() || c == '-')
+    };
+    local.len() <= 64
+        && local.split('.').all(is_local)
+        && domain.contains('.')
+        && domain.split('.').all(is_label)
+}
+
+/// Country, two check digits, and 11 to 30 letters and digits (ISO 13616), of either case; check digits are not computed.
+fn is_iban(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    (15..=34).contains(&bytes.len())
+        && bytes[..2].iter().all(u8::is_ascii_alphabetic)
+        && bytes[2..4].iter().all(u8::is_ascii_digit)
+        && bytes[4..].iter().all(u8::is_ascii_alphanumeric)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,83 @@
+//! Percent-encoding of path segments (RFC 3986 §2.1).
+
+use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt::Write;
+
+/// The text that a path segment stands for; `None` when it is not percent-encoded UTF-8. A plus sign is a plus sign.
+pub fn decode_segment(segment: &str) -> Option<Cow<'_, str>> {
+    if !segment.contains('%') {
+        return Some(Cow::Borrowed(segment));
+    }
+    let mut decoded = Vec::with_capacity(segment.len());
+    let mut rest = segment.as_bytes();
+    loop {
+        match rest {
+            [] => return String::from_utf8(decoded).ok().map(Cow::Owned),
+            [b'%', high, low, after @ ..] => {
+                decoded.push(hex_digit(*high)? << 4 | hex_digit(*low)?);
+                rest = after;
+            }
+            [b'%', ..] => return None,
+            [byte, after @ ..] => {
+                decoded.push(*byte);
+                rest = after;
+            }
+        }
+    }
+}
+
+fn hex_digit(digit: u8) -> Option<u8> {
+    char::from(digit).to_digit(16).map(|value| value as u8)
+}
+
+/// Appends a text as one path segment: everything but letters, digits and `-._~@+:,` encoded. A text that is a dot
+/// segment has no encoding that survives (RFC 3986 §6.2.2.2); keep such texts out before.
+pub fn encode_segment(text: &str, out: &mut String) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~@+:,".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_decode_or_are_refused() {
+        for (segment, text) in [
+            ("26097", Some("26097")),
+            ("%2B26097", Some("+26097")),
+            ("+26097", Some("+26097")),
+            ("a%40b.cd", Some("a@b.cd")),
+            ("caf%C3%A9", Some("café")),
+            ("%61%2f%2F", Some("a//")),
+            ("", Some("")),
+            ("%", None),
+            ("%4", None),
+            ("%+4", None),
+            ("%zz", None),
+            ("%ff", None),
+        ] {
+            assert_eq!(decode_segment(segment).as_deref(), text, "{segment}");
+        }
+    }
+
+    #[test]
+    fn what_is_encoded_decodes_to_itself() {
+        for text in ["26097", "+26097", "a@b.cd", "123456/78/1", "a b?c#d%", "café {x}", "\r\n"] {
+            let mut segment = String::new();
+            encode_segment(text, &mut segment);
+            assert!(
+                segment.bytes().all(|byte| byte.is_ascii_graphic() && !b"/?#{}".contains(&byte)),
+                "{segment}"
+            );
+            assert_eq!(decode_segment(&segment).as_deref(), Some(text));
+        }
+    }
+}
