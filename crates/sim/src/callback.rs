@@ -3,7 +3,9 @@
 use bytes::Bytes;
 use upesi_types::TransferId;
 
+use crate::awaited::error_code;
 use crate::books::{Delivery, IncomingEvent, OutgoingEvent};
+use crate::condition::condition_of;
 use crate::dfsp::count;
 use crate::payee::settle_incoming;
 use crate::payer::{Settled, settle_outgoing};
@@ -40,14 +42,19 @@ pub(crate) fn take(shared: &Shared, receiver: u32, id: &TransferId, is_error: bo
     let counters = &shared.dfsp(receiver).counters;
     let saying = saying(is_error, body);
     // In a simulator without a hub the payer gets the payee's own PUT, so the role is found by the receiver.
-    let pays = shared.table.with_outgoing(id, |transfer| transfer.payer == receiver).unwrap_or(false);
+    let outgoing = shared.table.with_outgoing(id, |transfer| (transfer.payer, transfer.condition.clone()));
+    let pays = outgoing.as_ref().is_some_and(|(payer, _)| *payer == receiver);
     let is_paid = !pays && shared.table.with_incoming(id, |one| one.payee == receiver).unwrap_or(false);
     if !pays && !is_paid {
         return false;
     }
     if pays && saying == Saying::Committed {
         let fulfilment = scan::text_member(body, b"\"fulfilment\"");
-        if fulfilment != Some(&shared.secret.fulfilment(id)[..]) {
+        let right = match outgoing.and_then(|(_, condition)| condition) {
+            None => fulfilment == Some(&shared.secret.fulfilment(id)[..]),
+            Some(condition) => fulfilment.and_then(condition_of) == Some(*condition),
+        };
+        if !right {
             count(&counters.wrong_fulfilments_received);
         }
     }
@@ -56,8 +63,11 @@ pub(crate) fn take(shared: &Shared, receiver: u32, id: &TransferId, is_error: bo
             count(&counters.callbacks_informative);
             return true;
         }
-        (Saying::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed),
-        (Saying::Aborted, true) => settle_outgoing(shared, id, OutgoingEvent::Aborted),
+        (Saying::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed, None),
+        (Saying::Aborted, true) => {
+            let code = if is_error { error_code(body) } else { None };
+            settle_outgoing(shared, id, OutgoingEvent::Aborted, code)
+        }
         (Saying::Committed, false) => settle_incoming(shared, id, IncomingEvent::HubCommitted),
         (Saying::Aborted, false) => settle_incoming(shared, id, IncomingEvent::HubAborted),
     };

@@ -71,6 +71,12 @@ impl Secret {
     }
 }
 
+/// The condition that a fulfilment from the wire answers; `None` when it is not 32 bytes.
+pub(crate) fn condition_of(fulfilment: &[u8]) -> Option<Text> {
+    let preimage = upesi_fspiop::decode_octets(std::str::from_utf8(fulfilment).ok()?)?;
+    Some(encode(&Sha256::digest(preimage).into()))
+}
+
 /// A fulfilment that answers no condition in use.
 pub(crate) fn wrong_fulfilment(right: &Text) -> Text {
     let mut wrong = *right;
@@ -113,6 +119,7 @@ mod tests {
         assert_eq!(secret.answer(&one, b"short"), None);
         for (condition, fulfilment) in WELL_KNOWN {
             assert_eq!(secret.answer(&one, condition), Some(*fulfilment));
+            assert_eq!(condition_of(fulfilment), Some(*condition));
         }
         assert_ne!(wrong_fulfilment(&secret.fulfilment(&one)), secret.fulfilment(&one));
     }

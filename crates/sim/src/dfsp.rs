@@ -7,6 +7,7 @@ use serde::Serialize;
 use upesi_http::HeaderValue;
 use upesi_types::FspId;
 
+use crate::awaited::Awaited;
 use crate::books::Book;
 use crate::message::{name_value, units_text};
 use crate::settings::DfspSettings;
@@ -73,6 +74,11 @@ counters! {
     wrong_fulfilments_received,
     /// Callbacks pushed to a web socket.
     pushed,
+    /// Answers to lookups, quotes and registrations, error callbacks among them, that somebody waited for.
+    answers_received,
+    /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass answers
+    /// on without knowing the questions.
+    answers_unasked,
 }
 
 impl Counters {
@@ -93,6 +99,7 @@ pub(crate) struct Dfsp {
     pub counters: AtomicCounters,
     /// Numbers the messages received, as the key of draws that must differ between repetitions.
     pub messages: AtomicU64,
+    pub awaited: Awaited,
     settings: RwLock<DfspSettings>,
     book: Mutex<Book>,
 }
@@ -134,6 +141,7 @@ impl Dfsp {
             name_value: name_value(&name),
             counters: AtomicCounters::default(),
             messages: AtomicU64::new(0),
+            awaited: Awaited::default(),
             settings: RwLock::new(settings),
             book: Mutex::default(),
         }

@@ -1,21 +1,51 @@
 //! Simulated DFSPs (L4): any number of them in one process, as payers and as payees, with their own books.
 //!
 //! - [`Simulator`] listens, answers as payee, takes callbacks and keeps books.
-//! - [`Originator`] sends transfers as payer and tells when their callbacks arrived.
+//! - [`Originator`] acts for the payers: lookups, quotes, transfers, and payments made of all three.
 //! - [`DfspSettings`] are the delays and faults of one DFSP; they can be changed while it runs.
+//! - [`party_of`] and [`owner_of`] tell which party belongs to which DFSP: MSISDNs by prefix, a thousand million each.
 //! - [`books`] is the arithmetic of what a DFSP must owe.
 //!
-//! Simulators share the machine with the hub they load, so what runs per transfer avoids parsing and locks.
+//! # As payer
+//!
+//! Everything is numbered; seed, nonce and number decide ids, parties and traces ([`OriginatorOptions`],
+//! [`PaymentOptions`]). Payer and payee are indexes of the simulator's DFSPs.
+//!
+//! | call | sends | gives once accepted | then |
+//! |---|---|---|---|
+//! | [`Originator::lookup`] | `GET /parties` | [`Awaiting`]`<`[`FoundParty`]`>` | [`Awaiting::answer`] gives an [`Answer`] |
+//! | [`Originator::quote`] | `POST /quotes` | [`Awaiting`]`<`[`Terms`]`>` | the same |
+//! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver gives a [`Finished`] |
+//! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`Pending`] | the same |
+//! | [`Originator::payment`] | all three, one after the other | | gives a [`PaymentReport`] when it is over |
+//!
+//! ```no_run
+//! # use upesi_sim::{Originator, Phase};
+//! # async fn one(originator: &Originator, intended: std::time::Instant) {
+//! let report = originator.payment(17, 0, 1, intended).await;
+//! for phase in Phase::ALL {
+//!     println!("{} {:?}", phase.name(), report.duration(phase));
+//! }
+//! println!("{:?} {:?}", report.total(), report.result);
+//! # }
+//! ```
+//!
+//! Run these on one of the workers of the simulator, whose connections they use.
+//!
+//! Simulators share the machine with the hub they load, so what runs per message avoids parsing and locks.
 
+mod awaited;
 pub mod books;
 mod callback;
 mod condition;
 mod control;
 mod dfsp;
+mod exchange;
 mod message;
-mod packet;
+mod party;
 mod payee;
 mod payer;
+mod payment;
 pub mod pools;
 mod scan;
 mod service;
@@ -25,12 +55,15 @@ mod socket;
 mod table;
 mod watch;
 
+pub use awaited::{Answer, Awaiting};
 pub use books::ExpectedPosition;
 pub use condition::{Secret, Text};
 pub use dfsp::{Counters, DfspReport, PositionReport};
+pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 pub use message::units_text;
-pub use packet::payment_packet;
+pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of};
 pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
+pub use payment::{AmountType, PaymentOptions};
 pub use settings::{DfspSettings, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, Upstream};
 pub use table::{Finished, Outcome};

@@ -15,8 +15,35 @@ pub(crate) const SOURCE: HeaderName = HeaderName::from_static("fspiop-source");
 pub(crate) const DESTINATION: HeaderName = HeaderName::from_static("fspiop-destination");
 pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
-const MEDIA_TYPE: HeaderValue =
-    HeaderValue::from_static("application/vnd.interoperability.transfers+json;version=1.1");
+
+/// The resources of the API that have a media type of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Family {
+    Participants,
+    Parties,
+    Quotes,
+    BulkQuotes,
+    Transfers,
+    TransactionRequests,
+    Authorizations,
+}
+
+impl Family {
+    /// The media type of version 1.1, which every hub takes for every resource.
+    const fn media_type(self) -> HeaderValue {
+        HeaderValue::from_static(match self {
+            Self::Participants => "application/vnd.interoperability.participants+json;version=1.1",
+            Self::Parties => "application/vnd.interoperability.parties+json;version=1.1",
+            Self::Quotes => "application/vnd.interoperability.quotes+json;version=1.1",
+            Self::BulkQuotes => "application/vnd.interoperability.bulkQuotes+json;version=1.1",
+            Self::Transfers => "application/vnd.interoperability.transfers+json;version=1.1",
+            Self::TransactionRequests => {
+                "application/vnd.interoperability.transactionRequests+json;version=1.1"
+            }
+            Self::Authorizations => "application/vnd.interoperability.authorizations+json;version=1.1",
+        })
+    }
+}
 
 /// The time of day as this process knows it.
 pub(crate) fn now() -> Timestamp {
@@ -45,20 +72,38 @@ fn date_value(at: Timestamp) -> HeaderValue {
     })
 }
 
-/// The headers of a `POST /transfers` (FSPIOP API v1.1 §3.2.1).
-pub(crate) fn prepare_headers(source: &HeaderValue, destination: &HeaderValue, at: Timestamp) -> HeaderMap {
-    let mut headers = fulfil_headers(source, destination, at);
-    headers.insert(header::ACCEPT, MEDIA_TYPE);
+/// The headers of a request that wants an answer: a POST or a GET (FSPIOP API v1.1 §3.2.1).
+pub(crate) fn request_headers(
+    family: Family,
+    source: &HeaderValue,
+    destination: Option<&HeaderValue>,
+    at: Timestamp,
+) -> HeaderMap {
+    let mut headers = common_headers(family, source, at);
+    headers.insert(header::ACCEPT, family.media_type());
+    if let Some(destination) = destination {
+        headers.insert(DESTINATION, destination.clone());
+    }
     headers
 }
 
-/// The headers of a `PUT /transfers/{ID}` or its error form.
-pub(crate) fn fulfil_headers(source: &HeaderValue, destination: &HeaderValue, at: Timestamp) -> HeaderMap {
+/// The headers of an answer: a PUT or its error form.
+pub(crate) fn answer_headers(
+    family: Family,
+    source: &HeaderValue,
+    destination: &HeaderValue,
+    at: Timestamp,
+) -> HeaderMap {
+    let mut headers = common_headers(family, source, at);
+    headers.insert(DESTINATION, destination.clone());
+    headers
+}
+
+fn common_headers(family: Family, source: &HeaderValue, at: Timestamp) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(10);
-    headers.insert(header::CONTENT_TYPE, MEDIA_TYPE);
+    headers.insert(header::CONTENT_TYPE, family.media_type());
     headers.insert(header::DATE, date_value(at));
     headers.insert(SOURCE, source.clone());
-    headers.insert(DESTINATION, destination.clone());
     headers
 }
 
@@ -144,7 +189,7 @@ pub(crate) fn fulfil_body(fulfilment: &Text, at: Timestamp, flavour: Flavour) ->
 pub(crate) const ABORT_BODY: &[u8] =
     br#"{"errorInformation":{"errorCode":"5104","errorDescription":"Payee rejected transaction"}}"#;
 
-fn push_instant(body: &mut Vec<u8>, at: Timestamp) {
+pub(crate) fn push_instant(body: &mut Vec<u8>, at: Timestamp) {
     use std::io::Write as _;
     // Writing into a Vec cannot fail.
     let _ = write!(body, "{at}");

@@ -10,7 +10,7 @@ use upesi_types::{Amount, Currency, TransferId};
 use crate::books::{IncomingEvent, IncomingState};
 use crate::condition::{Text, wrong_fulfilment};
 use crate::dfsp::count;
-use crate::message::{self, IdText};
+use crate::message::{self, Family, IdText};
 use crate::payer::Settled;
 use crate::scan;
 use crate::settings::{DfspSettings, Fault, Flavour, hits};
@@ -107,7 +107,7 @@ fn answer_headers(shared: &Shared, payee: u32, prepare: &HeaderMap) -> HeaderMap
     let source = &shared.dfsp(payee).name_value;
     let unknown = HeaderValue::from_static("unknown");
     let payer = prepare.get(message::SOURCE).unwrap_or(&unknown);
-    let mut headers = message::fulfil_headers(source, payer, message::now());
+    let mut headers = message::answer_headers(Family::Transfers, source, payer, message::now());
     for name in [message::TRACEPARENT, message::TRACESTATE] {
         if let Some(value) = prepare.get(&name) {
             headers.insert(name, value.clone());

@@ -4,13 +4,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+use upesi_fspiop::ilp;
 use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, SendError, StatusCode};
-use upesi_types::{Amount, Currency, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, Timestamp, TransferId};
 
 use crate::books::{OutgoingEvent, OutgoingState};
+use crate::condition::Text;
 use crate::dfsp::Dfsp;
-use crate::message::{self, IdText};
-use crate::packet::payment_packet;
+use crate::message::{self, Family, IdText};
+use crate::payment::PaymentOptions;
 use crate::settings::mix;
 use crate::simulator::{Resource, Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
@@ -62,10 +64,11 @@ pub struct Pending {
 
 /// Sends transfers for the DFSPs of one simulator.
 pub struct Originator {
-    shared: Arc<Shared>,
-    options: OriginatorOptions,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) options: OriginatorOptions,
     /// The part of all bodies between the payee's name and the condition.
     terms: Vec<u8>,
+    pub(crate) payments: PaymentOptions,
 }
 
 /// The id of transfer `number` of a run. Its lower half depends on seed and number only, so that faults hit the same
@@ -87,9 +90,9 @@ impl Originator {
              {{\"partyIdType\":\"MSISDN\",\"partyIdentifier\":\"19012345001\"}}}}}}"
         );
         let minor_units = u64::try_from(options.amount.units() / 100).unwrap_or(0);
-        let packet = payment_packet(minor_units, "payee", "19012345001", &transaction);
+        let packet = ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction);
         let terms = message::prepare_terms(&currency, &amount, &packet);
-        Self { shared: simulator.shared().clone(), options, terms }
+        Self { shared: simulator.shared().clone(), options, terms, payments: PaymentOptions::default() }
     }
 
     /// What was asked for.
@@ -104,38 +107,69 @@ impl Originator {
     pub async fn send(&self, number: u64, payer: usize, payee: usize) -> Result<Pending, OriginateError> {
         let (payer_dfsp, payee_dfsp) = (&self.shared.dfsps[payer], &self.shared.dfsps[payee]);
         let id = transfer_id(self.options.seed, self.options.nonce, number);
+        let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp);
+        let moved = Moved { amount: self.options.amount, currency: self.options.currency, condition: None };
+        self.originate(number, id, payer, payee_dfsp.name.as_str(), moved, headers, body).await
+    }
+
+    /// Enters a transfer into the books and sends it until the hub takes or refuses it.
+    #[expect(clippy::too_many_arguments, reason = "one message; a struct for two callers would say it again")]
+    pub(crate) async fn originate(
+        &self,
+        number: u64,
+        id: TransferId,
+        payer: usize,
+        payee: &str,
+        moved: Moved,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Pending, OriginateError> {
+        let payer_dfsp = &self.shared.dfsps[payer];
         let (waiter, finished) = oneshot::channel();
+        let Moved { amount, currency, condition } = moved;
         let outgoing = Outgoing {
             payer: payer as u32,
-            amount: self.options.amount,
-            currency: self.options.currency,
+            amount,
+            currency,
             state: OutgoingState::Sent,
+            condition,
             waiter: Some(waiter),
         };
         if !self.shared.table.enter_outgoing(id, outgoing) {
             return Err(OriginateError::Repeated(number));
         }
-        payer_dfsp.book().move_outgoing(
-            self.options.currency,
-            self.options.amount,
-            None,
-            OutgoingState::Sent,
-        );
-        let (headers, body) = self.message(number, &id, payer_dfsp, payee_dfsp);
+        payer_dfsp.book().move_outgoing(currency, amount, None, OutgoingState::Sent);
+        let sent = self.deliver(payer_dfsp, Method::POST, payee, Resource::Transfers, headers, body).await;
+        match sent {
+            Ok(()) => {
+                settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted, None);
+                Ok(Pending { id, finished })
+            }
+            Err(error) => {
+                if let OriginateError::Refused(_) = error {
+                    settle_outgoing(&self.shared, &id, OutgoingEvent::Refused, None);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends a request, again where the options say so, until the hub takes or refuses it.
+    pub(crate) async fn deliver(
+        &self,
+        payer: &Dfsp,
+        method: Method,
+        payee: &str,
+        resource: Resource<'_>,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<(), OriginateError> {
         let mut resends = self.options.resends_max;
         loop {
-            let send = self.shared.send(
-                payer_dfsp,
-                Method::POST,
-                payee_dfsp.name.as_str(),
-                Resource::Transfers,
-                headers.clone(),
-                body.clone(),
-            );
-            match send.await {
-                Ok(answer) if answer.status.is_success() => break,
+            let (headers, body) = (headers.clone(), body.clone());
+            match self.shared.send(payer, method.clone(), payee, resource, headers, body).await {
+                Ok(answer) if answer.status.is_success() => return Ok(()),
                 Ok(answer) if !answer.status.is_server_error() || resends == 0 => {
-                    settle_outgoing(&self.shared, &id, OutgoingEvent::Refused);
                     return Err(OriginateError::Refused(answer.status));
                 }
                 Err(error) if resends == 0 => return Err(error.into()),
@@ -143,31 +177,56 @@ impl Originator {
             }
             resends -= 1;
         }
-        settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted);
-        Ok(Pending { id, finished })
     }
 
     fn message(&self, number: u64, id: &TransferId, payer: &Dfsp, payee: &Dfsp) -> (HeaderMap, Bytes) {
         let now = message::now();
         let condition = self.shared.secret.condition(id);
-        let expiry_ms = i64::try_from(self.options.expiry.as_millis()).unwrap_or(i64::MAX);
-        let expiration = now.plus_ms(expiry_ms);
+        let expiration = self.expiration(now);
         let id_text = IdText::new(id);
         let body =
             message::prepare_body(&id_text, &payer.name, &payee.name, &self.terms, &condition, expiration);
-        let mut headers = message::prepare_headers(&payer.name_value, &payee.name_value, now);
+        (self.headers(Family::Transfers, number, payer, Some(&payee.name_value), now), body)
+    }
+
+    /// The headers of a request, with a trace context where the options ask for one.
+    pub(crate) fn headers(
+        &self,
+        family: Family,
+        number: u64,
+        payer: &Dfsp,
+        payee: Option<&HeaderValue>,
+        at: Timestamp,
+    ) -> HeaderMap {
+        let mut headers = message::request_headers(family, &payer.name_value, payee, at);
         if self.options.trace {
             headers.insert(message::TRACEPARENT, traceparent(self.options.nonce, number));
         }
-        (headers, body)
+        headers
+    }
+
+    /// The instant at which what is sent at `at` expires.
+    pub(crate) fn expiration(&self, at: Timestamp) -> Timestamp {
+        at.plus_ms(i64::try_from(self.options.expiry.as_millis()).unwrap_or(i64::MAX))
     }
 }
 
 /// A W3C trace context of version 00, sampled.
 fn traceparent(nonce: u64, number: u64) -> HeaderValue {
-    let (high, low, span) = (mix(nonce), mix(nonce ^ number), mix(number) | 1);
-    HeaderValue::try_from(format!("00-{high:016x}{low:016x}-{span:016x}-01"))
+    let (trace, span) = (trace_id(nonce, number), mix(number) | 1);
+    HeaderValue::try_from(format!("00-{trace:032x}-{span:016x}-01"))
         .unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+pub(crate) fn trace_id(nonce: u64, number: u64) -> u128 {
+    u128::from(mix(nonce)) << 64 | u128::from(mix(nonce ^ number))
+}
+
+/// What a transfer moves, and the condition where it does not follow from the id.
+pub(crate) struct Moved {
+    pub amount: Amount,
+    pub currency: Currency,
+    pub condition: Option<Box<Text>>,
 }
 
 /// What became of a message about an outgoing transfer.
@@ -177,7 +236,12 @@ pub(crate) enum Settled {
 }
 
 /// Applies an event to an outgoing transfer: its state, its payer's book, and whoever waits.
-pub(crate) fn settle_outgoing(shared: &Shared, id: &TransferId, event: OutgoingEvent) -> Settled {
+pub(crate) fn settle_outgoing(
+    shared: &Shared,
+    id: &TransferId,
+    event: OutgoingEvent,
+    error_code: Option<ErrorCode>,
+) -> Settled {
     let changed = shared.table.with_outgoing(id, |transfer| {
         let from = transfer.state;
         let (to, delivery) = from.after(event);
@@ -194,7 +258,7 @@ pub(crate) fn settle_outgoing(shared: &Shared, id: &TransferId, event: OutgoingE
     if let Some(waiter) = waiter {
         let outcome = if to == OutgoingState::Committed { Outcome::Committed } else { Outcome::Aborted };
         // The load generator may have given up waiting; the books have it all the same.
-        let _ = waiter.send(Finished { outcome, at: Instant::now() });
+        let _ = waiter.send(Finished { outcome, at: Instant::now(), error_code });
     }
     Settled::Known(delivery)
 }

@@ -25,6 +25,81 @@ fn text_value(rest: &[u8]) -> Option<&[u8]> {
     (rest[end] == b'"').then(|| &rest[..end])
 }
 
+/// The raw value of the member called `name` of the object that `body` is, at its top level only.
+pub(crate) fn member<'body>(body: &'body [u8], name: &[u8]) -> Option<&'body [u8]> {
+    members(body).find(|(found, _)| *found == name).map(|(_, value)| value)
+}
+
+/// The members of the object that `body` is: names without quotes, raw values. Ends where the text is no object any more.
+pub(crate) fn members(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let mut rest = body.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (name, after) = string(rest.trim_ascii_start())?;
+        let (value, after) = value(after.trim_ascii_start().strip_prefix(b":")?.trim_ascii_start())?;
+        rest = after.trim_ascii_start().strip_prefix(b",").unwrap_or_default();
+        Some((&name[1..name.len() - 1], value))
+    })
+}
+
+/// The raw values of the array that `body` is.
+pub(crate) fn elements(body: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = body.trim_ascii_start().strip_prefix(b"[").unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (value, after) = value(rest.trim_ascii_start())?;
+        rest = after.trim_ascii_start().strip_prefix(b",").unwrap_or_default();
+        Some(value)
+    })
+}
+
+/// The text of a raw value that is a text without escapes.
+pub(crate) fn text(value: &[u8]) -> Option<&[u8]> {
+    value.strip_prefix(b"\"")?.strip_suffix(b"\"").filter(|text| !text.contains(&b'\\'))
+}
+
+/// Splits a string with its quotes off the front.
+fn string(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    if rest.first() != Some(&b'"') {
+        return None;
+    }
+    let mut at = 1;
+    loop {
+        at += memchr::memchr2(b'"', b'\\', &rest[at..])?;
+        if rest[at] == b'"' {
+            return Some(rest.split_at(at + 1));
+        }
+        at += 2;
+        if at >= rest.len() {
+            return None;
+        }
+    }
+}
+
+/// Splits a value off the front.
+fn value(rest: &[u8]) -> Option<(&[u8], &[u8])> {
+    match rest.first()? {
+        b'"' => string(rest),
+        b'{' | b'[' => {
+            let (mut depth, mut at) = (0_usize, 0);
+            loop {
+                match rest.get(at)? {
+                    b'{' | b'[' => depth += 1,
+                    b'}' | b']' => depth -= 1,
+                    b'"' => at += string(&rest[at..])?.0.len() - 1,
+                    _ => {}
+                }
+                at += 1;
+                if depth == 0 {
+                    return Some(rest.split_at(at));
+                }
+            }
+        }
+        _ => {
+            let end = rest.iter().position(|byte| b",]} \t\r\n".contains(byte)).unwrap_or(rest.len());
+            (end > 0).then(|| rest.split_at(end))
+        }
+    }
+}
+
 /// What a payee must know of a `POST /transfers` body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Prepare<'body> {
@@ -58,6 +133,37 @@ mod tests {
             let found = prepare(body.as_bytes()).expect(body);
             let expected = Prepare { transfer_id: b"a", condition: b"c", currency: b"KES", amount: b"12.5" };
             assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn members_and_elements_are_split_at_the_top_level_only() {
+        let body = br#" { "a" : {"b":"}\"]"} , "b":[1,[2,"x,"],{}], "c":-1.5,"d":"","e":null}"#;
+        let found: Vec<_> = members(body)
+            .map(|(name, value)| (std::str::from_utf8(name).unwrap(), std::str::from_utf8(value).unwrap()))
+            .collect();
+        let expected = [
+            ("a", r#"{"b":"}\"]"}"#),
+            ("b", r#"[1,[2,"x,"],{}]"#),
+            ("c", "-1.5"),
+            ("d", r#""""#),
+            ("e", "null"),
+        ];
+        assert_eq!(found, expected);
+        assert_eq!(member(body, b"b").map(|array| elements(array).count()), Some(3));
+        assert_eq!(elements(b"[ 1 , \"a]\" ]").collect::<Vec<_>>(), [&b"1"[..], b"\"a]\""]);
+        assert_eq!((text(b"\"x\""), text(b"\"a\\n\""), text(b"1")), (Some(&b"x"[..]), None, None));
+    }
+
+    #[test]
+    fn texts_that_are_cut_short_end_early_and_never_panic() {
+        let body = br#"{"a":{"b":["c\"",{}]},"d":[1,2],"e":"f"}"#;
+        for end in 0..body.len() {
+            assert!(members(&body[..end]).count() <= 3);
+            assert!(elements(&body[..end]).count() == 0);
+        }
+        for odd in [&b"}"[..], b"{]", b"{\"a\":]", b"{\"a\":}", b"[}", b"{\"a\\", b"{\"a\":[}]}"] {
+            assert!(members(odd).count() + elements(odd).count() <= 1, "{odd:?}");
         }
     }
 

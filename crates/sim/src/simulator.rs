@@ -131,6 +131,8 @@ pub(crate) enum Resource<'id> {
     Transfers,
     Transfer(&'id IdText),
     Error(&'id IdText),
+    /// Anything else, by its path without the leading slash, valid in a URL as it is.
+    Other(&'id str),
 }
 
 impl Shared {
@@ -177,11 +179,16 @@ impl Shared {
                 path.extend_from_slice(receiver.as_bytes());
             }
         }
-        path.extend_from_slice(b"/transfers");
-        if let Resource::Transfer(id) | Resource::Error(id) = resource {
-            path.push(b'/');
-            path.extend_from_slice(id.as_bytes());
-        }
+        let (family, id) = match resource {
+            Resource::Transfers => ("/transfers", None),
+            Resource::Transfer(id) | Resource::Error(id) => ("/transfers/", Some(id)),
+            Resource::Other(other) => {
+                path.push(b'/');
+                (other, None)
+            }
+        };
+        path.extend_from_slice(family.as_bytes());
+        path.extend_from_slice(id.map_or(&b""[..], IdText::as_bytes));
         if let Resource::Error(_) = resource {
             path.extend_from_slice(b"/error");
         }

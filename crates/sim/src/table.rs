@@ -6,9 +6,10 @@ use std::time::Instant;
 
 use hashbrown::HashMap;
 use tokio::sync::oneshot;
-use upesi_types::{Amount, Currency, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, TransferId};
 
 use crate::books::{IncomingState, OutgoingState};
+use crate::condition::Text;
 
 const SHARDS: usize = 64;
 /// Finished transfers remembered per shard and side, to recognise repeated and contradicting messages. The oldest are
@@ -31,6 +32,8 @@ pub struct Finished {
     pub outcome: Outcome,
     /// When the callback arrived.
     pub at: Instant,
+    /// The code of the error that ended it, if one did.
+    pub error_code: Option<ErrorCode>,
 }
 
 pub(crate) struct Outgoing {
@@ -38,6 +41,8 @@ pub(crate) struct Outgoing {
     pub amount: Amount,
     pub currency: Currency,
     pub state: OutgoingState,
+    /// What the fulfilment must answer, where the payee chose it; absent where it follows from the id.
+    pub condition: Option<Box<Text>>,
     pub waiter: Option<oneshot::Sender<Finished>>,
 }
 
@@ -143,7 +148,14 @@ mod tests {
 
     fn outgoing() -> Outgoing {
         let currency = Currency::parse("KES").unwrap();
-        Outgoing { payer: 0, amount: Amount::ZERO, currency, state: OutgoingState::Sent, waiter: None }
+        Outgoing {
+            payer: 0,
+            amount: Amount::ZERO,
+            currency,
+            state: OutgoingState::Sent,
+            condition: None,
+            waiter: None,
+        }
     }
 
     #[test]

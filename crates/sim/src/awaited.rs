@@ -1,0 +1,242 @@
+//! Answers that somebody waits for, by the path on which they will arrive: lookups, quotes, registrations.
+//!
+//! A path may be waited for by several at once, since lookups of the same party share it. An answer then goes to the one
+//! with the answer's trace, else to the one that has waited longest.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use hashbrown::HashMap;
+use tokio::sync::oneshot;
+use upesi_types::ErrorCode;
+
+use crate::exchange::ExchangeError;
+use crate::scan;
+use crate::simulator::Shared;
+
+/// A callback that somebody waited for.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    pub at: Instant,
+    pub is_error: bool,
+    pub body: Bytes,
+}
+
+struct Waiter {
+    ticket: u64,
+    trace: Option<u128>,
+    sender: oneshot::Sender<Arrived>,
+}
+
+struct Waiters {
+    first: Waiter,
+    /// Seldom used, so it seldom allocates.
+    more: Vec<Waiter>,
+}
+
+#[derive(Default)]
+struct Paths {
+    tickets: u64,
+    by_path: HashMap<String, Waiters, foldhash::fast::RandomState>,
+}
+
+/// The answers that one DFSP waits for. Bounded by those who wait: who gives up takes their entry away.
+#[derive(Default)]
+pub(crate) struct Awaited(Mutex<Paths>);
+
+impl std::fmt::Debug for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Awaited")
+    }
+}
+
+impl Waiters {
+    /// Takes out the waiter at that place; gives back the others, if any.
+    fn take(mut self, place: usize) -> (Waiter, Option<Self>) {
+        if place > 0 {
+            let taken = self.more.remove(place - 1);
+            return (taken, Some(self));
+        }
+        if self.more.is_empty() {
+            return (self.first, None);
+        }
+        let next = self.more.remove(0);
+        (self.first, Some(Self { first: next, more: self.more }))
+    }
+
+    fn place(&self, is_it: impl Fn(&Waiter) -> bool) -> Option<usize> {
+        std::iter::once(&self.first).chain(&self.more).position(is_it)
+    }
+}
+
+impl Awaited {
+    fn paths(&self) -> MutexGuard<'_, Paths> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Begins to wait for an answer on `path`; the number identifies the waiter.
+    pub fn enter(&self, path: &str, trace: Option<u128>) -> (u64, oneshot::Receiver<Arrived>) {
+        let (sender, receiver) = oneshot::channel();
+        let mut paths = self.paths();
+        paths.tickets += 1;
+        let ticket = paths.tickets;
+        let waiter = Waiter { ticket, trace, sender };
+        match paths.by_path.get_mut(path) {
+            Some(waiters) => waiters.more.push(waiter),
+            None => {
+                paths.by_path.insert(path.to_owned(), Waiters { first: waiter, more: Vec::new() });
+            }
+        }
+        (ticket, receiver)
+    }
+
+    /// Hands an answer to whom it is for; false when nobody waits.
+    pub fn deliver(&self, path: &str, trace: Option<u128>, arrived: Arrived) -> bool {
+        let place = |waiters: &Waiters| {
+            trace.and_then(|trace| waiters.place(|waiter| waiter.trace == Some(trace))).unwrap_or(0)
+        };
+        let waiter = self.remove(path, |waiters| Some(place(waiters)));
+        waiter.is_some_and(|waiter| waiter.sender.send(arrived).is_ok())
+    }
+
+    fn give_up(&self, path: &str, ticket: u64) {
+        self.remove(path, |waiters| waiters.place(|waiter| waiter.ticket == ticket));
+    }
+
+    fn remove(&self, path: &str, place: impl Fn(&Waiters) -> Option<usize>) -> Option<Waiter> {
+        let mut paths = self.paths();
+        let place = place(paths.by_path.get(path)?)?;
+        let (path, waiters) = paths.by_path.remove_entry(path)?;
+        let (waiter, others) = waiters.take(place);
+        if let Some(others) = others {
+            paths.by_path.insert(path, others);
+        }
+        Some(waiter)
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.paths().by_path.len()
+    }
+}
+
+/// The place of one who waits. Dropping it gives the place up.
+pub(crate) struct Place {
+    pub shared: Arc<Shared>,
+    pub dfsp: u32,
+    pub path: String,
+    pub ticket: u64,
+    pub receiver: oneshot::Receiver<Arrived>,
+    pub is_over: bool,
+}
+
+impl Place {
+    pub fn enter(shared: &Arc<Shared>, dfsp: u32, path: String, trace: Option<u128>) -> Self {
+        let (ticket, receiver) = shared.dfsp(dfsp).awaited.enter(&path, trace);
+        Self { shared: shared.clone(), dfsp, path, ticket, receiver, is_over: false }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.shared.dfsp(self.dfsp).awaited.give_up(&self.path, self.ticket);
+        }
+    }
+}
+
+/// An accepted request whose answer will arrive as a callback. Dropping it gives up waiting.
+#[must_use = "the answer comes by `answer`"]
+pub struct Awaiting<T> {
+    /// When the request left.
+    pub sent_at: Instant,
+    /// When the hub accepted it.
+    pub accepted_at: Instant,
+    pub(crate) place: Place,
+    pub(crate) read: fn(&Bytes) -> Option<T>,
+}
+
+/// The end of an exchange.
+#[derive(Clone, Debug)]
+pub struct Answer<T> {
+    /// When the callback arrived, or the time was over.
+    pub at: Instant,
+    /// What it said.
+    pub result: Result<T, ExchangeError>,
+}
+
+impl<T> Awaiting<T> {
+    /// Waits for the answer, at most this long.
+    pub async fn answer(mut self, within: Duration) -> Answer<T> {
+        let arrived = match tokio::time::timeout(within, &mut self.place.receiver).await {
+            Ok(Ok(arrived)) => arrived,
+            _ => return Answer { at: Instant::now(), result: Err(ExchangeError::Late) },
+        };
+        self.place.is_over = true;
+        let result = if arrived.is_error {
+            Err(error_code(&arrived.body).map_or(ExchangeError::Unreadable, ExchangeError::Code))
+        } else {
+            (self.read)(&arrived.body).ok_or(ExchangeError::Unreadable)
+        };
+        Answer { at: arrived.at, result }
+    }
+}
+
+impl<T> std::fmt::Debug for Awaiting<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Awaiting").field("path", &self.place.path).finish_non_exhaustive()
+    }
+}
+
+/// The code of an error object.
+pub(crate) fn error_code(body: &[u8]) -> Option<ErrorCode> {
+    let text = std::str::from_utf8(scan::text_member(body, b"\"errorCode\"")?).ok()?;
+    ErrorCode::from_number(text.parse().ok()?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arrived(body: &'static str) -> Arrived {
+        Arrived { at: Instant::now(), is_error: false, body: Bytes::from_static(body.as_bytes()) }
+    }
+
+    #[test]
+    fn an_answer_goes_to_its_trace_else_to_the_one_who_waited_longest() {
+        let awaited = Awaited::default();
+        let mut receivers: Vec<_> = (1..=4).map(|trace| awaited.enter("a", Some(trace)).1).collect();
+        for (trace, body) in [(Some(3), "third"), (None, "first"), (Some(99), "second"), (Some(4), "fourth")]
+        {
+            assert!(awaited.deliver("a", trace, arrived(body)));
+        }
+        assert!(!awaited.deliver("a", None, arrived("too much")));
+        for (receiver, body) in receivers.iter_mut().zip(["first", "second", "third", "fourth"]) {
+            assert_eq!(receiver.try_recv().unwrap().body, body);
+        }
+        assert_eq!(awaited.len(), 0);
+    }
+
+    #[test]
+    fn who_gives_up_leaves_the_others_alone() {
+        let awaited = Awaited::default();
+        let (first, _gone) = awaited.enter("a", None);
+        let (_, mut second) = awaited.enter("a", None);
+        awaited.give_up("a", first);
+        awaited.give_up("a", first);
+        awaited.give_up("b", first);
+        assert!(awaited.deliver("a", None, arrived("x")));
+        assert_eq!(second.try_recv().unwrap().body, "x");
+        assert_eq!(awaited.len(), 0);
+    }
+
+    #[test]
+    fn error_codes_are_read() {
+        let body = br#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"}}"#;
+        assert_eq!(error_code(body), Some(ErrorCode::PARTY_NOT_FOUND));
+        for body in ["", r#"{"errorCode":"abcd"}"#, r#"{"errorCode":"99999"}"#, r#"{"errorCode":3204}"#] {
+            assert_eq!(error_code(body.as_bytes()), None, "{body}");
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the exchanges of a payer are made of: errors, phases, and what the answers say.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use upesi_http::StatusCode;
+use upesi_types::{Amount, Currency, ErrorCode, FspId, TransferId};
+
+use crate::condition::Text;
+use crate::payer::OriginateError;
+use crate::scan;
+
+/// Why an exchange, or a payment, ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExchangeError {
+    /// The hub answered the request with an error: there will be no callback.
+    #[error("the hub answered the request with {0}")]
+    Refused(StatusCode),
+    /// The request got no answer.
+    #[error("no answer to the request")]
+    Unanswered,
+    /// The number was used before.
+    #[error("transfer number {0} was originated before")]
+    Repeated(u64),
+    /// The callback carried an error.
+    #[error("the callback carried error {0}")]
+    Code(ErrorCode),
+    /// The callback said ABORTED without a code.
+    #[error("the callback said ABORTED")]
+    Aborted,
+    /// The callback lacks what it must hold.
+    #[error("the callback cannot be understood")]
+    Unreadable,
+    /// No callback in the time given.
+    #[error("no callback in time")]
+    Late,
+}
+
+impl From<OriginateError> for ExchangeError {
+    fn from(error: OriginateError) -> Self {
+        match error {
+            OriginateError::Refused(status) => Self::Refused(status),
+            OriginateError::Unanswered(_) => Self::Unanswered,
+            OriginateError::Repeated(number) => Self::Repeated(number),
+        }
+    }
+}
+
+/// What the answer to a lookup says.
+#[derive(Clone, Debug)]
+pub struct FoundParty {
+    /// The DFSP that has the party's account.
+    pub fsp: FspId,
+    /// The whole `PUT /parties` body.
+    pub body: Bytes,
+}
+
+impl FoundParty {
+    pub(crate) fn read(body: &Bytes) -> Option<Self> {
+        let fsp = std::str::from_utf8(scan::text_member(body, b"\"fspId\"")?).ok()?;
+        Some(Self { fsp: FspId::parse(fsp)?, body: body.clone() })
+    }
+}
+
+/// What the answer to a quote says.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    /// How much the transfer must move.
+    pub amount: Amount,
+    /// In which currency.
+    pub currency: Currency,
+    /// The packet that the transfer must carry, base64url.
+    pub ilp_packet: Bytes,
+    /// The condition that the transfer must carry.
+    pub condition: Text,
+    /// The whole `PUT /quotes` body.
+    pub body: Bytes,
+}
+
+impl Terms {
+    pub(crate) fn read(body: &Bytes) -> Option<Self> {
+        let transfer_amount = scan::member(body, b"transferAmount")?;
+        let text = |value| std::str::from_utf8(value).ok();
+        let packet = scan::text_member(body, b"\"ilpPacket\"")?;
+        Some(Self {
+            amount: Amount::parse_wire(text(scan::text_member(transfer_amount, b"\"amount\"")?)?).ok()?,
+            currency: Currency::parse(text(scan::text_member(transfer_amount, b"\"currency\"")?)?)?,
+            ilp_packet: body.slice_ref(packet),
+            condition: scan::text_member(body, b"\"condition\"")?.try_into().ok()?,
+            body: body.clone(),
+        })
+    }
+}
+
+/// The steps of a payment, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// `GET /parties` until `PUT /parties`.
+    Lookup,
+    /// `POST /quotes` until `PUT /quotes`.
+    Quote,
+    /// `POST /transfers` until `PUT /transfers`.
+    Transfer,
+}
+
+impl Phase {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
+
+    /// The name, as in reports: `lookup`, `quote`, `transfer`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Lookup => "lookup",
+            Self::Quote => "quote",
+            Self::Transfer => "transfer",
+        }
+    }
+}
+
+/// Where and why a payment ended without success.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the {} failed: {error}", phase.name())]
+pub struct PaymentFailure {
+    /// The step that failed. A transfer was sent only if it is [`Phase::Transfer`] and the error is not
+    /// [`ExchangeError::Repeated`]; the hub accepted it unless the error is `Refused` or `Unanswered`.
+    pub phase: Phase,
+    /// Why.
+    pub error: ExchangeError,
+}
+
+/// How a payment went.
+#[derive(Clone, Debug)]
+pub struct PaymentReport {
+    /// Its number.
+    pub number: u64,
+    /// The id of its transfer, sent or not.
+    pub transfer_id: TransferId,
+    /// When it was meant to begin.
+    pub intended: Instant,
+    /// When the callback of each finished phase arrived, in the order of [`Phase::ALL`]; a phase begins where the one
+    /// before it ended, the first at `intended`. Phases that failed or were not reached have none.
+    pub ends: [Option<Instant>; 3],
+    /// When it was over, with success or without.
+    pub ended: Instant,
+    /// Whether the money moved, as far as the payer was told.
+    pub result: Result<(), PaymentFailure>,
+}
+
+impl PaymentReport {
+    /// How long a phase took; `None` when it did not end with success.
+    pub fn duration(&self, phase: Phase) -> Option<Duration> {
+        let index = phase as usize;
+        let began = if index == 0 { self.intended } else { self.ends[index - 1]? };
+        Some(self.ends[index]?.saturating_duration_since(began))
+    }
+
+    /// How long the whole took, from the intended beginning.
+    pub fn total(&self) -> Duration {
+        self.ended.saturating_duration_since(self.intended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_terms_are_those_of_the_transfer_whatever_stands_before() {
+        let condition = "c".repeat(43);
+        let body = Bytes::from(format!(
+            r#"{{"payeeReceiveAmount":{{"amount":"12","currency":"USD"}},"transferAmount":{{"currency":"KES","amount":"12.5"}},
+            "ilpPacket":"AYIC","condition":"{condition}","expiration":"2030-01-01T00:00:00.000Z"}}"#
+        ));
+        let terms = Terms::read(&body).unwrap();
+        assert_eq!((terms.amount.to_string().as_str(), terms.currency.as_str()), ("12.5", "KES"));
+        assert_eq!((&terms.ilp_packet[..], &terms.condition[..]), (&b"AYIC"[..], condition.as_bytes()));
+        for (from, to) in
+            [("transferAmount", "x"), ("AYIC", "\\"), ("ccc", "cc"), ("KES", "KE"), ("12.5", "x")]
+        {
+            let broken = String::from_utf8(body.to_vec()).unwrap().replace(from, to);
+            assert!(Terms::read(&broken.into()).is_none(), "{from}");
+        }
+    }
+
+    #[test]
+    fn phases_last_from_the_end_of_the_one_before() {
+        let intended = Instant::now();
+        let at = |ms| intended + Duration::from_millis(ms);
+        let failure = PaymentFailure { phase: Phase::Transfer, error: ExchangeError::Late };
+        let report = PaymentReport {
+            number: 1,
+            transfer_id: TransferId::from_random_bytes([1; 16]),
+            intended,
+            ends: [Some(at(3)), Some(at(10)), None],
+            ended: at(30),
+            result: Err(failure),
+        };
+        let durations = Phase::ALL.map(|phase| report.duration(phase).map(|time| time.as_millis()));
+        assert_eq!(durations, [Some(3), Some(7), None]);
+        assert_eq!(report.total(), Duration::from_millis(30));
+        assert_eq!(failure.to_string(), "the transfer failed: no callback in time");
+    }
+}

@@ -1,0 +1,166 @@
+//! Parties: who owns which identifier.
+//!
+//! DFSP `i` of a simulator (counted from 0) owns the MSISDNs of 15 digits that begin with `26` and `i` in four digits;
+//! the other nine digits number its parties. So every simulator, oracle and load script agrees about a thousand million
+//! parties per DFSP without a list of them.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use crate::simulator::DFSPS_MAX;
+
+/// How many parties a DFSP owns.
+pub const PARTIES_PER_DFSP: u64 = 1_000_000_000;
+
+const COUNTRY: &str = "26";
+const DFSP_DIGITS: usize = 4;
+const PARTY_DIGITS: usize = 9;
+const _: () = assert!(DFSPS_MAX <= 10_usize.pow(DFSP_DIGITS as u32));
+const _: () = assert!(PARTIES_PER_DFSP == 10_u64.pow(PARTY_DIGITS as u32));
+
+const FIRST_NAMES: [&str; 8] = ["Amina", "Baraka", "Chausiku", "Daudi", "Esi", "Farida", "Gakuru", "Halima"];
+const LAST_NAMES: [&str; 7] = ["Achieng", "Banda", "Chirwa", "Dlamini", "Eze", "Juma", "Otieno"];
+
+/// A party identifier (FSPIOP API v1.1 §7.3.25 and following): prints as the path below `/parties/`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PartyId {
+    /// The kind of identifier: `MSISDN`, `ALIAS` and so on.
+    pub kind: Cow<'static, str>,
+    /// The identifier.
+    pub identifier: String,
+    /// The sub-identifier, such as a till of a shop.
+    pub sub_id: Option<String>,
+}
+
+impl PartyId {
+    /// A mobile number.
+    pub fn msisdn(identifier: impl Into<String>) -> Self {
+        Self { kind: Cow::Borrowed("MSISDN"), identifier: identifier.into(), sub_id: None }
+    }
+
+    /// The parts joined by slashes, nothing encoded: what [`decoded`] makes of the path.
+    pub(crate) fn decoded_path(&self) -> String {
+        let (slash, sub_id) = self.sub_id.as_ref().map_or(("", ""), |sub_id| ("/", sub_id.as_str()));
+        format!("{}/{}{slash}{sub_id}", self.kind, self.identifier)
+    }
+}
+
+impl fmt::Display for PartyId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", Segment(&self.kind), Segment(&self.identifier))?;
+        match &self.sub_id {
+            Some(sub_id) => write!(f, "/{}", Segment(sub_id)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The identifier of party `number` (taken modulo [`PARTIES_PER_DFSP`]) of DFSP `dfsp`, counted from 0.
+pub fn party_of(dfsp: usize, number: u64) -> PartyId {
+    let dfsp = dfsp % DFSPS_MAX;
+    let number = number % PARTIES_PER_DFSP;
+    PartyId::msisdn(format!("{COUNTRY}{dfsp:0DFSP_DIGITS$}{number:0PARTY_DIGITS$}"))
+}
+
+/// Which DFSP owns an identifier, and which of its parties that is; the reverse of [`party_of`]. A leading `+` is
+/// tolerated.
+pub fn owner_of(kind: &str, identifier: &str) -> Option<(usize, u64)> {
+    let digits = identifier.strip_prefix('+').unwrap_or(identifier).strip_prefix(COUNTRY)?;
+    let right_form = kind == "MSISDN"
+        && digits.len() == DFSP_DIGITS + PARTY_DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !right_form {
+        return None;
+    }
+    let (dfsp, number) = digits.split_at(DFSP_DIGITS);
+    Some((dfsp.parse().ok()?, number.parse().ok()?))
+}
+
+/// First and last name of a party.
+pub(crate) const fn name_of(number: u64) -> (&'static str, &'static str) {
+    let (first, last) = (number % FIRST_NAMES.len() as u64, number % LAST_NAMES.len() as u64);
+    (FIRST_NAMES[first as usize], LAST_NAMES[last as usize])
+}
+
+/// A text as one segment of a path: everything that may not stand in one is percent-encoded (RFC 3986 §3.3).
+struct Segment<'text>(&'text str);
+
+impl fmt::Display for Segment<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0.bytes() {
+            match byte {
+                b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' => write!(f, "{}", char::from(byte))?,
+                b'-' | b'.' | b'_' | b'~' | b'+' | b'@' | b':' => write!(f, "{}", char::from(byte))?,
+                _ => write!(f, "%{byte:02X}")?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A path with its percent-encoded bytes decoded, or as it is where it has none or they make no text.
+pub(crate) fn decoded(path: &str) -> Cow<'_, str> {
+    if !path.contains('%') {
+        return Cow::Borrowed(path);
+    }
+    let (bytes, mut at) = (path.as_bytes(), 0);
+    let mut out = Vec::with_capacity(bytes.len());
+    while at < bytes.len() {
+        let hex = (bytes[at] == b'%').then(|| path.get(at + 1..at + 3)).flatten();
+        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+            Some(byte) => {
+                out.push(byte);
+                at += 3;
+            }
+            None => {
+                out.push(bytes[at]);
+                at += 1;
+            }
+        }
+    }
+    String::from_utf8(out).map_or(Cow::Borrowed(path), Cow::Owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parties_have_exactly_one_owner() {
+        for (dfsp, number) in [(0, 0), (7, 1), (9_999, 999_999_999), (12, 26_097)] {
+            let party = party_of(dfsp, number);
+            assert_eq!((party.kind.as_ref(), party.identifier.len()), ("MSISDN", 15));
+            assert_eq!(owner_of("MSISDN", &party.identifier), Some((dfsp, number)));
+            assert_eq!(owner_of("MSISDN", &format!("+{}", party.identifier)), Some((dfsp, number)));
+            assert_eq!(owner_of("ALIAS", &party.identifier), None);
+        }
+        assert_eq!(party_of(3, 5).identifier, "260003000000005");
+        for identifier in
+            ["", "26097", "2600030000000055", "270003000000005", "26000300000000x", "26+003000000005"]
+        {
+            assert_eq!(owner_of("MSISDN", identifier), None, "{identifier}");
+        }
+    }
+
+    #[test]
+    fn identifiers_print_as_paths_and_read_back() {
+        for (kind, identifier, sub_id, path) in [
+            ("MSISDN", "26097", None, "MSISDN/26097"),
+            ("EMAIL", "a+b@c.de", Some("shop 7"), "EMAIL/a+b@c.de/shop%207"),
+            ("ALIAS", "50%/é", None, "ALIAS/50%25%2F%C3%A9"),
+        ] {
+            let party = PartyId {
+                kind: kind.into(),
+                identifier: identifier.to_owned(),
+                sub_id: sub_id.map(str::to_owned),
+            };
+            assert_eq!(party.to_string(), path);
+            let parts: Vec<_> = path.split('/').map(decoded).collect();
+            let expected: Vec<_> = [Some(kind), Some(identifier), sub_id].into_iter().flatten().collect();
+            assert_eq!(parts, expected);
+        }
+        for path in ["%", "%4", "%zz", "a%ff", "%é"] {
+            assert_eq!(decoded(path), path);
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! The payer's side of lookups, quotes and whole payments.
+
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use upesi_http::{Bytes, HeaderValue, Method};
+use upesi_types::{FspId, TransferId};
+
+use crate::awaited::{Awaiting, Place};
+use crate::exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
+use crate::message::{self, Family, IdText};
+use crate::party::{PARTIES_PER_DFSP, PartyId, party_of};
+use crate::payer::{Moved, OriginateError, Originator, Pending, trace_id, transfer_id};
+use crate::settings::mix;
+use crate::simulator::Resource;
+use crate::table::{Finished, Outcome};
+
+/// Separates the ids of quotes from those of transfers.
+const QUOTES: u64 = 0x7175_6f74;
+
+/// Whether the amount of a quote is what the payer sends or what the payee receives (FSPIOP API v1.1 §7.3.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AmountType {
+    /// The payer sends the amount; fees are taken from it.
+    #[default]
+    Send,
+    /// The payee receives the amount; fees are put on top.
+    Receive,
+}
+
+impl AmountType {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Send => "SEND",
+            Self::Receive => "RECEIVE",
+        }
+    }
+}
+
+/// What the lookups, quotes and payments of an originator have in common, beside [`crate::OriginatorOptions`].
+#[derive(Clone, Copy, Debug)]
+pub struct PaymentOptions {
+    /// How long a payment waits for the callback of each phase.
+    pub callback_timeout: Duration,
+    /// Over how many parties of the payee the numbers are spread: number `n` looks up party `n` modulo this one.
+    pub parties_per_dfsp: u64,
+    /// What the amount of quotes means.
+    pub amount_type: AmountType,
+}
+
+impl Default for PaymentOptions {
+    fn default() -> Self {
+        Self {
+            callback_timeout: Duration::from_secs(30),
+            parties_per_dfsp: PARTIES_PER_DFSP,
+            amount_type: AmountType::Send,
+        }
+    }
+}
+
+impl Originator {
+    /// Sets what lookups, quotes and payments need beside the options of transfers.
+    #[must_use]
+    pub fn with_payments(mut self, payments: PaymentOptions) -> Self {
+        self.payments = payments;
+        self
+    }
+
+    /// The party that number `number` is about: of the payee in lookups, quotes and payments, of the payer in quotes.
+    pub fn party(&self, dfsp: usize, number: u64) -> PartyId {
+        party_of(dfsp, number % self.payments.parties_per_dfsp.max(1))
+    }
+
+    /// Asks who has the party of `payee` with that number, for `payer`. Gives the hub's acceptance; the answer is awaited
+    /// with [`Awaiting::answer`].
+    ///
+    /// # Errors
+    /// When the hub refuses the GET or does not answer it.
+    pub async fn lookup(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+    ) -> Result<Awaiting<FoundParty>, OriginateError> {
+        let payee_name = self.shared.dfsps[payee].name;
+        self.lookup_party(number, payer, &self.party(payee, number), &payee_name).await
+    }
+
+    /// Asks who has any party. `peer` is whom to ask where there is no hub; no hub is told of it.
+    ///
+    /// # Errors
+    /// When the hub refuses the GET or does not answer it.
+    pub async fn lookup_party(
+        &self,
+        number: u64,
+        payer: usize,
+        party: &PartyId,
+        peer: &FspId,
+    ) -> Result<Awaiting<FoundParty>, OriginateError> {
+        let payer_dfsp = &self.shared.dfsps[payer];
+        let headers = self.headers(Family::Parties, number, payer_dfsp, None, message::now());
+        let request = Exchange {
+            method: Method::GET,
+            path: &format!("parties/{party}"),
+            answer_path: format!("parties/{}", party.decoded_path()),
+            receiver: peer.as_str(),
+            headers,
+            body: Bytes::new(),
+        };
+        self.ask(number, payer, request, FoundParty::read).await
+    }
+
+    /// Asks `payee` for the terms of paying number `number` to its party of that number.
+    ///
+    /// # Errors
+    /// When the hub refuses the POST or does not answer it.
+    pub async fn quote(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+    ) -> Result<Awaiting<Terms>, OriginateError> {
+        let payee_name = self.shared.dfsps[payee].name;
+        self.quote_at(number, payer, &self.party(payee, number), &payee_name).await
+    }
+
+    async fn quote_at(
+        &self,
+        number: u64,
+        payer: usize,
+        party: &PartyId,
+        payee: &FspId,
+    ) -> Result<Awaiting<Terms>, OriginateError> {
+        let payer_dfsp = &self.shared.dfsps[payer];
+        let now = message::now();
+        let quote_id = self.quote_id(number);
+        let transaction_id = transfer_id(self.options.seed, self.options.nonce, number);
+        let body = QuoteRequest {
+            quote_id,
+            transaction_id,
+            payer: (&self.party(payer, number), &payer_dfsp.name),
+            payee: (party, payee),
+        };
+        let body = self.quote_body(&body, self.expiration(now));
+        let headers = self.headers(Family::Quotes, number, payer_dfsp, Some(&name_value(payee)), now);
+        let request = Exchange {
+            method: Method::POST,
+            path: "quotes",
+            answer_path: format!("quotes/{quote_id}"),
+            receiver: payee.as_str(),
+            headers,
+            body,
+        };
+        self.ask(number, payer, request, Terms::read).await
+    }
+
+    /// The id of the quote with that number.
+    pub fn quote_id(&self, number: u64) -> TransferId {
+        transfer_id(mix(self.options.seed ^ QUOTES), mix(self.options.nonce ^ QUOTES), number)
+    }
+
+    /// Sends the transfer that a quote allows: its amount, packet and condition.
+    ///
+    /// # Errors
+    /// When the hub refuses the POST or does not answer it.
+    pub async fn transfer_quoted(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: &FspId,
+        terms: &Terms,
+    ) -> Result<Pending, OriginateError> {
+        let payer_dfsp = &self.shared.dfsps[payer];
+        let id = transfer_id(self.options.seed, self.options.nonce, number);
+        let now = message::now();
+        let packet = std::str::from_utf8(&terms.ilp_packet).unwrap_or_default();
+        let (currency, amount) = (terms.currency.as_str(), terms.amount.to_string());
+        let prepared = message::prepare_terms(currency, &amount, packet);
+        let expiration = self.expiration(now);
+        let id_text = IdText::new(&id);
+        let body =
+            message::prepare_body(&id_text, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
+        let headers = self.headers(Family::Transfers, number, payer_dfsp, Some(&name_value(payee)), now);
+        let condition = Some(Box::new(terms.condition));
+        let moved = Moved { amount: terms.amount, currency: terms.currency, condition };
+        self.originate(number, id, payer, payee.as_str(), moved, headers, body).await
+    }
+
+    /// Does a whole payment: looks the payee's party up, asks whoever has it for terms, and transfers by these terms.
+    /// `intended` is when it was meant to begin, from which times count.
+    pub async fn payment(&self, number: u64, payer: usize, payee: usize, intended: Instant) -> PaymentReport {
+        let mut report = PaymentReport {
+            number,
+            transfer_id: transfer_id(self.options.seed, self.options.nonce, number),
+            intended,
+            ends: [None; 3],
+            ended: intended,
+            result: Ok(()),
+        };
+        let mut phase = Phase::Lookup;
+        let went = self.pay(&mut report, &mut phase, payer, payee).await;
+        report.result = went.map_err(|error| PaymentFailure { phase, error });
+        report.ended = match report.result {
+            Ok(()) => report.ends[Phase::Transfer as usize].unwrap_or(intended),
+            Err(_) => Instant::now(),
+        };
+        report
+    }
+
+    async fn pay(
+        &self,
+        report: &mut PaymentReport,
+        phase: &mut Phase,
+        payer: usize,
+        payee: usize,
+    ) -> Result<(), ExchangeError> {
+        let (number, patience) = (report.number, self.payments.callback_timeout);
+        let party = self.party(payee, number);
+        let asked = self.shared.dfsps[payee].name;
+        let found = self.lookup_party(number, payer, &party, &asked).await?.answer(patience).await;
+        let owner = found.result?.fsp;
+        report.ends[Phase::Lookup as usize] = Some(found.at);
+
+        *phase = Phase::Quote;
+        let quoted = self.quote_at(number, payer, &party, &owner).await?.answer(patience).await;
+        let terms = quoted.result?;
+        report.ends[Phase::Quote as usize] = Some(quoted.at);
+
+        *phase = Phase::Transfer;
+        let pending = self.transfer_quoted(number, payer, &owner, &terms).await?;
+        let finished = finished(pending.finished, patience).await?;
+        match (finished.outcome, finished.error_code) {
+            (Outcome::Committed, _) => {
+                report.ends[Phase::Transfer as usize] = Some(finished.at);
+                Ok(())
+            }
+            (Outcome::Aborted, Some(code)) => Err(ExchangeError::Code(code)),
+            (Outcome::Aborted, None) => Err(ExchangeError::Aborted),
+        }
+    }
+
+    /// Sends a request whose answer will be a callback.
+    async fn ask<T>(
+        &self,
+        number: u64,
+        payer: usize,
+        request: Exchange<'_>,
+        read: fn(&Bytes) -> Option<T>,
+    ) -> Result<Awaiting<T>, OriginateError> {
+        let trace = self.options.trace.then(|| trace_id(self.options.nonce, number));
+        // Before the request leaves: the callback may overtake its 202.
+        let place = Place::enter(&self.shared, payer as u32, request.answer_path, trace);
+        let sent_at = Instant::now();
+        let Exchange { method, path, receiver, headers, body, .. } = request;
+        let payer = &self.shared.dfsps[payer];
+        self.deliver(payer, method, receiver, Resource::Other(path), headers, body).await?;
+        Ok(Awaiting { sent_at, accepted_at: Instant::now(), place, read })
+    }
+
+    fn quote_body(&self, request: &QuoteRequest<'_>, expiration: upesi_types::Timestamp) -> Bytes {
+        let party = |(party, fsp): (&PartyId, &FspId)| {
+            format!(
+                "{{\"partyIdInfo\":{{\"partyIdType\":\"{}\",\"partyIdentifier\":\"{}\",\"fspId\":\"{fsp}\"}}}}",
+                party.kind, party.identifier
+            )
+        };
+        let (payer, payee) = (party(request.payer), party(request.payee));
+        let QuoteRequest { quote_id, transaction_id, .. } = request;
+        let (currency, amount) = (self.options.currency, self.options.amount);
+        let amount_type = self.payments.amount_type.text();
+        format!(
+            "{{\"quoteId\":\"{quote_id}\",\"transactionId\":\"{transaction_id}\",\"payer\":{payer},\"payee\":{payee},\
+             \"amountType\":\"{amount_type}\",\"amount\":{{\"currency\":\"{currency}\",\"amount\":\"{amount}\"}},\
+             \"transactionType\":{{\"scenario\":\"TRANSFER\",\"initiator\":\"PAYER\",\"initiatorType\":\"CONSUMER\"}},\
+             \"expiration\":\"{expiration}\"}}"
+        )
+        .into()
+    }
+}
+
+/// A request and the path of its answer.
+struct Exchange<'request> {
+    method: Method,
+    path: &'request str,
+    answer_path: String,
+    receiver: &'request str,
+    headers: upesi_http::HeaderMap,
+    body: Bytes,
+}
+
+struct QuoteRequest<'request> {
+    quote_id: TransferId,
+    transaction_id: TransferId,
+    payer: (&'request PartyId, &'request FspId),
+    payee: (&'request PartyId, &'request FspId),
+}
+
+fn name_value(name: &FspId) -> HeaderValue {
+    message::name_value(name)
+}
+
+async fn finished(
+    receiver: oneshot::Receiver<Finished>,
+    within: Duration,
+) -> Result<Finished, ExchangeError> {
+    match tokio::time::timeout(within, receiver).await {
+        Ok(Ok(finished)) => Ok(finished),
+        _ => Err(ExchangeError::Late),
+    }
+}
