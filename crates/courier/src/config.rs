@@ -39,6 +39,11 @@ pub struct CourierConfig {
     pub report_interval: Duration,
     /// Pause after the backlog could not be read.
     pub backlog_retry_wait: Duration,
+    /// Relayed messages sent to one DFSP at a time, from each worker, and the most connections to one of its origins for
+    /// them.
+    pub direct_in_flight_max: usize,
+    /// Relayed messages that wait for one of those at a time; further ones are refused.
+    pub direct_waiting_max: usize,
     /// Seed of the random part of waits.
     pub seed: u64,
 }
@@ -63,6 +68,8 @@ impl Default for CourierConfig {
             report_items: 64,
             report_interval: Duration::from_millis(20),
             backlog_retry_wait: Duration::from_millis(500),
+            direct_in_flight_max: 64,
+            direct_waiting_max: 1024,
             seed: 0,
         }
     }
@@ -101,6 +108,7 @@ impl CourierConfig {
             ("notice_deadline", self.notice_deadline.is_zero()),
             ("breaker_failures", self.breaker_failures == 0),
             ("report_items", self.report_items == 0),
+            ("direct_in_flight_max", self.direct_in_flight_max == 0),
         ] {
             if is_zero {
                 mistakes.push(ConfigError::Zero { setting });

@@ -98,6 +98,20 @@ pub struct OutgoingRequest {
     pub body: Bytes,
 }
 
+/// Why a message that is nobody's notice was not answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DirectError {
+    /// The lane pauses, because the DFSP could not be reached several times in a row; nothing was sent.
+    #[error("the lane pauses after repeated failures")]
+    Barred,
+    /// As many as are allowed are on their way or wait; nothing was sent.
+    #[error("too many messages are on their way")]
+    Busy,
+    /// The DFSP could not be reached, or gave no answer in time.
+    #[error("{0}")]
+    Unreachable(String),
+}
+
 /// Why a notice cannot be sent at all; it is parked at once.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unroutable {

@@ -5,11 +5,11 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
-use upesi_http::{WorkerHandle, Workers};
+use upesi_http::{Answer, WorkerHandle, Workers};
 use upesi_ledger::{NoticeKey, ParticipantId};
 
 use crate::config::ConfigError;
-use crate::contract::{Backlog, Delivery, Renderer};
+use crate::contract::{Backlog, Delivery, DirectError, OutgoingRequest, Renderer};
 use crate::lane::Lane;
 use crate::{CourierConfig, LaneMetrics, LaneStatus};
 
@@ -71,6 +71,14 @@ impl<R: Send + Sync + 'static> Courier<R> {
             by_target.entry(key.target).or_default().push(*key);
         }
         by_target.into_iter().map(|(target, keys)| self.shared.lane(target).recall(keys)).sum()
+    }
+
+    /// Sends a request that is nobody's notice to a participant, at once and from the worker that calls, and gives its
+    /// answer, whatever the status. It is repeated only where a kept connection turned out to be closed.
+    ///
+    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer.
+    pub async fn send(&self, target: ParticipantId, request: OutgoingRequest) -> Result<Answer, DirectError> {
+        self.shared.lane(target).send_directly(request).await
     }
 
     /// The state of every lane, in order of participant.

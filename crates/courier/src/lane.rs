@@ -6,6 +6,7 @@
 
 mod admission;
 mod core;
+mod direct;
 mod keeper;
 mod pools;
 mod slot;
@@ -36,6 +37,7 @@ pub(crate) struct Lane<R> {
     backlog: Arc<dyn Backlog<R>>,
     renderer: Arc<dyn Renderer<R>>,
     pools: pools::Pools,
+    direct: direct::Direct,
     metrics: Arc<LaneMetrics>,
 }
 
@@ -78,6 +80,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
             backlog,
             renderer,
             pools: pools::Pools::new(config),
+            direct: direct::Direct::new(config),
             metrics,
         });
         lane.worker.spawn(keeper::run(lane.clone()));
@@ -146,6 +149,8 @@ impl<R: Send + Sync + 'static> Lane<R> {
             delivered: count(&self.metrics.delivered),
             failed: count(&self.metrics.refused) + count(&self.metrics.unreachable),
             parked: count(&self.metrics.parked),
+            relayed: count(&self.metrics.relayed),
+            relay_failures: count(&self.metrics.relay_failures),
             last_error: core.last_error.clone(),
             oldest_pending: core.oldest(),
         }

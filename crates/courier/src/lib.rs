@@ -6,6 +6,9 @@
 //!
 //! A lane holds a bounded number of notices. What does not fit is not lost: it stands in the outbox, and the lane fetches
 //! it from there once it has room ([`Backlog::pending`]). The same way it resumes after a restart.
+//!
+//! Beside the notices a lane takes messages that are sent at once or not at all, such as lookups and quotes
+//! ([`Courier::send`]). They share the lane's breaker, but not its slots and connections: neither kind waits for the other.
 
 mod backoff;
 mod breaker;
@@ -18,8 +21,8 @@ mod status;
 
 pub use config::{ConfigError, CourierConfig};
 pub use contract::{
-    Backlog, BacklogError, BacklogFuture, Delivery, OutgoingRequest, Page, Position, Renderer, Room,
-    Unroutable,
+    Backlog, BacklogError, BacklogFuture, Delivery, DirectError, OutgoingRequest, Page, Position, Renderer,
+    Room, Unroutable,
 };
 pub use courier::{Courier, Outlet};
 pub use metrics::{Histogram, LaneMetrics};

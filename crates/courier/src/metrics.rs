@@ -20,6 +20,10 @@ pub struct LaneMetrics {
     pub catch_ups: AtomicU64,
     /// Times the outbox could not be read.
     pub backlog_failures: AtomicU64,
+    /// Messages that are nobody's notices, answered with any status.
+    pub relayed: AtomicU64,
+    /// Such messages that were not answered, or not sent.
+    pub relay_failures: AtomicU64,
     /// From sending a request to its answer.
     pub attempt_duration: Histogram,
     /// From a notice's arrival in the lane to its delivery.

@@ -36,6 +36,10 @@ pub struct LaneStatus {
     pub failed: u64,
     /// Parked since the start.
     pub parked: u64,
+    /// Lookups, quotes and the like that the DFSP answered since the start.
+    pub relayed: u64,
+    /// Such messages that it did not answer, or that were not sent, since the start.
+    pub relay_failures: u64,
     /// What went wrong last.
     pub last_error: Option<String>,
     /// The oldest notice in memory that is not delivered.

@@ -1,5 +1,6 @@
 //! Worker threads: each runs one single-threaded tokio runtime, so that what a connection needs stays on one core.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,6 +9,19 @@ use std::thread;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+/// Worker threads started so far in this process.
+static STARTED: AtomicUsize = AtomicUsize::new(0);
+
+thread_local! {
+    static NUMBER: Cell<Option<usize>> = const { Cell::new(None) };
+}
+
+/// The number of the worker thread that calls, unique in this process; `None` on any other thread. What belongs to one
+/// worker, such as its connections, is kept apart by it.
+pub fn current_worker() -> Option<usize> {
+    NUMBER.get()
+}
 
 /// Why the workers could not be started.
 #[derive(Debug, thiserror::Error)]
@@ -76,7 +90,9 @@ impl Workers {
             let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
             handles.push(WorkerHandle { runtime: runtime.handle().clone(), index });
             let (stop, stopped) = oneshot::channel::<()>();
+            let number = STARTED.fetch_add(1, Ordering::Relaxed);
             let run = move || {
+                NUMBER.set(Some(number));
                 // Ends when the sender is dropped; tasks that still run are dropped with the runtime.
                 let _ = runtime.block_on(stopped);
             };
@@ -144,6 +160,19 @@ mod tests {
         assert_eq!(names, BTreeSet::from(["edge-0".to_owned(), "edge-1".to_owned()]));
         workers.shutdown();
         workers.shutdown();
+    }
+
+    #[test]
+    fn workers_have_numbers_of_their_own_and_others_have_none() {
+        let (some, others) = (Workers::start(2, "edge").unwrap(), Workers::start(1, "admin").unwrap());
+        let mut numbers = BTreeSet::new();
+        for worker in some.iter().chain(others.iter()) {
+            let (send, receive) = std::sync::mpsc::channel();
+            worker.spawn(async move { send.send(current_worker()) });
+            numbers.insert(receive.recv().unwrap().unwrap());
+        }
+        assert_eq!(numbers.len(), 3);
+        assert_eq!(current_worker(), None);
     }
 
     #[test]

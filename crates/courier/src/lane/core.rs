@@ -402,6 +402,38 @@ impl<R> Core<R> {
         }
     }
 
+    // ---- beside the notices ----
+
+    /// Whether a message that is no notice may be sent now: not (`None`), or as the one that probes (`Some(true)`).
+    pub(super) fn begin_direct(&mut self, now: Instant) -> Option<bool> {
+        if self.draining {
+            return None;
+        }
+        match self.breaker.passage(now) {
+            Passage::Barred(_) => None,
+            Passage::Free => Some(false),
+            Passage::Probe => {
+                self.breaker.begin_probe();
+                Some(true)
+            }
+        }
+    }
+
+    /// How such a message ended: `Ok` where there was an answer, `None` where it says nothing about the DFSP.
+    pub(super) fn end_direct(&mut self, was_probe: bool, end: Option<Result<(), String>>, now: Instant) {
+        let opened_before = self.breaker.opened;
+        match end {
+            Some(Ok(())) => self.breaker.answered(),
+            Some(Err(reason)) => {
+                self.last_error = Some(reason);
+                self.breaker.failed(was_probe, now, &mut self.jitter);
+            }
+            None if was_probe => self.breaker.probe_void(now),
+            None => {}
+        }
+        self.effects.wake_keeper |= was_probe || self.breaker.opened != opened_before;
+    }
+
     // ---- with time ----
 
     /// Parks what is past its deadline and reports what has waited long enough.

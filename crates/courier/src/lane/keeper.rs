@@ -26,6 +26,7 @@ pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>) {
         let now = Instant::now();
         if sweep <= now {
             lane.pools.close_expired();
+            lane.direct.close_expired();
             sweep = now + lane.config.connection_idle_timeout;
         }
         let next = lane.keep(now);

@@ -16,13 +16,23 @@ pub(super) struct Pools {
 }
 
 impl Pools {
+    /// For notices: of an answer only the status counts.
     pub(super) fn new(config: &CourierConfig) -> Self {
+        Self::with(config, config.in_flight_max, ResponseBody::Discard)
+    }
+
+    /// For messages sent directly: an answer may tell what is wrong.
+    pub(super) fn direct(config: &CourierConfig) -> Self {
+        Self::with(config, config.direct_in_flight_max, ResponseBody::Keep)
+    }
+
+    fn with(config: &CourierConfig, connections_max: usize, response_body: ResponseBody) -> Self {
         let config = PoolConfig {
-            connections_max: config.in_flight_max,
+            connections_max,
             connect_timeout: config.connect_timeout,
             idle_timeout: config.connection_idle_timeout,
             response_body_bytes_max: config.response_body_bytes_max,
-            response_body: ResponseBody::Discard,
+            response_body,
             keep_alive: true,
         };
         Self { config, pools: Mutex::default() }

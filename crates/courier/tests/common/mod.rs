@@ -163,6 +163,10 @@ impl Endpoints {
         self.set_url(target, format!("http://{address}/callbacks"));
     }
 
+    pub fn url(&self, target: ParticipantId) -> Option<String> {
+        self.0.lock().unwrap().get(&target).cloned()
+    }
+
     pub fn set_url(&self, target: ParticipantId, url: String) {
         self.0.lock().unwrap().insert(target, url);
     }
@@ -170,8 +174,7 @@ impl Endpoints {
 
 impl Renderer<Note> for Endpoints {
     fn render(&self, key: NoticeKey, note: &Note) -> Result<OutgoingRequest, Unroutable> {
-        let url = self.0.lock().unwrap().get(&key.target).cloned();
-        let url = url.ok_or(Unroutable::NoEndpoint { endpoint_type: ENDPOINT })?;
+        let url = self.url(key.target).ok_or(Unroutable::NoEndpoint { endpoint_type: ENDPOINT })?;
         let target = Target::parse(&format!("{url}/{}", note.transfer)).map_err(|error| {
             Unroutable::BadEndpoint { endpoint_type: ENDPOINT, reason: error.to_string() }
         })?;

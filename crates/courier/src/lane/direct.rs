@@ -1,0 +1,128 @@
+//! Messages that are sent at once or not at all, from whatever worker has them in hand.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+use upesi_http::{Answer, Full, Request, SendError, current_worker};
+
+use super::{Lane, Wake, pools};
+use crate::CourierConfig;
+use crate::contract::{DirectError, OutgoingRequest};
+use crate::metrics::add;
+
+/// Connections for direct messages, apart for each worker, so that none is used from two threads.
+pub(super) struct Direct {
+    config: CourierConfig,
+    /// By number of worker.
+    pools: Mutex<Vec<(Option<usize>, Arc<pools::Pools>)>>,
+    /// On their way or waiting for a connection.
+    begun: AtomicUsize,
+}
+
+/// One message on its way. Dropped before its end, it says nothing about the DFSP.
+struct Attempt<'a, R: Send + Sync + 'static> {
+    lane: &'a Arc<Lane<R>>,
+    is_probe: bool,
+    end: Option<Result<(), String>>,
+}
+
+impl Direct {
+    pub(super) fn new(config: &CourierConfig) -> Self {
+        Self { config: config.clone(), pools: Mutex::default(), begun: AtomicUsize::new(0) }
+    }
+
+    fn pools(&self) -> Arc<pools::Pools> {
+        let worker = current_worker();
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, of_worker)) = pools.iter().find(|(number, _)| *number == worker) {
+            return of_worker.clone();
+        }
+        let of_worker = Arc::new(pools::Pools::direct(&self.config));
+        pools.push((worker, of_worker.clone()));
+        of_worker
+    }
+
+    pub(super) fn close_expired(&self) {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (_, of_worker) in pools {
+            of_worker.close_expired();
+        }
+    }
+
+    fn begin(&self) -> Result<Begun<'_>, DirectError> {
+        let max = self.config.direct_in_flight_max + self.config.direct_waiting_max;
+        let begun = Begun(&self.begun);
+        // Counted before it is compared, so that no two take the last place; the guard gives it back.
+        if self.begun.fetch_add(1, Ordering::Relaxed) >= max { Err(DirectError::Busy) } else { Ok(begun) }
+    }
+}
+
+/// A place among those on their way.
+struct Begun<'a>(&'a AtomicUsize);
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl<R: Send + Sync + 'static> Lane<R> {
+    pub(crate) async fn send_directly(
+        self: &Arc<Self>,
+        request: OutgoingRequest,
+    ) -> Result<Answer, DirectError> {
+        let sent = self.try_directly(request).await;
+        let counter = if sent.is_ok() { &self.metrics.relayed } else { &self.metrics.relay_failures };
+        add(counter, 1);
+        sent
+    }
+
+    async fn try_directly(self: &Arc<Self>, request: OutgoingRequest) -> Result<Answer, DirectError> {
+        let _begun = self.direct.begin()?;
+        let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(DirectError::Barred)?;
+        let mut attempt = Attempt { lane: self, is_probe, end: None };
+        let deadline = Instant::now() + self.config.request_timeout;
+        let pool = self.direct.pools().of(&request.target.origin);
+        let mut sent = pool.send(to_http(&request), deadline).await;
+        if let Err(SendError::Closed { reused: true }) = sent {
+            // Closed for being idle just as it was used again. Receivers take a repetition for what it is.
+            sent = pool.send(to_http(&request), deadline).await;
+        }
+        match sent {
+            Ok(answer) => {
+                attempt.end = Some(Ok(()));
+                Ok(answer)
+            }
+            // Nothing was sent, and that is no fault of the DFSP's.
+            Err(SendError::Busy { .. }) => Err(DirectError::Busy),
+            Err(error) => {
+                let reason = error.to_string();
+                attempt.end = Some(Err(reason.clone()));
+                Err(DirectError::Unreachable(reason))
+            }
+        }
+    }
+}
+
+impl<R: Send + Sync + 'static> Drop for Attempt<'_, R> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut state = self.lane.state();
+        let opened = state.core.breaker_opened();
+        state.core.end_direct(self.is_probe, self.end.take(), now);
+        add(&self.lane.metrics.breaker_opened, state.core.breaker_opened() - opened);
+        let wake = if self.is_probe { state.wake(now, &self.lane.config) } else { Wake::Nobody };
+        let effects = state.core.effects();
+        drop(state);
+        self.lane.carry_out(effects, wake);
+    }
+}
+
+fn to_http(request: &OutgoingRequest) -> Request<Full<upesi_http::Bytes>> {
+    let mut sent = Request::new(Full::new(request.body.clone()));
+    *sent.method_mut() = request.method.clone();
+    *sent.headers_mut() = request.headers.clone();
+    *sent.uri_mut() = request.target.clone().into_uri();
+    sent
+}
