@@ -52,6 +52,12 @@ pub enum StoreError {
         /// What was found.
         detail: String,
     },
+    /// A value is stored whole, but its owner cannot read it.
+    #[error("{what} is stored in a form that this version cannot read; use the version that wrote it")]
+    Content {
+        /// What it was to be.
+        what: &'static str,
+    },
     /// The directory was written by another version of the store.
     #[error(
         "the store in {path} has a format this version cannot read ({detail}); use the version that wrote it"
@@ -93,6 +99,11 @@ impl StoreError {
             }
             _ => ErrorCode::INTERNAL,
         }
+    }
+
+    /// A value that its owner cannot read; `what` it was to be.
+    pub fn content(what: &'static str) -> Self {
+        Self::Content { what }
     }
 
     pub(crate) fn io(path: &Path, source: std::io::Error) -> Self {
