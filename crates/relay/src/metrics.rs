@@ -1,0 +1,84 @@
+//! What became of relayed messages.
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+
+use crate::{Author, Failure, Outgoing, TransportError};
+
+/// Times to delivery, in seconds: 250 µs to 16 s, doubling.
+const DELIVERY_SECONDS: [f64; 17] = [
+    0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048,
+    4.096, 8.192, 16.384,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Labels {
+    resource: &'static str,
+    method: &'static str,
+    author: &'static str,
+    result: &'static str,
+}
+
+/// Counters of relayed messages. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RelayMetrics {
+    messages: Family<Labels, Counter>,
+    seconds: Histogram,
+    /// Requests accepted whose messages are not all delivered or given up.
+    pub(crate) in_flight: Gauge,
+}
+
+impl RelayMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            messages: Family::default(),
+            seconds: Histogram::new(DELIVERY_SECONDS),
+            in_flight: Gauge::default(),
+        };
+        registry.register(
+            "upesi_relay_messages",
+            "Messages relayed to DFSPs, by what became of them",
+            metrics.messages.clone(),
+        );
+        registry.register(
+            "upesi_relay_delivery_seconds",
+            "Time from accepting a request to the answer of the DFSP it was passed on to",
+            metrics.seconds.clone(),
+        );
+        registry.register(
+            "upesi_relay_in_flight",
+            "Accepted lookups, quotes and requests that are still being passed on",
+            metrics.in_flight.clone(),
+        );
+        metrics
+    }
+
+    pub(crate) fn count(&self, message: &Outgoing, result: Result<(), &Failure>, seconds: f64) {
+        let labels = Labels {
+            resource: message.resource.as_str(),
+            method: message.method.as_str(),
+            author: match message.author {
+                Author::Sender(_) => "dfsp",
+                Author::Hub => "hub",
+            },
+            result: match result {
+                Ok(()) => "delivered",
+                Err(Failure::UnknownReceiver) => "unknown_receiver",
+                Err(Failure::NoEndpoint { .. } | Failure::BadEndpoint { .. }) => "no_endpoint",
+                Err(Failure::Transport(TransportError::Barred)) => "barred",
+                Err(Failure::Transport(TransportError::Busy)) => "busy",
+                Err(Failure::Transport(TransportError::Unreachable(_))) => "unreachable",
+                Err(Failure::Refused { .. }) => "refused",
+            },
+        };
+        self.messages.get_or_create(&labels).inc();
+        if result.is_ok() {
+            self.seconds.observe(seconds);
+        }
+    }
+}
