@@ -11,6 +11,40 @@ impl EndpointType {
     pub const TRANSFER_PUT: Self = Self(1);
     /// `PUT /transfers/{ID}/error`.
     pub const TRANSFER_ERROR: Self = Self(2);
+    /// `PUT /participants/{Type}/{ID}`.
+    pub const PARTICIPANT_PUT: Self = Self(11);
+    /// `PUT /participants/{Type}/{ID}/error`.
+    pub const PARTICIPANT_PUT_ERROR: Self = Self(12);
+    /// `PUT /participants/{Type}/{ID}/{SubId}`.
+    pub const PARTICIPANT_SUB_ID_PUT: Self = Self(13);
+    /// `PUT /participants/{Type}/{ID}/{SubId}/error`.
+    pub const PARTICIPANT_SUB_ID_PUT_ERROR: Self = Self(14);
+    /// `PUT /participants/{ID}`, the result of a batch.
+    pub const PARTICIPANT_BATCH_PUT: Self = Self(17);
+    /// `PUT /participants/{ID}/error`.
+    pub const PARTICIPANT_BATCH_PUT_ERROR: Self = Self(18);
+    /// `GET /parties/{Type}/{ID}`.
+    pub const PARTIES_GET: Self = Self(19);
+    /// `GET /parties/{Type}/{ID}/{SubId}`.
+    pub const PARTIES_SUB_ID_GET: Self = Self(20);
+    /// `PUT /parties/{Type}/{ID}`.
+    pub const PARTIES_PUT: Self = Self(21);
+    /// `PUT /parties/{Type}/{ID}/{SubId}`.
+    pub const PARTIES_SUB_ID_PUT: Self = Self(22);
+    /// `PUT /parties/{Type}/{ID}/error`.
+    pub const PARTIES_PUT_ERROR: Self = Self(23);
+    /// `PUT /parties/{Type}/{ID}/{SubId}/error`.
+    pub const PARTIES_SUB_ID_PUT_ERROR: Self = Self(24);
+    /// Base URL for fxQuotes.
+    pub const FX_QUOTES: Self = Self(3);
+    /// Base URL for bulkQuotes.
+    pub const BULK_QUOTES: Self = Self(10);
+    /// Base URL for quotes.
+    pub const QUOTES: Self = Self(25);
+    /// Base URL for authorizations.
+    pub const AUTHORIZATIONS: Self = Self(26);
+    /// Base URL for transactionRequests.
+    pub const TRX_REQ_SERVICE: Self = Self(27);
 
     /// Reads a name of the catalogue.
     pub fn parse(name: &str) -> Option<Self> {
@@ -112,6 +146,7 @@ const NAMES: [&str; 62] = [
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
 
     #[test]
     fn names_are_unique_and_constants_point_at_theirs() {
@@ -119,9 +154,30 @@ mod tests {
             assert_eq!(EndpointType::parse(kind.name()), Some(kind));
             assert_eq!(EndpointType::from_number(kind.number()), Some(kind));
         }
-        assert_eq!(EndpointType::TRANSFER_POST.name(), "FSPIOP_CALLBACK_URL_TRANSFER_POST");
-        assert_eq!(EndpointType::TRANSFER_PUT.name(), "FSPIOP_CALLBACK_URL_TRANSFER_PUT");
-        assert_eq!(EndpointType::TRANSFER_ERROR.name(), "FSPIOP_CALLBACK_URL_TRANSFER_ERROR");
+        for (kind, name) in [
+            (EndpointType::TRANSFER_POST, "TRANSFER_POST"),
+            (EndpointType::TRANSFER_PUT, "TRANSFER_PUT"),
+            (EndpointType::TRANSFER_ERROR, "TRANSFER_ERROR"),
+            (EndpointType::PARTICIPANT_PUT, "PARTICIPANT_PUT"),
+            (EndpointType::PARTICIPANT_PUT_ERROR, "PARTICIPANT_PUT_ERROR"),
+            (EndpointType::PARTICIPANT_SUB_ID_PUT, "PARTICIPANT_SUB_ID_PUT"),
+            (EndpointType::PARTICIPANT_SUB_ID_PUT_ERROR, "PARTICIPANT_SUB_ID_PUT_ERROR"),
+            (EndpointType::PARTICIPANT_BATCH_PUT, "PARTICIPANT_BATCH_PUT"),
+            (EndpointType::PARTICIPANT_BATCH_PUT_ERROR, "PARTICIPANT_BATCH_PUT_ERROR"),
+            (EndpointType::PARTIES_GET, "PARTIES_GET"),
+            (EndpointType::PARTIES_SUB_ID_GET, "PARTIES_SUB_ID_GET"),
+            (EndpointType::PARTIES_PUT, "PARTIES_PUT"),
+            (EndpointType::PARTIES_SUB_ID_PUT, "PARTIES_SUB_ID_PUT"),
+            (EndpointType::PARTIES_PUT_ERROR, "PARTIES_PUT_ERROR"),
+            (EndpointType::PARTIES_SUB_ID_PUT_ERROR, "PARTIES_SUB_ID_PUT_ERROR"),
+            (EndpointType::FX_QUOTES, "FX_QUOTES"),
+            (EndpointType::BULK_QUOTES, "BULK_QUOTES"),
+            (EndpointType::QUOTES, "QUOTES"),
+            (EndpointType::AUTHORIZATIONS, "AUTHORIZATIONS"),
+            (EndpointType::TRX_REQ_SERVICE, "TRX_REQ_SERVICE"),
+        ] {
+            assert_eq!(kind.name(), format!("FSPIOP_CALLBACK_URL_{name}"));
+        }
         assert_eq!(EndpointType::parse("FSPIOP_CALLBACK_URL_NOTHING"), None);
     }
 }
