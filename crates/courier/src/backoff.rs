@@ -5,10 +5,11 @@ use std::time::Duration;
 
 /// A small seeded generator (SplitMix64): good enough to spread waits, and the same seed gives the same waits.
 #[derive(Clone, Debug)]
-pub(crate) struct Jitter(u64);
+pub struct Jitter(u64);
 
 impl Jitter {
-    pub(crate) const fn new(seed: u64) -> Self {
+    /// From a seed.
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -21,14 +22,14 @@ impl Jitter {
     }
 
     /// A wait between a millisecond and `first` doubled `doublings` times, `max` at most.
-    pub(crate) fn wait(&mut self, first: Duration, max: Duration, doublings: u32) -> Duration {
+    pub fn wait(&mut self, first: Duration, max: Duration, doublings: u32) -> Duration {
         let upper = upper_end(first, max, doublings);
         let upper_us = u64::try_from(upper.as_micros()).unwrap_or(u64::MAX).max(1);
         Duration::from_micros(self.next() % upper_us).max(Duration::from_millis(1))
     }
 
     /// Like [`Self::wait`] but at least half of the upper end: a pause that must be one.
-    pub(crate) fn pause(&mut self, first: Duration, max: Duration, doublings: u32) -> Duration {
+    pub fn pause(&mut self, first: Duration, max: Duration, doublings: u32) -> Duration {
         let half = upper_end(first, max, doublings) / 2;
         half + self.wait(half, half, 0)
     }

@@ -1,5 +1,5 @@
-//! The circuit breaker of a lane: after several connection-level failures in a row nothing is sent for a while, then one
-//! request probes whether the DFSP is back.
+//! The circuit breaker of a lane, or of anyone else who calls a peer: after several connection-level failures in a row
+//! nothing is sent for a while, then one request probes whether the peer is back.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use tokio::time::Instant;
 use crate::backoff::Jitter;
 use crate::status::BreakerState;
 
+/// A circuit breaker. It holds no lock and no clock: its user does.
 #[derive(Debug)]
-pub(crate) struct Breaker {
+pub struct Breaker {
     failures_max: u32,
     pause_first: Duration,
     pause_max: Duration,
     state: State,
     /// Times it has opened since the start.
-    pub(crate) opened: u64,
+    pub opened: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -27,7 +28,8 @@ enum State {
 
 /// What may be sent now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passage {
+pub enum Passage {
+    /// Anything.
     Free,
     /// One request, to be begun with [`Breaker::begin_probe`].
     Probe,
@@ -36,11 +38,14 @@ pub(crate) enum Passage {
 }
 
 impl Breaker {
-    pub(crate) const fn new(failures_max: u32, pause_first: Duration, pause_max: Duration) -> Self {
+    /// Opens after `failures_max` failures in a row, first for about `pause_first`; each probe that fails doubles the pause
+    /// up to `pause_max`.
+    pub const fn new(failures_max: u32, pause_first: Duration, pause_max: Duration) -> Self {
         Self { failures_max, pause_first, pause_max, state: State::Closed { failures: 0 }, opened: 0 }
     }
 
-    pub(crate) fn passage(&self, now: Instant) -> Passage {
+    /// What may be sent now.
+    pub fn passage(&self, now: Instant) -> Passage {
         match self.state {
             State::Closed { .. } => Passage::Free,
             State::Open { until, .. } if now >= until => Passage::Probe,
@@ -49,19 +54,20 @@ impl Breaker {
         }
     }
 
-    pub(crate) const fn begin_probe(&mut self) {
+    /// The one request that [`Passage::Probe`] allows is being sent.
+    pub const fn begin_probe(&mut self) {
         if let State::Open { probes_failed, .. } = self.state {
             self.state = State::Probing { probes_failed };
         }
     }
 
-    /// The DFSP answered, whatever it said: it is there.
-    pub(crate) const fn answered(&mut self) {
+    /// The peer answered, whatever it said: it is there.
+    pub const fn answered(&mut self) {
         self.state = State::Closed { failures: 0 };
     }
 
     /// A request got no answer.
-    pub(crate) fn failed(&mut self, was_probe: bool, now: Instant, jitter: &mut Jitter) {
+    pub fn failed(&mut self, was_probe: bool, now: Instant, jitter: &mut Jitter) {
         let probes_failed = match &mut self.state {
             State::Closed { failures } => {
                 *failures += 1;
@@ -79,14 +85,15 @@ impl Breaker {
         self.state = State::Open { until, probes_failed };
     }
 
-    /// The probe ended without saying anything about the DFSP (the notice could not be sent at all): another may follow.
-    pub(crate) const fn probe_void(&mut self, now: Instant) {
+    /// The probe ended without saying anything about the peer (it could not be sent at all): another may follow.
+    pub const fn probe_void(&mut self, now: Instant) {
         if let State::Probing { probes_failed } = self.state {
             self.state = State::Open { until: now, probes_failed };
         }
     }
 
-    pub(crate) const fn state(&self) -> BreakerState {
+    /// Its state, for display.
+    pub const fn state(&self) -> BreakerState {
         match self.state {
             State::Closed { .. } => BreakerState::Closed,
             State::Open { .. } => BreakerState::Open,

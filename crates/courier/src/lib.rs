@@ -19,6 +19,8 @@ mod lane;
 mod metrics;
 mod status;
 
+pub use backoff::Jitter;
+pub use breaker::{Breaker, Passage};
 pub use config::{ConfigError, CourierConfig};
 pub use contract::{
     Backlog, BacklogError, BacklogFuture, Delivery, DirectError, OutgoingRequest, Page, Position, Renderer,
