@@ -14,7 +14,11 @@ type Change = Option<UserValue>;
 pub(crate) struct Batch {
     tables: Vec<Changes>,
     bytes: usize,
+    once_durable: Vec<Action>,
 }
+
+/// What an update wants done once it is durable.
+pub(crate) type Action = Box<dyn FnOnce() + Send>;
 
 struct Changes {
     table_index: usize,
@@ -30,6 +34,11 @@ impl Batch {
     /// Keys and values taken so far, overwritten ones included, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Takes out what is to be done once the batch is durable, in order.
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.once_durable)
     }
 
     pub(crate) fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
@@ -74,11 +83,14 @@ pub struct Transaction<'a> {
     batch: &'a mut Batch,
     /// What was there before each write of this update, latest last.
     undo: Vec<(Table, UserKey, Option<Change>)>,
+    /// Actions of the updates before this one.
+    actions_before: usize,
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(batch: &'a mut Batch) -> Self {
-        Self { batch, undo: Vec::new() }
+        let actions_before = batch.once_durable.len();
+        Self { batch, undo: Vec::new(), actions_before }
     }
 
     /// The value of `key` as of now, in the order of updates.
@@ -100,6 +112,13 @@ impl<'a> Transaction<'a> {
         self.write(table, key, None)
     }
 
+    /// Has `action` done once this update is durable, before anybody is answered, even if nobody waits for the answer any
+    /// more: it is the place to show in memory what is on disk now. Actions run in the order of updates, on the writer's
+    /// thread, and not at all when the update or its batch fails.
+    pub fn once_durable(&mut self, action: impl FnOnce() + Send + 'static) {
+        self.batch.once_durable.push(Box::new(action));
+    }
+
     fn write(&mut self, table: &Table, key: &[u8], change: Change) -> Result<(), StoreError> {
         check("key", key.len(), KEY_BYTES_MAX)?;
         self.batch.bytes += key.len() + change.as_ref().map_or(0, |value| value.len());
@@ -111,6 +130,7 @@ impl<'a> Transaction<'a> {
 
     /// Takes back everything that this update wrote.
     pub(crate) fn roll_back(self) {
+        self.batch.once_durable.truncate(self.actions_before);
         for (table, key, before) in self.undo.into_iter().rev() {
             let changes = self.batch.changes(&table);
             match before {

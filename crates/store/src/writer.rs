@@ -43,14 +43,14 @@ pub(crate) fn run(inner: &Inner, jobs: &Receiver<Job>) {
         {
             completions.push(job(Ok(Transaction::new(&mut batch))));
         }
+        let actions = batch.take_actions();
         let committed = commit(inner, batch);
-        match &committed {
-            Ok(()) => inner.updates.fetch_add(completions.len() as u64, Ordering::Relaxed),
-            Err(_) => {
-                inner.poisoned.store(true, Ordering::Release);
-                0
-            }
-        };
+        if committed.is_ok() {
+            inner.updates.fetch_add(completions.len() as u64, Ordering::Relaxed);
+            actions.into_iter().for_each(|action| action());
+        } else {
+            inner.poisoned.store(true, Ordering::Release);
+        }
         for complete in completions {
             complete(committed.clone());
         }

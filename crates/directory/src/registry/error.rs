@@ -1,0 +1,57 @@
+//! Why the registry of oracles refuses.
+
+use upesi_store::StoreError;
+use upesi_types::{Currency, ErrorCode};
+
+use crate::party::PartyIdType;
+
+/// A change of the registry that was refused. Nothing was changed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OracleError {
+    /// Another oracle is active for this type and currency.
+    #[error("Oracle {id} is active for {kind}{} already", for_currency(.currency))]
+    Duplicate {
+        /// The other oracle.
+        id: u32,
+        /// Its type.
+        kind: PartyIdType,
+        /// Its currency.
+        currency: Option<Currency>,
+    },
+    /// There is no such active oracle.
+    #[error("Oracle not found")]
+    NotFound {
+        /// The number that was given.
+        id: u32,
+    },
+    /// The address is none.
+    #[error(
+        "The oracle's address must be http:// or https:// with a host, in at most {} characters",
+        super::URL_CHARS_MAX
+    )]
+    BadUrl,
+    /// The registry is full.
+    #[error("There are {} oracles, which is the most; delete one first", super::ORACLES_MAX)]
+    TooMany,
+    /// The store failed or was busy.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn for_currency(currency: &Option<Currency>) -> String {
+    currency.map_or_else(|| " without a currency".to_owned(), |currency| format!(" in {currency}"))
+}
+
+impl OracleError {
+    /// The code to answer with; the error's text is the detail. What the operator can mend is a 4xx.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Duplicate { .. } | Self::NotFound { .. } | Self::TooMany => {
+                ErrorCode::ADD_PARTY_INFORMATION
+            }
+            Self::BadUrl => ErrorCode::MALFORMED_SYNTAX,
+            Self::Store(error) => error.code(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! Things that are kept for a while: found by what they are about, and gone when they are due.
+
+use hashbrown::HashTable;
+use tokio::time::Instant;
+
+/// No slot.
+const NONE: u32 = u32::MAX;
+
+/// Things with a deadline, each about some key; several may be about the same one. Every operation takes constant time,
+/// however many are about one key. All must be kept equally long, so that the order in which they came is the order in
+/// which they are due.
+///
+/// The key is no part of the structure: callers give its hash and say whether a thing is about it.
+#[derive(Debug)]
+pub(crate) struct Timed<T> {
+    slots: Vec<Slot<T>>,
+    vacant: Vec<u32>,
+    /// For each key the slot of the thing that came last.
+    heads: HashTable<u32>,
+    oldest: u32,
+    newest: u32,
+}
+
+#[derive(Debug)]
+struct Slot<T> {
+    kept: Option<Kept<T>>,
+    /// Told apart from what lay in this slot before.
+    generation: u32,
+    older: u32,
+    newer: u32,
+    /// Neighbours about the same key.
+    chain_older: u32,
+    chain_newer: u32,
+}
+
+#[derive(Debug)]
+struct Kept<T> {
+    thing: T,
+    hash: u64,
+    due: Instant,
+}
+
+/// Where a thing lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    slot: u32,
+    generation: u32,
+}
+
+impl<T> Default for Timed<T> {
+    fn default() -> Self {
+        Self {
+            slots: Vec::new(),
+            vacant: Vec::new(),
+            heads: HashTable::new(),
+            oldest: NONE,
+            newest: NONE,
+        }
+    }
+}
+
+impl<T> Timed<T> {
+    /// How many things are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len() - self.vacant.len()
+    }
+
+    /// Keeps a thing until `due`, which must not be before that of the one kept last.
+    ///
+    /// # Panics
+    /// With 2^32 - 1 things or more.
+    pub(crate) fn keep(&mut self, hash: u64, due: Instant, thing: T, same: impl Fn(&T, &T) -> bool) -> Place {
+        let head = self.head(hash, |other| same(other, &thing));
+        let slot = self.vacate();
+        let generation = self.slots[slot as usize].generation;
+        self.slots[slot as usize] = Slot {
+            kept: Some(Kept { thing, hash, due }),
+            generation,
+            older: self.newest,
+            newer: NONE,
+            chain_older: head.unwrap_or(NONE),
+            chain_newer: NONE,
+        };
+        match self.newest {
+            NONE => self.oldest = slot,
+            newest => self.slots[newest as usize].newer = slot,
+        }
+        self.newest = slot;
+        match head {
+            Some(head) => {
+                self.slots[head as usize].chain_newer = slot;
+                self.replace_head(hash, head, slot);
+            }
+            None => {
+                let slots = &self.slots;
+                self.heads.insert_unique(hash, slot, |slot| slots[*slot as usize].hash());
+            }
+        }
+        Place { slot, generation }
+    }
+
+    /// Takes a thing out, if it is still there.
+    pub(crate) fn take(&mut self, place: Place) -> Option<T> {
+        let slot = self.slots.get(place.slot as usize)?;
+        if slot.generation != place.generation || slot.kept.is_none() {
+            return None;
+        }
+        self.remove(place.slot)
+    }
+
+    /// Takes out one of the things about a key.
+    pub(crate) fn take_about(&mut self, hash: u64, is_about: impl Fn(&T) -> bool) -> Option<T> {
+        let head = self.head(hash, is_about)?;
+        self.remove(head)
+    }
+
+    /// The things about a key, the one that came last first.
+    pub(crate) fn about(&self, hash: u64, is_about: impl Fn(&T) -> bool) -> impl Iterator<Item = (Instant, &T)> {
+        let mut at = self.head(hash, is_about).unwrap_or(NONE);
+        std::iter::from_fn(move || {
+            let slot = self.slots.get(at as usize)?;
+            at = slot.chain_older;
+            slot.kept.as_ref().map(|kept| (kept.due, &kept.thing))
+        })
+    }
+
+    /// When the next thing is due.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.slots.get(self.oldest as usize)?.kept.as_ref().map(|kept| kept.due)
+    }
+
+    /// Takes out a thing that is due.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
+        if self.next_due()? > now { None } else { self.take_oldest() }
+    }
+
+    /// Takes out the thing that has been kept longest.
+    pub(crate) fn take_oldest(&mut self) -> Option<T> {
+        if self.oldest == NONE { None } else { self.remove(self.oldest) }
+    }
+
+    fn head(&self, hash: u64, is_about: impl Fn(&T) -> bool) -> Option<u32> {
+        let is_head = |slot: &u32| {
+            self.slots[*slot as usize]
+                .kept
+                .as_ref()
+                .is_some_and(|kept| kept.hash == hash && is_about(&kept.thing))
+        };
+        self.heads.find(hash, is_head).copied()
+    }
+
+    fn replace_head(&mut self, hash: u64, from: u32, to: u32) {
+        if let Ok(mut entry) = self.heads.find_entry(hash, |slot| *slot == from) {
+            match to {
+                NONE => {
+                    entry.remove();
+                }
+                to => *entry.get_mut() = to,
+            }
+        }
+    }
+
+    /// An empty slot.
+    fn vacate(&mut self) -> u32 {
+        if let Some(slot) = self.vacant.pop() {
+            return slot;
+        }
+        let slot = self.slots.len() as u32;
+        assert!(slot < NONE, "too many things");
+        self.slots.push(Slot {
+            kept: None,
+            generation: 0,
+            older: NONE,
+            newer: NONE,
+            chain_older: NONE,
+            chain_newer: NONE,
+        });
+        slot
+    }
+
+    fn remove(&mut self, at: u32) -> Option<T> {
+        let slot = &mut self.slots[at as usize];
+        let kept = slot.kept.take()?;
+        slot.generation = slot.generation.wrapping_add(1);
+        let (older, newer) = (slot.older, slot.newer);
+        let (chain_older, chain_newer) = (slot.chain_older, slot.chain_newer);
+        match older {
+            NONE => self.oldest = newer,
+            older => self.slots[older as usize].newer = newer,
+        }
+        match newer {
+            NONE => self.newest = older,
+            newer => self.slots[newer as usize].older = older,
+        }
+        if chain_older != NONE {
+            self.slots[chain_older as usize].chain_newer = chain_newer;
+        }
+        match chain_newer {
+            NONE => self.replace_head(kept.hash, at, chain_older),
+            newer => self.slots[newer as usize].chain_older = chain_older,
+        }
+        self.vacant.push(at);
+        Some(kept.thing)
+    }
+}
+
+impl<T> Slot<T> {
+    fn hash(&self) -> u64 {
+        self.kept.as_ref().map_or(0, |kept| kept.hash)
+    }
+}
+
+#[cfg(test)]
+mod tests;
