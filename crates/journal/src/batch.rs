@@ -2,10 +2,14 @@
 
 use upesi_types::Timestamp;
 
-use crate::frame::{self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES};
+use crate::frame::{
+    self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES,
+};
 
 /// A buffer larger than this is given back by [`Batch::reset`], so that one huge batch does not hold memory for ever.
 const BUFFER_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
+/// Where in memory a frame begins: at a multiple of this, so that it can be written past the page cache.
+const FRAME_ALIGNMENT_BYTES: usize = 4096;
 
 /// Records that become durable together, encoded in the buffer that is written.
 ///
@@ -14,6 +18,8 @@ const BUFFER_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
 #[derive(Debug)]
 pub struct Batch {
     buffer: Vec<u8>,
+    /// Where in the buffer the frame begins.
+    start: usize,
     first_seq: u64,
     record_count: u32,
     first_time: Timestamp,
@@ -26,6 +32,7 @@ impl Batch {
     pub fn new(first_seq: u64) -> Self {
         let mut batch = Self {
             buffer: Vec::new(),
+            start: 0,
             first_seq,
             record_count: 0,
             first_time: Timestamp::EPOCH,
@@ -41,7 +48,9 @@ impl Batch {
         assert!(first_seq > 0, "sequence numbers start at 1");
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_BYTES_KEPT_MAX);
-        self.buffer.resize(HEADER_BYTES, 0);
+        self.buffer.reserve(2 * FRAME_ALIGNMENT_BYTES);
+        self.start = self.aligned_start();
+        self.buffer.resize(self.start + HEADER_BYTES, 0);
         self.first_seq = first_seq;
         self.record_count = 0;
         self.sealed = None;
@@ -62,7 +71,7 @@ impl Batch {
         let body = start + RECORD_HEADER_BYTES;
         assert!(self.buffer.len() >= body, "the encoder removed what it did not write");
         assert!(
-            self.buffer.len() - HEADER_BYTES <= FRAME_BODY_BYTES_MAX,
+            self.buffer.len() - self.start - HEADER_BYTES <= FRAME_BODY_BYTES_MAX,
             "a batch exceeds the largest frame"
         );
         let length = (self.buffer.len() - body) as u32;
@@ -87,7 +96,7 @@ impl Batch {
 
     /// Size of the records as encoded, in bytes.
     pub fn bytes(&self) -> usize {
-        self.sealed.map_or(self.buffer.len() - HEADER_BYTES, |header| header.body_bytes as usize)
+        self.sealed.map_or(self.buffer.len() - self.start - HEADER_BYTES, |header| header.body_bytes as usize)
     }
 
     /// The sequence number of the first record.
@@ -121,11 +130,31 @@ impl Batch {
             body_crc: 0,
             header_crc: 0,
         };
-        *self.sealed.insert(frame::seal(&mut self.buffer, header, identity))
+        self.align();
+        *self.sealed.insert(frame::seal(&mut self.buffer, self.start, header, identity))
+    }
+
+    /// Moves the frame to an aligned place, where the buffer has grown since it was begun.
+    fn align(&mut self) {
+        self.buffer.reserve(FRAME_ALIGNMENT_BYTES + SECTOR_BYTES);
+        let (from, to) = (self.start, self.aligned_start());
+        let end = self.buffer.len();
+        if to > from {
+            self.buffer.resize(end + (to - from), 0);
+        }
+        if to != from {
+            self.buffer.copy_within(from..end, to);
+            self.buffer.truncate(end + to - from);
+            self.start = to;
+        }
+    }
+
+    fn aligned_start(&self) -> usize {
+        self.buffer.as_ptr().align_offset(FRAME_ALIGNMENT_BYTES)
     }
 
     /// The whole frame, once it is sealed.
     pub(crate) fn frame(&self) -> &[u8] {
-        &self.buffer
+        &self.buffer[self.start..]
     }
 }

@@ -113,12 +113,19 @@ pub(crate) fn frame_bytes(body_bytes: usize) -> usize {
     (HEADER_BYTES + body_bytes).next_multiple_of(SECTOR_BYTES)
 }
 
-/// Completes a frame in `frame`, which holds room for the header and then the body: pads, masks where needed, and writes
-/// the header. Returns the header.
-pub(crate) fn seal(frame: &mut Vec<u8>, mut header: FrameHeader, identity: u64) -> FrameHeader {
-    header.body_bytes = u32::try_from(frame.len() - HEADER_BYTES).unwrap_or(u32::MAX);
+/// Completes a frame in `buffer`, which from `start` on holds room for the header and then the body: pads, masks where
+/// needed, and writes the header. Returns the header.
+pub(crate) fn seal(
+    buffer: &mut Vec<u8>,
+    start: usize,
+    mut header: FrameHeader,
+    identity: u64,
+) -> FrameHeader {
+    let unpadded = buffer.len() - start;
+    header.body_bytes = u32::try_from(unpadded - HEADER_BYTES).unwrap_or(u32::MAX);
     assert!(header.body_bytes as usize <= FRAME_BODY_BYTES_MAX, "a batch exceeds the largest frame");
-    frame.resize(frame.len().next_multiple_of(SECTOR_BYTES), PADDING);
+    buffer.resize(start + unpadded.next_multiple_of(SECTOR_BYTES), PADDING);
+    let frame = &mut buffer[start..];
     header.mask = choose_mask(frame);
     apply_mask(&mut frame[HEADER_BYTES..], header.mask);
     header.body_crc = crc32c::crc32c(&frame[HEADER_BYTES..]);

@@ -2,16 +2,19 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 
 use crate::disk::{Access, Disk, DiskFile};
 
 const ZERO_CHUNK_BYTES: usize = 256 * 1024;
+/// Writes whose place, length and memory are multiples of this, in bytes, go past the page cache.
+const DIRECT_ALIGNMENT_BYTES: usize = 512;
 
 /// A directory of the file system.
 #[derive(Debug)]
@@ -60,14 +63,14 @@ impl Disk for RealDisk {
 
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         let path = self.writable(path)?;
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path)?;
-        Ok(Arc::new(RealFile(file)))
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+        Ok(Arc::new(RealFile::new(file, Some(&path))))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn DiskFile>> {
         let path = if access == Access::Write { self.writable(path)? } else { self.path(path) };
-        let file = OpenOptions::new().read(true).write(access == Access::Write).open(path)?;
-        Ok(Arc::new(RealFile(file)))
+        let file = OpenOptions::new().read(true).write(access == Access::Write).open(&path)?;
+        Ok(Arc::new(RealFile::new(file, (access == Access::Write).then_some(&*path))))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -83,16 +86,25 @@ impl Disk for RealDisk {
     }
 }
 
+/// An open file; one that is written is open twice, the second time for writes that go past the page cache.
+///
+/// What is appended is written once and read later or never, so the cache would only cost copies and memory. Such a write
+/// is in the drive when it returns; the sync that follows makes the drive keep it.
 #[derive(Debug)]
-struct RealFile(File);
+struct RealFile {
+    file: File,
+    direct: Option<File>,
+    /// Cleared when the file system turns a direct write down, for instance because its sectors are larger.
+    takes_direct: AtomicBool,
+}
 
 impl DiskFile for RealFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
-        match rustix::fs::fallocate(&self.0, FallocateFlags::empty(), 0, bytes) {
+        match rustix::fs::fallocate(&self.file, FallocateFlags::empty(), 0, bytes) {
             Ok(()) => Ok(()),
             // A file system without extents: the room is taken by writing to it.
             Err(Errno::OPNOTSUPP) => self.write_zeros(self.length()?, bytes),
@@ -104,7 +116,7 @@ impl DiskFile for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.0.read_at(&mut buffer[filled..], offset + filled as u64) {
+            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -115,21 +127,43 @@ impl DiskFile for RealFile {
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, offset)
+        if let Some(direct) = self.direct_for(offset, bytes) {
+            match direct.write_all_at(bytes, offset) {
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+                    self.takes_direct.store(false, Ordering::Relaxed);
+                }
+                other => return other,
+            }
+        }
+        self.file.write_all_at(bytes, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 }
 
 impl RealFile {
+    /// Opens the file once more if it is to be written; where that is not possible, the page cache serves.
+    fn new(file: File, written_as: Option<&Path>) -> Self {
+        let flags = OFlags::DIRECT.bits().cast_signed();
+        let direct = |path: &Path| OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
+        Self { file, direct: written_as.and_then(direct), takes_direct: AtomicBool::new(true) }
+    }
+
+    fn direct_for(&self, offset: u64, bytes: &[u8]) -> Option<&File> {
+        let is_aligned = offset.is_multiple_of(DIRECT_ALIGNMENT_BYTES as u64)
+            && bytes.len().is_multiple_of(DIRECT_ALIGNMENT_BYTES)
+            && bytes.as_ptr().align_offset(DIRECT_ALIGNMENT_BYTES) == 0;
+        self.direct.as_ref().filter(|_| is_aligned && self.takes_direct.load(Ordering::Relaxed))
+    }
+
     fn write_zeros(&self, from: u64, to: u64) -> io::Result<()> {
         let zeros = vec![0; ZERO_CHUNK_BYTES];
         let mut at = from;
         while at < to {
             let length = (to - at).min(ZERO_CHUNK_BYTES as u64) as usize;
-            self.0.write_all_at(&zeros[..length], at)?;
+            self.file.write_all_at(&zeros[..length], at)?;
             at += length as u64;
         }
         Ok(())

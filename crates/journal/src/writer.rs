@@ -14,7 +14,15 @@ use crate::segment::{self, DIRECTORY, PREPARED, SegmentHeader};
 
 /// How much of the next segment is written with zeros at once, in bytes.
 const ZERO_CHUNK_BYTES: usize = 256 * 1024;
-static ZEROS: [u8; ZERO_CHUNK_BYTES] = [0; ZERO_CHUNK_BYTES];
+/// Zeros that are due are written in steps of at most this, in bytes: an append may be waiting.
+const ZERO_STEP_BYTES_MAX: u64 = 1024 * 1024;
+/// Larger frames pay less for extents that were never written than a second write of every byte costs.
+const ZERO_AHEAD_FRAME_BYTES_MAX: u64 = 256 * 1024;
+
+/// In a place from which they can be written past the page cache.
+#[repr(align(4096))]
+struct Zeros([u8; ZERO_CHUNK_BYTES]);
+static ZEROS: Zeros = Zeros([0; ZERO_CHUNK_BYTES]);
 
 /// Whether an appended batch is on disk when it is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -143,6 +151,8 @@ pub struct Writer {
     end: End,
     current: Option<Current>,
     prepared: Option<Prepared>,
+    /// Length of the last frame, in bytes.
+    last_frame_bytes: u64,
     /// After a lack of room: how full the present segment must be before the next one is tried again.
     prepare_again_at: u64,
     poisoned: bool,
@@ -151,7 +161,16 @@ pub struct Writer {
 impl Writer {
     pub(crate) fn new(disk: Arc<dyn Disk>, mut options: Options, end: End, current: Option<Current>) -> Self {
         options.segment_bytes = options.segment_bytes.next_multiple_of(SECTOR_BYTES as u64);
-        Self { disk, options, end, current, prepared: None, prepare_again_at: 0, poisoned: false }
+        Self {
+            disk,
+            options,
+            end,
+            current,
+            prepared: None,
+            last_frame_bytes: 0,
+            prepare_again_at: 0,
+            poisoned: false,
+        }
     }
 
     /// Appends a batch: when this returns `Ok`, all of it is durable. The batch stays as it is; [`Batch::reset`] makes it
@@ -173,6 +192,7 @@ impl Writer {
         let header = batch.seal(self.end.chain, self.end.identity);
         let result = self.place(batch.frame());
         let appended = self.poison_unless_full(result)?;
+        self.last_frame_bytes = header.frame_bytes();
         self.end.last_seq = header.next_seq() - 1;
         self.end.last_time = header.last_time;
         self.end.chain = header.chain();
@@ -365,10 +385,12 @@ impl Writer {
         self.disk.remove(PREPARED).map_err(|source| JournalError::io("remove", PREPARED, source))
     }
 
-    /// Writes the next stretch of zeros, so that the next segment is all written when the present one is full.
+    /// Writes the next stretch of zeros, so that the next segment is all written when the present one is full. In times of
+    /// large frames there is no use in it.
     fn zero_ahead(&mut self, used: u64, length: u64) -> Result<Maintenance, JournalError> {
         let Some(prepared) = &mut self.prepared else { return Ok(Maintenance::Idle) };
-        if !self.options.zero_ahead || prepared.zeroed == prepared.length {
+        let are_frames_large = self.last_frame_bytes > ZERO_AHEAD_FRAME_BYTES_MAX;
+        if !self.options.zero_ahead || are_frames_large || prepared.zeroed == prepared.length {
             return Ok(Maintenance::Idle);
         }
         // From half full on, twice the pace of the appends.
@@ -378,6 +400,7 @@ impl Writer {
         if prepared.zeroed >= due {
             return Ok(Maintenance::Idle);
         }
+        let due = due.min(prepared.zeroed + ZERO_STEP_BYTES_MAX);
         write_zeros(&*prepared.file, PREPARED, prepared.zeroed, due)?;
         prepared.zeroed = due;
         Ok(Maintenance::Advanced)
@@ -399,7 +422,7 @@ pub(crate) fn write_zeros(file: &dyn DiskFile, path: &str, from: u64, to: u64) -
     let mut at = from;
     while at < to {
         let length = (to - at).min(ZERO_CHUNK_BYTES as u64);
-        file.write_at(at, &ZEROS[..length as usize])
+        file.write_at(at, &ZEROS.0[..length as usize])
             .map_err(|source| JournalError::io("write zeros to", path, source))?;
         at += length;
     }

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 
 use super::world::time;
 use crate::{
-    Batch, DataDirectory, DataDirectoryError, END, JournalError, Options, Reader, SnapshotStore, open,
-    segments,
+    Access, Batch, DataDirectory, DataDirectoryError, Disk, END, JournalError, Options, Reader, RealDisk,
+    SnapshotStore, open, segments,
 };
 
 #[test]
@@ -124,4 +124,35 @@ fn a_directory_without_write_access_is_named() {
         let error = result.map(|_| ()).expect_err("is not writable");
         assert!(matches!(error, DataDirectoryError::Unwritable { .. }), "{error}");
     }
+}
+
+#[test]
+fn writes_past_the_page_cache_and_through_it_mix() {
+    let root = tempfile::tempdir().expect("a directory");
+    let disk = RealDisk::new(root.path(), Access::Write);
+    let file = disk.create("file").expect("creates");
+    file.allocate(64 * 1024).expect("allocates");
+    let mut expected = vec![0; 64 * 1024];
+    // Room for an aligned place in the middle.
+    let source: Vec<u8> = (0..32 * 1024_usize).map(|at| (at % 251) as u8 + 1).collect();
+    let aligned = source.as_ptr().align_offset(4096);
+    for (offset, length, from) in [
+        (0, 512, aligned + 1),
+        (512, 4096, aligned),
+        (4608, 1000, aligned + 3),
+        (8192, 512, aligned),
+        (8704, 512, aligned + 512),
+        (4096, 1024, aligned + 4096),
+        (7, 8, aligned),
+        (20 * 1024, 16 * 1024, aligned),
+        (30 * 1024, 512, aligned + 100),
+    ] {
+        let bytes = &source[from..from + length];
+        file.write_at(offset as u64, bytes).expect("writes");
+        expected[offset..offset + length].copy_from_slice(bytes);
+        let mut found = vec![0xff; expected.len()];
+        assert_eq!(file.read_at(0, &mut found).expect("reads"), found.len());
+        assert!(found == expected, "after {length} bytes at {offset}");
+    }
+    file.sync().expect("syncs");
 }

@@ -48,7 +48,7 @@ fn with_frame(identity: u64, body: &[u8], change: impl FnOnce(&mut FrameHeader))
     change(&mut header);
     let mut bytes = vec![0; HEADER_BYTES];
     bytes.extend_from_slice(body);
-    frame::seal(&mut bytes, header, identity);
+    frame::seal(&mut bytes, 0, header, identity);
     disk.corrupt(FILE, |file| {
         let length = bytes.len().min(file.len() - END_AT);
         file[END_AT..END_AT + length].copy_from_slice(&bytes[..length]);
