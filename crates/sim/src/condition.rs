@@ -2,12 +2,14 @@
 //!
 //! Transfers that the simulators originate carry `condition = SHA-256(preimage)` with
 //! `preimage = HMAC-SHA-256(secret, transfer id)`, so that every simulator with the same secret knows the preimage of
-//! every such transfer without being told.
+//! every such transfer without being told. Transfers that follow a quote carry the condition of the packet that the payee
+//! made, and the packet tells the payee the fulfilment again.
 
 use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
+use upesi_fspiop::ilp;
 use upesi_types::TransferId;
 
 /// Characters of 32 bytes in base64url without padding.
@@ -27,6 +29,8 @@ const WELL_KNOWN: [(&Text, &Text); 2] = [
 pub struct Secret {
     /// Both key blocks are hashed already, so that a preimage costs two compressions.
     keyed: Hmac<Sha256>,
+    /// The same for transactions in packets, where the key is the base64 text of the secret.
+    packets: Hmac<Sha256>,
 }
 
 impl std::fmt::Debug for Secret {
@@ -38,9 +42,10 @@ impl std::fmt::Debug for Secret {
 impl Secret {
     /// Prepares a secret of any length.
     pub fn new(key: &[u8]) -> Self {
-        let keyed =
-            Hmac::new_from_slice(key).unwrap_or_else(|_| unreachable!("an HMAC takes keys of any length"));
-        Self { keyed }
+        let keyed = |key: &[u8]| {
+            Hmac::new_from_slice(key).unwrap_or_else(|_| unreachable!("an HMAC takes keys of any length"))
+        };
+        Self { keyed: keyed(key), packets: keyed(STANDARD.encode(key).as_bytes()) }
     }
 
     fn hmac(&self, message: &[u8]) -> [u8; 32] {
@@ -69,6 +74,19 @@ impl Secret {
         }
         WELL_KNOWN.iter().find(|(known, _)| known[..] == *condition).map(|(_, fulfilment)| **fulfilment)
     }
+
+    /// The fulfilment that belongs to a transaction object in a packet: a keyed hash of its base64 text.
+    pub(crate) fn fulfilment_of_transaction(&self, transaction: &str) -> [u8; 32] {
+        let text = STANDARD.encode(transaction);
+        self.packets.clone().chain_update(text.as_bytes()).finalize().into_bytes().into()
+    }
+
+    /// The fulfilment that answers `condition` by the transaction in the packet, if this DFSP quoted it.
+    pub(crate) fn answer_packet(&self, packet: &[u8], condition: &[u8]) -> Option<Text> {
+        let transaction = ilp::decode_transaction(std::str::from_utf8(packet).ok()?).ok()?;
+        let fulfilment = self.fulfilment_of_transaction(&transaction);
+        (encode(&ilp::condition_of(&fulfilment))[..] == *condition).then(|| encode(&fulfilment))
+    }
 }
 
 /// The condition that a fulfilment from the wire answers; `None` when it is not 32 bytes.
@@ -84,7 +102,7 @@ pub(crate) fn wrong_fulfilment(right: &Text) -> Text {
     wrong
 }
 
-fn encode(bytes: &[u8; 32]) -> Text {
+pub(crate) fn encode(bytes: &[u8; 32]) -> Text {
     let mut text = [0_u8; TEXT_BYTES];
     // Cannot fail: 32 bytes take exactly 43 characters.
     let written = URL_SAFE_NO_PAD.encode_slice(bytes, &mut text);
@@ -107,6 +125,17 @@ mod tests {
         assert_eq!(hex(jefe), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
         let long = Secret::new(&[0xaa; 131]).hmac(b"Test Using Larger Than Block-Size Key - Hash Key First");
         assert_eq!(hex(long), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    }
+
+    #[test]
+    fn the_fulfilment_of_a_transaction_is_that_of_the_api_library() {
+        for (secret, transaction) in [("", "{}"), ("shared", r#"{"a":"ü"}"#)] {
+            let fulfilment = Secret::new(secret.as_bytes()).fulfilment_of_transaction(transaction);
+            assert_eq!(fulfilment, ilp::fulfilment_v4(secret.as_bytes(), transaction));
+        }
+        for packet in [&b""[..], b"AYIC", b"\xff", b"!"] {
+            assert_eq!(Secret::new(b"shared").answer_packet(packet, &[b'A'; 43]), None);
+        }
     }
 
     #[test]

@@ -48,9 +48,9 @@ counters! {
     fulfilments_unanswered,
     /// Prepares whose condition this DFSP cannot answer.
     conditions_unknown,
-    /// Transfers dropped by the fault setting.
+    /// Transfers and other questions dropped by the fault setting.
     dropped,
-    /// Fulfilments sent twice by the fault setting.
+    /// Fulfilments and other answers sent twice by the fault setting.
     duplicated,
     /// Wrong fulfilments sent by the fault setting.
     wrong_fulfilments_sent,
@@ -74,6 +74,24 @@ counters! {
     wrong_fulfilments_received,
     /// Callbacks pushed to a web socket.
     pushed,
+    /// Lookups received.
+    lookups_received,
+    /// Of these, the ones about parties that this DFSP does not have.
+    parties_unknown,
+    /// Quotes received, repetitions included.
+    quotes_received,
+    /// Bulk quotes received, repetitions included.
+    bulk_quotes_received,
+    /// Transaction requests, authorizations and repeated questions for quotes received.
+    requests_received,
+    /// Answers to any of these that the hub took, errors among them.
+    answers_sent,
+    /// Such answers that the hub answered with an error.
+    answers_refused,
+    /// Such answers that never got an answer.
+    answers_unanswered,
+    /// Such questions answered with an error by the fault setting.
+    error_answers_sent,
     /// Answers to lookups, quotes and registrations, error callbacks among them, that somebody waited for.
     answers_received,
     /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass answers

@@ -51,6 +51,11 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
+/// The trace id of a W3C `traceparent`.
+pub(crate) fn trace_of(traceparent: &HeaderValue) -> Option<u128> {
+    u128::from_str_radix(traceparent.to_str().ok()?.split('-').nth(1)?, 16).ok()
+}
+
 /// A name as a header value. Names are printable ASCII, so this cannot fail.
 pub(crate) fn name_value(name: &FspId) -> HeaderValue {
     HeaderValue::from_str(name.as_str()).unwrap_or_else(|_| HeaderValue::from_static("invalid"))

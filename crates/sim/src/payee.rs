@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
+use upesi_http::{HeaderMap, StatusCode};
 use upesi_types::{Amount, Currency, TransferId};
 
 use crate::books::{IncomingEvent, IncomingState};
@@ -12,15 +12,11 @@ use crate::condition::{Text, wrong_fulfilment};
 use crate::dfsp::count;
 use crate::message::{self, Family, IdText};
 use crate::payer::Settled;
+use crate::reply;
 use crate::scan;
 use crate::settings::{DfspSettings, Fault, Flavour, hits};
 use crate::simulator::{Resource, Shared};
 use crate::table::Incoming;
-
-/// First wait before a fulfilment is sent again; doubled each time.
-const RETRY_PAUSE: Duration = Duration::from_millis(50);
-/// The longest such wait.
-const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
 
 enum Plan {
     Fulfil { fulfilment: Text, right: bool, copies: u32 },
@@ -62,7 +58,8 @@ pub(crate) fn take_prepare(
         count(&dfsp.counters.dropped);
         return StatusCode::ACCEPTED;
     }
-    let plan = match shared.secret.answer(&id, condition) {
+    let by_packet = || shared.secret.answer_packet(scan::text_member(body, b"\"ilpPacket\"")?, condition);
+    let plan = match shared.secret.answer(&id, condition).or_else(by_packet) {
         None => {
             count(&dfsp.counters.conditions_unknown);
             Plan::Abort
@@ -80,14 +77,14 @@ pub(crate) fn take_prepare(
             Plan::Fulfil { fulfilment, right: true, copies: 1 + u32::from(twice) }
         }
     };
-    let headers = answer_headers(shared, payee, headers);
+    let headers = reply::headers(shared, payee, Family::Transfers, headers);
     let answering = Answering { shared: shared.clone(), payee, id, headers, settings };
     tokio::spawn(answering.run(plan));
     StatusCode::ACCEPTED
 }
 
 /// The half of an id that does not depend on the run.
-fn fault_key(id: &TransferId) -> u64 {
+pub(crate) fn fault_key(id: &TransferId) -> u64 {
     let bytes = id.to_bytes();
     let mut low = [0; 8];
     low.copy_from_slice(&bytes[9..]);
@@ -100,20 +97,6 @@ fn read(body: &Bytes) -> Option<(TransferId, Currency, Amount, &[u8])> {
     let currency = Currency::parse(std::str::from_utf8(found.currency).ok()?)?;
     let amount = Amount::parse_wire(std::str::from_utf8(found.amount).ok()?).ok()?;
     Some((id, currency, amount, found.condition))
-}
-
-/// The headers of the answer: back to where the prepare came from, with its trace.
-fn answer_headers(shared: &Shared, payee: u32, prepare: &HeaderMap) -> HeaderMap {
-    let source = &shared.dfsp(payee).name_value;
-    let unknown = HeaderValue::from_static("unknown");
-    let payer = prepare.get(message::SOURCE).unwrap_or(&unknown);
-    let mut headers = message::answer_headers(Family::Transfers, source, payer, message::now());
-    for name in [message::TRACEPARENT, message::TRACESTATE] {
-        if let Some(value) = prepare.get(&name) {
-            headers.insert(name, value.clone());
-        }
-    }
-    headers
 }
 
 impl Answering {
@@ -159,23 +142,7 @@ impl Answering {
     async fn put(&self, error: bool, body: Bytes) -> Option<StatusCode> {
         let id_text = IdText::new(&self.id);
         let resource = if error { Resource::Error(&id_text) } else { Resource::Transfer(&id_text) };
-        let payer =
-            self.headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
-        let mut pause = RETRY_PAUSE;
-        for attempt in 1..=self.shared.answer_attempts_max {
-            let payee = self.shared.dfsp(self.payee);
-            let (headers, body) = (self.headers.clone(), body.clone());
-            match self.shared.send(payee, Method::PUT, payer, resource, headers, body).await {
-                Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
-                Ok(_) => {}
-                Err(error) => tracing::debug!(%error, attempt, "a fulfilment was not answered"),
-            }
-            if attempt < self.shared.answer_attempts_max {
-                tokio::time::sleep(pause).await;
-                pause = (pause * 2).min(RETRY_PAUSE_MAX);
-            }
-        }
-        None
+        reply::put(&self.shared, self.payee, resource, &self.headers, &body).await
     }
 }
 

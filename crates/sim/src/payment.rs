@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use upesi_http::{Bytes, HeaderValue, Method};
+use upesi_http::{Bytes, Method};
 use upesi_types::{FspId, TransferId};
 
 use crate::awaited::{Awaiting, Place};
@@ -142,7 +142,8 @@ impl Originator {
             payee: (party, payee),
         };
         let body = self.quote_body(&body, self.expiration(now));
-        let headers = self.headers(Family::Quotes, number, payer_dfsp, Some(&name_value(payee)), now);
+        let headers =
+            self.headers(Family::Quotes, number, payer_dfsp, Some(&message::name_value(payee)), now);
         let request = Exchange {
             method: Method::POST,
             path: "quotes",
@@ -180,7 +181,8 @@ impl Originator {
         let id_text = IdText::new(&id);
         let body =
             message::prepare_body(&id_text, &payer_dfsp.name, payee, &prepared, &terms.condition, expiration);
-        let headers = self.headers(Family::Transfers, number, payer_dfsp, Some(&name_value(payee)), now);
+        let headers =
+            self.headers(Family::Transfers, number, payer_dfsp, Some(&message::name_value(payee)), now);
         let condition = Some(Box::new(terms.condition));
         let moved = Moved { amount: terms.amount, currency: terms.currency, condition };
         self.originate(number, id, payer, payee.as_str(), moved, headers, body).await
@@ -293,10 +295,6 @@ struct QuoteRequest<'request> {
     transaction_id: TransferId,
     payer: (&'request PartyId, &'request FspId),
     payee: (&'request PartyId, &'request FspId),
-}
-
-fn name_value(name: &FspId) -> HeaderValue {
-    message::name_value(name)
 }
 
 async fn finished(

@@ -9,11 +9,15 @@ use tokio::time::Instant;
 use upesi_http::{Full, HeaderMap, Incoming, Method, Request, Response, Service, StatusCode, body};
 use upesi_types::TransferId;
 
+use crate::awaited::Arrived;
 use crate::dfsp::{Dfsp, count};
+use crate::message::Family;
+use crate::party::decoded;
+use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{callback, control, message, payee};
+use crate::{callback, control, lookup, message, payee, quoting, request};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -25,33 +29,12 @@ pub(crate) struct SimService {
     shared: Arc<Shared>,
 }
 
-/// A path below a DFSP's base path.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Route<'path> {
-    Prepare,
-    Callback { id: &'path str, is_error: bool },
-}
-
-fn route<'path>(method: &Method, mut segments: std::str::Split<'path, char>) -> Option<Route<'path>> {
-    if segments.next() != Some("transfers") {
-        return None;
-    }
-    match (method, segments.next(), segments.next(), segments.next()) {
-        (&Method::POST, None, None, None) => Some(Route::Prepare),
-        (&Method::PUT | &Method::PATCH, Some(id), None, None) => {
-            Some(Route::Callback { id, is_error: false })
-        }
-        (&Method::PUT, Some(id), Some("error"), None) => Some(Route::Callback { id, is_error: true }),
-        _ => None,
-    }
-}
-
 impl Service for SimService {
     async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
-        let mut segments = head.uri.path().split('/');
-        segments.next();
-        let base = segments.next().unwrap_or_default();
+        let path = head.uri.path();
+        let (base, path) =
+            path[1.min(path.len())..].split_once('/').unwrap_or((&path[1.min(path.len())..], ""));
         let deadline = Instant::now() + BODY_TIMEOUT;
         if base == "_sim" || base == "health" {
             let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
@@ -61,7 +44,7 @@ impl Service for SimService {
         }
         let is_community = base == COMMUNITY_BASE;
         let receiver = if is_community { self.destination(&head.headers) } else { self.by_name(base) };
-        let (Some(receiver), Some(route)) = (receiver, route(&head.method, segments)) else {
+        let (Some(receiver), Some(route)) = (receiver, route(&head.method, path)) else {
             return answer(StatusCode::NOT_FOUND);
         };
         let dfsp = self.shared.dfsp(receiver);
@@ -73,11 +56,20 @@ impl Service for SimService {
             count(&dfsp.counters.unreadable);
             return answer(StatusCode::BAD_REQUEST);
         };
+        let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
         let status = match route {
             Route::Prepare => payee::take_prepare(&self.shared, receiver, &head.headers, &body),
             Route::Callback { id, is_error } => {
                 self.callback(receiver, id, is_error, &head.method, &head.headers, &body);
-                if is_community { StatusCode::ACCEPTED } else { StatusCode::OK }
+                taken
+            }
+            Route::Answer { path, is_error } => {
+                self.answer(receiver, path, is_error, &head.headers, body.clone());
+                taken
+            }
+            Route::Asked(asked) => {
+                let owns_it = is_community || settings.owns_every_party;
+                self.asked(receiver, asked, owns_it, head.uri.query(), &head.headers, &body)
             }
         };
         if self.shared.watch.is_on() {
@@ -143,13 +135,58 @@ impl SimService {
         let counters = &self.shared.dfsp(receiver).counters;
         let parsed = TransferId::parse(id);
         let known = parsed.is_some_and(|id| callback::take(&self.shared, receiver, &id, is_error, body));
-        let trace = headers.get(message::TRACEPARENT).and_then(|value| value.to_str().ok());
-        let pushed = *method == Method::PUT && self.shared.channels.push(trace, id, is_error);
-        if pushed {
-            count(&counters.pushed);
-        }
+        let pushed = *method == Method::PUT
+            && self.shared.channels.any()
+            && self.push(receiver, headers, &format!("transfers/{id}"), is_error);
         if !known && !pushed {
             count(&counters.callbacks_unexpected);
+        }
+    }
+
+    /// Tells the script that waits for a callback on this path, if one does.
+    fn push(&self, receiver: u32, headers: &HeaderMap, path: &str, is_error: bool) -> bool {
+        let trace = headers.get(message::TRACEPARENT).and_then(|value| value.to_str().ok());
+        let pushed = self.shared.channels.push(trace, path, is_error);
+        if pushed {
+            count(&self.shared.dfsp(receiver).counters.pushed);
+        }
+        pushed
+    }
+
+    /// Hands an answer to whoever waits for it.
+    fn answer(&self, receiver: u32, path: &str, is_error: bool, headers: &HeaderMap, body: Bytes) {
+        let dfsp = self.shared.dfsp(receiver);
+        let trace = headers.get(message::TRACEPARENT).and_then(message::trace_of);
+        let arrived = Arrived { at: std::time::Instant::now(), is_error, body };
+        let awaited = dfsp.awaited.deliver(&decoded(path), trace, arrived);
+        let pushed = self.push(receiver, headers, path, is_error);
+        if awaited {
+            count(&dfsp.counters.answers_received);
+        } else if !pushed {
+            count(&dfsp.counters.answers_unasked);
+        }
+    }
+
+    fn asked(
+        &self,
+        receiver: u32,
+        asked: Asked<'_>,
+        owns_it: bool,
+        query: Option<&str>,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> StatusCode {
+        let shared = &self.shared;
+        match asked {
+            Asked::Party { path } => lookup::take(shared, receiver, headers, path, owns_it),
+            Asked::Quote => quoting::take_quote(shared, receiver, headers, body),
+            Asked::BulkQuote => quoting::take_bulk(shared, receiver, headers, body),
+            Asked::TransactionRequest => request::take(shared, receiver, headers, body),
+            Asked::Again { family: Family::TransactionRequests, id } => {
+                request::take_again(shared, receiver, headers, id)
+            }
+            Asked::Again { family, id } => quoting::take_again(shared, receiver, headers, family, id),
+            Asked::Authorization { id } => request::take_authorization(shared, receiver, headers, id, query),
         }
     }
 }
@@ -158,27 +195,4 @@ fn answer(status: StatusCode) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = status;
     response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_below_a_base_path_are_routed() {
-        let callback = |id, is_error| Some(Route::Callback { id, is_error });
-        for (method, path, expected) in [
-            (Method::POST, "transfers", Some(Route::Prepare)),
-            (Method::PUT, "transfers/x", callback("x", false)),
-            (Method::PATCH, "transfers/x", callback("x", false)),
-            (Method::PUT, "transfers/x/error", callback("x", true)),
-            (Method::PATCH, "transfers/x/error", None),
-            (Method::PUT, "transfers", None),
-            (Method::POST, "transfers/x", None),
-            (Method::POST, "quotes", None),
-            (Method::PUT, "transfers/x/error/y", None),
-        ] {
-            assert_eq!(route(&method, path.split('/')), expected, "{method} {path}");
-        }
-    }
 }

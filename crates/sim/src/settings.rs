@@ -20,22 +20,23 @@ pub enum Flavour {
 
 /// The behaviour of one DFSP, changeable while it runs. The default is a well-behaved one.
 ///
-/// Rates are in per mille of the messages concerned. Whether a given transfer is hit depends on the simulator's seed
-/// and the transfer's id only, so that a run can be repeated.
+/// Rates are in per mille of the messages concerned. Whether a given transfer or quote is hit depends on the simulator's
+/// seed and its id only, so that a run can be repeated; lookups, which have no id, are drawn anew each time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DfspSettings {
     /// What the payee's fulfilments say.
     pub flavour: Flavour,
-    /// Milliseconds between the arrival of a POST and the fulfilment.
+    /// Milliseconds between the arrival of a question (a transfer, a quote, a lookup and so on) and the answer.
     pub delay_ms: u32,
-    /// Transfers that are accepted and never answered.
+    /// Questions that are accepted and never answered.
     pub drop_per_mille: u16,
-    /// Fulfilments that are sent twice.
+    /// Answers that are sent twice.
     pub duplicate_per_mille: u16,
     /// Fulfilments whose hash is not the condition.
     pub wrong_fulfilment_per_mille: u16,
-    /// Transfers that the payee rejects with error 5104.
+    /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes, 5000 to lookups, 4101 to
+    /// transaction requests and authorizations.
     pub abort_per_mille: u16,
     /// Messages that are answered with `http_error_status` and otherwise ignored.
     pub http_error_per_mille: u16,
@@ -45,6 +46,10 @@ pub struct DfspSettings {
     pub slow_read_per_mille: u16,
     /// How long such a message takes, in milliseconds.
     pub slow_read_ms: u32,
+    /// The fee that the payee asks for in its quotes, in per mille of the amount, cut to whole smallest units.
+    pub fee_per_mille: u16,
+    /// Whether the DFSP claims every party that it is asked about, instead of those that [`crate::owner_of`] gives it.
+    pub owns_every_party: bool,
 }
 
 /// A setting that is out of its range.
@@ -74,6 +79,7 @@ impl DfspSettings {
             ("abort_per_mille", self.abort_per_mille),
             ("http_error_per_mille", self.http_error_per_mille),
             ("slow_read_per_mille", self.slow_read_per_mille),
+            ("fee_per_mille", self.fee_per_mille),
         ];
         if let Some((name, _)) = rates.iter().find(|(_, rate)| *rate > PER_MILLE_MAX) {
             return Err(SettingsError::Rate(name));

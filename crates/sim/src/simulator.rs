@@ -13,8 +13,10 @@ use upesi_types::{Currency, FspId, TransferId};
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
 use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
+use crate::lookup::currency_list;
 use crate::message::IdText;
 use crate::pools::{Pools, number_workers};
+use crate::remembered::Remembered;
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
 use crate::socket::{Channels, SocketServer};
@@ -44,6 +46,8 @@ pub struct SimConfig {
     pub socket_listen: Option<SocketAddr>,
     /// Where messages go.
     pub upstream: Upstream,
+    /// What parties are told to use; the first 16 count.
+    pub currencies: Vec<Currency>,
     /// What payers and payees share to make and answer conditions.
     pub secret: Vec<u8>,
     /// Decides which transfers the faults hit.
@@ -67,6 +71,7 @@ impl SimConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             socket_listen: None,
             upstream,
+            currencies: ["XXX", "XTS"].into_iter().filter_map(Currency::parse).collect(),
             secret: b"simulated DFSPs share this secret".to_vec(),
             seed: 1,
             connections_max: 512,
@@ -116,6 +121,9 @@ pub(crate) struct Shared {
     pub dfsps: Vec<Dfsp>,
     pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
     pub table: Table,
+    pub remembered: Remembered,
+    /// A JSON list.
+    pub currencies: String,
     pub secret: Secret,
     pub seed: u64,
     pub channels: Channels,
@@ -243,6 +251,8 @@ impl Simulator {
             dfsps,
             by_name,
             table: Table::new(),
+            remembered: Remembered::new(),
+            currencies: currency_list(&config.currencies),
             secret: Secret::new(&config.secret),
             seed: config.seed,
             channels: Channels::default(),

@@ -1,7 +1,8 @@
 //! Web-socket channels: how the community's load scripts learn that their callback arrived.
 //!
-//! A script opens `ws://host:port/<trace id>/PUT/transfers/<transfer id>` before it sends the transfer, and gets one
-//! text when a callback with that trace id and path arrives.
+//! A script opens `ws://host:port/<trace id>/PUT/transfers/<transfer id>` (or `…/PUT/quotes/<quote id>`, or
+//! `…/PUT/parties/<type>/<identifier>`) before it sends the request, and gets one text when a callback with that trace id
+//! and path, or its error, arrives.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -43,13 +44,19 @@ impl Channels {
         self.by_name.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells the channel of that trace and transfer, if there is one, that its callback arrived.
-    pub fn push(&self, traceparent: Option<&str>, id: &str, is_error: bool) -> bool {
-        if self.open.load(Ordering::Acquire) == 0 {
+    /// Whether anybody may be waiting. Callbacks pay no more than this while nobody does.
+    pub fn any(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0
+    }
+
+    /// Tells the channel of that trace and path, if there is one, that its callback arrived. The path of an error is that
+    /// of the answer in its place.
+    pub fn push(&self, traceparent: Option<&str>, path: &str, is_error: bool) -> bool {
+        if !self.any() {
             return false;
         }
         let Some(trace_id) = traceparent.and_then(|value| value.split('-').nth(1)) else { return false };
-        let channel = self.by_name().remove(&format!("{trace_id}/PUT/transfers/{id}"));
+        let channel = self.by_name().remove(&format!("{trace_id}/PUT/{path}"));
         channel.is_some_and(|(_, sender)| sender.send(if is_error { ERROR } else { SUCCESS }).is_ok())
     }
 

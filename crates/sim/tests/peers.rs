@@ -1,92 +1,10 @@
 //! Simulators talking straight to each other over real sockets: every behaviour a DFSP can be set to.
 
-use std::sync::Arc;
-use std::time::Duration;
+mod common;
 
-use tokio::time::{Instant, timeout};
-use upesi_http::Workers;
-use upesi_sim::{
-    DfspSettings, Flavour, OriginateError, Originator, OriginatorOptions, Outcome, SimConfig, Simulator,
-    Upstream,
-};
-use upesi_types::{Amount, Currency};
-
-const PATIENCE: Duration = Duration::from_secs(30);
-
-struct World {
-    workers: Workers,
-    simulator: Simulator,
-    originator: Arc<Originator>,
-}
-
-fn options() -> OriginatorOptions {
-    OriginatorOptions {
-        amount: Amount::parse_wire("2.5").unwrap(),
-        currency: Currency::parse("XXX").unwrap(),
-        expiry: Duration::from_secs(60),
-        seed: 1,
-        nonce: 1,
-        trace: true,
-        resends_max: 0,
-    }
-}
-
-impl World {
-    fn new(payee: DfspSettings) -> Self {
-        let workers = Workers::start(2, "test").unwrap();
-        let mut config = SimConfig::new(2, Upstream::Peers);
-        config.dfsps[1].1 = payee;
-        config.answer_attempts_max = 2;
-        let simulator = Simulator::start(config, &workers).unwrap();
-        let originator = Arc::new(Originator::new(&simulator, options()));
-        Self { workers, simulator, originator }
-    }
-
-    /// Sends transfers `numbers` from the first DFSP to the second, and gives the accepted ones.
-    async fn send(&self, numbers: std::ops::Range<u64>) -> Vec<Result<upesi_sim::Pending, OriginateError>> {
-        let mut sent = Vec::new();
-        for number in numbers {
-            let originator = self.originator.clone();
-            let send = self.workers.round_robin().spawn(async move { originator.send(number, 0, 1).await });
-            sent.push(send.await.unwrap());
-        }
-        sent
-    }
-
-    async fn outcomes(&self, count: u64) -> Vec<Outcome> {
-        let mut outcomes = Vec::new();
-        for pending in self.send(0..count).await {
-            let finished = timeout(PATIENCE, pending.unwrap().finished).await.expect("a callback").unwrap();
-            outcomes.push(finished.outcome);
-        }
-        outcomes
-    }
-
-    fn high(&self, dfsp: usize) -> i128 {
-        self.simulator
-            .expected_positions()
-            .values()
-            .nth(dfsp)
-            .unwrap()
-            .values()
-            .next()
-            .map_or(0, |one| one.high)
-    }
-
-    /// Waits until `done` holds. Messages may still be on their way when their effects are already seen elsewhere.
-    async fn until(&self, what: &str, done: impl Fn(&Simulator) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
-        while !done(&self.simulator) {
-            assert!(Instant::now() < deadline, "{what} did not happen: {:?}", self.simulator.counters());
-            tokio::task::yield_now().await;
-        }
-    }
-
-    async fn end(self) {
-        self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
-        tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
-    }
-}
+use common::{PATIENCE, World, options};
+use tokio::time::timeout;
+use upesi_sim::{DfspSettings, Flavour, OriginateError, Originator, OriginatorOptions, Outcome};
 
 #[tokio::test]
 async fn well_behaved_dfsps_commit_everything_and_agree() {

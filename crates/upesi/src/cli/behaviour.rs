@@ -12,26 +12,27 @@ pub enum FlavourArgument {
     Reserved,
 }
 
-/// Delays and faults of simulated payees. Rates are in per mille of transfers or messages.
+/// Delays and faults of simulated payees. Rates are in per mille of messages; questions are transfers, quotes,
+/// lookups and so on.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Behaviour of the simulated DFSPs")]
 pub struct BehaviourArguments {
     /// What payees answer.
     #[arg(long, value_enum, default_value = "committed")]
     pub flavour: FlavourArgument,
-    /// Time between the arrival of a transfer and its fulfilment, in milliseconds.
+    /// Time between the arrival of a question and its answer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u32,
-    /// Transfers that are accepted and never answered.
+    /// Questions that are accepted and never answered.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub drop_per_mille: u16,
-    /// Fulfilments that are sent twice.
+    /// Answers that are sent twice.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub duplicate_per_mille: u16,
     /// Fulfilments that are wrong.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub wrong_fulfilment_per_mille: u16,
-    /// Transfers that are rejected.
+    /// Questions that are answered with an error.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub abort_per_mille: u16,
     /// Messages that are answered with an HTTP error.
@@ -46,6 +47,13 @@ pub struct BehaviourArguments {
     /// How long such a message takes, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub slow_read_ms: u32,
+    /// The fee that payees ask for in their quotes, in per mille of the amount.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub fee_per_mille: u16,
+    /// DFSPs claim every party that they are asked about, not only MSISDNs with their prefix (260000 for the first, 260001
+    /// for the second and so on, and nine digits more).
+    #[arg(long)]
+    pub owns_every_party: bool,
 }
 
 impl BehaviourArguments {
@@ -65,6 +73,8 @@ impl BehaviourArguments {
             http_error_status: self.http_error_status,
             slow_read_per_mille: self.slow_read_per_mille,
             slow_read_ms: self.slow_read_ms,
+            fee_per_mille: self.fee_per_mille,
+            owns_every_party: self.owns_every_party,
         }
     }
 }

@@ -1,0 +1,161 @@
+//! Answering questions: the headers of an answer, the faults on its way, and sending it until the hub takes it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use bytes::Bytes;
+use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
+use upesi_types::ErrorCode;
+
+use crate::dfsp::count;
+use crate::message::{self, Family};
+use crate::settings::{DfspSettings, Fault, hits};
+use crate::simulator::{Resource, Shared};
+
+/// First wait before an answer is sent again; doubled each time.
+const RETRY_PAUSE: Duration = Duration::from_millis(50);
+/// The longest such wait.
+const RETRY_PAUSE_MAX: Duration = Duration::from_secs(2);
+
+/// What a DFSP has to say.
+pub(crate) enum Saying {
+    Answer(Bytes),
+    Error(ErrorCode),
+}
+
+/// An answer in the making.
+pub(crate) struct Reply {
+    pub shared: Arc<Shared>,
+    /// Who answers.
+    pub dfsp: u32,
+    pub family: Family,
+    /// Of the answer.
+    pub headers: HeaderMap,
+    /// Where the answer goes, without the `error` of an error.
+    pub path: String,
+}
+
+/// The headers of an answer: back to where the question came from, with its trace.
+pub(crate) fn headers(shared: &Shared, dfsp: u32, family: Family, question: &HeaderMap) -> HeaderMap {
+    let source = &shared.dfsp(dfsp).name_value;
+    let unknown = HeaderValue::from_static("unknown");
+    let asker = question.get(message::SOURCE).unwrap_or(&unknown);
+    let mut headers = message::answer_headers(family, source, asker, message::now());
+    for name in [message::TRACEPARENT, message::TRACESTATE] {
+        if let Some(value) = question.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    headers
+}
+
+/// The code with which the fault setting makes a DFSP answer.
+const fn rejection(family: Family) -> ErrorCode {
+    match family {
+        Family::Quotes | Family::BulkQuotes => ErrorCode::PAYEE_REJECTED_QUOTE,
+        Family::TransactionRequests | Family::Authorizations => ErrorCode::PAYER_REJECTED_REQUEST,
+        Family::Participants | Family::Parties | Family::Transfers => ErrorCode::PAYEE,
+    }
+}
+
+impl Reply {
+    pub fn new(shared: &Arc<Shared>, dfsp: u32, family: Family, question: &HeaderMap, path: String) -> Self {
+        let headers = headers(shared, dfsp, family, question);
+        Self { shared: shared.clone(), dfsp, family, headers, path }
+    }
+
+    /// Draws the faults and starts to answer. `key` is what the draws go by.
+    pub fn start(self, key: u64, saying: Saying) -> StatusCode {
+        let dfsp = self.shared.dfsp(self.dfsp);
+        let settings = dfsp.settings();
+        let hit = |fault, per_mille| hits(fault, per_mille, self.shared.seed, key);
+        if hit(Fault::Drop, settings.drop_per_mille) {
+            count(&dfsp.counters.dropped);
+            return StatusCode::ACCEPTED;
+        }
+        let saying = if hit(Fault::Abort, settings.abort_per_mille) {
+            count(&dfsp.counters.error_answers_sent);
+            Saying::Error(rejection(self.family))
+        } else {
+            saying
+        };
+        let twice = hit(Fault::Duplicate, settings.duplicate_per_mille);
+        if twice {
+            count(&dfsp.counters.duplicated);
+        }
+        tokio::spawn(self.run(settings, saying, 1 + u32::from(twice)));
+        StatusCode::ACCEPTED
+    }
+
+    /// The same where nothing identifies the question: faults are drawn per message.
+    pub fn start_unnumbered(self, saying: Saying) -> StatusCode {
+        let key = self.shared.dfsp(self.dfsp).messages.fetch_add(1, Ordering::Relaxed);
+        self.start(key, saying)
+    }
+
+    async fn run(mut self, settings: DfspSettings, saying: Saying, copies: u32) {
+        if settings.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(settings.delay_ms.into())).await;
+        }
+        let body = match saying {
+            Saying::Answer(body) => body,
+            Saying::Error(code) => {
+                self.path.push_str("/error");
+                error_body(code)
+            }
+        };
+        let counters = &self.shared.dfsp(self.dfsp).counters;
+        for _ in 0..copies {
+            let sent = put(&self.shared, self.dfsp, Resource::Other(&self.path), &self.headers, &body).await;
+            count(match sent {
+                Some(status) if status.is_success() => &counters.answers_sent,
+                Some(_) => &counters.answers_refused,
+                None => &counters.answers_unanswered,
+            });
+        }
+    }
+}
+
+fn error_body(code: ErrorCode) -> Bytes {
+    let text = code.describe("");
+    format!("{{\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":\"{text}\"}}}}").into()
+}
+
+/// Sends an answer until the hub takes or refuses it; `None` when it did neither.
+pub(crate) async fn put(
+    shared: &Shared,
+    dfsp: u32,
+    resource: Resource<'_>,
+    headers: &HeaderMap,
+    body: &Bytes,
+) -> Option<StatusCode> {
+    let asker = headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    let mut pause = RETRY_PAUSE;
+    for attempt in 1..=shared.answer_attempts_max {
+        let dfsp = shared.dfsp(dfsp);
+        match shared.send(dfsp, Method::PUT, asker, resource, headers.clone(), body.clone()).await {
+            Ok(answer) if !answer.status.is_server_error() => return Some(answer.status),
+            Ok(_) => {}
+            Err(error) => tracing::debug!(%error, attempt, "an answer was not taken"),
+        }
+        if attempt < shared.answer_attempts_max {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(RETRY_PAUSE_MAX);
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_say_code_and_text() {
+        let json: serde_json::Value =
+            serde_json::from_slice(&error_body(ErrorCode::PARTY_NOT_FOUND)).unwrap();
+        let expected = serde_json::json!({"errorCode": "3204", "errorDescription": "Party not found"});
+        assert_eq!(json["errorInformation"], expected);
+    }
+}

@@ -1,0 +1,93 @@
+//! The payer's side of transaction requests and authorizations (FSPIOP API v1.1 §6.4 and §6.6): it says that it has the
+//! request, and gives a one-time password when asked for one.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use upesi_http::{HeaderMap, StatusCode};
+use upesi_types::TransferId;
+
+use crate::dfsp::count;
+use crate::message::Family;
+use crate::payee::fault_key;
+use crate::reply::{Reply, Saying};
+use crate::scan;
+use crate::settings::mix;
+use crate::simulator::Shared;
+
+/// The passwords of all parties.
+const ONE_TIME_PASSWORD: &str = "160405";
+const QR_CODE: &str = "UPESI-QR-160405";
+
+/// Takes a `POST /transactionRequests` in and starts to answer it.
+pub(crate) fn take(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, body: &[u8]) -> StatusCode {
+    let id = scan::member(body, b"transactionRequestId").and_then(scan::text);
+    match id.and_then(|id| std::str::from_utf8(id).ok()) {
+        Some(id) => take_again(shared, payer, headers, id),
+        None => {
+            count(&shared.dfsp(payer).counters.unreadable);
+            StatusCode::BAD_REQUEST
+        }
+    }
+}
+
+/// The same for a GET: the answer follows from the id.
+pub(crate) fn take_again(shared: &Arc<Shared>, payer: u32, headers: &HeaderMap, id: &str) -> StatusCode {
+    let counters = &shared.dfsp(payer).counters;
+    let Some(parsed) = TransferId::parse(id) else {
+        count(&counters.unreadable);
+        return StatusCode::BAD_REQUEST;
+    };
+    count(&counters.requests_received);
+    let key = fault_key(&parsed);
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&mix(key).to_be_bytes());
+    bytes[8..].copy_from_slice(&mix(!key).to_be_bytes());
+    let transaction_id = TransferId::from_random_bytes(bytes);
+    let body =
+        format!("{{\"transactionId\":\"{transaction_id}\",\"transactionRequestState\":\"RECEIVED\"}}").into();
+    let path = format!("transactionRequests/{id}");
+    Reply::new(shared, payer, Family::TransactionRequests, headers, path).start(key, Saying::Answer(body))
+}
+
+/// Takes a `GET /authorizations/{ID}` in and starts to answer it.
+pub(crate) fn take_authorization(
+    shared: &Arc<Shared>,
+    payer: u32,
+    headers: &HeaderMap,
+    id: &str,
+    query: Option<&str>,
+) -> StatusCode {
+    count(&shared.dfsp(payer).counters.requests_received);
+    let path = format!("authorizations/{id}");
+    Reply::new(shared, payer, Family::Authorizations, headers, path)
+        .start_unnumbered(Saying::Answer(authorization(query.unwrap_or_default())))
+}
+
+fn authorization(query: &str) -> Bytes {
+    let wants_code = query.split('&').any(|item| item == "authenticationType=QRCODE");
+    let (kind, value) = if wants_code { ("QRCODE", QR_CODE) } else { ("OTP", ONE_TIME_PASSWORD) };
+    format!(
+        "{{\"authenticationInfo\":{{\"authentication\":\"{kind}\",\"authenticationValue\":\"{value}\"}},\
+         \"responseType\":\"ENTERED\"}}"
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kind_of_authentication_is_the_one_asked_for() {
+        for (query, kind) in [
+            ("authenticationType=OTP&retriesLeft=2", "OTP"),
+            ("amount=1&authenticationType=QRCODE", "QRCODE"),
+            ("", "OTP"),
+        ] {
+            let json: serde_json::Value = serde_json::from_slice(&authorization(query)).unwrap();
+            assert_eq!(json["authenticationInfo"]["authentication"], kind, "{query}");
+            assert_eq!(json["responseType"], "ENTERED");
+        }
+    }
+}
