@@ -19,7 +19,9 @@ mod version;
 
 pub use fingerprint::fingerprint;
 pub use octets::{decode_octets, encode_octets};
-pub use party::{PATH_ID_CHARS_MAX, PartyIdType, PartyPath, PartySegments, check_party_path, check_path_id};
+pub use party::{
+    PATH_ID_CHARS_MAX, PartyIdType, PartyPath, PartySegments, check_party_id, check_party_path, check_path_id,
+};
 pub use resource::{Method, Resource};
 pub use route::{Operation, PartyOperation, Route};
 pub use sync_error::SyncError;

@@ -3,10 +3,11 @@
 use alloc::borrow::Cow;
 use alloc::format;
 
-use upesi_types::ErrorCode;
+use upesi_types::{ErrorCode, TransferId};
 
-use crate::SyncError;
+use crate::body::ID_PATTERN;
 use crate::percent::decode_segment;
+use crate::{Resource, SyncError};
 
 /// Longest id, sub id or path id, in characters.
 pub const PATH_ID_CHARS_MAX: usize = 128;
@@ -155,11 +156,16 @@ fn is_white_space(character: char) -> bool {
 }
 
 /// The synchronous check of the `{ID}` of a quote, transaction request or authorization; it returns the id decoded. It
-/// comes after the checks of headers and body. Other ids than those of the schema pass: whoever is asked knows best.
+/// comes after the checks of headers and body. The ids of quotes of all kinds are those of the schema; about others
+/// whoever is asked knows best.
 ///
-/// Errors: 400 with 3100 for an id of more than 128 characters, with control characters, or that no path should carry.
-pub fn check_path_id(segment: &str) -> Result<Cow<'_, str>, SyncError> {
+/// Errors: 400 with 3100 for an id that is not as the schema wants it, has more than 128 characters or control
+/// characters, or is none that a path should carry.
+pub fn check_path_id(resource: Resource, segment: &str) -> Result<Cow<'_, str>, SyncError> {
     let text = decode_checked("ID", segment)?;
+    if resource.is_quoting() && TransferId::parse(&text).is_none() {
+        return Err(refuse("ID", &format!("must match pattern \"{ID_PATTERN}\"")));
+    }
     if text.contains(char::is_control) {
         return Err(refuse("ID", "must be an identifier"));
     }
@@ -170,24 +176,31 @@ const MSISDN_DIGITS_MAX: usize = 30;
 
 /// The second look at a party's path, which hubs take after their 202: the refusal goes back as an error callback.
 ///
-/// Errors: 3101 for an id or sub id with control characters or one of `` {}<>`\ ``, for a telephone number that is not 1
-/// to 30 digits after an optional plus, and for what has not the shape of an e-mail address or IBAN.
+/// Errors: as those of [`check_party_id`].
 pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
+    check_party_id(party.kind, &party.id_text(), party.sub_id_text().as_deref())
+}
+
+/// The same look at a party that stands in a body, such as one of a batch.
+///
+/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters, white space, control characters or one
+/// of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and for what has not the
+/// shape of an e-mail address or IBAN.
+pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), SyncError> {
     let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
-    let id = party.id_text();
-    if !is_plain(&id) {
-        return malformed("invalid ID in the path");
+    if !is_plain(id) {
+        return malformed("invalid party identifier");
     }
-    if party.sub_id_text().is_some_and(|sub_id| !is_plain(&sub_id)) {
-        return malformed("invalid SubId in the path");
+    if !sub_id.is_none_or(is_plain) {
+        return malformed("invalid party sub-identifier");
     }
-    let has_shape = match party.kind {
-        PartyIdType::Msisdn => is_msisdn(&id),
-        PartyIdType::Email => is_email(&id),
-        PartyIdType::Iban => is_iban(&id),
+    let has_shape = match kind {
+        PartyIdType::Msisdn => is_msisdn(id),
+        PartyIdType::Email => is_email(id),
+        PartyIdType::Iban => is_iban(id),
         _ => true,
     };
-    if has_shape { Ok(()) } else { malformed(&format!("the ID in the path is no {}", party.kind)) }
+    if has_shape { Ok(()) } else { malformed(&format!("the party identifier is no {kind}")) }
 }
 
 fn is_plain(text: &str) -> bool {

@@ -12,6 +12,10 @@ use upesi_types::{ErrorCode, FspId, Money, Timestamp, TransferId};
 use crate::body::EXTENSION_ITEMS_MAX;
 use crate::{Version, encode_octets};
 
+mod participants;
+
+pub use participants::{BatchResult, PartyEntry, write_batch_result, write_fsp_id, write_party_list};
+
 /// What stands in the extension list of a hub-made message.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Extensions<'a> {
@@ -122,12 +126,23 @@ fn write_error_information(
     description: &str,
     write_list: impl FnOnce(&mut Vec<u8>),
 ) {
+    out.push(b'{');
+    write_error_members(out, code, description, write_list);
+    out.push(b'}');
+}
+
+/// Appends the `errorInformation` member without a comma.
+fn write_error_members(
+    out: &mut Vec<u8>,
+    code: ErrorCode,
+    description: &str,
+    write_list: impl FnOnce(&mut Vec<u8>),
+) {
     let end = description.char_indices().nth(DESCRIPTION_CHARS_MAX).map_or(description.len(), |(end, _)| end);
-    let _ =
-        write!(ByteWriter(out), "{{\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":");
+    let _ = write!(ByteWriter(out), "\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":");
     ByteWriter(out).text(&description[..end]);
     write_list(out);
-    out.extend_from_slice(b"}}");
+    out.push(b'}');
 }
 
 /// The fields of a `POST /transfers` that a DFSP makes.

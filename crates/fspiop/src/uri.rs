@@ -35,22 +35,38 @@ impl TemplateValues for str {
     }
 }
 
-/// What the endpoints of account lookup may ask for.
+/// What the endpoints of account lookup may ask for: the parts of a message's path, and its receiver.
 #[derive(Clone, Copy, Debug)]
-pub struct PartyValues<'a> {
-    /// `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}`, also as `{{Type}}`, `{{ID}}` and `{{SubId}}`.
-    /// A sub id that the message does not have is left empty.
-    pub party: PartyPath<'a>,
-    /// `{{fsp}}`: the participant that the message is for.
-    pub receiver: &'a str,
+pub struct PathValues<'a> {
+    segments: [&'a str; 3],
+    receiver: &'a str,
 }
 
-impl TemplateValues for PartyValues<'_> {
+impl<'a> PathValues<'a> {
+    /// The values of a path as [`write_path`] and [`write_party_path`] make it, for this receiver.
+    pub fn of(path: &'a str, receiver: &'a str) -> Self {
+        let mut rest = path.trim_start_matches('/').split('/').skip(1);
+        // What a path does not have is left empty.
+        let mut segments = [""; 3];
+        for segment in &mut segments {
+            *segment = rest.next().unwrap_or_default();
+        }
+        // The error of a party without a sub id, which cannot be called `error` itself.
+        if segments[2] == "error" {
+            segments[2] = "";
+        }
+        Self { segments, receiver }
+    }
+}
+
+/// `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}` of a path about a party, `{{requestId}}` of one
+/// about a batch, `{{fsp}}` for the receiver.
+impl TemplateValues for PathValues<'_> {
     fn value(&self, name: &str) -> Option<&str> {
         Some(match name {
-            "partyIdType" | "Type" => self.party.kind.as_str(),
-            "partyIdentifier" | "ID" => self.party.id,
-            "partySubIdOrType" | "SubId" => self.party.sub_id.unwrap_or_default(),
+            "partyIdType" | "requestId" => self.segments[0],
+            "partyIdentifier" => self.segments[1],
+            "partySubIdOrType" => self.segments[2],
             "fsp" => self.receiver,
             _ => return None,
         })
@@ -58,7 +74,7 @@ impl TemplateValues for PartyValues<'_> {
 }
 
 /// Appends `template` to `out` with every placeholder (`{{transferId}}`, `{{ partyIdentifier }}`, two braces or three)
-/// replaced by its value: an id, or [`PartyValues`].
+/// replaced by its value: an id, or [`PathValues`].
 ///
 /// Errors: an unclosed or unknown placeholder; `out` then holds the part before it.
 pub fn fill_template(
@@ -125,6 +141,7 @@ pub fn write_party_path(resource: Resource, party: &PartyPath<'_>, error: bool, 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PartyIdType;
 
     fn fill(template: &str) -> Result<String, TemplateError> {
         let mut out = String::new();
@@ -160,6 +177,62 @@ mod tests {
             ("{{é", TemplateError::Unclosed { at: 0 }),
         ] {
             assert_eq!(fill(template), Err(error), "{template}");
+        }
+    }
+
+    #[test]
+    fn endpoints_of_lookup_take_the_parts_of_the_path() {
+        const TEMPLATE: &str =
+            "http://dfsp/{{fsp}}/{{partyIdType}}/{{ partyIdentifier }}/{{{partySubIdOrType}}}";
+        for (path, url) in [
+            ("/parties/MSISDN/%2B26097", "http://dfsp/bluebank/MSISDN/%2B26097/"),
+            ("/parties/MSISDN/26097/error", "http://dfsp/bluebank/MSISDN/26097/"),
+            ("/parties/BUSINESS/1/shop-7", "http://dfsp/bluebank/BUSINESS/1/shop-7"),
+            ("/participants/BUSINESS/1/shop-7/error", "http://dfsp/bluebank/BUSINESS/1/shop-7"),
+            ("/participants/ALIAS/error", "http://dfsp/bluebank/ALIAS/error/"),
+        ] {
+            let mut out = String::new();
+            fill_template(TEMPLATE, &PathValues::of(path, "bluebank"), &mut out).unwrap();
+            assert_eq!(out, url, "{path}");
+        }
+        for path in ["/participants/X-1", "/participants/X-1/error"] {
+            let mut out = String::new();
+            fill_template("http://dfsp/{{requestId}}", &PathValues::of(path, "bluebank"), &mut out).unwrap();
+            assert_eq!(out, "http://dfsp/X-1");
+        }
+        let unknown = TemplateError::Unknown { name: "transferId".into() };
+        let values = PathValues::of("/parties/MSISDN/1", "bluebank");
+        assert_eq!(fill_template("{{transferId}}", &values, &mut String::new()), Err(unknown));
+    }
+
+    #[test]
+    fn bases_are_joined_with_one_slash() {
+        for (base, query, url) in [
+            ("http://dfsp", None, "http://dfsp/quotes/x"),
+            ("http://dfsp/", None, "http://dfsp/quotes/x"),
+            ("http://dfsp/v1//", None, "http://dfsp/v1/quotes/x"),
+            ("http://dfsp/v1", Some("a=1&b=%20"), "http://dfsp/v1/quotes/x?a=1&b=%20"),
+            ("http://dfsp", Some(""), "http://dfsp/quotes/x?"),
+        ] {
+            let mut out = String::new();
+            append_to_base(base, "/quotes/x", query, &mut out);
+            assert_eq!(out, url);
+        }
+    }
+
+    #[test]
+    fn paths_about_parties_keep_their_encoding() {
+        let plain = PartyPath { kind: PartyIdType::Msisdn, id: "%2B26097", sub_id: None };
+        let sub = PartyPath { sub_id: Some("shop%2F7"), ..plain };
+        for (party, error, path) in [
+            (plain, false, "/parties/MSISDN/%2B26097"),
+            (plain, true, "/parties/MSISDN/%2B26097/error"),
+            (sub, false, "/parties/MSISDN/%2B26097/shop%2F7"),
+            (sub, true, "/parties/MSISDN/%2B26097/shop%2F7/error"),
+        ] {
+            let mut out = String::new();
+            write_party_path(Resource::Parties, &party, error, &mut out);
+            assert_eq!(out, path);
         }
     }
 

@@ -6,10 +6,11 @@ use alloc::string::String;
 use upesi_types::ErrorCode;
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
 
-use super::extensions::parse_extension_list;
-use super::object::{read_body, read_nested, require};
-use super::text::Property;
-use crate::SyncError;
+use super::extensions::{check_extension_list, parse_extension_list};
+use super::payment_request::refuse_unreadable;
+use super::schema::{Object, Schema, Value};
+use super::terms::{check, read_optional};
+use crate::{Resource, SyncError};
 
 /// The body of an error callback.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,23 +23,49 @@ pub struct ErrorBody<'a> {
     pub extensions: Option<String>,
 }
 
-const INFORMATION: [&str; 3] = ["errorCode", "errorDescription", "extensionList"];
+const OPEN: Schema<1> = Schema::open(1, ["errorInformation"]);
+const CLOSED: Schema<1> = Schema::closed(1, ["errorInformation"]);
+const INFORMATION: Schema<3> = Schema::open(2, ["errorCode", "errorDescription", "extensionList"]);
 
-/// Reads and checks the body of an error callback.
+/// Reads and checks the body of an error callback about a transfer, a party or a participant.
 ///
 /// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
 pub fn parse_error_body(body: &[u8]) -> Result<ErrorBody<'_>, SyncError> {
-    let names = ["errorInformation"];
-    let [information] = require(&read_body(body, &names)?, &names, [0], "/requestBody")?;
-    let path = "/requestBody/errorInformation";
-    let properties = read_nested(information, path, &INFORMATION)?;
-    let [code, description] = require(&properties, &INFORMATION, [0, 1], path)?;
-    let code = Property::new(code, "/requestBody/errorInformation/errorCode").error_code()?;
-    let description = Property::new(description, "/requestBody/errorInformation/errorDescription")
-        .bounded_text(1, DESCRIPTION_CHARS_MAX)?;
-    let extensions = match properties[2] {
-        Some(json) => Some(parse_extension_list(json, "/requestBody/errorInformation/extensionList")?),
-        None => None,
-    };
+    read(OPEN.read_body(body)?, |value| value.error_code())
+}
+
+/// Reads and checks the body of an error callback of any family. Quoting admits only some classes of codes, and no other
+/// property beside `errorInformation`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; in quoting 3103 for another property;
+/// about transaction requests and authorizations 3000 for what is no JSON.
+pub fn parse_error_body_of(resource: Resource, body: &[u8]) -> Result<ErrorBody<'_>, SyncError> {
+    match resource {
+        // The messages of currency conversion may have properties that no schema names.
+        Resource::FxQuotes => read(OPEN.read_body(body)?, |value| value.quoting_error_code()),
+        _ if resource.is_quoting() => read(CLOSED.read_body(body)?, |value| value.quoting_error_code()),
+        _ if resource.is_payment_request() => {
+            read(OPEN.read_body_or(body, refuse_unreadable)?, |value| value.error_code())
+        }
+        _ => parse_error_body(body),
+    }
+}
+
+fn read<'a>(
+    object: Object<'a, '_, '_, 1>,
+    read_code: impl FnOnce(Value<'a, '_>) -> Result<ErrorCode, SyncError>,
+) -> Result<ErrorBody<'a>, SyncError> {
+    let information = INFORMATION.read(object.required("errorInformation"))?;
+    let code = read_code(information.required("errorCode"))?;
+    let description = information.required("errorDescription").bounded_text(1, DESCRIPTION_CHARS_MAX)?;
+    let extensions = read_optional(information.optional("extensionList"), parse_extension_list)?;
     Ok(ErrorBody { code, description, extensions })
+}
+
+/// Checks the `errorInformation` of one quote of a bulk.
+pub(crate) fn check_error_information(value: Value<'_, '_>) -> Result<(), SyncError> {
+    let information = INFORMATION.read(value)?;
+    information.required("errorCode").quoting_error_code()?;
+    information.required("errorDescription").bounded_text(1, DESCRIPTION_CHARS_MAX)?;
+    check(information.optional("extensionList"), check_extension_list)
 }

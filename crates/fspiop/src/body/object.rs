@@ -3,6 +3,7 @@
 use core::fmt;
 
 use alloc::format;
+use alloc::string::String;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use upesi_types::ErrorCode;
@@ -17,6 +18,37 @@ pub const JSON_DEPTH_MAX: usize = 128;
 /// The properties of an object that a schema names, each as its JSON text, in the schema's order.
 pub(crate) type Properties<'a, const N: usize> = [Option<&'a str>; N];
 
+/// Why a body is no object.
+pub(crate) enum Unreadable {
+    Encoding,
+    Depth,
+    NotObject,
+    NotJson(serde_json::Error),
+}
+
+impl Unreadable {
+    /// Whether the bytes are no JSON at all, rather than JSON of another shape.
+    pub(crate) fn is_syntax(&self) -> bool {
+        match self {
+            Self::Encoding => true,
+            Self::NotJson(error) => !error.is_data(),
+            Self::Depth | Self::NotObject => false,
+        }
+    }
+}
+
+impl From<Unreadable> for SyncError {
+    fn from(unreadable: Unreadable) -> Self {
+        let detail = match unreadable {
+            Unreadable::Encoding => "/requestBody is not valid UTF-8".into(),
+            Unreadable::Depth => format!("/requestBody is nested deeper than {JSON_DEPTH_MAX} levels"),
+            Unreadable::NotObject => "/requestBody must be object".into(),
+            Unreadable::NotJson(error) => return not_json(&error),
+        };
+        Self::new(ErrorCode::MALFORMED_SYNTAX, &detail)
+    }
+}
+
 /// Reads a body as an object.
 ///
 /// Errors: 3101 for what is not JSON, is nested too deep, is not an object or has a property of the schema twice (two
@@ -25,32 +57,39 @@ pub(crate) fn read_body<'a, const N: usize>(
     body: &'a [u8],
     names: &[&str; N],
 ) -> Result<Properties<'a, N>, SyncError> {
-    let Ok(text) = core::str::from_utf8(body) else {
-        return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/requestBody is not valid UTF-8"));
-    };
+    Ok(read_bytes(body, names, None)?)
+}
+
+/// The same, and the first name that the schema does not have goes into `unknown`.
+pub(crate) fn read_bytes<'a, const N: usize>(
+    body: &'a [u8],
+    names: &[&str; N],
+    unknown: Option<&mut String>,
+) -> Result<Properties<'a, N>, Unreadable> {
+    let text = core::str::from_utf8(body).map_err(|_| Unreadable::Encoding)?;
     if body.trim_ascii().is_empty() {
         return Ok([None; N]);
     }
     check_depth(body)?;
     if !text.trim_ascii_start().starts_with('{') {
         return Err(match serde_json::from_str::<IgnoredAny>(text) {
-            Ok(_) => SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/requestBody must be object"),
-            Err(error) => not_json(&error),
+            Ok(_) => Unreadable::NotObject,
+            Err(error) => Unreadable::NotJson(error),
         });
     }
-    read_text(text, names)
+    read_text(text, names, unknown).map_err(Unreadable::NotJson)
 }
 
 /// Reads the text of a nested property as an object; `path` is where it stands in the body.
 pub(crate) fn read_nested<'a, const N: usize>(
     text: &'a str,
-    path: &str,
+    path: impl fmt::Display,
     names: &[&str; N],
 ) -> Result<Properties<'a, N>, SyncError> {
     if !text.starts_with('{') {
         return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &format!("{path} must be object")));
     }
-    read_text(text, names)
+    read_text(text, names, None).map_err(|error| not_json(&error))
 }
 
 /// The texts of the properties at these positions of the schema, or 3102 with the first that is missing.
@@ -71,10 +110,15 @@ pub(crate) fn require<'a, const N: usize, const R: usize>(
     Ok(texts)
 }
 
-fn read_text<'a, const N: usize>(text: &'a str, names: &[&str; N]) -> Result<Properties<'a, N>, SyncError> {
+fn read_text<'a, const N: usize>(
+    text: &'a str,
+    names: &[&str; N],
+    unknown: Option<&mut String>,
+) -> Result<Properties<'a, N>, serde_json::Error> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let properties = deserializer.deserialize_map(ObjectVisitor { names });
-    properties.and_then(|found| deserializer.end().map(|()| found)).map_err(|error| not_json(&error))
+    let properties = deserializer.deserialize_map(ObjectVisitor { names, unknown })?;
+    deserializer.end()?;
+    Ok(properties)
 }
 
 fn not_json(error: &serde_json::Error) -> SyncError {
@@ -83,6 +127,7 @@ fn not_json(error: &serde_json::Error) -> SyncError {
 
 struct ObjectVisitor<'n, const N: usize> {
     names: &'n [&'n str; N],
+    unknown: Option<&'n mut String>,
 }
 
 impl<'de, const N: usize> Visitor<'de> for ObjectVisitor<'_, N> {
@@ -92,27 +137,29 @@ impl<'de, const N: usize> Visitor<'de> for ObjectVisitor<'_, N> {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
         let mut properties = [None; N];
-        while let Some(position) = map.next_key_seed(KeySeed { names: self.names })? {
-            match position {
-                None => {
+        loop {
+            let seed = KeySeed { names: self.names, unknown: self.unknown.as_deref_mut() };
+            match map.next_key_seed(seed)? {
+                None => return Ok(properties),
+                Some(None) => {
                     map.next_value::<IgnoredAny>()?;
                 }
-                Some(position) if properties[position].is_some() => {
+                Some(Some(position)) if properties[position].is_some() => {
                     let name = self.names[position];
                     return Err(A::Error::custom(format_args!("property '{name}' occurs twice")));
                 }
-                Some(position) => properties[position] = Some(map.next_value::<&'de RawValue>()?.get()),
+                Some(Some(position)) => properties[position] = Some(map.next_value::<&'de RawValue>()?.get()),
             }
         }
-        Ok(properties)
     }
 }
 
-/// Reads a key as its position among the names of the schema.
+/// Reads a key as its position among the names of the schema, and notes the first that is none of them.
 struct KeySeed<'n> {
     names: &'n [&'n str],
+    unknown: Option<&'n mut String>,
 }
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
@@ -131,12 +178,24 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        Ok(self.names.iter().position(|name| *name == key))
+        let position = self.names.iter().position(|name| *name == key);
+        if let (None, Some(unknown)) = (position, self.unknown)
+            && unknown.is_empty()
+        {
+            // The empty name is one too.
+            unknown.push('\'');
+            unknown.extend(key.chars().take(UNKNOWN_NAME_CHARS_MAX));
+            unknown.push('\'');
+        }
+        Ok(position)
     }
 }
 
+/// As much of an unknown name as a refusal has room for.
+const UNKNOWN_NAME_CHARS_MAX: usize = 32;
+
 /// Refuses bodies nested deeper than [`JSON_DEPTH_MAX`] before any parser descends into them.
-fn check_depth(body: &[u8]) -> Result<(), SyncError> {
+fn check_depth(body: &[u8]) -> Result<(), Unreadable> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(&byte) = body.get(at) {
         match byte {
@@ -149,8 +208,7 @@ fn check_depth(body: &[u8]) -> Result<(), SyncError> {
             _ => {}
         }
         if depth > JSON_DEPTH_MAX {
-            let detail = format!("/requestBody is nested deeper than {JSON_DEPTH_MAX} levels");
-            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
+            return Err(Unreadable::Depth);
         }
         at += 1;
     }

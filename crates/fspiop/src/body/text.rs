@@ -8,10 +8,10 @@ use upesi_types::{Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::SyncError;
 
-const ID_PATTERN: &str =
+pub(crate) const ID_PATTERN: &str =
     "^[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$|^[0-9A-HJKMNP-TV-Z]{26}$";
 const NAME_PATTERN: &str = "^[ -~]{1,32}$";
-const AMOUNT_PATTERN: &str = "^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$";
+pub(crate) const AMOUNT_PATTERN: &str = "^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$";
 const PACKET_PATTERN: &str = "^[A-Za-z0-9-_]+[=]{0,2}$";
 const OCTETS_PATTERN: &str = "^[A-Za-z0-9-_]{43}$";
 const DATE_TIME_PATTERN: &str =
@@ -40,7 +40,7 @@ impl<'a, P: Display> Property<'a, P> {
         SyncError::new(code, &format!("{} {violation}", self.path))
     }
 
-    fn pattern(&self, pattern: &str) -> SyncError {
+    pub(crate) fn pattern(&self, pattern: &str) -> SyncError {
         self.refuse(ErrorCode::VALIDATION, format_args!("must match pattern \"{pattern}\""))
     }
 
@@ -143,7 +143,7 @@ fn all_base64url(text: &str) -> bool {
     text.bytes().fold(true, |all, byte| all & is_base64url(byte))
 }
 
-fn is_amount(text: &str) -> bool {
+pub(crate) fn is_amount(text: &str) -> bool {
     let (integer, fraction) = match text.split_once('.') {
         Some((integer, fraction)) => (integer, Some(fraction)),
         None => (text, None),

@@ -7,6 +7,7 @@ use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
 
 use super::extensions::parse_extension_list;
 use super::object::{read_body, read_nested, require};
+use super::schema::Value;
 use super::text::Property;
 use crate::SyncError;
 use crate::octets::{decode_octets, decode_octets_leniently};
@@ -85,7 +86,7 @@ fn parse_money(json: &str) -> Result<MoneyParts<'_>, SyncError> {
 }
 
 fn parse_extensions(json: Option<&str>) -> Result<Option<String>, SyncError> {
-    json.map(|json| parse_extension_list(json, "/requestBody/extensionList")).transpose()
+    json.map(|json| parse_extension_list(Value::of_body("extensionList", json))).transpose()
 }
 
 /// What a payee says became of a transfer.

@@ -114,21 +114,35 @@ fn the_second_look_is_stricter() {
     }
     let party = PartyPath { kind: Msisdn, id: "1", sub_id: Some("a%3Cb") };
     let error = check_party_path(&party).unwrap_err();
-    assert_eq!(error.description, "Malformed syntax - invalid SubId in the path");
+    assert_eq!(error.description, "Malformed syntax - invalid party sub-identifier");
 }
 
 #[test]
-fn ids_of_quotes_may_be_any_text_that_a_path_can_carry() {
-    for (segment, text) in [
-        ("6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11", Some("6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11")),
-        ("any%20text", Some("any text")),
-        ("%36f", Some("6f")),
-        ("a%00b", None),
-        ("a%0d%0ax-evil:%201", None),
-        ("%2e%2e", None),
-        ("%", None),
+fn ids_of_paths_are_decoded_and_checked() {
+    const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
+    for (segment, quoting, others) in [
+        (ID, Some(ID), Some(ID)),
+        ("%36f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11", Some(ID), Some(ID)),
+        (
+            "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+            Some("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+            Some("01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+        ),
+        ("6F3FF9D4-2F0B-4BB2-9D3A-0F3F1C6A7B11", None, Some("6F3FF9D4-2F0B-4BB2-9D3A-0F3F1C6A7B11")),
+        ("any%20text", None, Some("any text")),
+        ("a%00b", None, None),
+        ("a%0d%0ax-evil:%201", None, None),
+        ("%2e%2e", None, None),
+        ("%", None, None),
+        (&*"x".repeat(129), None, None),
     ] {
-        assert_eq!(check_path_id(segment).ok().as_deref(), text, "{segment}");
+        for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
+            assert_eq!(check_path_id(resource, segment).ok().as_deref(), quoting, "{segment}");
+        }
+        for resource in [Resource::TransactionRequests, Resource::Authorizations] {
+            assert_eq!(check_path_id(resource, segment).ok().as_deref(), others, "{segment}");
+        }
     }
-    assert!(check_path_id(&"x".repeat(129)).is_err());
+    let error = check_path_id(Resource::Quotes, "x").unwrap_err();
+    assert!(error.description.starts_with("Generic validation error - /path/ID must match pattern \""));
 }

@@ -110,7 +110,7 @@ fn every_path_has_its_methods_and_statuses() {
                     assert_eq!(route.method(), method, "{target}");
                     assert_eq!(
                         Some(route.resource()),
-                        Resource::parse(&target[1..].split('/').next().unwrap())
+                        Resource::parse(target[1..].split('/').next().unwrap())
                     );
                 }
                 Err(error) => {

@@ -1,0 +1,109 @@
+//! The bodies of `/participants` (FSPIOP API v1.1 §6.2.3).
+
+use alloc::borrow::Cow;
+use alloc::vec::Vec;
+
+use upesi_types::{Currency, FspId, TransferId};
+
+use super::extensions::check_extension_list;
+use super::schema::{Schema, Value, read_array};
+use super::terms::{check, read_optional};
+use crate::{PATH_ID_CHARS_MAX, PartyIdType, SyncError};
+
+/// Most parties of one `POST /participants`.
+pub const BATCH_PARTIES_MAX: usize = 10_000;
+
+/// The body of `POST /participants/{Type}/{ID}[/{SubId}]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParticipantPost {
+    /// The DFSP that serves the party.
+    pub fsp: FspId,
+    /// The currency it serves it in, if not in all.
+    pub currency: Option<Currency>,
+}
+
+/// The body of `PUT /participants/{Type}/{ID}[/{SubId}]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParticipantPut {
+    /// The DFSP that serves the party; the schema does not require it.
+    pub fsp: Option<FspId>,
+    /// The currency it serves it in, if not in all.
+    pub currency: Option<Currency>,
+}
+
+/// The body of `POST /participants`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParticipantsBatch<'a> {
+    /// Names the batch in the path of its result.
+    pub request_id: TransferId,
+    /// 1 to 10 000 parties.
+    pub parties: Vec<BatchParty<'a>>,
+    /// The currency that all of them are served in, if not in all.
+    pub currency: Option<Currency>,
+}
+
+/// One party of a batch. That its identifier has the shape of its type, [`crate::check_party_id`] tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchParty<'a> {
+    /// What the identifier is.
+    pub kind: PartyIdType,
+    /// The identifier, 1 to 128 characters.
+    pub identifier: Cow<'a, str>,
+    /// Tells apart parties under one identifier.
+    pub sub_id: Option<Cow<'a, str>>,
+    /// The DFSP that serves the party.
+    pub fsp: FspId,
+}
+
+const POST: Schema<3> = Schema::open(1, ["fspId", "currency", "extensionList"]);
+const PUT: Schema<3> = Schema::open(0, ["fspId", "currency", "extensionList"]);
+
+/// Reads and checks the body of `POST /participants/{Type}/{ID}[/{SubId}]`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
+pub fn parse_participant_post(body: &[u8]) -> Result<ParticipantPost, SyncError> {
+    let object = POST.read_body(body)?;
+    let fsp = object.required("fspId").name()?;
+    let currency = read_optional(object.optional("currency"), |value| value.currency())?;
+    check(object.optional("extensionList"), check_extension_list)?;
+    Ok(ParticipantPost { fsp, currency })
+}
+
+/// Reads and checks the body of `PUT /participants/{Type}/{ID}[/{SubId}]`.
+///
+/// Errors: 400 with 3100 or 3101 for the first violation of the schema.
+pub fn parse_participant_put(body: &[u8]) -> Result<ParticipantPut, SyncError> {
+    let object = PUT.read_body(body)?;
+    let fsp = read_optional(object.optional("fspId"), |value| value.name())?;
+    let currency = read_optional(object.optional("currency"), |value| value.currency())?;
+    check(object.optional("extensionList"), check_extension_list)?;
+    Ok(ParticipantPut { fsp, currency })
+}
+
+const BATCH: Schema<3> = Schema::open(2, ["requestId", "partyList", "currency"]);
+
+/// Reads and checks the body of `POST /participants`.
+///
+/// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
+pub fn parse_participants_batch(body: &[u8]) -> Result<ParticipantsBatch<'_>, SyncError> {
+    let object = BATCH.read_body(body)?;
+    let request_id = object.required("requestId").transfer_id()?;
+    let list = read_array(object.required("partyList"), 1, BATCH_PARTIES_MAX)?;
+    let parties = list.iter().map(read_batch_party).collect::<Result<_, _>>()?;
+    let currency = read_optional(object.optional("currency"), |value| value.currency())?;
+    Ok(ParticipantsBatch { request_id, parties, currency })
+}
+
+const BATCH_PARTY: Schema<5> =
+    Schema::open(3, ["partyIdType", "partyIdentifier", "fspId", "partySubIdOrType", "extensionList"]);
+
+fn read_batch_party<'a>(value: Value<'a, '_>) -> Result<BatchParty<'a>, SyncError> {
+    let party = BATCH_PARTY.read(value)?;
+    let kind = party.required("partyIdType").party_id_type()?;
+    let identifier = party.required("partyIdentifier").bounded_text(1, PATH_ID_CHARS_MAX)?;
+    let fsp = party.required("fspId").name()?;
+    let sub_id =
+        read_optional(party.optional("partySubIdOrType"), |value| value.bounded_text(1, PATH_ID_CHARS_MAX))?;
+    check(party.optional("extensionList"), check_extension_list)?;
+    Ok(BatchParty { kind, identifier, sub_id, fsp })
+}

@@ -1,0 +1,115 @@
+//! Scalar rules that only lookup and quoting need.
+
+use alloc::borrow::Cow;
+use core::fmt::Display;
+
+use upesi_types::{ErrorCode, Timestamp};
+
+use super::text::Property;
+use crate::{PartyIdType, SyncError};
+
+const PERSON_NAME_PATTERN: &str = r"^(?!\s*$)[\p{L}\p{M}\p{Nd}_ .,'-]{1,128}$";
+const DATE_PATTERN: &str = r"^[1-9]\d{3}-\d{2}-\d{2}$";
+const DEGREES_PATTERN: &str = r"^[+-]?\d{1,3}([.]\d{1,6})?$";
+const UNDEFINED_ENUM_PATTERN: &str = "^[A-Z_]{1,32}$";
+const QUOTING_CODE_PATTERN: &str = "^(10|20|3[0-4]|4[0-4]|5[0-4])[0-9]{2}$";
+
+impl<'a, P: Display> Property<'a, P> {
+    /// A text that satisfies a test, described by a pattern.
+    pub(crate) fn matching(
+        &self,
+        pattern: &str,
+        matches: impl FnOnce(&str) -> bool,
+    ) -> Result<Cow<'a, str>, SyncError> {
+        let text = self.text()?;
+        if matches(&text) { Ok(text) } else { Err(self.pattern(pattern)) }
+    }
+
+    /// One of these texts, as its value.
+    pub(crate) fn one_of<T: Copy>(&self, values: &[(&str, T)]) -> Result<T, SyncError> {
+        let text = self.text()?;
+        let found = values.iter().find(|(name, _)| *name == text);
+        found.map(|(_, value)| *value).ok_or_else(|| self.not_allowed())
+    }
+
+    /// One of these texts, whichever.
+    pub(crate) fn any_of(&self, values: &[&str]) -> Result<(), SyncError> {
+        if values.contains(&&*self.text()?) { Ok(()) } else { Err(self.not_allowed()) }
+    }
+
+    /// A type of identifier; the extended ones pass everywhere in bodies.
+    pub(crate) fn party_id_type(&self) -> Result<PartyIdType, SyncError> {
+        PartyIdType::parse(&self.text()?).ok_or_else(|| self.not_allowed())
+    }
+
+    /// One of the names of a person. Of the characters beyond ASCII only control characters and blanks are refused:
+    /// what joins the letters of many scripts is no letter itself.
+    pub(crate) fn person_name(&self) -> Result<(), SyncError> {
+        let text = self.bounded_text(1, 128)?;
+        let is_fit = |character: char| match character {
+            ' ' | '.' | ',' | '\'' | '-' | '_' => true,
+            _ if character.is_ascii() => character.is_ascii_alphanumeric(),
+            _ => !character.is_control() && !character.is_whitespace(),
+        };
+        if text.chars().all(is_fit) && !text.trim().is_empty() {
+            return Ok(());
+        }
+        Err(self.pattern(PERSON_NAME_PATTERN))
+    }
+
+    /// A date that exists, from the year 1000 on.
+    pub(crate) fn date(&self) -> Result<(), SyncError> {
+        self.matching(DATE_PATTERN, is_date).map(|_| ())
+    }
+
+    /// Degrees from minus to plus `max`, with up to six decimals.
+    pub(crate) fn degrees(&self, max: u16) -> Result<(), SyncError> {
+        self.matching(DEGREES_PATTERN, |text| is_degrees(text, max)).map(|_| ())
+    }
+
+    /// A value of an enumeration that each scheme defines for itself.
+    pub(crate) fn undefined_enum(&self) -> Result<(), SyncError> {
+        let is_name = |text: &str| {
+            (1..=32).contains(&text.len())
+                && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
+        };
+        self.matching(UNDEFINED_ENUM_PATTERN, is_name).map(|_| ())
+    }
+
+    /// An error code of the classes that quoting admits.
+    pub(crate) fn quoting_error_code(&self) -> Result<ErrorCode, SyncError> {
+        let code = self.error_code()?;
+        if matches!(code.number() / 100, 10 | 20 | 30..=34 | 40..=44 | 50..=54) {
+            return Ok(code);
+        }
+        Err(self.pattern(QUOTING_CODE_PATTERN))
+    }
+}
+
+pub(crate) fn are_digits(text: &str, min: usize, max: usize) -> bool {
+    (min..=max).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_date(text: &str) -> bool {
+    const MIDNIGHT: &[u8; 14] = b"T00:00:00.000Z";
+    let mut instant = [0; 24];
+    if text.len() != 10 || !text.starts_with(|first: char| ('1'..='9').contains(&first)) {
+        return false;
+    }
+    instant[..10].copy_from_slice(text.as_bytes());
+    instant[10..].copy_from_slice(MIDNIGHT);
+    core::str::from_utf8(&instant).ok().and_then(Timestamp::parse_iso).is_some()
+}
+
+fn is_degrees(text: &str, max: u16) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let (integer, fraction) = match unsigned.split_once('.') {
+        Some((integer, fraction)) => (integer, Some(fraction)),
+        None => (unsigned, None),
+    };
+    let is_canonical = are_digits(integer, 1, 3) && (integer == "0" || !integer.starts_with('0'));
+    let Some(degrees) = integer.parse::<u16>().ok().filter(|_| is_canonical) else { return false };
+    let has_fraction = fraction.is_some_and(|digits| digits.bytes().any(|digit| digit != b'0'));
+    fraction.is_none_or(|digits| are_digits(digits, 1, 6))
+        && (degrees < max || (degrees == max && !has_fraction))
+}

@@ -1,0 +1,100 @@
+//! Bodies that tell who serves a party (FSPIOP API v1.1 §6.2.4).
+
+use alloc::vec::Vec;
+
+use upesi_types::{Currency, ErrorCode};
+
+use super::{ByteWriter, write_error_members};
+use crate::PartyIdType;
+
+/// A party as hub-made bodies name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartyEntry<'a> {
+    /// What the identifier is.
+    pub kind: PartyIdType,
+    /// The identifier, decoded.
+    pub identifier: &'a str,
+    /// Tells apart parties under one identifier, decoded.
+    pub sub_id: Option<&'a str>,
+    /// The DFSP that serves the party.
+    pub fsp: &'a str,
+}
+
+/// What became of one party of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BatchResult<'a> {
+    /// The party as it was asked for.
+    pub party: PartyEntry<'a>,
+    /// Code and description, at most 128 characters, where it could not be registered.
+    pub error: Option<(ErrorCode, &'a str)>,
+}
+
+/// Appends the body of the callback that answers `GET` and `DELETE /participants/…`: `{"fspId":"greenbank"}`.
+pub fn write_fsp_id(out: &mut Vec<u8>, fsp: &str) {
+    out.extend_from_slice(b"{\"fspId\":");
+    ByteWriter(out).text(fsp);
+    out.push(b'}');
+}
+
+/// Appends the body of the callback that answers `POST` and `PUT /participants/{Type}/{ID}[/{SubId}]`.
+pub fn write_party_list<'a>(
+    out: &mut Vec<u8>,
+    currency: Option<Currency>,
+    parties: impl IntoIterator<Item = PartyEntry<'a>>,
+) {
+    write_list(out, currency, parties, write_entry);
+}
+
+/// Appends the body of the callback that answers `POST /participants`.
+pub fn write_batch_result<'a>(
+    out: &mut Vec<u8>,
+    currency: Option<Currency>,
+    results: impl IntoIterator<Item = BatchResult<'a>>,
+) {
+    write_list(out, currency, results, |out, result| {
+        out.push(b'{');
+        if let Some((code, description)) = result.error {
+            write_error_members(out, code, description, |_| {});
+            out.push(b',');
+        }
+        out.extend_from_slice(b"\"partyId\":");
+        write_entry(out, result.party);
+        out.push(b'}');
+    });
+}
+
+fn write_list<T>(
+    out: &mut Vec<u8>,
+    currency: Option<Currency>,
+    items: impl IntoIterator<Item = T>,
+    write_item: impl Fn(&mut Vec<u8>, T),
+) {
+    out.push(b'{');
+    if let Some(currency) = currency {
+        out.extend_from_slice(b"\"currency\":\"");
+        out.extend_from_slice(currency.as_str().as_bytes());
+        out.extend_from_slice(b"\",");
+    }
+    out.extend_from_slice(b"\"partyList\":[");
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write_item(out, item);
+    }
+    out.extend_from_slice(b"]}");
+}
+
+fn write_entry(out: &mut Vec<u8>, party: PartyEntry<'_>) {
+    out.extend_from_slice(b"{\"fspId\":");
+    ByteWriter(out).text(party.fsp);
+    out.extend_from_slice(b",\"partyIdType\":");
+    ByteWriter(out).text(party.kind.as_str());
+    out.extend_from_slice(b",\"partyIdentifier\":");
+    ByteWriter(out).text(party.identifier);
+    if let Some(sub_id) = party.sub_id {
+        out.extend_from_slice(b",\"partySubIdOrType\":");
+        ByteWriter(out).text(sub_id);
+    }
+    out.push(b'}');
+}
