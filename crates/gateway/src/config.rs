@@ -22,6 +22,8 @@ pub struct GatewayConfig {
     pub completed_timestamp_lag_ms: i64,
     /// How far in the past a fulfil's `completedTimestamp` may lie, in seconds (scheme practice).
     pub completed_timestamp_age_s_max: i64,
+    /// Whether paths may have the party-id types CONSENT and THIRD_PARTY_LINK, which only third-party schemes use.
+    pub extended_party_id_types: bool,
 }
 
 impl Default for GatewayConfig {
@@ -34,6 +36,7 @@ impl Default for GatewayConfig {
             body_timeout: Duration::from_secs(30),
             completed_timestamp_lag_ms: 200,
             completed_timestamp_age_s_max: 300,
+            extended_party_id_types: false,
         }
     }
 }

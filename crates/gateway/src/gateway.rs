@@ -10,9 +10,10 @@ use prometheus_client::registry::Registry;
 use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 use upesi_engine::{Clock, EngineHandle, Payload};
-use upesi_fspiop::{Operation, SyncError};
+use upesi_fspiop::{Operation, Resource, Route, SyncError};
 use upesi_http::{BodyError, Full, Incoming, Service};
 use upesi_ledger::Command;
+use upesi_relay::{Accepted, Conversation};
 use upesi_types::Timestamp;
 
 use crate::answer::{self, Answer};
@@ -21,8 +22,9 @@ use crate::config::GatewayConfig;
 use crate::headers::payload;
 use crate::interpret::interpret;
 use crate::large_bodies::{HeldBody, LargeBodies, Unread};
-use crate::metrics::{GatewayMetrics, Labels, TransferCall};
+use crate::metrics::{ConversationCall, GatewayMetrics, Labels, TransferCall};
 use crate::own;
+use crate::receive::receive;
 use crate::route::{self, Endpoint, OwnEndpoint, Unroutable};
 
 /// Takes FSPIOP requests, submits them to the engine, and answers when their record is durable.
@@ -31,6 +33,9 @@ pub struct Gateway {
     config: GatewayConfig,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
+    /// By [`Resource`].
+    conversations: [Option<Arc<dyn Conversation>>; Resource::ALL.len()],
+    endpoint_cache: Box<dyn Fn() + Send + Sync>,
     large_bodies: LargeBodies,
     metrics: GatewayMetrics,
     metrics_text: Box<dyn Fn() -> String + Send + Sync>,
@@ -58,6 +63,8 @@ impl Gateway {
         Self {
             engine,
             authenticator: Box::new(TrustEveryone),
+            conversations: Default::default(),
+            endpoint_cache: Box::new(|| {}),
             large_bodies: LargeBodies::new(config.large_bodies_max),
             metrics: GatewayMetrics::register(registry),
             metrics_text: Box::new(|| "# EOF\n".to_owned()),
@@ -71,6 +78,20 @@ impl Gateway {
     /// Lets this decide whether requests come from whom they say.
     pub fn with_authenticator(mut self, authenticator: impl Authenticator) -> Self {
         self.authenticator = Box::new(authenticator);
+        self
+    }
+
+    /// Hands requests of these families to a conversation. Those of families that have none are answered 501.
+    pub fn with_conversation(mut self, resources: &[Resource], conversation: Arc<dyn Conversation>) -> Self {
+        for resource in resources {
+            self.conversations[*resource as usize] = Some(Arc::clone(&conversation));
+        }
+        self
+    }
+
+    /// Calls this at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
+    pub fn with_endpoint_cache(mut self, clear: impl Fn() + Send + Sync + 'static) -> Self {
+        self.endpoint_cache = Box::new(clear);
         self
     }
 
@@ -91,6 +112,20 @@ impl Gateway {
         let now = self.clock.now();
         let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, now)?;
         Ok(Taken { command, payload: payload(&parts.headers, bytes), _permit: permit })
+    }
+
+    async fn take_conversation(
+        &self,
+        route: Route<'_>,
+        parts: &Parts,
+        body: Incoming,
+        received: Instant,
+    ) -> Result<Accepted, SyncError> {
+        let conversation = self.conversations[route.resource() as usize].as_ref();
+        let conversation = conversation.ok_or_else(SyncError::not_implemented)?;
+        let HeldBody { bytes, permit: _permit } = self.read_body(parts, body, received).await?;
+        let request = receive(route, parts, bytes, &self.config, &*self.authenticator)?;
+        conversation.take(request).await
     }
 
     async fn read_body(
@@ -134,13 +169,34 @@ impl Gateway {
         }
     }
 
+    fn answer_conversation(
+        &self,
+        call: ConversationCall,
+        success: u16,
+        taken: Result<Accepted, SyncError>,
+        received: Instant,
+    ) -> Answer {
+        let outcome = taken.as_ref().map(|_| success);
+        self.metrics.count_conversation(call, outcome, received.elapsed());
+        match taken {
+            Ok(Accepted) => answer::empty(StatusCode::from_u16(success).unwrap_or(StatusCode::ACCEPTED)),
+            Err(error) => {
+                tracing::debug!(?call, %error, "refused a request");
+                answer::refusal(&error)
+            }
+        }
+    }
+
     fn answer_own(&self, endpoint: OwnEndpoint) -> Answer {
         match endpoint {
             OwnEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
             OwnEndpoint::Health => own::health(&self.engine.status(), self.started_at, self.clock.now()),
             OwnEndpoint::Live => answer::plain_text("OK"),
             OwnEndpoint::Metrics => answer::open_metrics((self.metrics_text)()),
-            OwnEndpoint::EndpointCache => answer::empty(StatusCode::ACCEPTED),
+            OwnEndpoint::EndpointCache => {
+                (self.endpoint_cache)();
+                answer::empty(StatusCode::ACCEPTED)
+            }
         }
     }
 
@@ -161,6 +217,13 @@ impl Service for Gateway {
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
                 return self.submit(call, taken, received).await;
+            }
+            Ok(Endpoint::Conversation(route)) => {
+                let call = ConversationCall::of(&route);
+                let success = route.success_status();
+                let taken = self.take_conversation(route, &parts, body, received).await;
+                drop(parts);
+                return self.answer_conversation(call, success, taken, received);
             }
             Ok(Endpoint::NotBuilt(resource)) => {
                 let error = SyncError::not_implemented();

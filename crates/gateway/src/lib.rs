@@ -10,6 +10,7 @@ mod large_bodies;
 mod metrics;
 mod own;
 mod path_id;
+mod receive;
 mod route;
 
 pub use authenticator::{Authenticator, TrustEveryone};

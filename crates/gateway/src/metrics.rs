@@ -6,6 +6,7 @@
 //! | `upesi_http_request_duration_seconds` | `method`, `resource` | from the end of the head to the answer |
 //! | `upesi_fspiop_refusals_total` | `code` | errors answered at once, by FSPIOP code |
 //! | `moja_ml_transfer_prepare`, `…_fulfil`, `…_fulfil_error`, `…_get` | `success` | the same durations under the names of the community's dashboards |
+//! | `moja_als_ing_getPartiesByTypeAndID`, `moja_qs_quotes_post`, `moja_qs_quotes_id_put` | `success` | the same of lookups and quotes |
 
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use upesi_fspiop::{Operation, SyncError};
+use upesi_fspiop::{Method as FspiopMethod, Operation, PartyOperation, Resource, Route, SyncError};
 
 /// Upper bounds in seconds, those of the community's dashboards.
 const COMMUNITY_BUCKETS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
@@ -64,7 +65,7 @@ impl Labels {
     }
 }
 
-/// The conversations about transfers, as metrics tell them apart.
+/// The requests about transfers, as metrics tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TransferCall {
     Prepare,
@@ -105,7 +106,78 @@ impl TransferCall {
     }
 }
 
-/// Handles of one conversation, looked up once.
+/// The requests that conversations take, as metrics tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ConversationCall {
+    method: FspiopMethod,
+    resource: Resource,
+    shape: Shape,
+}
+
+/// What a path names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Shape {
+    Family,
+    Item,
+    Error,
+}
+
+impl ConversationCall {
+    pub(crate) const fn of(route: &Route<'_>) -> Self {
+        let shape = match route {
+            Route::ParticipantsBatch | Route::ById { operation: Operation::Create, .. } => Shape::Family,
+            Route::ById { operation: Operation::PutError(_), .. }
+            | Route::ByParty { operation: PartyOperation::PutError, .. } => Shape::Error,
+            _ => Shape::Item,
+        };
+        Self { method: route.method(), resource: route.resource(), shape }
+    }
+
+    /// The path with its parts named, never with their values.
+    const fn labels(self) -> Labels {
+        let [family, item, error] = match self.resource {
+            Resource::Participants => {
+                ["participants", "participants/{Type}/{ID}", "participants/{Type}/{ID}/error"]
+            }
+            Resource::Parties => ["parties", "parties/{Type}/{ID}", "parties/{Type}/{ID}/error"],
+            Resource::Quotes => ["quotes", "quotes/{ID}", "quotes/{ID}/error"],
+            Resource::BulkQuotes => ["bulkQuotes", "bulkQuotes/{ID}", "bulkQuotes/{ID}/error"],
+            Resource::FxQuotes => ["fxQuotes", "fxQuotes/{ID}", "fxQuotes/{ID}/error"],
+            Resource::TransactionRequests => {
+                ["transactionRequests", "transactionRequests/{ID}", "transactionRequests/{ID}/error"]
+            }
+            Resource::Authorizations => {
+                ["authorizations", "authorizations/{ID}", "authorizations/{ID}/error"]
+            }
+            Resource::Transfers | Resource::BulkTransfers | Resource::FxTransfers => ["other"; 3],
+        };
+        let resource = match self.shape {
+            Shape::Family => family,
+            Shape::Item => item,
+            Shape::Error => error,
+        };
+        Labels { method: self.method.as_str(), resource }
+    }
+
+    /// Which of [`COMMUNITY_CALLS`] it is.
+    fn community(self) -> Option<usize> {
+        match (self.method, self.resource, self.shape) {
+            (FspiopMethod::Get, Resource::Parties, Shape::Item) => Some(0),
+            (FspiopMethod::Post, Resource::Quotes, Shape::Family) => Some(1),
+            (FspiopMethod::Put, Resource::Quotes, Shape::Item) => Some(2),
+            _ => None,
+        }
+    }
+}
+
+/// Conversations that the community's dashboards show, and what they call them.
+const COMMUNITY_CALLS: [(&str, &str); 3] = [
+    ("moja_als_ing_getPartiesByTypeAndID", "Duration of GET /parties/{Type}/{ID}"),
+    ("moja_qs_quotes_post", "Duration of POST /quotes"),
+    ("moja_qs_quotes_id_put", "Duration of PUT /quotes/{ID}"),
+];
+
+/// Handles of one call about transfers, looked up once.
 #[derive(Debug)]
 struct CallMetrics {
     succeeded: Counter,
@@ -122,6 +194,8 @@ pub(crate) struct GatewayMetrics {
     refusals: Family<Refused, Counter>,
     /// In the order of [`TransferCall`].
     calls: [CallMetrics; 5],
+    /// In the order of [`COMMUNITY_CALLS`].
+    conversations: [[Histogram; 2]; COMMUNITY_CALLS.len()],
 }
 
 impl GatewayMetrics {
@@ -160,7 +234,8 @@ impl GatewayMetrics {
                 community: community.map(|(name, help)| register_community(registry, name, help)),
             }
         });
-        Self { requests, durations, refusals, calls }
+        let conversations = COMMUNITY_CALLS.map(|(name, help)| register_community(registry, name, help));
+        Self { requests, durations, refusals, calls, conversations }
     }
 
     /// Counts an answer about transfers.
@@ -185,6 +260,30 @@ impl GatewayMetrics {
                 self.count_refusal(error);
             }
         }
+    }
+
+    /// Counts an answer about anything but transfers.
+    pub(crate) fn count_conversation(
+        &self,
+        call: ConversationCall,
+        outcome: Result<u16, &SyncError>,
+        duration: Duration,
+    ) {
+        let Labels { method, resource } = call.labels();
+        let seconds = duration.as_secs_f64();
+        self.durations.get_or_create(&Asked { method, resource }).observe(seconds);
+        if let Some(index) = call.community() {
+            let [succeeded, refused] = &self.conversations[index];
+            if outcome.is_ok() { succeeded } else { refused }.observe(seconds);
+        }
+        let status = match outcome {
+            Ok(status) => status,
+            Err(error) => {
+                self.count_refusal(error);
+                error.status
+            }
+        };
+        self.count_status(call.labels(), status);
     }
 
     /// Counts any other answer.

@@ -11,7 +11,30 @@ use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
 
 /// What `GET /` lists: path templates and their methods.
-const DIRECTORY: [(&str, &str); 8] = [
+const DIRECTORY: [(&str, &str); 31] = [
+    ("/participants", "POST"),
+    ("/participants/{Type}/{ID}", "GET, POST, PUT, DELETE"),
+    ("/participants/{Type}/{ID}/error", "PUT"),
+    ("/participants/{Type}/{ID}/{SubId}", "GET, POST, PUT, DELETE"),
+    ("/participants/{Type}/{ID}/{SubId}/error", "PUT"),
+    ("/parties/{Type}/{ID}", "GET, PUT"),
+    ("/parties/{Type}/{ID}/error", "PUT"),
+    ("/parties/{Type}/{ID}/{SubId}", "GET, PUT"),
+    ("/parties/{Type}/{ID}/{SubId}/error", "PUT"),
+    ("/quotes", "POST"),
+    ("/quotes/{ID}", "GET, PUT"),
+    ("/quotes/{ID}/error", "PUT"),
+    ("/bulkQuotes", "POST"),
+    ("/bulkQuotes/{ID}", "GET, PUT"),
+    ("/bulkQuotes/{ID}/error", "PUT"),
+    ("/fxQuotes", "POST"),
+    ("/fxQuotes/{ID}", "GET, PUT"),
+    ("/fxQuotes/{ID}/error", "PUT"),
+    ("/transactionRequests", "POST"),
+    ("/transactionRequests/{ID}", "GET, PUT"),
+    ("/transactionRequests/{ID}/error", "PUT"),
+    ("/authorizations/{ID}", "GET, PUT"),
+    ("/authorizations/{ID}/error", "PUT"),
     ("/transfers", "POST"),
     ("/transfers/{ID}", "GET, PUT"),
     ("/transfers/{ID}/error", "PUT"),

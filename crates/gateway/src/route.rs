@@ -9,6 +9,8 @@ use upesi_types::ErrorCode;
 pub(crate) enum Endpoint<'a> {
     /// The transfers family.
     Transfers(Operation<'a>),
+    /// Another family, which a conversation takes.
+    Conversation(Route<'a>),
     /// A family of the FSPIOP API that [`STATUS_OF_RESOURCES`] lists as not built yet.
     NotBuilt(Resource),
     /// One of the endpoints for operators.
@@ -39,18 +41,19 @@ enum Family {
     NotBuilt,
 }
 
-/// Every family of the FSPIOP API. Building one means: routes in `upesi_fspiop::Route`, `Served` here, a command.
+/// Every family of the FSPIOP API. Building one means: routes in `upesi_fspiop::Route`, `Served` here, and a command of
+/// the ledger's or a conversation that takes it.
 const STATUS_OF_RESOURCES: [(Resource, Family); 10] = [
     (Resource::Transfers, Family::Served),
-    (Resource::Participants, Family::NotBuilt),
-    (Resource::Parties, Family::NotBuilt),
-    (Resource::Quotes, Family::NotBuilt),
-    (Resource::BulkQuotes, Family::NotBuilt),
+    (Resource::Participants, Family::Served),
+    (Resource::Parties, Family::Served),
+    (Resource::Quotes, Family::Served),
+    (Resource::BulkQuotes, Family::Served),
     (Resource::BulkTransfers, Family::NotBuilt),
-    (Resource::FxQuotes, Family::NotBuilt),
+    (Resource::FxQuotes, Family::Served),
     (Resource::FxTransfers, Family::NotBuilt),
-    (Resource::TransactionRequests, Family::NotBuilt),
-    (Resource::Authorizations, Family::NotBuilt),
+    (Resource::TransactionRequests, Family::Served),
+    (Resource::Authorizations, Family::Served),
 ];
 
 const OWN_ENDPOINTS: [(&str, OwnEndpoint); 5] = [
@@ -102,7 +105,7 @@ impl OwnEndpoint {
 pub(crate) fn resolve<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>, Unroutable> {
     let first = path.strip_prefix('/').map(|rest| rest.split_once('/').map_or(rest, |(first, _)| first));
     match first.and_then(family) {
-        Some((_, Family::Served)) => resolve_transfers(method, path),
+        Some((_, Family::Served)) => resolve_family(method, path),
         Some((resource, Family::NotBuilt)) => Ok(Endpoint::NotBuilt(resource)),
         None => resolve_own(method, path),
     }
@@ -112,17 +115,12 @@ fn family(segment: &str) -> Option<(Resource, Family)> {
     STATUS_OF_RESOURCES.into_iter().find(|(resource, _)| resource.as_str() == segment)
 }
 
-fn resolve_transfers<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>, Unroutable> {
-    let method = upesi_fspiop::Method::parse(method.as_str());
-    match Route::resolve(method, path) {
-        Ok(Route::ById { operation, .. }) => Ok(Endpoint::Transfers(operation)),
-        Ok(_) => Err(Unroutable { error: SyncError::unknown_uri(), allow: None }),
+fn resolve_family<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>, Unroutable> {
+    match Route::resolve(upesi_fspiop::Method::parse(method.as_str()), path) {
+        Ok(Route::ById { resource: Resource::Transfers, operation }) => Ok(Endpoint::Transfers(operation)),
+        Ok(route) => Ok(Endpoint::Conversation(route)),
         Err(error) => {
-            let allow = (error.code == ErrorCode::CLIENT).then(|| match path.split('/').count() {
-                2 => "POST",
-                3 => "GET, PUT, PATCH",
-                _ => "PUT",
-            });
+            let allow = if error.code == ErrorCode::CLIENT { Route::allow(path) } else { None };
             Err(Unroutable { error, allow })
         }
     }
@@ -157,8 +155,16 @@ mod tests {
             ("POST", "/transfers", Endpoint::Transfers(Operation::Create)),
             ("GET", "/transfers/x", Endpoint::Transfers(Operation::Get("x"))),
             ("PATCH", "/transfers/x", Endpoint::Transfers(Operation::Patch("x"))),
-            ("POST", "/quotes", Endpoint::NotBuilt(Resource::Quotes)),
-            ("BREW", "/parties/MSISDN/1/x", Endpoint::NotBuilt(Resource::Parties)),
+            (
+                "POST",
+                "/quotes",
+                Endpoint::Conversation(Route::ById {
+                    resource: Resource::Quotes,
+                    operation: Operation::Create,
+                }),
+            ),
+            ("POST", "/participants", Endpoint::Conversation(Route::ParticipantsBatch)),
+            ("BREW", "/bulkTransfers/x", Endpoint::NotBuilt(Resource::BulkTransfers)),
             ("GET", "/", Endpoint::Own(OwnEndpoint::Metadata)),
             ("HEAD", "/health", Endpoint::Own(OwnEndpoint::Health)),
             ("GET", "/live", Endpoint::Own(OwnEndpoint::Live)),
@@ -177,6 +183,8 @@ mod tests {
             ("HEAD", "/transfers/x", 405, Some("GET, PUT, PATCH")),
             ("POST", "/transfers/x/error", 405, Some("PUT")),
             ("PUT", "/transfers/", 404, None),
+            ("BREW", "/parties/MSISDN/1/x", 405, Some("GET, PUT")),
+            ("GET", "/parties/MSISDN", 404, None),
             ("GET", "/transfer", 404, None),
             ("GET", "/transfersx/1", 404, None),
             ("GET", "//transfers/1", 404, None),
