@@ -1,0 +1,136 @@
+//! The documents by themselves: are they OpenAPI, and do their examples fit their own schemas?
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::Document;
+use serde_json::Value;
+use upesi_types::ErrorCode;
+
+/// Calls a function with every value and the pointer to it.
+fn visit<'a>(value: &'a Value, pointer: &str, each: &mut impl FnMut(&str, &'a Value)) {
+    each(pointer, value);
+    match value {
+        Value::Object(members) => {
+            for (name, member) in members {
+                visit(member, &format!("{pointer}/{}", name.replace('~', "~0").replace('/', "~1")), each);
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                visit(item, &format!("{pointer}/{index}"), each);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[test]
+fn the_documents_are_openapi() {
+    let schema: Value = serde_json::from_str(include_str!("schema/openapi-3.1.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    for (surface, document) in Document::both() {
+        let errors: Vec<String> = validator
+            .iter_errors(&document.0)
+            .map(|error| format!("{error} at '{}'", error.instance_path()))
+            .collect();
+        assert!(errors.is_empty(), "{surface:?}: {errors:#?}");
+        assert_eq!(document.0["info"]["version"], env!("CARGO_PKG_VERSION"), "{surface:?}");
+    }
+}
+
+#[test]
+fn references_lead_somewhere_and_components_are_used() {
+    for (surface, document) in Document::both() {
+        let mut used = BTreeSet::new();
+        visit(&document.0, "", &mut |pointer, value| {
+            if let Some(reference) = value.get("$ref").and_then(Value::as_str) {
+                document.resolve(value);
+                assert!(!reference.contains("://"), "{pointer}");
+                used.insert(reference.trim_start_matches('#').to_owned());
+            }
+        });
+        for (kind, components) in document.0["components"].as_object().unwrap() {
+            for name in components.as_object().unwrap().keys() {
+                let pointer = format!("/components/{kind}/{name}");
+                assert!(used.contains(&pointer), "{surface:?}: nothing refers to {pointer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_schema_compiles() {
+    for (_, document) in Document::both() {
+        for schema in document.0["components"]["schemas"].as_object().unwrap().values() {
+            document.validator(schema);
+        }
+    }
+}
+
+/// Whoever holds a schema and examples: media types, parameters, headers.
+#[test]
+fn examples_fit_their_schemas() {
+    for (surface, document) in Document::both() {
+        let mut count = 0;
+        visit(&document.0, "", &mut |pointer, value| {
+            if value.get("schema").is_none_or(|schema| !schema.is_object()) {
+                return;
+            }
+            for (name, example) in document.examples(value) {
+                document.assert_valid(&value["schema"], example, &format!("{surface:?} {pointer} {name}"));
+                count += 1;
+            }
+        });
+        assert!(count > 20, "{surface:?}: {count}");
+    }
+}
+
+#[test]
+fn every_operation_says_what_it_is() {
+    for (surface, document) in Document::both() {
+        let tags: Vec<&Value> =
+            document.0["tags"].as_array().unwrap().iter().map(|tag| &tag["name"]).collect();
+        let mut ids = BTreeSet::new();
+        let mut used = BTreeSet::new();
+        for operation in document.operations() {
+            let name = operation.name();
+            assert!(ids.insert(operation.id().to_owned()), "{surface:?} {name}: {}", operation.id());
+            let summary = operation.value["summary"].as_str().unwrap_or_default();
+            assert!(!summary.is_empty() && !summary.ends_with('.'), "{surface:?} {name}");
+            let own = operation.value["tags"].as_array().unwrap();
+            assert!(own.len() == 1 && tags.contains(&&own[0]), "{surface:?} {name}");
+            used.insert(own[0].as_str().unwrap().to_owned());
+            if let Some((_, body)) = document.request_body(&operation) {
+                assert!(!document.examples(body).is_empty(), "{surface:?} {name} has no example");
+            }
+            for parameter in document.parameters(&operation) {
+                if parameter["in"] == "path" {
+                    let placeholder = format!("{{{}}}", parameter["name"].as_str().unwrap());
+                    assert!(operation.path.contains(&placeholder), "{surface:?} {name}: {placeholder}");
+                }
+            }
+        }
+        assert_eq!(used.len(), tags.len(), "{surface:?}");
+    }
+}
+
+/// Examples of errors have the texts of the catalogue.
+#[test]
+fn errors_have_their_texts() {
+    for (surface, document) in Document::both() {
+        let mut count = 0;
+        visit(&document.0, "", &mut |pointer, value| {
+            let Some(code) = value.get("errorCode").and_then(Value::as_str) else { return };
+            let code = code.parse().ok().and_then(ErrorCode::from_number).expect("a code");
+            let description = value["errorDescription"].as_str().unwrap();
+            let text = code.text().unwrap_or_else(|| panic!("{pointer}: {code} is not in the catalogue"));
+            let rest = description.strip_prefix(text);
+            let rest = rest.unwrap_or_else(|| panic!("{pointer}: {description} does not begin with {text}"));
+            assert!(rest.is_empty() || rest.starts_with(" - "), "{pointer}: {description}");
+            count += 1;
+        });
+        assert!(count >= 4, "{surface:?}: {count}");
+    }
+}
