@@ -12,91 +12,96 @@ use crate::books::Book;
 use crate::message::{name_value, units_text};
 use crate::settings::DfspSettings;
 
+/// Defines counters: what they look like from outside, and the atomics behind them.
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// What a DFSP counted since its start.
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-        pub struct Counters { $($(#[$doc])* pub $name: u64,)* }
+    ($(#[$about:meta])* $public:ident, $atomic:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+        pub struct $public { $($(#[$doc])* pub $name: u64,)* }
 
-        impl std::ops::AddAssign for Counters {
+        impl std::ops::AddAssign for $public {
             fn add_assign(&mut self, other: Self) { $(self.$name += other.$name;)* }
         }
 
         #[derive(Debug, Default)]
-        pub(crate) struct AtomicCounters { $(pub $name: AtomicU64,)* }
+        pub(crate) struct $atomic { $(pub $name: std::sync::atomic::AtomicU64,)* }
 
-        impl AtomicCounters {
-            pub fn snapshot(&self) -> Counters {
-                Counters { $($name: self.$name.load(Ordering::Relaxed),)* }
+        impl $atomic {
+            pub fn snapshot(&self) -> $public {
+                $public { $($name: self.$name.load(std::sync::atomic::Ordering::Relaxed),)* }
             }
         }
     };
 }
+pub(crate) use counters;
 
 counters! {
-    /// Transfers received as payee, without repetitions.
-    prepares_received,
-    /// POSTs received again for a known transfer.
-    prepares_repeated,
-    /// Bodies that could not be understood.
-    unreadable,
-    /// Fulfilments sent, right or wrong, without repetitions.
-    fulfilments_sent,
-    /// Fulfilments that the hub answered with an error.
-    fulfilments_refused,
-    /// Fulfilments that never got an answer.
-    fulfilments_unanswered,
-    /// Prepares whose condition this DFSP cannot answer.
-    conditions_unknown,
-    /// Transfers and other questions dropped by the fault setting.
-    dropped,
-    /// Fulfilments and other answers sent twice by the fault setting.
-    duplicated,
-    /// Wrong fulfilments sent by the fault setting.
-    wrong_fulfilments_sent,
-    /// Transfers rejected with 5104.
-    aborts_sent,
-    /// Messages answered with an HTTP error by the fault setting.
-    http_errors,
-    /// Messages taken in slowly by the fault setting.
-    slow_reads,
-    /// Callbacks received that told something new.
-    callbacks,
-    /// Callbacks that repeated an outcome already known.
-    callbacks_repeated,
-    /// Callbacks that leave the transfer as it is: a state in between, or error 3106.
-    callbacks_informative,
-    /// Callbacks about transfers this DFSP does not know.
-    callbacks_unexpected,
-    /// Callbacks that contradicted a final outcome: a violation.
-    contradictions,
-    /// Commits whose fulfilment does not answer the condition: a violation.
-    wrong_fulfilments_received,
-    /// Callbacks pushed to a web socket.
-    pushed,
-    /// Lookups received.
-    lookups_received,
-    /// Of these, the ones about parties that this DFSP does not have.
-    parties_unknown,
-    /// Quotes received, repetitions included.
-    quotes_received,
-    /// Bulk quotes received, repetitions included.
-    bulk_quotes_received,
-    /// Transaction requests, authorizations and repeated questions for quotes received.
-    requests_received,
-    /// Answers to any of these that the hub took, errors among them.
-    answers_sent,
-    /// Such answers that the hub answered with an error.
-    answers_refused,
-    /// Such answers that never got an answer.
-    answers_unanswered,
-    /// Such questions answered with an error by the fault setting.
-    error_answers_sent,
-    /// Answers to lookups, quotes and registrations, error callbacks among them, that somebody waited for.
-    answers_received,
-    /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass answers
-    /// on without knowing the questions.
-    answers_unasked,
+    /// What a DFSP counted since its start.
+    Counters, AtomicCounters {
+        /// Transfers received as payee, without repetitions.
+        prepares_received,
+        /// POSTs received again for a known transfer.
+        prepares_repeated,
+        /// Bodies that could not be understood.
+        unreadable,
+        /// Fulfilments sent, right or wrong, without repetitions.
+        fulfilments_sent,
+        /// Fulfilments that the hub answered with an error.
+        fulfilments_refused,
+        /// Fulfilments that never got an answer.
+        fulfilments_unanswered,
+        /// Prepares whose condition this DFSP cannot answer.
+        conditions_unknown,
+        /// Transfers and other questions dropped by the fault setting.
+        dropped,
+        /// Fulfilments and other answers sent twice by the fault setting.
+        duplicated,
+        /// Wrong fulfilments sent by the fault setting.
+        wrong_fulfilments_sent,
+        /// Transfers rejected with 5104.
+        aborts_sent,
+        /// Messages answered with an HTTP error by the fault setting.
+        http_errors,
+        /// Messages taken in slowly by the fault setting.
+        slow_reads,
+        /// Callbacks received that told something new.
+        callbacks,
+        /// Callbacks that repeated an outcome already known.
+        callbacks_repeated,
+        /// Callbacks that leave the transfer as it is: a state in between, or error 3106.
+        callbacks_informative,
+        /// Callbacks about transfers this DFSP does not know.
+        callbacks_unexpected,
+        /// Callbacks that contradicted a final outcome: a violation.
+        contradictions,
+        /// Commits whose fulfilment does not answer the condition: a violation.
+        wrong_fulfilments_received,
+        /// Callbacks pushed to a web socket.
+        pushed,
+        /// Lookups received.
+        lookups_received,
+        /// Of these, the ones about parties that this DFSP does not have.
+        parties_unknown,
+        /// Quotes received, repetitions included.
+        quotes_received,
+        /// Bulk quotes received, repetitions included.
+        bulk_quotes_received,
+        /// Transaction requests, authorizations and repeated questions for quotes received.
+        requests_received,
+        /// Answers to any of these that the hub took, errors among them.
+        answers_sent,
+        /// Such answers that the hub answered with an error.
+        answers_refused,
+        /// Such answers that never got an answer.
+        answers_unanswered,
+        /// Such questions answered with an error by the fault setting.
+        error_answers_sent,
+        /// Answers to lookups, quotes and registrations, error callbacks among them, that somebody waited for.
+        answers_received,
+        /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass answers
+        /// on without knowing the questions.
+        answers_unasked,
+    }
 }
 
 impl Counters {

@@ -4,6 +4,7 @@
 //! - [`Originator`] acts for the payers: lookups, quotes, transfers, and payments made of all three.
 //! - [`DfspSettings`] are the delays and faults of one DFSP; they can be changed while it runs.
 //! - [`party_of`] and [`owner_of`] tell which party belongs to which DFSP: MSISDNs by prefix, a thousand million each.
+//! - [`OracleSimulator`] is an external party directory, with faults of its own.
 //! - [`books`] is the arithmetic of what a DFSP must owe.
 //!
 //! # As payer
@@ -44,6 +45,7 @@ mod exchange;
 mod lookup;
 mod message;
 mod money;
+mod oracle;
 mod party;
 mod payee;
 mod payer;
@@ -68,7 +70,11 @@ pub use condition::{Secret, Text};
 pub use dfsp::{Counters, DfspReport, PositionReport};
 pub use exchange::{ExchangeError, FoundParty, PaymentFailure, PaymentReport, Phase, Terms};
 pub use message::units_text;
-pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of};
+pub use oracle::{
+    OracleConfig, OracleCounters, OracleError, OracleFull, OracleRule, OracleSettings, OracleSimulator,
+    PARTIES_MAX,
+};
+pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
 pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
 pub use payment::{AmountType, PaymentOptions};
 pub use settings::{DfspSettings, Flavour, SettingsError, mix};

@@ -57,9 +57,14 @@ impl fmt::Display for PartyId {
 
 /// The identifier of party `number` (taken modulo [`PARTIES_PER_DFSP`]) of DFSP `dfsp`, counted from 0.
 pub fn party_of(dfsp: usize, number: u64) -> PartyId {
+    let (prefix, number) = (prefix_of(dfsp), number % PARTIES_PER_DFSP);
+    PartyId::msisdn(format!("{prefix}{number:0PARTY_DIGITS$}"))
+}
+
+/// How the MSISDNs of DFSP `dfsp`, counted from 0, begin.
+pub fn prefix_of(dfsp: usize) -> String {
     let dfsp = dfsp % DFSPS_MAX;
-    let number = number % PARTIES_PER_DFSP;
-    PartyId::msisdn(format!("{COUNTRY}{dfsp:0DFSP_DIGITS$}{number:0PARTY_DIGITS$}"))
+    format!("{COUNTRY}{dfsp:0DFSP_DIGITS$}")
 }
 
 /// Which DFSP owns an identifier, and which of its parties that is; the reverse of [`party_of`]. A leading `+` is

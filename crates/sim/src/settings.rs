@@ -105,6 +105,13 @@ pub(crate) enum Fault {
     Abort = 4,
     HttpError = 5,
     SlowRead = 6,
+    Hang = 7,
+    NotFound = 8,
+    ServerError = 9,
+    Unavailable = 10,
+    Garbage = 11,
+    SeveralOwners = 12,
+    UnknownDfsp = 13,
 }
 
 /// Whether `fault` hits the message known by `key` under `seed`: a pure function, uniform over keys.

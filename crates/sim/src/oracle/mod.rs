@@ -1,0 +1,200 @@
+//! A simulated oracle: an external party directory that hubs ask who owns an identifier, with faults on demand.
+//!
+//! It offers the interface that hubs of this kind expect: `GET`, `POST`, `PUT` and `DELETE` of
+//! `/participants/{Type}/{ID}` and `POST /participants` for batches, below any base path. Owners follow from rules (a
+//! prefix of identifiers belongs to a DFSP), so that millions of parties need no memory; what is registered goes before
+//! the rules.
+//!
+//! `GET /_sim/oracle` shows settings and counters, `PUT /_sim/oracle` replaces the settings, `GET /health` answers 200.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use serde::Serialize;
+use upesi_http::{BindError, Limits, Server, Workers};
+use upesi_types::{Currency, FspId};
+
+use crate::dfsp::counters;
+use crate::party::{PartyId, prefix_of};
+use crate::settings::SettingsError;
+
+mod directory;
+mod service;
+mod settings;
+
+use directory::Directory;
+pub use directory::{OracleFull, PARTIES_MAX};
+use service::OracleService;
+pub use settings::OracleSettings;
+
+/// All parties whose identifiers begin alike belong to one DFSP. Where several rules have the same prefix, the parties have
+/// several owners; of rules with different prefixes the longest that fits counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OracleRule {
+    /// The kind of identifier, such as `MSISDN`.
+    pub kind: String,
+    /// How the identifiers begin; empty for all.
+    pub prefix: String,
+    /// Whose they are.
+    pub fsp: FspId,
+    /// The currency of the accounts, where the owner has registered one.
+    pub currency: Option<Currency>,
+}
+
+/// What to simulate.
+#[derive(Clone, Debug)]
+pub struct OracleConfig {
+    /// Where it listens; port 0 for any free one.
+    pub listen: SocketAddr,
+    /// Who owns what without having been registered.
+    pub rules: Vec<OracleRule>,
+    /// Delays and faults.
+    pub settings: OracleSettings,
+    /// Decides which requests the faults hit.
+    pub seed: u64,
+}
+
+impl OracleConfig {
+    /// A well-behaved oracle on any free loopback port that knows the parties of these simulated DFSPs
+    /// ([`crate::party_of`]), in the order of the simulator.
+    pub fn new(names: impl IntoIterator<Item = FspId>) -> Self {
+        let rule = |(index, fsp)| OracleRule {
+            kind: "MSISDN".to_owned(),
+            prefix: prefix_of(index),
+            fsp,
+            currency: None,
+        };
+        Self {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            rules: names.into_iter().enumerate().map(rule).collect(),
+            settings: OracleSettings::default(),
+            seed: 1,
+        }
+    }
+}
+
+/// Why an oracle could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum OracleError {
+    /// A setting is out of range.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// The port could not be listened on.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+}
+
+counters! {
+    /// What an oracle counted since its start.
+    OracleCounters, AtomicOracleCounters {
+        /// Requests for the owner of a party.
+        lookups,
+        /// Of these, the ones whose answer named an owner, right or wrong.
+        found,
+        /// Parties registered, one by one or in batches.
+        registered,
+        /// Registrations refused because the party was registered already, or for lack of room.
+        registrations_refused,
+        /// Registrations changed.
+        changed,
+        /// Parties removed.
+        removed,
+        /// Requests that could not be understood.
+        unreadable,
+        /// Requests spoilt by a fault setting.
+        faults,
+    }
+}
+
+struct Shared {
+    directory: Directory,
+    counters: AtomicOracleCounters,
+    settings: RwLock<OracleSettings>,
+    seed: u64,
+}
+
+impl Shared {
+    fn settings(&self) -> OracleSettings {
+        *self.settings.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn set_settings(&self, settings: OracleSettings) {
+        *self.settings.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+}
+
+/// What the controls show.
+#[derive(Serialize)]
+struct OracleReport {
+    settings: OracleSettings,
+    counters: OracleCounters,
+}
+
+/// A running oracle. Dropping it leaves it running until the workers stop.
+pub struct OracleSimulator {
+    shared: Arc<Shared>,
+    server: Server,
+}
+
+impl OracleSimulator {
+    /// Binds the port and starts to serve on the workers.
+    ///
+    /// # Errors
+    /// When a setting is out of range or the port is taken.
+    pub fn start(config: OracleConfig, workers: &Workers) -> Result<Self, OracleError> {
+        config.settings.validate()?;
+        let bound = Server::bind(config.listen)?;
+        let shared = Arc::new(Shared {
+            directory: Directory::new(config.rules),
+            counters: AtomicOracleCounters::default(),
+            settings: RwLock::new(config.settings),
+            seed: config.seed,
+        });
+        let service = Arc::new(OracleService::new(shared.clone()));
+        Ok(Self { shared, server: Server::serve(bound, Limits::default(), workers, service) })
+    }
+
+    /// Where it listens.
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.server.local_addr()
+    }
+
+    /// What to register with a hub as the endpoint of this oracle.
+    pub fn base_url(&self) -> String {
+        format!("http://{}", self.local_addr())
+    }
+
+    /// Registers a party directly; false when it has been registered.
+    ///
+    /// # Errors
+    /// When there is no more room.
+    pub fn register(
+        &self,
+        party: &PartyId,
+        fsp: FspId,
+        currency: Option<Currency>,
+    ) -> Result<bool, OracleFull> {
+        let owner = directory::Owner { fsp, currency, sub_id: party.sub_id.clone() };
+        self.shared.directory.register(&format!("{}/{}", party.kind, party.identifier), owner)
+    }
+
+    /// What it counted.
+    pub fn counters(&self) -> OracleCounters {
+        self.shared.counters.snapshot()
+    }
+
+    /// Changes its behaviour.
+    ///
+    /// # Errors
+    /// When a setting is out of range; then nothing changes.
+    pub fn set_settings(&self, settings: OracleSettings) -> Result<(), SettingsError> {
+        settings.validate()?;
+        self.shared.set_settings(settings);
+        Ok(())
+    }
+
+    /// Stops accepting and waits for the requests in flight until the deadline; gives the connections still open then.
+    pub async fn shutdown(&self, deadline: tokio::time::Instant) -> usize {
+        self.server.shutdown(deadline).await
+    }
+}

@@ -1,0 +1,390 @@
+//! The HTTP interface of a simulated oracle.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+use upesi_http::{Full, HeaderValue, Incoming, Method, Request, Response, Service, StatusCode, body, header};
+use upesi_types::{Currency, ErrorCode, FspId};
+
+use super::directory::{OracleFull, Owner};
+use super::settings::OracleSettings;
+use super::{OracleReport, Shared};
+use crate::dfsp::count;
+use crate::party::decoded;
+use crate::settings::{Fault, hits};
+
+/// A batch has at most 10,000 parties.
+const BODY_BYTES_MAX: usize = 8 * 1024 * 1024;
+const BATCH_PARTIES_MAX: usize = 10_000;
+const BODY_TIMEOUT: Duration = Duration::from_secs(60);
+/// After this time even a request that hangs is answered, so that nothing stays for ever.
+const HANG: Duration = Duration::from_secs(120);
+const UNKNOWN_DFSP: &str = "unknown-dfsp";
+
+pub(super) struct OracleService {
+    shared: Arc<Shared>,
+    requests: AtomicU64,
+}
+
+/// A status and a JSON body, or none.
+type Reply = (StatusCode, Bytes);
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Registration {
+    fsp_id: String,
+    currency: Option<String>,
+    party_sub_id_or_type: Option<String>,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PartyIdInfo {
+    party_id_type: String,
+    party_identifier: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    party_sub_id_or_type: Option<String>,
+    fsp_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Batch {
+    party_list: Vec<PartyIdInfo>,
+    currency: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchResult {
+    party_list: Vec<BatchEntry>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    currency: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct BatchEntry {
+    party_id: PartyIdInfo,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error_information: Option<ErrorInformation>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorInformation {
+    error_code: String,
+    error_description: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ErrorObject {
+    error_information: ErrorInformation,
+}
+
+impl Service for OracleService {
+    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let Ok(body) = body::read(body, BODY_BYTES_MAX, Instant::now() + BODY_TIMEOUT).await else {
+            count(&self.shared.counters.unreadable);
+            return response((StatusCode::BAD_REQUEST, Bytes::new()));
+        };
+        let path = head.uri.path();
+        if path == "/health" || path == "/_sim/oracle" {
+            return response(self.control(&head.method, path, &body));
+        }
+        let Some(place) = path.find("/participants") else {
+            return response(error(StatusCode::NOT_FOUND, ErrorCode::UNKNOWN_URI, ""));
+        };
+        let rest = &path[place + "/participants".len()..];
+        let settings = self.shared.settings();
+        let key = self.requests.fetch_add(1, Ordering::Relaxed);
+        if let Some(spoilt) = self.spoil(&settings, key).await {
+            return response(spoilt);
+        }
+        let query = head.uri.query().unwrap_or_default();
+        let reply = match (&head.method, rest) {
+            (&Method::POST, "") => self.batch(&body),
+            (method, rest) => match rest.strip_prefix('/').filter(|party| is_party(party)) {
+                Some(party) => self.party(method, &decoded(party), query, &body, &settings, key),
+                None => error(StatusCode::NOT_FOUND, ErrorCode::UNKNOWN_URI, ""),
+            },
+        };
+        response(reply)
+    }
+}
+
+fn is_party(path: &str) -> bool {
+    path.split_once('/').is_some_and(|(kind, id)| !kind.is_empty() && !id.is_empty() && !id.contains('/'))
+}
+
+impl OracleService {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, requests: AtomicU64::new(0) }
+    }
+
+    /// Whether a fault hits the request; counts it if so.
+    fn hits(&self, fault: Fault, per_mille: u16, key: u64) -> bool {
+        let hit = hits(fault, per_mille, self.shared.seed, key);
+        if hit {
+            count(&self.shared.counters.faults);
+        }
+        hit
+    }
+
+    /// Applies the delay and the faults that replace the answer.
+    async fn spoil(&self, settings: &OracleSettings, key: u64) -> Option<Reply> {
+        if settings.delay_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(settings.delay_ms.into())).await;
+        }
+        if self.hits(Fault::Hang, settings.hang_per_mille, key) {
+            tokio::time::sleep(HANG).await;
+            return Some((StatusCode::SERVICE_UNAVAILABLE, Bytes::new()));
+        }
+        if self.hits(Fault::NotFound, settings.not_found_per_mille, key) {
+            return Some((StatusCode::NOT_FOUND, Bytes::new()));
+        }
+        if self.hits(Fault::ServerError, settings.server_error_per_mille, key) {
+            return Some((StatusCode::INTERNAL_SERVER_ERROR, Bytes::new()));
+        }
+        if self.hits(Fault::Unavailable, settings.unavailable_per_mille, key) {
+            return Some(error(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::UNAVAILABLE, ""));
+        }
+        let garbage = self.hits(Fault::Garbage, settings.garbage_per_mille, key);
+        garbage.then(|| (StatusCode::OK, Bytes::from_static(b"<partyList>{\"fspId\":")))
+    }
+
+    fn party(
+        &self,
+        method: &Method,
+        party: &str,
+        query: &str,
+        body: &[u8],
+        settings: &OracleSettings,
+        key: u64,
+    ) -> Reply {
+        let counters = &self.shared.counters;
+        let sub_id = query_value(query, "partySubIdOrType");
+        match *method {
+            Method::GET => {
+                count(&counters.lookups);
+                let currency = query_value(query, "currency");
+                let mut owners = self.owners(party, currency.as_deref(), sub_id.as_deref());
+                self.falsify(&mut owners, settings, key);
+                if !owners.is_empty() {
+                    count(&counters.found);
+                }
+                (StatusCode::OK, party_list(&owners))
+            }
+            Method::DELETE => match self.shared.directory.remove(party, sub_id.as_deref()) {
+                Ok(true) => {
+                    count(&counters.removed);
+                    (StatusCode::NO_CONTENT, Bytes::new())
+                }
+                Ok(false) => error(StatusCode::NOT_FOUND, ErrorCode::PARTY_NOT_FOUND, ""),
+                Err(full) => refuse(full),
+            },
+            Method::POST | Method::PUT => match registration(body) {
+                Some(owner) if *method == Method::POST => self.register(party, owner),
+                Some(owner) => self.change(party, owner),
+                None => {
+                    count(&counters.unreadable);
+                    error(
+                        StatusCode::BAD_REQUEST,
+                        ErrorCode::MALFORMED_SYNTAX,
+                        "no fspId, or another bad member",
+                    )
+                }
+            },
+            _ => error(StatusCode::METHOD_NOT_ALLOWED, ErrorCode::CLIENT, "Method Not Allowed"),
+        }
+    }
+
+    fn owners(&self, party: &str, currency: Option<&str>, sub_id: Option<&str>) -> Vec<Owner> {
+        let fits = |owner: &&Owner| {
+            let fits_currency = match (&owner.currency, currency) {
+                (Some(has), Some(wanted)) => has.as_str() == wanted,
+                _ => true,
+            };
+            fits_currency && (sub_id.is_none() || owner.sub_id.as_deref() == sub_id)
+        };
+        self.shared.directory.look_up(party, |owners| owners.iter().filter(fits).cloned().collect())
+    }
+
+    /// Applies the faults that name wrong owners.
+    fn falsify(&self, owners: &mut Vec<Owner>, settings: &OracleSettings, key: u64) {
+        let Some(first) = owners.first().cloned() else { return };
+        if self.hits(Fault::SeveralOwners, settings.several_owners_per_mille, key)
+            && let Some(fsp) = self.shared.directory.other_than(&first.fsp)
+        {
+            owners.push(Owner { fsp, ..first });
+        }
+        if self.hits(Fault::UnknownDfsp, settings.unknown_dfsp_per_mille, key)
+            && let Some(fsp) = FspId::parse(UNKNOWN_DFSP)
+        {
+            owners.iter_mut().for_each(|owner| owner.fsp = fsp);
+        }
+    }
+
+    fn register(&self, party: &str, owner: Owner) -> Reply {
+        match self.shared.directory.register(party, owner) {
+            Ok(true) => {
+                count(&self.shared.counters.registered);
+                (StatusCode::CREATED, Bytes::new())
+            }
+            Ok(false) => {
+                count(&self.shared.counters.registrations_refused);
+                error(StatusCode::CONFLICT, ErrorCode::ADD_PARTY_INFORMATION, &already(party))
+            }
+            Err(full) => {
+                count(&self.shared.counters.registrations_refused);
+                refuse(full)
+            }
+        }
+    }
+
+    fn change(&self, party: &str, owner: Owner) -> Reply {
+        match self.shared.directory.change(party, owner.clone()) {
+            Ok(true) => {
+                count(&self.shared.counters.changed);
+                (StatusCode::OK, party_list(&[owner]))
+            }
+            Ok(false) => error(StatusCode::NOT_FOUND, ErrorCode::PARTY_NOT_FOUND, ""),
+            Err(full) => refuse(full),
+        }
+    }
+
+    fn batch(&self, body: &[u8]) -> Reply {
+        let batch = serde_json::from_slice::<Batch>(body).ok();
+        let Some(batch) = batch.filter(|batch| batch.party_list.len() <= BATCH_PARTIES_MAX) else {
+            count(&self.shared.counters.unreadable);
+            return error(StatusCode::BAD_REQUEST, ErrorCode::MALFORMED_SYNTAX, "no batch of at most 10000");
+        };
+        let entry = |party_id: PartyIdInfo| {
+            let error_information = self.batch_entry(&party_id, batch.currency.as_deref()).err();
+            BatchEntry { party_id, error_information }
+        };
+        let party_list = batch.party_list.into_iter().map(entry).collect();
+        json(StatusCode::CREATED, &BatchResult { party_list, currency: batch.currency })
+    }
+
+    fn batch_entry(&self, party: &PartyIdInfo, currency: Option<&str>) -> Result<(), ErrorInformation> {
+        let counters = &self.shared.counters;
+        let bad = || information(ErrorCode::MALFORMED_SYNTAX, "fspId or currency");
+        let owner = owner(&party.fsp_id, currency, party.party_sub_id_or_type.clone()).ok_or_else(bad)?;
+        let key = format!("{}/{}", party.party_id_type, party.party_identifier);
+        match self.shared.directory.register(&key, owner) {
+            Ok(true) => {
+                count(&counters.registered);
+                Ok(())
+            }
+            Ok(false) => {
+                count(&counters.registrations_refused);
+                Err(information(ErrorCode::ADD_PARTY_INFORMATION, &already(&key)))
+            }
+            Err(full) => {
+                count(&counters.registrations_refused);
+                Err(information(ErrorCode::ADD_PARTY_INFORMATION, &full.to_string()))
+            }
+        }
+    }
+
+    fn control(&self, method: &Method, path: &str, body: &[u8]) -> Reply {
+        if path == "/health" {
+            return json(StatusCode::OK, &serde_json::json!({"status": "OK"}));
+        }
+        if *method == Method::PUT {
+            let settings = serde_json::from_slice::<OracleSettings>(body).map_err(|error| error.to_string());
+            let checked = settings.and_then(|settings| {
+                settings.validate().map(|()| settings).map_err(|error| error.to_string())
+            });
+            match checked {
+                Ok(settings) => self.shared.set_settings(settings),
+                Err(problem) => {
+                    return json(StatusCode::BAD_REQUEST, &serde_json::json!({"error": problem}));
+                }
+            }
+        } else if *method != Method::GET {
+            return json(StatusCode::METHOD_NOT_ALLOWED, &serde_json::json!({"error": "use GET or PUT"}));
+        }
+        let (settings, counters) = (self.shared.settings(), self.shared.counters.snapshot());
+        json(StatusCode::OK, &OracleReport { settings, counters })
+    }
+}
+
+fn owner(fsp: &str, currency: Option<&str>, sub_id: Option<String>) -> Option<Owner> {
+    let currency = match currency {
+        None => None,
+        Some(text) => Some(Currency::parse(text)?),
+    };
+    Some(Owner { fsp: FspId::parse(fsp)?, currency, sub_id })
+}
+
+fn registration(body: &[u8]) -> Option<Owner> {
+    let read: Registration = serde_json::from_slice(body).ok()?;
+    owner(&read.fsp_id, read.currency.as_deref(), read.party_sub_id_or_type)
+}
+
+fn already(key: &str) -> String {
+    format!("Party already exists [id: {}]", key.split_once('/').map_or(key, |(_, id)| id))
+}
+
+fn refuse(full: OracleFull) -> Reply {
+    error(StatusCode::SERVICE_UNAVAILABLE, ErrorCode::UNAVAILABLE, &full.to_string())
+}
+
+fn query_value(query: &str, name: &str) -> Option<String> {
+    let value = query.split('&').find_map(|item| item.strip_prefix(name)?.strip_prefix('='))?;
+    Some(decoded(&value.replace('+', "%20")).into_owned())
+}
+
+/// Written by hand, since this is what runs per lookup. Names are printable ASCII but may hold quotes.
+fn party_list(owners: &[Owner]) -> Bytes {
+    let text = |text: &str| serde_json::to_string(text).unwrap_or_default();
+    let mut body = String::with_capacity(24 + owners.len() * 64);
+    body.push_str("{\"partyList\":[");
+    for (index, owner) in owners.iter().enumerate() {
+        body.push_str(if index == 0 { "{\"fspId\":" } else { ",{\"fspId\":" });
+        body.push_str(&text(owner.fsp.as_str()));
+        if let Some(currency) = &owner.currency {
+            body.push_str(",\"currency\":\"");
+            body.push_str(currency.as_str());
+            body.push('"');
+        }
+        if let Some(sub_id) = &owner.sub_id {
+            body.push_str(",\"partySubIdOrType\":");
+            body.push_str(&text(sub_id));
+        }
+        body.push('}');
+    }
+    body.push_str("]}");
+    body.into()
+}
+
+fn information(code: ErrorCode, detail: &str) -> ErrorInformation {
+    ErrorInformation { error_code: code.to_string(), error_description: code.describe(detail) }
+}
+
+fn error(status: StatusCode, code: ErrorCode, detail: &str) -> Reply {
+    json(status, &ErrorObject { error_information: information(code, detail) })
+}
+
+fn json(status: StatusCode, value: &impl Serialize) -> Reply {
+    // Cannot fail: no value has keys that are not texts.
+    (status, serde_json::to_vec(value).unwrap_or_default().into())
+}
+
+fn response((status, body): Reply) -> Response<Full<Bytes>> {
+    let is_empty = body.is_empty();
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = status;
+    if !is_empty {
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    response
+}
