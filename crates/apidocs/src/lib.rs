@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+use std::fmt;
 use std::io::Read;
 
 use bytes::Bytes;
@@ -34,7 +35,7 @@ enum Caching {
 }
 
 /// A file that is served: a document, the page, or a part of the page.
-#[derive(Debug)]
+#[derive(PartialEq, Eq)]
 pub struct File {
     path: &'static str,
     content_type: &'static str,
@@ -83,6 +84,12 @@ impl Surface {
     /// The file at a path without its query, to be served to `GET` and `HEAD`.
     pub fn file(self, path: &str) -> Option<&'static File> {
         self.files().find(|file| file.path == path)
+    }
+}
+
+impl fmt::Debug for File {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "File({})", self.path)
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response, StatusCode};
+use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::sync::SemaphorePermit;
@@ -187,7 +187,7 @@ impl Gateway {
         }
     }
 
-    fn answer_own(&self, endpoint: OwnEndpoint) -> Answer {
+    fn answer_own(&self, endpoint: OwnEndpoint, headers: &HeaderMap) -> Answer {
         match endpoint {
             OwnEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
             OwnEndpoint::Health => own::health(&self.engine.status(), self.started_at, self.clock.now()),
@@ -197,6 +197,7 @@ impl Gateway {
                 (self.endpoint_cache)();
                 answer::empty(StatusCode::ACCEPTED)
             }
+            OwnEndpoint::File(file) => file.answer(headers).map(Full::new),
         }
     }
 
@@ -231,7 +232,7 @@ impl Service for Gateway {
                 (Labels::new(&parts.method, resource.as_str()), answer::refusal(&error))
             }
             Ok(Endpoint::Own(endpoint)) => {
-                (Labels::new(&parts.method, endpoint.resource()), self.answer_own(endpoint))
+                (Labels::new(&parts.method, endpoint.resource()), self.answer_own(endpoint, &parts.headers))
             }
             Err(unroutable) => (Labels::new(&parts.method, "unknown"), self.answer_unroutable(&unroutable)),
         };

@@ -11,7 +11,7 @@ use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
 
 /// What `GET /` lists: path templates and their methods.
-const DIRECTORY: [(&str, &str); 31] = [
+const DIRECTORY: [(&str, &str); 33] = [
     ("/participants", "POST"),
     ("/participants/{Type}/{ID}", "GET, POST, PUT, DELETE"),
     ("/participants/{Type}/{ID}/error", "PUT"),
@@ -42,6 +42,8 @@ const DIRECTORY: [(&str, &str); 31] = [
     ("/live", "GET"),
     ("/metrics", "GET"),
     ("/endpointcache", "DELETE"),
+    ("/openapi.yaml", "GET"),
+    ("/docs", "GET"),
     ("/", "GET"),
 ];
 

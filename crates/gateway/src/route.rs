@@ -1,6 +1,7 @@
 //! Which endpoint a request is for.
 
 use http::Method;
+use upesi_apidocs::{File, Surface};
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
 use upesi_types::ErrorCode;
 
@@ -30,6 +31,8 @@ pub(crate) enum OwnEndpoint {
     Metrics,
     /// `DELETE /endpointcache`: scripts of reference hubs call it after changing endpoints; here nothing is cached.
     EndpointCache,
+    /// `GET /openapi.yaml` and `GET /docs` with its parts: this API, described.
+    File(&'static File),
 }
 
 /// What the gateway does with a family of the FSPIOP API.
@@ -95,6 +98,7 @@ impl OwnEndpoint {
             Self::Live => "live",
             Self::Metrics => "metrics",
             Self::EndpointCache => "endpointcache",
+            Self::File(_) => "docs",
         }
     }
 }
@@ -127,13 +131,11 @@ fn resolve_family<'a>(method: &Method, path: &'a str) -> Result<Endpoint<'a>, Un
 }
 
 fn resolve_own<'a>(method: &Method, path: &str) -> Result<Endpoint<'a>, Unroutable> {
-    let found = OWN_ENDPOINTS.iter().find(|(own, _)| *own == path);
-    match found {
+    let found = OWN_ENDPOINTS.iter().find(|(own, _)| *own == path).map(|(_, own)| *own);
+    match found.or_else(|| Surface::Fspiop.file(path).map(OwnEndpoint::File)) {
         None => Err(Unroutable { error: SyncError::unknown_uri(), allow: None }),
-        Some((_, own)) if own.takes(method) => Ok(Endpoint::Own(*own)),
-        Some((_, own)) => {
-            Err(Unroutable { error: SyncError::method_not_allowed(), allow: Some(own.allow()) })
-        }
+        Some(own) if own.takes(method) => Ok(Endpoint::Own(own)),
+        Some(own) => Err(Unroutable { error: SyncError::method_not_allowed(), allow: Some(own.allow()) }),
     }
 }
 
@@ -193,6 +195,8 @@ mod tests {
             ("GET", "", 404, None),
             ("POST", "/health", 405, Some("GET, HEAD")),
             ("GET", "/endpointcache", 405, Some("DELETE")),
+            ("POST", "/openapi.yaml", 405, Some("GET, HEAD")),
+            ("GET", "/docs/", 404, None),
         ] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
             let unroutable = resolve(&method, path).unwrap_err();
