@@ -49,13 +49,7 @@ pub(crate) struct Place {
 
 impl<T> Default for Timed<T> {
     fn default() -> Self {
-        Self {
-            slots: Vec::new(),
-            vacant: Vec::new(),
-            heads: HashTable::new(),
-            oldest: NONE,
-            newest: NONE,
-        }
+        Self { slots: Vec::new(), vacant: Vec::new(), heads: HashTable::new(), oldest: NONE, newest: NONE }
     }
 }
 
@@ -115,7 +109,11 @@ impl<T> Timed<T> {
     }
 
     /// The things about a key, the one that came last first.
-    pub(crate) fn about(&self, hash: u64, is_about: impl Fn(&T) -> bool) -> impl Iterator<Item = (Instant, &T)> {
+    pub(crate) fn about(
+        &self,
+        hash: u64,
+        is_about: impl Fn(&T) -> bool,
+    ) -> impl Iterator<Item = (Instant, &T)> {
         let mut at = self.head(hash, is_about).unwrap_or(NONE);
         std::iter::from_fn(move || {
             let slot = self.slots.get(at as usize)?;

@@ -1,0 +1,259 @@
+//! Account lookup as the gateway sees it.
+
+use std::future::Future;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::{Instant, sleep_until};
+use upesi_fspiop::{PartyOperation, PartyPath, Resource, Route, SyncError};
+use upesi_ledger::EndpointType;
+use upesi_relay::{
+    Accepted, Address, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
+};
+use upesi_types::{Currency, ErrorCode, FspId};
+
+use crate::metrics::LookupOutcome;
+use crate::oracle::{Oracle, OracleSource};
+use crate::pending::PendingLookups;
+use crate::{ConfigError, DirectoryConfig, DirectoryMetrics};
+
+mod batch;
+mod lookup;
+mod participants;
+
+#[cfg(test)]
+mod tests;
+
+/// Least time between two looks for expired lookups, so that those which expire close together are found together.
+const EXPIRY_PAUSE_MIN: Duration = Duration::from_millis(10);
+
+/// Account lookup: `participants/…` and `parties/…`. Cheap to clone.
+#[derive(Clone)]
+pub struct Directory {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: DirectoryConfig,
+    relay: Relay,
+    oracles: Arc<dyn OracleSource>,
+    metrics: DirectoryMetrics,
+    pending: PendingLookups,
+}
+
+impl Directory {
+    /// A directory that sends over `relay` and asks `oracles`. [`Self::expiry`] has to run beside it. Gives every mistake
+    /// in the configuration.
+    pub fn new(
+        config: DirectoryConfig,
+        relay: Relay,
+        oracles: Arc<dyn OracleSource>,
+        metrics: DirectoryMetrics,
+    ) -> Result<Self, Vec<ConfigError>> {
+        config.check()?;
+        let pending = PendingLookups::new(&config, metrics.pending.clone());
+        Ok(Self { shared: Arc::new(Shared { config, relay, oracles, metrics, pending }) })
+    }
+
+    /// Answers lookups that nobody else answers in time. To be started once, on any worker; it ends when the directory is
+    /// dropped.
+    pub fn expiry(&self) -> impl Future<Output = ()> + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        let room = Arc::new(Semaphore::new(self.shared.config.expiries_in_flight_max));
+        async move { while Shared::expire_once(&shared, &room).await.is_some() {} }
+    }
+
+    /// Forgets what oracles answered (`DELETE /endpointcache`); endpoints are never kept.
+    pub fn clear_caches(&self) {
+        self.shared.oracles.clear_caches();
+    }
+
+    /// Lookups that wait for an answer.
+    pub fn lookups_pending(&self) -> usize {
+        self.shared.pending.count()
+    }
+}
+
+impl Conversation for Directory {
+    fn take(&self, mut request: Received) -> TakeFuture<'_> {
+        if request.method == upesi_fspiop::Method::Get {
+            // Some clients send `{}` with a GET; nobody expects one.
+            request.body = upesi_http::Bytes::new();
+        }
+        let request = Arc::new(request);
+        Box::pin(async move { self.shared.clone().take(&request).await })
+    }
+}
+
+impl Shared {
+    async fn take(self: Arc<Self>, request: &Arc<Received>) -> Result<Accepted, SyncError> {
+        match Route::resolve(Some(request.method), &request.path)? {
+            Route::ByParty { resource: Resource::Parties, operation: PartyOperation::Get, party } => {
+                self.take_lookup(request, &party.check(true)?)
+            }
+            Route::ByParty { operation: PartyOperation::PutError, party, .. } => {
+                self.take_answer(request, &party.check(true)?, Kind::Error)
+            }
+            Route::ByParty { resource: Resource::Parties, party, .. } => {
+                self.take_answer(request, &party.check(true)?, Kind::Put)
+            }
+            Route::ByParty { operation, .. } => self.take_participant(request, operation).await,
+            Route::ParticipantsBatch => self.take_batch(request).await,
+            Route::ById { .. } | Route::ParticipantsBatchAnswer => Err(SyncError::not_implemented()),
+        }
+    }
+
+    /// Whether a name is that of a participant. Whether it is active does not matter: a lookup moves no money.
+    fn is_known(&self, name: &FspId) -> bool {
+        self.relay.participants().named(name).is_some()
+    }
+
+    /// Refuses at once who could not be told later.
+    fn check_requester(&self, request: &Received) -> Result<(), SyncError> {
+        if self.is_known(&request.source) {
+            return Ok(());
+        }
+        Err(SyncError::new(ErrorCode::ID_NOT_FOUND, "Requester FSP not found"))
+    }
+
+    fn oracle(
+        &self,
+        party: &PartyPath<'_>,
+        currency: Option<Currency>,
+    ) -> Result<Arc<dyn Oracle>, ErrorInformation> {
+        self.oracles.oracle(party.kind, currency).ok_or_else(|| no_oracle(party.kind.as_str(), currency))
+    }
+
+    /// Sends the error callback that answers a request about a party to the DFSP that made it.
+    async fn tell(&self, request: &Received, party: &PartyPath<'_>, error: &ErrorInformation) {
+        let address = address(request.resource, Kind::Error, party);
+        self.relay.tell(request, request.source, address, error_path(request), error).await;
+    }
+
+    /// Sends a message that answers a request; where it does not arrive, the one who made the request is told so.
+    async fn send_answer(&self, request: &Received, party: &PartyPath<'_>, message: &Outgoing) {
+        if let Err(failure) = self.relay.send(message).await {
+            self.tell(request, party, &failure.to_error()).await;
+        }
+    }
+
+    async fn expire_once(shared: &Weak<Self>, room: &Arc<Semaphore>) -> Option<()> {
+        let now = Instant::now();
+        let next = shared.upgrade()?.pending.next_expiry(now);
+        sleep_until(next.max(now + EXPIRY_PAUSE_MIN)).await;
+        loop {
+            let permit = room.clone().acquire_owned().await.ok()?;
+            let shared = shared.upgrade()?;
+            let Some(request) = shared.pending.expire(Instant::now()) else { return Some(()) };
+            shared.metrics.count_lookup(LookupOutcome::Expired);
+            tokio::spawn(async move {
+                let detail = format!("No answer within {} s", shared.config.lookup_deadline.as_secs());
+                if let Ok(party) = party_of(&request) {
+                    let error = ErrorInformation::new(ErrorCode::EXPIRED, &detail);
+                    shared.tell(&request, &party, &error).await;
+                }
+                drop(permit);
+            });
+        }
+    }
+}
+
+/// A request that is being carried out: its room, and who waits for the part that has to be durable.
+struct Carried {
+    ticket: Ticket,
+    durable: Option<oneshot::Sender<()>>,
+}
+
+impl Carried {
+    /// What had to be durable is, or was refused: the request may be acknowledged.
+    fn acknowledge(&mut self) {
+        if let Some(durable) = self.durable.take() {
+            // Nobody waits where the client has hung up.
+            let _ = durable.send(());
+        }
+    }
+}
+
+/// Starts to carry out a request. Gives its acknowledgement at once, or, where the hub keeps what is registered, once that
+/// is durable. The work goes on where the client hangs up meanwhile.
+async fn carry_out<W, F>(ticket: Ticket, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
+where
+    W: FnOnce(Carried) -> F,
+    F: Future<Output = Carried> + Send + 'static,
+{
+    let (durable, until_durable) = oneshot::channel();
+    let mut carried = Carried { ticket, durable: Some(durable) };
+    if !is_kept_by_hub {
+        carried.acknowledge();
+    }
+    let work = work(carried);
+    tokio::spawn(async move { drop(work.await.ticket) });
+    // An error means that the work ended without: then there is nothing to wait for.
+    let _ = until_durable.await;
+    Ok(Accepted)
+}
+
+/// The messages that a DFSP gets, each under an endpoint type of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Get,
+    Put,
+    Error,
+}
+
+fn address(resource: Resource, kind: Kind, party: &PartyPath<'_>) -> Address {
+    let (plain, with_sub_id) = match (resource, kind) {
+        (Resource::Parties, Kind::Get) => (EndpointType::PARTIES_GET, EndpointType::PARTIES_SUB_ID_GET),
+        (Resource::Parties, Kind::Put) => (EndpointType::PARTIES_PUT, EndpointType::PARTIES_SUB_ID_PUT),
+        (Resource::Parties, Kind::Error) => {
+            (EndpointType::PARTIES_PUT_ERROR, EndpointType::PARTIES_SUB_ID_PUT_ERROR)
+        }
+        (_, Kind::Error) => (EndpointType::PARTICIPANT_PUT_ERROR, EndpointType::PARTICIPANT_SUB_ID_PUT_ERROR),
+        _ => (EndpointType::PARTICIPANT_PUT, EndpointType::PARTICIPANT_SUB_ID_PUT),
+    };
+    Address::Template(if party.sub_id.is_some() { with_sub_id } else { plain })
+}
+
+/// The path of the error callback that answers a request.
+fn error_path(request: &Received) -> Box<str> {
+    match request.path.ends_with("/error") {
+        true => request.path.clone(),
+        false => [&request.path, "/error"].concat().into(),
+    }
+}
+
+/// The party that a request's path names.
+fn party_of(request: &Received) -> Result<PartyPath<'_>, SyncError> {
+    match Route::resolve(Some(request.method), &request.path)? {
+        Route::ByParty { party, .. } => party.check(true),
+        _ => Err(SyncError::unknown_uri()),
+    }
+}
+
+/// The currency in a request's query.
+///
+/// Errors: 400 with 3100 for one that is none.
+fn currency_of(request: &Received) -> Result<Option<Currency>, SyncError> {
+    let parameters = request.query.as_deref().unwrap_or_default().split('&');
+    let mut named = parameters.filter_map(|parameter| parameter.strip_prefix("currency="));
+    let Some(text) = named.next() else { return Ok(None) };
+    let currency = Currency::parse(text).ok_or_else(|| {
+        let detail = "/query/currency must be equal to one of the allowed values";
+        SyncError::new(ErrorCode::VALIDATION, detail)
+    })?;
+    Ok(Some(currency))
+}
+
+fn no_oracle(kind: &str, currency: Option<Currency>) -> ErrorInformation {
+    let detail = match currency {
+        None => format!("Oracle type:{kind} not found"),
+        Some(currency) => format!("Oracle type:{kind} and currency:{} not found", currency.as_str()),
+    };
+    ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, &detail)
+}
+
+/// An error found by a check, to be sent as a callback.
+fn to_information(error: SyncError) -> ErrorInformation {
+    ErrorInformation { code: error.code, description: error.description }
+}

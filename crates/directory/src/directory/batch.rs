@@ -1,0 +1,167 @@
+//! `POST /participants`: many parties at once.
+
+use std::sync::Arc;
+
+use upesi_fspiop::body::parse_participants_batch;
+use upesi_fspiop::render::{BatchResult, PartyEntry, write_batch_result};
+use upesi_fspiop::{PartyIdType, SyncError, check_party_id};
+use upesi_http::Bytes;
+use upesi_ledger::EndpointType;
+use upesi_relay::{Accepted, Address, ErrorInformation, Received};
+use upesi_types::{Currency, ErrorCode};
+
+use super::{Carried, Shared, carry_out, no_oracle, to_information};
+use crate::oracle::{BatchInquiry, Operation, Oracle};
+use crate::party::Entry;
+
+/// A batch on its way through the oracles.
+struct Batch {
+    request: Arc<Received>,
+    request_id: String,
+    currency: Option<Currency>,
+    entries: Vec<Entry>,
+    /// What became of each entry, as far as it is known.
+    outcomes: Vec<Option<Result<(), ErrorInformation>>>,
+    /// The entries that go to each oracle, one group for each type; those that the hub keeps first.
+    groups: Vec<Group>,
+    /// The first failure of a whole group, and how many groups failed.
+    failure: Option<ErrorInformation>,
+    failed: usize,
+}
+
+struct Group {
+    kind: PartyIdType,
+    oracle: Arc<dyn Oracle>,
+    indices: Vec<usize>,
+}
+
+impl Shared {
+    /// Accepts a batch.
+    pub(super) async fn take_batch(self: Arc<Self>, request: &Arc<Received>) -> Result<Accepted, SyncError> {
+        let parsed = parse_participants_batch(&request.body)?;
+        self.check_requester(request)?;
+        let ticket = self.relay.admit()?;
+        let entry = |party: &upesi_fspiop::body::BatchParty<'_>| Entry {
+            kind: party.kind,
+            id: (&*party.identifier).into(),
+            sub_id: party.sub_id.as_deref().map(Into::into),
+            currency: parsed.currency,
+            fsp: party.fsp,
+        };
+        let mut batch = Batch {
+            request: request.clone(),
+            request_id: parsed.request_id.to_string(),
+            currency: parsed.currency,
+            entries: parsed.parties.iter().map(entry).collect(),
+            outcomes: vec![None; parsed.parties.len()],
+            groups: Vec::new(),
+            failure: None,
+            failed: 0,
+        };
+        drop(parsed);
+        batch.group(&self);
+        let is_kept_by_hub = batch.groups.first().is_some_and(|group| group.oracle.is_kept_by_hub());
+        carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
+            for group in std::mem::take(&mut batch.groups) {
+                if !group.oracle.is_kept_by_hub() {
+                    carried.acknowledge();
+                }
+                batch.register(&group).await;
+            }
+            carried.acknowledge();
+            self.answer_batch(&batch).await;
+            carried
+        })
+        .await
+    }
+
+    async fn answer_batch(&self, batch: &Batch) {
+        let source = batch.request.source;
+        let path = format!("/participants/{}", batch.request_id);
+        let error_path = format!("{path}/error").into_boxed_str();
+        let error_to = Address::Template(EndpointType::PARTICIPANT_BATCH_PUT_ERROR);
+        if let Some(failure) = batch.whole_failure() {
+            return self.relay.tell(&batch.request, source, error_to, error_path, failure).await;
+        }
+        let to = Address::Template(EndpointType::PARTICIPANT_BATCH_PUT);
+        let answer = batch.request.answer(source, to, path.into(), batch.body());
+        if let Err(failure) = self.relay.send(&answer).await {
+            self.relay.tell(&batch.request, source, error_to, error_path, &failure.to_error()).await;
+        }
+    }
+}
+
+impl Batch {
+    /// Decides the entries that go to no oracle, and groups the others by type.
+    fn group(&mut self, shared: &Shared) {
+        for (index, entry) in self.entries.iter().enumerate() {
+            let refusal = if entry.fsp != self.request.source {
+                Some(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""))
+            } else {
+                let checked = check_party_id(entry.kind, &entry.id, entry.sub_id.as_deref());
+                checked.err().map(to_information)
+            };
+            if let Some(refusal) = refusal {
+                self.outcomes[index] = Some(Err(refusal));
+            } else if let Some(group) = self.groups.iter_mut().find(|group| group.kind == entry.kind) {
+                group.indices.push(index);
+            } else if let Some(oracle) = shared.oracles.oracle(entry.kind, self.currency) {
+                self.groups.push(Group { kind: entry.kind, oracle, indices: vec![index] });
+            } else {
+                self.outcomes[index] = Some(Err(no_oracle(entry.kind.as_str(), self.currency)));
+            }
+        }
+        self.groups.sort_by_key(|group| !group.oracle.is_kept_by_hub());
+    }
+
+    async fn register(&mut self, group: &Group) {
+        let entries: Vec<Entry> = group.indices.iter().map(|index| self.entries[*index].clone()).collect();
+        let inquiry = BatchInquiry {
+            request_id: &self.request_id,
+            currency: self.currency,
+            entries: &entries,
+            requester: self.request.source,
+            headers: &self.request.headers,
+        };
+        match group.oracle.register_batch(&inquiry).await {
+            Ok(outcomes) => {
+                for (index, outcome) in group.indices.iter().zip(outcomes) {
+                    self.outcomes[*index] = Some(outcome);
+                }
+            }
+            Err(failure) => {
+                let error = failure.to_error(Operation::RegisterBatch);
+                for index in &group.indices {
+                    self.outcomes[*index] = Some(Err(error.clone()));
+                }
+                self.failed += group.indices.len();
+                self.failure.get_or_insert(error);
+            }
+        }
+    }
+
+    /// The error of a batch of which no entry was as much as looked at.
+    fn whole_failure(&self) -> Option<&ErrorInformation> {
+        self.failure.as_ref().filter(|_| self.failed == self.entries.len())
+    }
+
+    fn body(&self) -> Bytes {
+        let mut body = Vec::with_capacity(64 + self.entries.len() * 160);
+        let results = self.entries.iter().zip(&self.outcomes).map(|(entry, outcome)| BatchResult {
+            party: PartyEntry {
+                kind: entry.kind,
+                identifier: &entry.id,
+                sub_id: entry.sub_id.as_deref(),
+                fsp: entry.fsp.as_str(),
+            },
+            error: match outcome {
+                Some(Ok(())) => None,
+                Some(Err(error)) => Some((error.code, &*error.description)),
+                // An oracle that decided fewer entries than it was given.
+                None => Some((ErrorCode::ADD_PARTY_INFORMATION, "Add Party information error")),
+            },
+        });
+        write_batch_result(&mut body, self.currency, results);
+        body.into()
+    }
+}

@@ -1,0 +1,162 @@
+//! `participants/{Type}/{ID}[/{SubId}]`: who serves a party.
+
+use std::sync::Arc;
+
+use upesi_fspiop::body::{parse_participant_post, parse_participant_put};
+use upesi_fspiop::render::{PartyEntry, write_fsp_id, write_party_list};
+use upesi_fspiop::{PartyOperation, PartyPath, Resource, SyncError, check_party_path};
+use upesi_http::Bytes;
+use upesi_relay::{Accepted, ErrorInformation, Failure, Received};
+use upesi_types::{Currency, ErrorCode, FspId};
+
+use super::{Carried, Kind, Shared, address, carry_out, currency_of, party_of, to_information};
+use crate::oracle::{Inquiry, Operation, Oracle};
+
+/// What a DFSP asks about a party.
+#[derive(Clone, Copy, Debug)]
+enum Wish {
+    Find,
+    /// `owner` serves the party.
+    Note {
+        operation: Operation,
+        owner: FspId,
+    },
+    Remove,
+}
+
+/// The callback of a wish that came true.
+struct Callback {
+    receiver: FspId,
+    body: Vec<u8>,
+}
+
+impl Shared {
+    /// Accepts a request about one party.
+    pub(super) async fn take_participant(
+        self: Arc<Self>,
+        request: &Arc<Received>,
+        operation: PartyOperation,
+    ) -> Result<Accepted, SyncError> {
+        let (wish, currency) = match operation {
+            PartyOperation::Post => {
+                let body = parse_participant_post(&request.body)?;
+                (Wish::Note { operation: Operation::Register, owner: body.fsp }, body.currency)
+            }
+            PartyOperation::Put => {
+                let body = parse_participant_put(&request.body)?;
+                // The schema does not require it; who else would a DFSP mean than itself.
+                let owner = body.fsp.unwrap_or(request.source);
+                (Wish::Note { operation: Operation::Change, owner }, body.currency)
+            }
+            PartyOperation::Delete => (Wish::Remove, currency_of(request)?),
+            _ => (Wish::Find, currency_of(request)?),
+        };
+        self.check_requester(request)?;
+        let ticket = self.relay.admit()?;
+        let party = party_of(request)?;
+        let oracle = self.oracles.oracle(party.kind, currency);
+        let is_kept_by_hub =
+            !matches!(wish, Wish::Find) && oracle.is_some_and(|oracle| oracle.is_kept_by_hub());
+        let request = request.clone();
+        carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
+            let Ok(party) = party_of(&request) else { return carried };
+            let outcome = self.fulfil_wish(&request, &party, currency, wish).await;
+            carried.acknowledge();
+            match outcome {
+                Ok(Callback { receiver, body }) => {
+                    let to = address(Resource::Participants, Kind::Put, &party);
+                    let answer = request.answer(receiver, to, request.path.clone(), Bytes::from(body));
+                    self.send_answer(&request, &party, &answer).await;
+                }
+                Err(error) => self.tell(&request, &party, &error).await,
+            }
+            carried
+        })
+        .await
+    }
+
+    async fn fulfil_wish(
+        &self,
+        request: &Received,
+        party: &PartyPath<'_>,
+        currency: Option<Currency>,
+        wish: Wish,
+    ) -> Result<Callback, ErrorInformation> {
+        check_party_path(party).map_err(to_information)?;
+        let inquiry =
+            Inquiry { party: *party, currency, requester: request.source, headers: &request.headers };
+        let mut body = Vec::with_capacity(160);
+        let receiver = match wish {
+            Wish::Find => {
+                let owners = self.owners(request, party, currency).await?;
+                let owner = owners.known.first();
+                let owner = owner.ok_or_else(|| ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""))?;
+                write_fsp_id(&mut body, owner.as_str());
+                request.source
+            }
+            Wish::Note { operation, owner } => {
+                let receiver = self.note(request, &inquiry, operation, owner).await?;
+                let (id, sub_id) = (party.id_text(), party.sub_id_text());
+                let entry = PartyEntry {
+                    kind: party.kind,
+                    identifier: &id,
+                    sub_id: sub_id.as_deref(),
+                    fsp: owner.as_str(),
+                };
+                write_party_list(&mut body, currency, [entry]);
+                receiver
+            }
+            Wish::Remove => {
+                self.remove(&inquiry).await?;
+                write_fsp_id(&mut body, request.source.as_str());
+                request.source
+            }
+        };
+        Ok(Callback { receiver, body })
+    }
+
+    /// Registers a party or changes who serves it; gives who is to be told.
+    async fn note(
+        &self,
+        request: &Received,
+        inquiry: &Inquiry<'_>,
+        operation: Operation,
+        owner: FspId,
+    ) -> Result<FspId, ErrorInformation> {
+        let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
+        // Looked at before anything is registered: nobody could be told of it, and lookups would go nowhere.
+        if request.destination.is_some_and(|destination| !self.is_known(&destination)) {
+            return Err(Failure::UnknownReceiver.to_error());
+        }
+        if !self.is_known(&owner) {
+            let detail = format!("fspId {owner} is no participant");
+            return Err(ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, &detail));
+        }
+        let noted = match operation {
+            Operation::Change => oracle.change(inquiry, owner).await,
+            _ => oracle.register(inquiry, owner).await,
+        };
+        noted.map_err(|failure| failure.to_error(operation))?;
+        Ok(request.destination.unwrap_or(owner))
+    }
+
+    async fn remove(&self, inquiry: &Inquiry<'_>) -> Result<(), ErrorInformation> {
+        let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
+        if self.config.external_ownership_check && !oracle.is_kept_by_hub() {
+            check_owner(&*oracle, inquiry).await?;
+        }
+        oracle.remove(inquiry).await.map_err(|failure| failure.to_error(Operation::Remove))
+    }
+}
+
+/// Refuses who does not serve the party, where somebody does.
+async fn check_owner(oracle: &dyn Oracle, inquiry: &Inquiry<'_>) -> Result<(), ErrorInformation> {
+    let owners = oracle.find(inquiry).await.map_err(|failure| failure.to_error(Operation::Remove))?;
+    let sub_id = inquiry.party.sub_id_text();
+    let mut of_party = owners.iter().filter(|owner| owner.sub_id.as_deref() == sub_id.as_deref()).peekable();
+    if of_party.peek().is_none() || of_party.any(|owner| owner.fsp == inquiry.requester) {
+        return Ok(());
+    }
+    let detail = "The party is registered by another DFSP";
+    Err(ErrorInformation::new(ErrorCode::DELETE_PARTY_INFORMATION, detail))
+}

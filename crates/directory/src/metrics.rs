@@ -1,0 +1,182 @@
+//! What became of lookups and of questions to oracles.
+
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use upesi_courier::BreakerState;
+
+use crate::oracle::Operation;
+
+/// Times of questions to oracles, in seconds: 500 µs to 16 s, doubling.
+const ORACLE_SECONDS: [f64; 16] = [
+    0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048, 4.096,
+    8.192, 16.384,
+];
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LookupLabels {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OracleLabels {
+    oracle: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct QuestionLabels {
+    oracle: String,
+    operation: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CacheLabels {
+    oracle: String,
+    result: &'static str,
+}
+
+/// What became of a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum LookupOutcome {
+    /// A DFSP answered with the party.
+    Answered,
+    /// A DFSP answered with an error.
+    AnsweredError,
+    /// Nobody serves the party.
+    NotFound,
+    /// No oracle knows the type.
+    NoOracle,
+    /// The oracle failed.
+    OracleFailed,
+    /// No DFSP that serves the party could be asked.
+    NotDelivered,
+    /// The request was not understood.
+    Malformed,
+    /// Nobody answered in time.
+    Expired,
+    /// There was no room.
+    Refused,
+}
+
+impl LookupOutcome {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::AnsweredError => "answered_error",
+            Self::NotFound => "not_found",
+            Self::NoOracle => "no_oracle",
+            Self::OracleFailed => "oracle_failed",
+            Self::NotDelivered => "not_delivered",
+            Self::Malformed => "malformed",
+            Self::Expired => "expired",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// Counters of lookups and oracles. Cheap to clone. Labels name oracles by their number, of which there is a bounded count.
+#[derive(Clone, Debug)]
+pub struct DirectoryMetrics {
+    lookups: Family<LookupLabels, Counter>,
+    pub(crate) pending: Gauge,
+    questions: Family<QuestionLabels, Counter>,
+    seconds: Family<OracleLabels, Histogram, fn() -> Histogram>,
+    cache: Family<CacheLabels, Counter>,
+    breakers: Family<OracleLabels, Gauge>,
+}
+
+impl DirectoryMetrics {
+    /// Registers them.
+    pub fn register(registry: &mut Registry) -> Self {
+        let metrics = Self {
+            lookups: Family::default(),
+            pending: Gauge::default(),
+            questions: Family::default(),
+            seconds: Family::new_with_constructor(|| Histogram::new(ORACLE_SECONDS)),
+            cache: Family::default(),
+            breakers: Family::default(),
+        };
+        registry.register(
+            "upesi_lookups",
+            "Lookups of parties, by what became of them",
+            metrics.lookups.clone(),
+        );
+        registry.register(
+            "upesi_lookups_pending",
+            "Lookups that wait for the answer of a DFSP",
+            metrics.pending.clone(),
+        );
+        registry.register(
+            "upesi_oracle_requests",
+            "Questions to external oracles, by what became of them",
+            metrics.questions.clone(),
+        );
+        registry.register(
+            "upesi_oracle_request_seconds",
+            "Time from a question to an external oracle to its answer",
+            metrics.seconds.clone(),
+        );
+        registry.register(
+            "upesi_oracle_cache",
+            "Lookups answered from what an oracle said before (hit), or not (miss)",
+            metrics.cache.clone(),
+        );
+        registry.register(
+            "upesi_oracle_breaker",
+            "State of an oracle's breaker: 0 closed, 1 probing, 2 open",
+            metrics.breakers.clone(),
+        );
+        metrics
+    }
+
+    pub(crate) fn count_lookup(&self, outcome: LookupOutcome) {
+        self.count_lookups(outcome, 1);
+    }
+
+    pub(crate) fn count_lookups(&self, outcome: LookupOutcome, count: u64) {
+        self.lookups.get_or_create(&LookupLabels { outcome: outcome.as_str() }).inc_by(count);
+    }
+
+    pub(crate) fn count_oracle(
+        &self,
+        oracle: &str,
+        operation: Operation,
+        outcome: &'static str,
+        took: Duration,
+    ) {
+        let labels = QuestionLabels { oracle: oracle.to_owned(), operation: operation.as_str(), outcome };
+        self.questions.get_or_create(&labels).inc();
+        self.seconds.get_or_create(&OracleLabels { oracle: oracle.to_owned() }).observe(took.as_secs_f64());
+    }
+
+    pub(crate) fn count_cache(&self, oracle: &str, is_hit: bool) {
+        let result = if is_hit { "hit" } else { "miss" };
+        self.cache.get_or_create(&CacheLabels { oracle: oracle.to_owned(), result }).inc();
+    }
+
+    pub(crate) fn show_breaker(&self, oracle: &str, state: BreakerState) {
+        let value = match state {
+            BreakerState::Closed => 0,
+            BreakerState::Probing => 1,
+            BreakerState::Open => 2,
+        };
+        self.breakers.get_or_create(&OracleLabels { oracle: oracle.to_owned() }).set(value);
+    }
+}
+
+#[cfg(test)]
+impl DirectoryMetrics {
+    pub(crate) fn lookups(&self, outcome: LookupOutcome) -> u64 {
+        self.lookups.get_or_create(&LookupLabels { outcome: outcome.as_str() }).get()
+    }
+
+    pub(crate) fn cache_hits(&self, oracle: &str) -> u64 {
+        self.cache.get_or_create(&CacheLabels { oracle: oracle.to_owned(), result: "hit" }).get()
+    }
+}

@@ -1,0 +1,366 @@
+//! Oracles of others, over the oracle HTTP interface.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use upesi_courier::{Breaker, BreakerState, Jitter, Passage};
+use upesi_fspiop::uri::encode_segment;
+use upesi_http::header::{self, HeaderMap, HeaderName};
+use upesi_http::{Answer, Bytes, Full, Method, Request, SendError, Target, header_block};
+use upesi_relay::ErrorInformation;
+use upesi_types::FspId;
+
+use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailure, OracleFuture};
+use crate::party::Owner;
+use crate::{DirectoryMetrics, OracleConfig};
+use cache::AnswerCache;
+use connections::Connections;
+
+mod cache;
+mod connections;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+/// Headers of the DFSP's request that would change the form in which the oracle answers the hub.
+const NOT_PASSED_ON: [HeaderName; 7] = [
+    header::ACCEPT_ENCODING,
+    header::RANGE,
+    header::IF_MATCH,
+    header::IF_NONE_MATCH,
+    header::IF_MODIFIED_SINCE,
+    header::IF_UNMODIFIED_SINCE,
+    header::IF_RANGE,
+];
+
+/// An oracle behind HTTP. Its connections, its breaker, its cache and its bounds are its own: it can keep nobody waiting
+/// but those who ask it.
+pub struct ExternalOracle {
+    name: String,
+    base: Box<str>,
+    config: OracleConfig,
+    metrics: DirectoryMetrics,
+    single: Way,
+    batch: Way,
+    breaker: Mutex<(Breaker, Jitter)>,
+    cache: Option<AnswerCache>,
+}
+
+/// Connections and room for one kind of question.
+struct Way {
+    connections: Connections,
+    room: Semaphore,
+}
+
+/// What is asked over HTTP.
+struct Question {
+    operation: Operation,
+    method: Method,
+    /// Appended to the base.
+    path: String,
+    body: Bytes,
+}
+
+impl ExternalOracle {
+    /// An oracle at a base address, under a name for metrics and logs.
+    pub fn new(name: String, base: &str, config: OracleConfig, metrics: DirectoryMetrics) -> Self {
+        let way = |in_flight_max: usize, answer_bytes_max| Way {
+            connections: Connections::new(&config, in_flight_max, answer_bytes_max),
+            room: Semaphore::new(in_flight_max),
+        };
+        let breaker =
+            Breaker::new(config.breaker_failures, config.breaker_pause_first, config.breaker_pause_max);
+        // The name, so that several oracles that fail together do not come back together.
+        let seed = name.bytes().fold(0, |seed: u64, byte| seed.wrapping_mul(31).wrapping_add(byte.into()));
+        let cache = (!config.cache_ttl.is_zero())
+            .then(|| AnswerCache::new(config.cache_ttl, config.cache_entries_max));
+        Self {
+            single: way(config.in_flight_max, config.answer_bytes_max),
+            batch: way(config.batches_in_flight_max, config.batch_answer_bytes_max),
+            breaker: Mutex::new((breaker, Jitter::new(seed))),
+            cache,
+            name,
+            base: base.into(),
+            config,
+            metrics,
+        }
+    }
+
+    /// Its address, as it was registered.
+    pub fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// Forgets what it answered.
+    pub fn clear_cache(&self) {
+        if let Some(cache) = &self.cache {
+            cache.clear();
+        }
+    }
+
+    /// Asks and gives the answer if it is a 2xx.
+    async fn ask(&self, question: Question, headers: &Bytes) -> Result<Answer, OracleFailure> {
+        let operation = question.operation;
+        let started = Instant::now();
+        let result = self.try_ask(question, headers).await;
+        let outcome = result.as_ref().map_or_else(OracleFailure::outcome, |_| "answered");
+        self.metrics.count_oracle(&self.name, operation, outcome, started.elapsed());
+        if let Err(failure @ OracleFailure::Unusable { .. }) = &result {
+            tracing::debug!(oracle = self.name, operation = operation.as_str(), %failure, "an oracle gave no answer");
+        }
+        result
+    }
+
+    async fn try_ask(&self, question: Question, headers: &Bytes) -> Result<Answer, OracleFailure> {
+        let way = match question.operation {
+            Operation::RegisterBatch => &self.batch,
+            _ => &self.single,
+        };
+        let _room = way.room.try_acquire().map_err(|_| OracleFailure::Busy)?;
+        let url = format!("{}{}", self.base.trim_end_matches('/'), question.path);
+        let target = Target::parse(&url).map_err(|error| unusable(&error, "The oracle cannot be called"))?;
+        let headers = self.headers(headers, !question.body.is_empty())?;
+        let mut attempt = self.begin()?;
+        let deadline = Instant::now() + self.config.deadline;
+        let pool = way.connections.to(&target.origin);
+        let request = || {
+            let mut request = Request::new(Full::new(question.body.clone()));
+            *request.method_mut() = question.method.clone();
+            *request.headers_mut() = headers.clone();
+            *request.uri_mut() = target.clone().into_uri();
+            request
+        };
+        let mut sent = pool.send(request(), deadline).await;
+        if let Err(SendError::Closed { reused: true }) = sent {
+            // Closed for being idle just as it was used again. Asking twice does no harm: a registration that was made is
+            // made again or refused as made already.
+            sent = pool.send(request(), deadline).await;
+        }
+        match sent {
+            Ok(answer) => {
+                attempt.end(true);
+                classify(answer)
+            }
+            Err(SendError::ResponseTooLarge { bytes_max, .. }) => {
+                attempt.end(true);
+                let reason = format!("it answered more than {bytes_max} bytes");
+                Err(OracleFailure::Unusable { reason, detail: "The oracle's answer is too large" })
+            }
+            // Nothing was sent: those who wait in front tell more about the oracle.
+            Err(SendError::Busy { .. }) => Err(OracleFailure::Busy),
+            Err(error) => {
+                attempt.end(false);
+                Err(unusable(&error, "The oracle cannot be reached"))
+            }
+        }
+    }
+
+    /// The DFSP's own headers, as other hubs pass them on.
+    fn headers(&self, block: &Bytes, has_body: bool) -> Result<HeaderMap, OracleFailure> {
+        let headers = header_block::from_block(block);
+        let mut headers = headers.map_err(|error| unusable(&error, "The request has malformed headers"))?;
+        for name in &NOT_PASSED_ON {
+            headers.remove(name);
+        }
+        if has_body && !headers.contains_key(header::CONTENT_TYPE) {
+            headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static("application/json"));
+        }
+        Ok(headers)
+    }
+
+    fn begin(&self) -> Result<Attempt<'_>, OracleFailure> {
+        let mut guard = self.guard();
+        let is_probe = match guard.0.passage(Instant::now()) {
+            Passage::Free => false,
+            Passage::Probe => {
+                guard.0.begin_probe();
+                true
+            }
+            Passage::Barred(_) => {
+                let reason = "it is not asked for a while after repeated failures".to_owned();
+                return Err(OracleFailure::Unusable { reason, detail: "The oracle cannot be reached" });
+            }
+        };
+        self.metrics.show_breaker(&self.name, guard.0.state());
+        Ok(Attempt { oracle: self, is_probe, is_ended: false })
+    }
+
+    fn guard(&self) -> MutexGuard<'_, (Breaker, Jitter)> {
+        self.breaker.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn write(
+        &self,
+        operation: Operation,
+        method: Method,
+        inquiry: &Inquiry<'_>,
+        body: Bytes,
+    ) -> Result<Answer, OracleFailure> {
+        let question = Question { operation, method, path: party_path(inquiry), body };
+        let result = self.ask(question, inquiry.headers).await;
+        // Also where it failed: it may have been done all the same.
+        if let Some(cache) = &self.cache {
+            cache.forget(inquiry.party.kind, &inquiry.party.id_text());
+        }
+        result
+    }
+}
+
+/// A question on its way. Dropped before its end, it says nothing about the oracle.
+struct Attempt<'a> {
+    oracle: &'a ExternalOracle,
+    is_probe: bool,
+    is_ended: bool,
+}
+
+impl Attempt<'_> {
+    fn end(&mut self, is_answered: bool) {
+        self.is_ended = true;
+        let mut guard = self.oracle.guard();
+        let (breaker, jitter) = &mut *guard;
+        match is_answered {
+            true => breaker.answered(),
+            false => breaker.failed(self.is_probe, Instant::now(), jitter),
+        }
+        if breaker.state() == BreakerState::Open && !is_answered {
+            tracing::warn!(
+                oracle = self.oracle.name,
+                "an oracle fails repeatedly and is not asked for a while"
+            );
+        }
+        self.oracle.metrics.show_breaker(&self.oracle.name, breaker.state());
+    }
+}
+
+impl Drop for Attempt<'_> {
+    fn drop(&mut self) {
+        if self.is_probe && !self.is_ended {
+            self.oracle.guard().0.probe_void(Instant::now());
+        }
+    }
+}
+
+impl Oracle for ExternalOracle {
+    fn is_kept_by_hub(&self) -> bool {
+        false
+    }
+
+    fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
+        Box::pin(async move {
+            let Some(cache) = &self.cache else { return self.find_uncached(inquiry).await };
+            if let Some(answer) = cache.get(inquiry) {
+                self.metrics.count_cache(&self.name, true);
+                return answer;
+            }
+            self.metrics.count_cache(&self.name, false);
+            let epoch = cache.epoch();
+            let answer = self.find_uncached(inquiry).await;
+            cache.put(inquiry, epoch, &answer);
+            answer
+        })
+    }
+
+    fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+        Box::pin(async move {
+            let body = wire::registration(inquiry, owner);
+            let answer = self.write(Operation::Register, Method::POST, inquiry, body).await?;
+            match answer.status.as_u16() {
+                201 => Ok(()),
+                status => Err(OracleFailure::Refused { status }),
+            }
+        })
+    }
+
+    fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+        Box::pin(async move {
+            let body = wire::registration(inquiry, owner);
+            self.write(Operation::Change, Method::PUT, inquiry, body).await.map(drop)
+        })
+    }
+
+    fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()> {
+        Box::pin(async move {
+            self.write(Operation::Remove, Method::DELETE, inquiry, Bytes::new()).await.map(drop)
+        })
+    }
+
+    fn register_batch<'a>(&'a self, batch: &'a BatchInquiry<'a>) -> OracleFuture<'a, BatchOutcome> {
+        Box::pin(async move {
+            let question = Question {
+                operation: Operation::RegisterBatch,
+                method: Method::POST,
+                path: "/participants".to_owned(),
+                body: wire::batch(batch),
+            };
+            let result = self.ask(question, batch.headers).await;
+            if let Some(cache) = &self.cache {
+                for entry in batch.entries {
+                    cache.forget(entry.kind, &entry.id);
+                }
+            }
+            let answer = result?;
+            if answer.status.as_u16() != 201 {
+                return Err(OracleFailure::Refused { status: answer.status.as_u16() });
+            }
+            wire::read_batch(&answer.body, batch.entries)
+        })
+    }
+}
+
+impl ExternalOracle {
+    async fn find_uncached(&self, inquiry: &Inquiry<'_>) -> Result<Vec<Owner>, OracleFailure> {
+        let mut path = party_path(inquiry);
+        let mut separator = '?';
+        let sub_id = inquiry.party.sub_id_text();
+        for (name, value) in [
+            ("currency", inquiry.currency.as_ref().map(|of| of.as_str())),
+            ("partySubIdOrType", sub_id.as_deref()),
+        ] {
+            if let Some(value) = value {
+                path.push(separator);
+                path.push_str(name);
+                path.push('=');
+                // In a query a plus sign would be a blank.
+                let mut encoded = String::with_capacity(value.len());
+                encode_segment(value, &mut encoded);
+                path.push_str(&encoded.replace('+', "%2B"));
+                separator = '&';
+            }
+        }
+        let question = Question { operation: Operation::Find, method: Method::GET, path, body: Bytes::new() };
+        let answer = self.ask(question, inquiry.headers).await?;
+        wire::read_owners(&answer.body)
+    }
+}
+
+/// `/participants/{Type}/{ID}`: a sub id is no part of it.
+fn party_path(inquiry: &Inquiry<'_>) -> String {
+    let kind = inquiry.party.kind.as_str();
+    let mut path = String::with_capacity(32 + inquiry.party.id.len());
+    path.push_str("/participants/");
+    path.push_str(kind);
+    path.push('/');
+    encode_segment(&inquiry.party.id_text(), &mut path);
+    path
+}
+
+fn classify(answer: Answer) -> Result<Answer, OracleFailure> {
+    let status = answer.status.as_u16();
+    if let Some(error) = ErrorInformation::read(&answer.body) {
+        return Err(OracleFailure::Told { error, is_not_found: status == 404 });
+    }
+    match status {
+        200..=299 => Ok(answer),
+        500..=599 => {
+            let reason = format!("it answered {status}");
+            Err(OracleFailure::Unusable { reason, detail: "The oracle failed" })
+        }
+        status => Err(OracleFailure::Refused { status }),
+    }
+}
+
+fn unusable(error: &dyn std::error::Error, detail: &'static str) -> OracleFailure {
+    OracleFailure::Unusable { reason: error.to_string(), detail }
+}

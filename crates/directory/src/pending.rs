@@ -1,0 +1,166 @@
+//! Lookups that wait for the answer of a DFSP.
+
+use std::hash::{BuildHasher, Hash, RandomState};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use prometheus_client::metrics::gauge::Gauge;
+use tokio::time::Instant;
+use upesi_fspiop::{PartyIdType, PartyPath, SyncError};
+use upesi_relay::Received;
+use upesi_types::{ErrorCode, FspId};
+
+use crate::DirectoryConfig;
+use crate::timed::{Place, Timed};
+
+/// The accepted `GET /parties` that nobody has answered yet, up to a number and to an amount of memory. Each leaves exactly
+/// once: answered, failed, or expired.
+///
+/// A lookup has no identifier: the payer knows the answer by the party in its path. So an answer counts for everything
+/// that the payer has asked about that party, whoever gives it, and two lookups of the same party by the same DFSP are
+/// both settled by one answer.
+///
+/// One lock for all: it is held for about the time of a hash table access, twice per lookup.
+#[derive(Debug)]
+pub(crate) struct PendingLookups {
+    lookups_max: usize,
+    bytes_max: usize,
+    deadline: std::time::Duration,
+    hasher: RandomState,
+    gauge: Gauge,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    lookups: Timed<Lookup>,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Lookup {
+    kind: PartyIdType,
+    /// Decoded, for an answer may be encoded otherwise.
+    id: Box<str>,
+    sub_id: Option<Box<str>>,
+    request: Arc<Received>,
+}
+
+impl PendingLookups {
+    pub(crate) fn new(config: &DirectoryConfig, gauge: Gauge) -> Self {
+        Self {
+            lookups_max: config.pending_max,
+            bytes_max: config.pending_bytes_max,
+            deadline: config.lookup_deadline,
+            hasher: RandomState::new(),
+            gauge,
+            state: Mutex::default(),
+        }
+    }
+
+    /// Begins to wait for the answer to a request.
+    ///
+    /// Errors: 503 with 2005 where there is no room; nothing was accepted.
+    pub(crate) fn begin(&self, request: &Arc<Received>, party: &PartyPath<'_>) -> Result<Place, SyncError> {
+        let bytes = bytes(request);
+        let lookup = Lookup {
+            kind: party.kind,
+            id: party.id_text().into(),
+            sub_id: party.sub_id_text().map(Into::into),
+            request: request.clone(),
+        };
+        let hash = self.hash(&request.source, party.kind, &lookup.id, lookup.sub_id.as_deref());
+        let mut state = self.state();
+        if state.lookups.len() >= self.lookups_max || state.bytes + bytes > self.bytes_max {
+            return Err(SyncError::new(ErrorCode::SERVER_BUSY, "Too many lookups wait for an answer"));
+        }
+        state.bytes += bytes;
+        // The time is taken under the lock, so that it ascends.
+        let due = Instant::now() + self.deadline;
+        let place = state.lookups.keep(hash, due, lookup, Lookup::is_same);
+        self.show(&state);
+        Ok(place)
+    }
+
+    /// Ends a lookup; `false`: it had ended already.
+    pub(crate) fn end(&self, place: Place) -> bool {
+        let mut state = self.state();
+        let ended = state.lookups.take(place);
+        self.account(&mut state, ended.as_ref());
+        ended.is_some()
+    }
+
+    /// Ends what a DFSP has asked about a party; gives how many lookups those were.
+    pub(crate) fn answered(&self, requester: &FspId, party: &PartyPath<'_>) -> u64 {
+        let (id, sub_id) = (party.id_text(), party.sub_id_text());
+        let hash = self.hash(requester, party.kind, &id, sub_id.as_deref());
+        let is_meant = |lookup: &Lookup| lookup.is_about(requester, party.kind, &id, sub_id.as_deref());
+        let mut count = 0;
+        let mut state = self.state();
+        while let Some(ended) = state.lookups.take_about(hash, is_meant) {
+            self.account(&mut state, Some(&ended));
+            count += 1;
+        }
+        count
+    }
+
+    /// Ends a lookup whose deadline has passed and gives its request.
+    pub(crate) fn expire(&self, now: Instant) -> Option<Arc<Received>> {
+        let mut state = self.state();
+        let expired = state.lookups.take_due(now);
+        self.account(&mut state, expired.as_ref());
+        expired.map(|lookup| lookup.request)
+    }
+
+    /// When to look for expired lookups next: until then none can expire, whatever comes.
+    pub(crate) fn next_expiry(&self, now: Instant) -> Instant {
+        self.state().lookups.next_due().unwrap_or(now + self.deadline)
+    }
+
+    /// How many wait.
+    pub(crate) fn count(&self) -> usize {
+        self.state().lookups.len()
+    }
+
+    fn account(&self, state: &mut State, ended: Option<&Lookup>) {
+        if let Some(lookup) = ended {
+            state.bytes -= bytes(&lookup.request);
+            self.show(state);
+        }
+    }
+
+    fn show(&self, state: &State) {
+        self.gauge.set(i64::try_from(state.lookups.len()).unwrap_or(i64::MAX));
+    }
+
+    fn hash(&self, requester: &FspId, kind: PartyIdType, id: &str, sub_id: Option<&str>) -> u64 {
+        self.hasher.hash_one(Key(requester.as_str(), kind, id, sub_id))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Hash)]
+struct Key<'a>(&'a str, PartyIdType, &'a str, Option<&'a str>);
+
+impl Lookup {
+    fn is_about(&self, requester: &FspId, kind: PartyIdType, id: &str, sub_id: Option<&str>) -> bool {
+        self.kind == kind
+            && *self.id == *id
+            && self.sub_id.as_deref() == sub_id
+            && self.request.source == *requester
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.is_about(&other.request.source, other.kind, &other.id, other.sub_id.as_deref())
+    }
+}
+
+/// What a lookup holds of its request.
+fn bytes(request: &Received) -> usize {
+    request.headers.len() + request.path.len() * 2 + request.query.as_ref().map_or(0, |query| query.len())
+}
+
+#[cfg(test)]
+mod tests;
