@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use upesi_journal::{Damage, JournalError};
 use upesi_types::ErrorCode;
 
 /// A store operation that failed. Cheap to clone, because everybody in a failed batch is told.
@@ -34,7 +35,7 @@ pub enum StoreError {
     /// A key or a value exceeds its limit; nothing of the update was stored.
     #[error("a {what} of {bytes} bytes exceeds the store's limit of {bytes_max}; nothing was stored")]
     TooLarge {
-        /// `key` or `value`.
+        /// `key`, `value` or `update`.
         what: &'static str,
         /// The size found.
         bytes: usize,
@@ -119,6 +120,22 @@ impl StoreError {
                 Self::Io { path, source: Arc::new(source) }
             }
             fjall::Error::InvalidVersion(_) => Self::Format { path, detail: error.to_string() },
+            other => Self::Damaged { path, detail: other.to_string() },
+        }
+    }
+
+    pub(crate) fn of_journal(path: &Path, error: JournalError) -> Self {
+        let path = path.to_path_buf();
+        match error {
+            JournalError::Io { source, .. } => Self::Io { path, source: Arc::new(source) },
+            JournalError::Poisoned => Self::Poisoned { path },
+            JournalError::Damaged { reason: Damage::UnknownVersion(_), .. } => {
+                Self::Format { path, detail: error.to_string() }
+            }
+            JournalError::DiskFull { .. } => {
+                let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                Self::Io { path, source: Arc::new(source) }
+            }
             other => Self::Damaged { path, detail: other.to_string() },
         }
     }

@@ -1,6 +1,5 @@
 //! Opening, closing, and handing updates to the writer.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,22 +7,20 @@ use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-use fjall::config::{
-    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
-    PartitioningPolicy, PinningPolicy,
-};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions};
 use tokio::sync::oneshot;
+use upesi_journal::{Access, Disk, JournalError, RealDisk};
 
+use crate::recovery::{self, Recovered};
+use crate::tables::Tables;
 use crate::transaction::Transaction;
-use crate::writer::{self, Completion, Job};
+use crate::writer::{Completion, Job, Worker};
 use crate::{StoreError, StoreOptions, Table};
 
 /// Durable tables in a directory of their own. Cheap to clone; the last clone that goes stops the writer.
 #[derive(Clone)]
 pub struct Store {
     inner: Arc<Inner>,
-    writer: Arc<Writer>,
+    writer: Arc<WriterHandle>,
 }
 
 /// What a store says about itself.
@@ -33,28 +30,28 @@ pub struct StoreStats {
     pub batches: u64,
     /// Updates that were answered with success since opening.
     pub updates: u64,
-    /// Updates that were refused because the queue or the disk was full.
+    /// Updates that were refused because the queue or the disk was full, or after a failure.
     pub updates_shed: u64,
-    /// Bytes on disk.
+    /// Bytes of the sorted tables on disk.
     pub disk_bytes: u64,
+    /// About what waits in memory to be sorted, in bytes.
+    pub pending_bytes: u64,
     /// Whether an earlier failure stopped all updates.
     pub poisoned: bool,
 }
 
-/// What readers and the writer share.
+/// What the handles and the writer share.
 pub(crate) struct Inner {
-    pub(crate) path: PathBuf,
+    path: PathBuf,
     pub(crate) options: StoreOptions,
-    pub(crate) poisoned: AtomicBool,
+    pub(crate) tables: Arc<Tables>,
+    poisoned: AtomicBool,
     pub(crate) batches: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) updates_shed: AtomicU64,
-    tables: Mutex<HashMap<String, (usize, Keyspace)>>,
-    // Last, so that the handles of the keyspaces are gone when the database closes.
-    pub(crate) database: Database,
 }
 
-struct Writer {
+struct WriterHandle {
     queue: Mutex<Option<SyncSender<Job>>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -63,46 +60,44 @@ impl Store {
     /// Opens the store in `path`, creating it when it does not exist. What was answered with success before is there,
     /// whatever happened meanwhile; an update that was not answered is there as a whole or not at all.
     pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        recovery::create_directory(path)?;
+        Self::open_with_log_on(path, Arc::new(RealDisk::new(path, Access::Write)), options)
+    }
+
+    /// The same with the log on another disk, such as a simulated one; the sorted tables are in `path` all the same.
+    pub fn open_with_log_on(
+        path: impl AsRef<Path>,
+        disk: Arc<dyn Disk>,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
         let path = path.as_ref().to_path_buf();
-        if !path.try_exists().map_err(|source| StoreError::io(&path, source))? {
-            create(&path, options)?;
-        }
-        let database = open_database(&path, options)?;
+        let Recovered { tables, log } = recovery::recover(&path, &disk, options)?;
         let inner = Arc::new(Inner {
             path,
             options: options.clone(),
+            tables: Arc::new(tables),
             poisoned: AtomicBool::new(false),
             batches: AtomicU64::new(0),
             updates: AtomicU64::new(0),
             updates_shed: AtomicU64::new(0),
-            tables: Mutex::default(),
-            database,
         });
+        let frame = upesi_journal::Batch::new(log.next_seq());
+        let worker = Worker { inner: Arc::clone(&inner), disk, log, frame };
         let (sender, jobs) = sync_channel(options.queue_updates_max.max(1));
-        let of_writer = Arc::clone(&inner);
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
-            .spawn(move || writer::run(&of_writer, &jobs))
+            .spawn(move || worker.run(&jobs))
             .map_err(|source| StoreError::io(&inner.path, source))?;
-        let writer = Writer { queue: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) };
+        let writer = WriterHandle { queue: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) };
         Ok(Self { inner, writer: Arc::new(writer) })
     }
 
     /// The table called `name` (letters, digits, `_`), created when it does not exist. Costs a few syncs the first time.
     pub fn table(&self, name: &str) -> Result<Table, StoreError> {
-        let mut tables = lock(&self.inner.tables);
-        let next = tables.len();
-        let (index, keyspace) = match tables.get(name) {
-            Some((index, keyspace)) => (*index, keyspace.clone()),
-            None => {
-                let keyspace = (self.inner.database)
-                    .keyspace(name, || table_options(&self.inner.options))
-                    .map_err(|error| StoreError::of_fjall(&self.inner.path, error))?;
-                tables.insert(name.to_owned(), (next, keyspace.clone()));
-                (next, keyspace)
-            }
-        };
-        Ok(Table { index, keyspace, inner: Arc::clone(&self.inner) })
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
+        Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
     }
 
     /// Queues `update` at once and resolves when what it wrote is durable; only then is it visible to readers.
@@ -136,14 +131,16 @@ impl Store {
         self.writer.close();
     }
 
-    /// Counts and sizes for metrics.
+    /// Counts and sizes for metrics; cheap enough to read every few seconds.
     pub fn stats(&self) -> StoreStats {
+        let inner = &*self.inner;
         StoreStats {
-            batches: self.inner.batches.load(Ordering::Relaxed),
-            updates: self.inner.updates.load(Ordering::Relaxed),
-            updates_shed: self.inner.updates_shed.load(Ordering::Relaxed),
-            disk_bytes: self.inner.database.disk_space().unwrap_or(0),
-            poisoned: self.inner.poisoned.load(Ordering::Acquire),
+            batches: inner.batches.load(Ordering::Relaxed),
+            updates: inner.updates.load(Ordering::Relaxed),
+            updates_shed: inner.updates_shed.load(Ordering::Relaxed),
+            disk_bytes: inner.tables.disk_bytes(),
+            pending_bytes: inner.tables.pending_bytes() as u64,
+            poisoned: inner.poisoned.load(Ordering::Acquire),
         }
     }
 
@@ -154,12 +151,12 @@ impl Store {
     {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |transaction| {
-            let outcome = transaction.and_then(|mut transaction| match update(&mut transaction) {
-                Ok(value) => Ok(value),
-                Err(error) => {
+            let outcome = transaction.and_then(|mut transaction| {
+                let outcome = update(&mut transaction);
+                if outcome.is_err() {
                     transaction.roll_back();
-                    Err(error)
                 }
+                outcome
             });
             // The receiver may be gone: nobody waits any more.
             Box::new(move |committed: Result<(), StoreError>| {
@@ -178,13 +175,53 @@ impl Store {
     }
 }
 
+impl Inner {
+    /// Whether a batch may be begun.
+    pub(crate) fn ready(&self) -> Result<(), StoreError> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(StoreError::Poisoned { path: self.path.clone() });
+        }
+        let free_bytes = self.free_bytes()?;
+        if free_bytes < self.options.free_bytes_min {
+            return Err(self.disk_full(free_bytes));
+        }
+        Ok(())
+    }
+
+    /// Takes no more updates, whatever comes.
+    pub(crate) fn poison(&self, error: &StoreError) -> u64 {
+        tracing::error!(%error, "the store stops taking updates; reads go on");
+        self.poisoned.store(true, Ordering::Release);
+        0
+    }
+
+    pub(crate) fn of_journal(&self, error: JournalError) -> StoreError {
+        match error {
+            JournalError::DiskFull { .. } => self.disk_full(self.free_bytes().unwrap_or(0)),
+            other => StoreError::of_journal(&self.path, other),
+        }
+    }
+
+    fn disk_full(&self, free_bytes: u64) -> StoreError {
+        let free_bytes_min = self.options.free_bytes_min;
+        StoreError::DiskFull { path: self.path.clone(), free_bytes, free_bytes_min }
+    }
+
+    /// Room on the disk for a process without privileges, in bytes.
+    fn free_bytes(&self) -> Result<u64, StoreError> {
+        let found = rustix::fs::statvfs(&self.path);
+        let found = found.map_err(|error| StoreError::io(&self.path, error.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+}
+
 impl std::fmt::Debug for Store {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Store").field(&self.inner.path).finish()
     }
 }
 
-impl Writer {
+impl WriterHandle {
     fn close(&self) {
         drop(lock(&self.queue).take());
         let thread = lock(&self.thread).take();
@@ -198,7 +235,7 @@ impl Writer {
     }
 }
 
-impl Drop for Writer {
+impl Drop for WriterHandle {
     fn drop(&mut self) {
         self.close();
     }
@@ -207,51 +244,4 @@ impl Drop for Writer {
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // What these guard is whole after every statement.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Makes an empty database beside its place and moves it there. The database makes its files one by one and cannot go on
-/// where a crash stopped it.
-fn create(path: &Path, options: &StoreOptions) -> Result<(), StoreError> {
-    let fail = |source| StoreError::io(path, source);
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(".new");
-    let unfinished = PathBuf::from(unfinished);
-    if unfinished.try_exists().map_err(fail)? {
-        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
-    }
-    drop(open_database(&unfinished, options)?);
-    std::fs::rename(&unfinished, path).map_err(fail)?;
-    // The parent of a relative name is the empty path, which stands for the working directory.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    std::fs::File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()).map_err(fail)
-}
-
-fn open_database(path: &Path, options: &StoreOptions) -> Result<Database, StoreError> {
-    Database::builder(path)
-        .cache_size(options.cache_bytes)
-        .worker_threads(1)
-        // The writer syncs once per batch, explicitly.
-        .manual_journal_persist(true)
-        .open()
-        .map_err(|error| StoreError::of_opening(path, error))
-}
-
-fn table_options(options: &StoreOptions) -> KeyspaceCreateOptions {
-    let compression = if options.compress { CompressionType::Lz4 } else { CompressionType::None };
-    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
-    KeyspaceCreateOptions::default()
-        .manual_journal_persist(true)
-        .max_memtable_size(options.memtable_bytes)
-        .data_block_size_policy(BlockSizePolicy::all(options.block_bytes))
-        .data_block_compression_policy(CompressionPolicy::all(compression))
-        // On every level, the last one too: a party that nobody registered costs no read.
-        .filter_policy(FilterPolicy::all(bloom))
-        // Filters and indexes stay in memory, so that a lookup reads one block.
-        .filter_block_pinning_policy(PinningPolicy::all(true))
-        .filter_block_partitioning_policy(PartitioningPolicy::all(false))
-        .index_block_pinning_policy(PinningPolicy::all(true))
-        .index_block_partitioning_policy(PartitioningPolicy::all(false))
-        .compaction_strategy(Arc::new(
-            fjall::compaction::Leveled::default().with_table_target_size(options.table_bytes),
-        ))
 }

@@ -2,23 +2,32 @@
 
 use std::fmt;
 use std::ops::{Bound, Deref};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fjall::{Keyspace, UserValue};
+use fjall::{Keyspace, UserKey, UserValue};
 
 use crate::StoreError;
-use crate::store::Inner;
+use crate::pending::{Change, Changes, Pending};
+use crate::tables::Tables;
+
+/// Changes are shown to readers in portions of this many, so that a reader waits microseconds at most.
+const PORTION: usize = 512;
 
 /// A named table of a store: keys and values are bytes, ordered by key. Cheap to clone.
 ///
-/// Reads come from any thread. They may wait for the disk, and for the moment in which the store registers a new file
-/// (a sync of a small file); usually they take microseconds.
+/// Reads come from any thread. They may wait for the disk, and for a moment while the store takes in a new file (a sync of
+/// a small file); usually they take microseconds.
 #[derive(Clone)]
 pub struct Table {
-    pub(crate) index: usize,
+    pub(crate) state: Arc<TableState>,
+    // After the keyspace inside the state, so that the store's files are unlocked last.
+    pub(crate) tables: Arc<Tables>,
+}
+
+/// A table's two parts: what waits in memory, and what is sorted on disk.
+pub(crate) struct TableState {
     pub(crate) keyspace: Keyspace,
-    // After the keyspace, so that the store's files are unlocked last.
-    pub(crate) inner: Arc<Inner>,
+    pending: RwLock<Pending>,
 }
 
 /// A stored value; shared, not copied.
@@ -31,7 +40,11 @@ pub type Entry = (Vec<u8>, Value);
 impl Table {
     /// The durable value of `key`. A value that is queued or being synced is not seen before its update resolves.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, StoreError> {
-        self.keyspace.get(key).map(|value| value.map(Value)).map_err(|error| self.fail(error))
+        // Pending first: a change leaves there only after the sorted tables have it.
+        if let Some(change) = self.state.pending().get(key) {
+            return Ok(change.clone().map(Value));
+        }
+        self.state.keyspace.get(key).map(|value| value.map(Value)).map_err(|error| self.tables.fail(error))
     }
 
     /// Up to `limit` entries whose keys begin with `prefix`, in key order, those behind the key `after` if one is given.
@@ -41,29 +54,99 @@ impl Table {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
         };
+        // Held to the end: what is pending stays so meanwhile.
+        let pending = self.state.pending();
+        let mut changes = pending.changes().range::<[u8], _>((start, Bound::Unbounded)).peekable();
+        let mut sorted = self.state.keyspace.range::<&[u8], _>((start, Bound::Unbounded));
+        let mut next_sorted = || {
+            let guard = sorted.next();
+            guard.map(fjall::Guard::into_inner).transpose().map_err(|error| self.tables.fail(error))
+        };
+        let mut stored = next_sorted()?;
         let mut entries = Vec::new();
-        for guard in self.keyspace.range::<&[u8], _>((start, Bound::Unbounded)).take(limit) {
-            let (key, value) = guard.into_inner().map_err(|error| self.fail(error))?;
+        while entries.len() < limit {
+            let change_is_next = match (changes.peek(), &stored) {
+                (None, None) => break,
+                (Some((key, _)), Some((stored_key, _))) => *key <= stored_key,
+                (change, _) => change.is_some(),
+            };
+            let (key, value) = if change_is_next {
+                let Some((key, change)) = changes.next() else { break };
+                if stored.as_ref().is_some_and(|(stored_key, _)| stored_key == key) {
+                    stored = next_sorted()?;
+                }
+                (key.clone(), change.clone())
+            } else {
+                let Some((key, value)) = stored.take() else { break };
+                stored = next_sorted()?;
+                (key, Some(value))
+            };
             if !key.starts_with(prefix) {
                 break;
             }
-            entries.push((key.to_vec(), Value(value)));
+            entries.extend(value.map(|value| (key.to_vec(), Value(value))));
         }
         Ok(entries)
     }
 
     /// Number of entries, an overestimate by those that were overwritten or deleted and are not merged yet. Costs nothing.
     pub fn entries_estimate(&self) -> u64 {
-        self.keyspace.approximate_len() as u64
+        (self.state.keyspace.approximate_len() + self.state.pending().changes().len()) as u64
     }
 
     /// The table's name.
     pub fn name(&self) -> &str {
-        self.keyspace.name()
+        self.state.keyspace.name()
+    }
+}
+
+impl TableState {
+    pub(crate) fn new(keyspace: Keyspace) -> Self {
+        Self { keyspace, pending: RwLock::default() }
     }
 
-    fn fail(&self, error: fjall::Error) -> StoreError {
-        StoreError::of_fjall(&self.inner.path, error)
+    pub(crate) fn pending(&self) -> RwLockReadGuard<'_, Pending> {
+        // Whole after every call.
+        self.pending.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pending_mut(&self) -> RwLockWriteGuard<'_, Pending> {
+        self.pending.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows durable changes to readers.
+    pub(crate) fn show(&self, changes: Changes) {
+        let mut changes = changes.into_iter().peekable();
+        while changes.peek().is_some() {
+            let mut pending = self.pending_mut();
+            changes.by_ref().take(PORTION).for_each(|(key, change)| pending.set(key, change));
+        }
+    }
+
+    /// Shows one durable change.
+    pub(crate) fn show_one(&self, key: UserKey, change: Change) {
+        self.pending_mut().set(key, change);
+    }
+
+    /// Writes what is pending as a sorted table, synced before this returns. Called by the writer only.
+    pub(crate) fn flush(&self) -> Result<(), fjall::Error> {
+        let pending = self.pending();
+        if pending.changes().is_empty() {
+            return Ok(());
+        }
+        let mut table = self.keyspace.start_ingestion()?;
+        for (key, change) in pending.changes() {
+            match change {
+                Some(value) => table.write(key.clone(), value.clone())?,
+                None => table.write_tombstone(key.clone())?,
+            }
+        }
+        table.finish()?;
+        drop(pending);
+        let written = std::mem::take(&mut *self.pending_mut());
+        // Freed without the lock: readers go on.
+        drop(written);
+        Ok(())
     }
 }
 

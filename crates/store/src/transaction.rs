@@ -1,34 +1,27 @@
 //! The open batch, and the view of it that an update has.
 
-use std::collections::HashMap;
+use std::sync::Arc;
 
-use fjall::{Keyspace, UserKey, UserValue};
+use fjall::UserKey;
 
-use crate::{KEY_BYTES_MAX, StoreError, Table, VALUE_BYTES_MAX, Value};
-
-/// `None`: deleted.
-type Change = Option<UserValue>;
-
-/// What the updates of a batch changed so far. Each key counts once, with its latest value.
-#[derive(Default)]
-pub(crate) struct Batch {
-    tables: Vec<Changes>,
-    bytes: usize,
-    once_durable: Vec<Action>,
-}
+use crate::pending::{Change, Changes};
+use crate::table::TableState;
+use crate::{KEY_BYTES_MAX, StoreError, Table, UPDATE_BYTES_MAX, VALUE_BYTES_MAX, Value};
 
 /// What an update wants done once it is durable.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
 
-struct Changes {
-    table_index: usize,
-    keyspace: Keyspace,
-    by_key: HashMap<UserKey, Change>,
+/// What the updates of a batch changed so far.
+#[derive(Default)]
+pub(crate) struct Batch {
+    tables: Vec<(Arc<TableState>, Changes)>,
+    bytes: usize,
+    once_durable: Vec<Action>,
 }
 
 impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
-        self.tables.iter().all(|table| table.by_key.is_empty())
+        self.tables.iter().all(|(_, changes)| changes.is_empty())
     }
 
     /// Keys and values taken so far, overwritten ones included, in bytes.
@@ -36,43 +29,29 @@ impl Batch {
         self.bytes
     }
 
-    /// Takes out what is to be done once the batch is durable, in order.
-    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.once_durable)
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (&Arc<TableState>, &Changes)> {
+        self.tables.iter().map(|(table, changes)| (table, changes))
     }
 
-    pub(crate) fn keyspaces(&self) -> impl Iterator<Item = &Keyspace> {
-        self.tables.iter().map(|table| &table.keyspace)
-    }
-
-    /// Moves everything into a write batch of the database.
-    pub(crate) fn pour(self, mut into: fjall::OwnedWriteBatch) -> fjall::OwnedWriteBatch {
-        for table in self.tables {
-            for (key, change) in table.by_key {
-                match change {
-                    Some(value) => into.insert(&table.keyspace, key, value),
-                    None => into.remove(&table.keyspace, key),
-                }
-            }
+    /// Shows the changes to readers, and hands over what is to be done then.
+    pub(crate) fn show(self) -> Vec<Action> {
+        for (table, changes) in self.tables {
+            table.show(changes);
         }
-        into
+        self.once_durable
     }
 
     fn change(&self, table: &Table, key: &[u8]) -> Option<&Change> {
-        self.tables.iter().find(|changes| changes.table_index == table.index)?.by_key.get(key)
+        self.tables.iter().find(|(state, _)| Arc::ptr_eq(state, &table.state))?.1.get(key)
     }
 
-    fn changes(&mut self, table: &Table) -> &mut HashMap<UserKey, Change> {
-        let position = self.tables.iter().position(|changes| changes.table_index == table.index);
+    fn changes(&mut self, table: &Table) -> &mut Changes {
+        let position = self.tables.iter().position(|(state, _)| Arc::ptr_eq(state, &table.state));
         let position = position.unwrap_or_else(|| {
-            self.tables.push(Changes {
-                table_index: table.index,
-                keyspace: table.keyspace.clone(),
-                by_key: HashMap::new(),
-            });
+            self.tables.push((Arc::clone(&table.state), Changes::new()));
             self.tables.len() - 1
         });
-        &mut self.tables[position].by_key
+        &mut self.tables[position].1
     }
 }
 
@@ -83,14 +62,14 @@ pub struct Transaction<'a> {
     batch: &'a mut Batch,
     /// What was there before each write of this update, latest last.
     undo: Vec<(Table, UserKey, Option<Change>)>,
-    /// Actions of the updates before this one.
+    bytes_before: usize,
     actions_before: usize,
 }
 
 impl<'a> Transaction<'a> {
     pub(crate) fn new(batch: &'a mut Batch) -> Self {
-        let actions_before = batch.once_durable.len();
-        Self { batch, undo: Vec::new(), actions_before }
+        let (bytes_before, actions_before) = (batch.bytes, batch.once_durable.len());
+        Self { batch, undo: Vec::new(), bytes_before, actions_before }
     }
 
     /// The value of `key` as of now, in the order of updates.
@@ -120,8 +99,11 @@ impl<'a> Transaction<'a> {
     }
 
     fn write(&mut self, table: &Table, key: &[u8], change: Change) -> Result<(), StoreError> {
+        assert!(!key.is_empty(), "an empty key");
         check("key", key.len(), KEY_BYTES_MAX)?;
-        self.batch.bytes += key.len() + change.as_ref().map_or(0, |value| value.len());
+        let bytes = self.batch.bytes + key.len() + change.as_ref().map_or(0, |value| value.len());
+        check("update", bytes - self.bytes_before, UPDATE_BYTES_MAX)?;
+        self.batch.bytes = bytes;
         let key = UserKey::from(key);
         let before = self.batch.changes(table).insert(key.clone(), change);
         self.undo.push((table.clone(), key, before));
@@ -142,9 +124,5 @@ impl<'a> Transaction<'a> {
 }
 
 fn check(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), StoreError> {
-    // The database does not take an empty key.
-    match bytes <= bytes_max && (bytes > 0 || what == "value") {
-        true => Ok(()),
-        false => Err(StoreError::TooLarge { what, bytes, bytes_max }),
-    }
+    if bytes <= bytes_max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, bytes_max }) }
 }

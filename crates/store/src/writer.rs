@@ -1,15 +1,16 @@
-//! The writer's thread: batches of whatever queued up, one sync each.
+//! The writer's thread: batches of whatever queued up, one record of the log and one sync each.
 
-use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::Receiver;
-use std::time::Duration;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use fjall::{Keyspace, PersistMode};
+use upesi_journal::{Disk, JournalError, Maintenance, Writer, delete_segments_below};
+use upesi_types::Timestamp;
 
-use crate::StoreError;
 use crate::store::Inner;
-use crate::transaction::{Batch, Transaction};
+use crate::transaction::{Action, Batch, Transaction};
+use crate::{StoreError, record};
 
 /// Answers an update once its batch is durable, or tells why it is not.
 pub(crate) type Completion = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
@@ -17,90 +18,94 @@ pub(crate) type Completion = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
 /// Runs an update, or takes notice that it cannot be run, and gives back how to answer it.
 pub(crate) type Job = Box<dyn FnOnce(Result<Transaction<'_>, StoreError>) -> Completion + Send>;
 
-/// With this many full memtables of a table the database would hold up a commit, without noticing a failure meanwhile ...
-const MEMTABLES_WAITING_MAX: usize = 2;
-/// ... and with this many unmerged files. So the writer waits before it comes to that, and does notice.
-const UNMERGED_TABLES_MAX: usize = 16;
-const HOUSEKEEPING_WAIT_STEP: Duration = Duration::from_millis(2);
-/// Merging is waited for no longer than this many steps per batch, because only the next file makes the database merge again.
-const MERGE_WAIT_STEPS_MAX: usize = 250;
+/// What belongs to the thread.
+pub(crate) struct Worker {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) log: Writer,
+    pub(crate) frame: upesi_journal::Batch,
+}
 
-/// Runs until every sender of `jobs` is gone and the queue is empty.
-pub(crate) fn run(inner: &Inner, jobs: &Receiver<Job>) {
-    while let Ok(first) = jobs.recv() {
-        if let Err(error) = ready(inner) {
-            if matches!(error, StoreError::DiskFull { .. }) {
-                inner.updates_shed.fetch_add(1, Ordering::Relaxed);
+impl Worker {
+    /// Runs until every sender of `jobs` is gone and the queue is empty.
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
+        // So that the first batches find a segment that is written already.
+        self.keep_house();
+        while let Ok(first) = jobs.recv() {
+            match self.inner.ready() {
+                Ok(()) => self.work(first, jobs),
+                Err(error) => {
+                    self.inner.updates_shed.fetch_add(1, Ordering::Relaxed);
+                    first(Err(error.clone()))(Err(error));
+                }
             }
-            first(Err(error.clone()))(Err(error));
-            continue;
         }
+    }
+
+    /// Runs the first update and those that wait behind it, makes them durable, and answers.
+    fn work(&mut self, first: Job, jobs: &Receiver<Job>) {
         let mut batch = Batch::default();
         let mut completions = vec![first(Ok(Transaction::new(&mut batch)))];
-        while completions.len() < inner.options.batch_updates_max
-            && batch.bytes() < inner.options.batch_bytes_max
+        let options = &self.inner.options;
+        while completions.len() < options.batch_updates_max
+            && batch.bytes() < options.batch_bytes_max
             && let Ok(job) = jobs.try_recv()
         {
             completions.push(job(Ok(Transaction::new(&mut batch))));
         }
-        let actions = batch.take_actions();
-        let committed = commit(inner, batch);
-        if committed.is_ok() {
-            inner.updates.fetch_add(completions.len() as u64, Ordering::Relaxed);
-            actions.into_iter().for_each(|action| action());
-        } else {
-            inner.poisoned.store(true, Ordering::Release);
-        }
+        let committed = self.commit(batch);
+        match &committed {
+            Ok(_) => self.inner.updates.fetch_add(completions.len() as u64, Ordering::Relaxed),
+            Err(StoreError::DiskFull { .. }) => {
+                self.inner.updates_shed.fetch_add(completions.len() as u64, Ordering::Relaxed)
+            }
+            Err(error) => self.inner.poison(error),
+        };
+        let answer = committed.map(|actions| actions.into_iter().for_each(|action| action()));
         for complete in completions {
-            complete(committed.clone());
+            complete(answer.clone());
+        }
+        if answer.is_ok() {
+            self.keep_house();
         }
     }
-}
 
-/// Whether a batch may be begun.
-fn ready(inner: &Inner) -> Result<(), StoreError> {
-    if inner.poisoned.load(Ordering::Acquire) {
-        return Err(StoreError::Poisoned { path: inner.path.clone() });
+    /// Logs and syncs the batch, then shows it to readers. Returns what is to be done then.
+    fn commit(&mut self, batch: Batch) -> Result<Vec<Action>, StoreError> {
+        if batch.is_empty() {
+            return Ok(batch.show());
+        }
+        self.frame.reset(self.log.next_seq());
+        self.frame.push(self.time(), |buffer| record::encode(batch.tables(), buffer));
+        self.log.append(&mut self.frame).map_err(|error| self.inner.of_journal(error))?;
+        self.inner.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(batch.show())
     }
-    let free_bytes = free_bytes(&inner.path)?;
-    let free_bytes_min = inner.options.free_bytes_min;
-    if free_bytes < free_bytes_min {
-        return Err(StoreError::DiskFull { path: inner.path.clone(), free_bytes, free_bytes_min });
-    }
-    Ok(())
-}
 
-/// Room on the disk for a process without privileges, in bytes.
-fn free_bytes(path: &Path) -> Result<u64, StoreError> {
-    let found = rustix::fs::statvfs(path).map_err(|error| StoreError::io(path, error.into()))?;
-    Ok(found.f_bavail.saturating_mul(found.f_frsize))
-}
+    /// The calendar's time, but always later than the last record's.
+    fn time(&self) -> Timestamp {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        Timestamp::from_ns(now.max(self.log.last_time().as_ns() + 1))
+    }
 
-/// Logs and syncs the batch, then shows it to readers.
-fn commit(inner: &Inner, batch: Batch) -> Result<(), StoreError> {
-    if batch.is_empty() {
-        return Ok(());
+    /// What is due between batches: the next segment, and sorted tables from what has gathered in memory.
+    fn keep_house(&mut self) {
+        if let Err(error) = self.try_keep_house() {
+            self.inner.poison(&error);
+        }
     }
-    let fail = |error| StoreError::of_fjall(&inner.path, error);
-    for keyspace in batch.keyspaces() {
-        wait_for_housekeeping(inner, keyspace).map_err(fail)?;
-    }
-    let sync = inner.database.batch().durability(Some(PersistMode::SyncData));
-    batch.pour(sync).commit().map_err(fail)?;
-    inner.batches.fetch_add(1, Ordering::Relaxed);
-    Ok(())
-}
 
-/// Lets flushing and merging catch up. Ends with an error when the thread that does it failed.
-fn wait_for_housekeeping(inner: &Inner, keyspace: &Keyspace) -> Result<(), fjall::Error> {
-    let mut steps = 0;
-    while keyspace.sealed_memtable_count() > MEMTABLES_WAITING_MAX
-        || (keyspace.l0_table_count() > UNMERGED_TABLES_MAX && steps < MERGE_WAIT_STEPS_MAX)
-    {
-        // Tells whether the database was poisoned; there is nothing to write.
-        inner.database.persist(PersistMode::Buffer)?;
-        std::thread::sleep(HOUSEKEEPING_WAIT_STEP);
-        steps += 1;
+    fn try_keep_house(&mut self) -> Result<(), StoreError> {
+        let tables = &self.inner.tables;
+        let of_journal = |error: JournalError| self.inner.of_journal(error);
+        while self.log.maintain().map_err(of_journal)? == Maintenance::Advanced {}
+        if tables.pending_bytes() < self.inner.options.pending_bytes {
+            return Ok(());
+        }
+        let watermark = self.log.next_seq() - 1;
+        tables.flush(watermark)?;
+        delete_segments_below(&*self.disk, watermark + 1).map_err(of_journal)?;
+        Ok(())
     }
-    Ok(())
 }

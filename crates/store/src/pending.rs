@@ -1,0 +1,46 @@
+//! Changes that are durable in the log and not yet in a sorted table.
+
+use std::collections::BTreeMap;
+
+use fjall::{UserKey, UserValue};
+
+/// A new value, or `None` for a deletion.
+pub(crate) type Change = Option<UserValue>;
+
+/// Changes by key; each key counts once, with its latest change.
+pub(crate) type Changes = BTreeMap<UserKey, Change>;
+
+/// About what an entry takes in memory beyond its bytes.
+const ENTRY_OVERHEAD_BYTES: usize = 96;
+
+/// The changes of one table, readable while they wait.
+#[derive(Default)]
+pub(crate) struct Pending {
+    changes: Changes,
+    bytes: usize,
+}
+
+impl Pending {
+    pub(crate) fn get(&self, key: &[u8]) -> Option<&Change> {
+        self.changes.get(key)
+    }
+
+    pub(crate) fn changes(&self) -> &Changes {
+        &self.changes
+    }
+
+    /// About what they take in memory, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn set(&mut self, key: UserKey, change: Change) {
+        let key_bytes = key.len() + ENTRY_OVERHEAD_BYTES;
+        let value_bytes = |change: &Change| change.as_ref().map_or(0, |value| value.len());
+        self.bytes += value_bytes(&change);
+        match self.changes.insert(key, change) {
+            Some(before) => self.bytes -= value_bytes(&before),
+            None => self.bytes += key_bytes,
+        }
+    }
+}
