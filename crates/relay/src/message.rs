@@ -1,7 +1,9 @@
 //! Requests that came in and messages that go out.
 
+use std::sync::Arc;
+
 use upesi_fspiop::{Method, Resource};
-use upesi_http::Bytes;
+use upesi_http::{Bytes, HeaderMap};
 use upesi_ledger::EndpointType;
 use upesi_types::FspId;
 
@@ -72,6 +74,8 @@ pub struct Outgoing {
     pub author: Author,
     /// The header block of the request that caused it.
     pub headers: Bytes,
+    /// Headers that a rule of the scheme adds, in place of the sender's of the same name.
+    pub additions: Option<Arc<HeaderMap>>,
     /// The body.
     pub body: Bytes,
 }
@@ -88,6 +92,7 @@ impl Received {
             query: self.query.clone(),
             author: Author::Sender(self.source),
             headers: self.headers.clone(),
+            additions: None,
             body: self.body.clone(),
         }
     }
@@ -103,6 +108,7 @@ impl Received {
             query: None,
             author: Author::Hub,
             headers: self.headers.clone(),
+            additions: None,
             body,
         }
     }

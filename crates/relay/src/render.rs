@@ -59,10 +59,15 @@ impl Context<'_> {
         };
         let mut block = Vec::with_capacity(message.headers.len() + 256);
         rewrite_for_forward(&message.headers, &forward, &mut block);
-        header_block::from_block(&Bytes::from(block)).map_err(|error| Failure::BadEndpoint {
-            endpoint_type: message.address.endpoint().name(),
-            reason: error.to_string(),
-        })
+        let mut headers =
+            header_block::from_block(&Bytes::from(block)).map_err(|error| Failure::BadEndpoint {
+                endpoint_type: message.address.endpoint().name(),
+                reason: error.to_string(),
+            })?;
+        for (name, value) in message.additions.iter().flat_map(|additions| additions.iter()) {
+            headers.insert(name.clone(), value.clone());
+        }
+        Ok(headers)
     }
 }
 

@@ -34,6 +34,7 @@ fn message(address: Address, method: upesi_fspiop::Method, resource: Resource, p
         headers: Bytes::from_static(
             b"accept: application/vnd.interoperability.parties+json;version=1\r\nfspiop-source: bluebank\r\nfspiop-signature: s\r\nx-own: 1\r\n",
         ),
+        additions: None,
         body: Bytes::from_static(b"{ }"),
     }
 }
@@ -171,5 +172,21 @@ fn a_senders_message_keeps_its_signature_and_a_hubs_has_none() {
         ("content-type", Some("application/vnd.interoperability.parties+json;version=1.1")),
     ] {
         assert_eq!(header(&made, name).as_deref(), value, "{name}");
+    }
+}
+
+#[test]
+fn headers_of_a_rule_take_the_place_of_the_senders() {
+    let participants = participants(&[("FSPIOP_CALLBACK_URL_QUOTES", "http://g")]);
+    let address = Address::Base(EndpointType::QUOTES);
+    let mut message = message(address, upesi_fspiop::Method::Post, Resource::Quotes, "/quotes");
+    let mut additions = HeaderMap::new();
+    additions.insert("x-own", "2".parse().unwrap());
+    additions.insert("accept", "text/plain".parse().unwrap());
+    message.additions = Some(additions.into());
+    let headers = render(&participants, &message).unwrap().headers;
+    for (name, value) in [("x-own", "2"), ("accept", "text/plain"), ("fspiop-source", "bluebank")] {
+        let values: Vec<_> = headers.get_all(name).iter().collect();
+        assert_eq!(values, [value], "{name}");
     }
 }
