@@ -1,1 +1,21 @@
-//! Quotes, transaction requests and authorizations (L4): relayed with their rules.
+#![doc = include_str!("../README.md")]
+
+mod checks;
+mod config;
+mod duplicates;
+mod error;
+mod family;
+mod identity;
+mod kept;
+mod metrics;
+mod query;
+mod reading;
+pub mod rules;
+mod service;
+
+pub use config::{DUPLICATE_ENTRIES_DEFAULT, QuotingConfig, Retention};
+pub use error::QuotingError;
+pub use kept::{KeptMessage, KeptQuote};
+pub use metrics::QuotingMetrics;
+pub use rules::{Rules, RulesError};
+pub use service::Quoting;

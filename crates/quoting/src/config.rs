@@ -1,0 +1,38 @@
+//! How quoting is set up.
+
+/// Quotes that the duplicate check remembers where nothing else is configured.
+pub const DUPLICATE_ENTRIES_DEFAULT: usize = 200_000;
+
+/// Settings of quoting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuotingConfig {
+    /// `quotes.duplicate_entries`: quotes whose requests and answers are remembered in memory, so that a changed message
+    /// under the same id is refused; the oldest is forgotten for a new one. 0 turns the check off. Not used where quotes
+    /// are kept, as those are found in the store.
+    pub duplicate_entries: usize,
+    /// `quotes.refuse_expired`: refuse requests whose `expiration` is past, and answers to such, with 3302.
+    pub refuse_expired: bool,
+    /// `quotes.persist` and its bounds: keep quotes durably, before they are acknowledged.
+    pub keep: Option<Retention>,
+}
+
+/// How long and how many quotes are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retention {
+    /// `quotes.keep_days`: a quote goes this many days after its first message.
+    pub days: u32,
+    /// `quotes.keep_max`: the oldest quotes beyond this number go.
+    pub quotes_max: u64,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { days: 30, quotes_max: 1_000_000 }
+    }
+}
+
+impl Default for QuotingConfig {
+    fn default() -> Self {
+        Self { duplicate_entries: DUPLICATE_ENTRIES_DEFAULT, refuse_expired: false, keep: None }
+    }
+}

@@ -1,0 +1,233 @@
+//! Quotes that are kept: durably, before they are acknowledged, and for a bounded time.
+//!
+//! Table `quotes` has up to four entries per quote: its head (when it began, until when it was wanted) and its messages,
+//! each written once but for the error, of which the last one counts. Table `quotes_by_time` finds the oldest. Both change
+//! in one update, so that they always tell the same.
+
+mod codec;
+mod retention;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use upesi_fspiop::Resource;
+use upesi_http::Bytes;
+use upesi_store::{Store, StoreError, Table, Transaction};
+use upesi_types::{FspId, Timestamp, TransferId};
+
+use self::codec::{Counts, Head};
+use crate::config::Retention;
+use crate::duplicates::{Fingerprint, Sighting};
+use crate::identity::QuoteKey;
+use crate::metrics::QuotingMetrics;
+
+/// How often old quotes are looked for.
+pub(crate) const RETENTION_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A message of a quote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Request = 1,
+    Response = 2,
+    Error = 3,
+}
+
+/// Where the head of a quote is.
+const HEAD: u8 = 0;
+const PARTS: [u8; 4] = [HEAD, Part::Request as u8, Part::Response as u8, Part::Error as u8];
+
+/// A message to be kept.
+#[derive(Debug)]
+pub(crate) struct MessageToKeep {
+    pub(crate) part: Part,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) at: Timestamp,
+    pub(crate) source: FspId,
+    pub(crate) destination: Option<FspId>,
+    /// Of a request: until when an answer is wanted.
+    pub(crate) expires_at: Option<Timestamp>,
+    /// Of an answer: it is not kept where it is wanted until this moment or an earlier one.
+    pub(crate) too_late_at: Option<Timestamp>,
+    pub(crate) headers: Bytes,
+    pub(crate) body: Bytes,
+}
+
+/// A quote as it was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptQuote {
+    /// Which kind.
+    pub resource: Resource,
+    /// Its id.
+    pub id: TransferId,
+    /// When its first message came.
+    pub began_at: Timestamp,
+    /// Until when an answer was wanted, if the request said so.
+    pub wanted_until: Option<Timestamp>,
+    /// The request.
+    pub request: Option<KeptMessage>,
+    /// The answer with the terms.
+    pub response: Option<KeptMessage>,
+    /// The last error about it: of a DFSP, or of the hub where a message could not be delivered.
+    pub error: Option<KeptMessage>,
+}
+
+/// A message as it was kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeptMessage {
+    /// When the hub accepted it.
+    pub at: Timestamp,
+    /// Who sent it.
+    pub source: FspId,
+    /// For whom.
+    pub destination: Option<FspId>,
+    /// Its headers, `name: value` lines, signature included.
+    pub headers: Vec<u8>,
+    /// Its body, byte for byte.
+    pub body: Vec<u8>,
+}
+
+/// The kept quotes.
+pub(crate) struct KeptQuotes {
+    store: Store,
+    tables: Arc<Tables>,
+    retention: Retention,
+    /// The last place in `quotes_by_time` that was emptied: deleted entries before it would have to be passed over.
+    swept: Mutex<Option<Vec<u8>>>,
+    metrics: QuotingMetrics,
+}
+
+struct Tables {
+    quotes: Table,
+    by_time: Table,
+}
+
+impl KeptQuotes {
+    pub(crate) fn open(
+        store: Store,
+        retention: Retention,
+        metrics: QuotingMetrics,
+    ) -> Result<Self, StoreError> {
+        let tables = Tables { quotes: store.table("quotes")?, by_time: store.table("quotes_by_time")? };
+        let kept = Self { store, tables: Arc::new(tables), retention, swept: Mutex::new(None), metrics };
+        kept.metrics.kept.set(kept.tables.counts()?.quotes as i64);
+        Ok(kept)
+    }
+
+    /// Compares a message with the one kept in its place, and keeps it where there is none (an error: in any case).
+    /// Resolves when that is durable. Gives too until when the quote was wanted.
+    pub(crate) async fn keep(
+        &self,
+        quote: QuoteKey,
+        message: MessageToKeep,
+    ) -> Result<(Sighting, Option<Timestamp>), StoreError> {
+        let tables = Arc::clone(&self.tables);
+        let update = self.store.update(move |tx| {
+            let seen = tables.keep(tx, quote, &message)?;
+            Ok((seen, tables.counts_in(tx)?))
+        });
+        let (seen, counts) = update.await?;
+        self.metrics.kept.set(counts.quotes as i64);
+        Ok(seen)
+    }
+
+    /// A quote of any kind by its id.
+    pub(crate) fn find(&self, id: &str) -> Result<Option<KeptQuote>, StoreError> {
+        let Some(id) = TransferId::parse(id) else { return Ok(None) };
+        for (resource, quote) in QuoteKey::all_of(id) {
+            let Some(head) = self.tables.quotes.get(&key(quote, HEAD))? else { continue };
+            let Some(head) = Head::decode(&head) else { continue };
+            let message = |part: Part| -> Result<Option<KeptMessage>, StoreError> {
+                let value = self.tables.quotes.get(&key(quote, part as u8))?;
+                Ok(value.and_then(|value| codec::decode(&value)))
+            };
+            return Ok(Some(KeptQuote {
+                resource,
+                id,
+                began_at: Timestamp::from_ms(head.began_at_ms),
+                wanted_until: head.wanted_until(),
+                request: message(Part::Request)?,
+                response: message(Part::Response)?,
+                error: message(Part::Error)?,
+            }));
+        }
+        Ok(None)
+    }
+}
+
+impl Tables {
+    fn keep(
+        &self,
+        tx: &mut Transaction<'_>,
+        quote: QuoteKey,
+        message: &MessageToKeep,
+    ) -> Result<(Sighting, Option<Timestamp>), StoreError> {
+        let head = tx.get(&self.quotes, &key(quote, HEAD))?.and_then(|value| Head::decode(&value));
+        let wanted_until = head.and_then(Head::wanted_until);
+        if message.too_late_at.is_some_and(|now| wanted_until.is_some_and(|until| until <= now)) {
+            return Ok((Sighting::New, wanted_until));
+        }
+        let at = key(quote, message.part as u8);
+        let before = if message.part == Part::Error { None } else { tx.get(&self.quotes, &at)? };
+        if let Some(before) = before {
+            let is_same = codec::fingerprint(&before) == Some(message.fingerprint);
+            let sighting = if is_same { Sighting::Resend } else { Sighting::Modified };
+            return Ok((sighting, wanted_until));
+        }
+        let mut head = match head {
+            Some(head) => head,
+            None => self.begin(tx, quote, message.at)?,
+        };
+        if let Some(expires_at) = message.expires_at {
+            head.wanted_until_ns = expires_at.as_ns();
+        }
+        tx.put(&self.quotes, &key(quote, HEAD), &head.encode())?;
+        tx.put(&self.quotes, &at, &codec::encode(message))?;
+        Ok((Sighting::New, wanted_until))
+    }
+
+    /// Gives a quote its place in the order of time, which never goes back.
+    fn begin(&self, tx: &mut Transaction<'_>, quote: QuoteKey, now: Timestamp) -> Result<Head, StoreError> {
+        let mut counts = self.counts_in(tx)?;
+        counts.quotes += 1;
+        counts.last_ms = counts.last_ms.max(now.as_ms());
+        tx.put(&self.quotes, COUNTS_KEY, &counts.encode())?;
+        tx.put(&self.by_time, &time_key(counts.last_ms, quote), &[])?;
+        Ok(Head { began_at_ms: counts.last_ms, wanted_until_ns: i64::MAX })
+    }
+
+    fn counts(&self) -> Result<Counts, StoreError> {
+        let value = self.quotes.get(COUNTS_KEY)?;
+        Ok(value.and_then(|value| Counts::decode(&value)).unwrap_or_default())
+    }
+
+    fn counts_in(&self, tx: &Transaction<'_>) -> Result<Counts, StoreError> {
+        let value = tx.get(&self.quotes, COUNTS_KEY)?;
+        Ok(value.and_then(|value| Counts::decode(&value)).unwrap_or_default())
+    }
+}
+
+/// Before all quotes: kinds begin with 1.
+const COUNTS_KEY: &[u8] = b"\0counts";
+
+fn key(quote: QuoteKey, part: u8) -> [u8; QuoteKey::BYTES + 1] {
+    let mut key = [part; QuoteKey::BYTES + 1];
+    key[..QuoteKey::BYTES].copy_from_slice(quote.as_bytes());
+    key
+}
+
+fn time_key(ms: i64, quote: QuoteKey) -> [u8; QuoteKey::BYTES + 8] {
+    let mut key = [0; QuoteKey::BYTES + 8];
+    key[..8].copy_from_slice(&ms.max(0).to_be_bytes());
+    key[8..].copy_from_slice(quote.as_bytes());
+    key
+}
+
+/// The time and the quote of a key of `quotes_by_time`.
+fn split_time_key(key: &[u8]) -> Option<(i64, QuoteKey)> {
+    let (ms, quote) = key.split_first_chunk::<8>()?;
+    Some((i64::from_be_bytes(*ms), QuoteKey::from_bytes(quote)?))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! The query of `GET /authorizations/{ID}`.
+
+use std::fmt::Write;
+
+/// Writes a query anew: every name and value decoded and encoded again, so that what goes on has one form whatever the
+/// sender's. In queries a plus sign is a blank. What cannot be decoded stays as it is.
+pub(crate) fn reencode(query: &str) -> String {
+    let mut out = String::with_capacity(query.len());
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        if !out.is_empty() {
+            out.push('&');
+        }
+        match pair.split_once('=') {
+            Some((name, value)) => {
+                reencode_part(name, &mut out);
+                out.push('=');
+                reencode_part(value, &mut out);
+            }
+            None => reencode_part(pair, &mut out),
+        }
+    }
+    out
+}
+
+fn reencode_part(part: &str, out: &mut String) {
+    let blanks = part.replace('+', " ");
+    let Some(decoded) = upesi_fspiop::uri::decode_segment(&blanks) else {
+        out.push_str(part);
+        return;
+    };
+    for byte in decoded.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_get_one_form() {
+        for (query, expected) in [
+            (
+                "authenticationType=OTP&retriesLeft=2&amount=12.5&currency=USD",
+                "authenticationType=OTP&retriesLeft=2&amount=12.5&currency=USD",
+            ),
+            ("a=%41%2b&b=x+y", "a=A%2B&b=x%20y"),
+            ("a=b=c", "a=b%3Dc"),
+            ("&&a&", "a"),
+            ("a=%zz", "a=%zz"),
+            ("a=%26%3D%0d%0A", "a=%26%3D%0D%0A"),
+            ("", ""),
+        ] {
+            assert_eq!(reencode(query), expected);
+            assert_eq!(reencode(&reencode(query)), expected, "again");
+        }
+    }
+}

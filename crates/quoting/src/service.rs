@@ -1,0 +1,373 @@
+//! From a request to the message it becomes, or to the error that its sender is told.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use upesi_engine::Participants;
+use upesi_fspiop::{Method, Resource, SyncError, fingerprint};
+use upesi_relay::{
+    Accepted, Address, Conversation, ErrorInformation, Failure, Outgoing, Received, Relay, TakeFuture, Ticket,
+};
+use upesi_store::{Store, StoreError};
+use upesi_types::{ErrorCode, FspId, Timestamp};
+
+use crate::duplicates::{DuplicateTable, Fingerprint, Sighting, Stage};
+use crate::identity::QuoteKey;
+use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, Part};
+use crate::metrics::Outcome;
+use crate::reading::{Ask, Message};
+use crate::rules::{Facts, Verdict};
+use crate::{QuotingConfig, QuotingError, QuotingMetrics, Rules, checks, family, query};
+
+/// Quotes of all kinds, transaction requests and authorizations. Cheap to clone.
+#[derive(Clone)]
+pub struct Quoting {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    relay: Relay,
+    rules: Rules,
+    memory: Memory,
+    refuse_expired: bool,
+    metrics: QuotingMetrics,
+}
+
+/// What is known of earlier messages.
+enum Memory {
+    /// Nothing: whatever comes is new.
+    None,
+    /// The latest ones, until a restart.
+    Recent(Mutex<DuplicateTable>),
+    /// All within the retention, durably.
+    Kept(KeptQuotes),
+}
+
+/// What is to be done about a request.
+enum Plan {
+    Forward(Outgoing),
+    Refuse(ErrorInformation),
+}
+
+impl Quoting {
+    /// Puts it together. Metrics are registered before, with [`QuotingMetrics::register`].
+    ///
+    /// Errors: quotes are to be kept and there is no store, or it cannot be read.
+    pub fn new(
+        config: &QuotingConfig,
+        relay: Relay,
+        store: Option<Store>,
+        rules: Rules,
+        metrics: QuotingMetrics,
+    ) -> Result<Self, QuotingError> {
+        let memory = match (config.keep, config.duplicate_entries) {
+            (Some(retention), _) => {
+                let store = store.ok_or(QuotingError::NoStore)?;
+                Memory::Kept(KeptQuotes::open(store, retention, metrics.clone())?)
+            }
+            (None, 0) => Memory::None,
+            (None, entries) => Memory::Recent(Mutex::new(DuplicateTable::new(entries))),
+        };
+        let refuse_expired = config.refuse_expired;
+        Ok(Self { shared: Arc::new(Shared { relay, rules, memory, refuse_expired, metrics }) })
+    }
+
+    /// A kept quote, bulk quote or FX quote by its id; `None` too where quotes are not kept.
+    pub fn find(&self, id: &str) -> Result<Option<KeptQuote>, StoreError> {
+        match &self.shared.memory {
+            Memory::Kept(kept) => kept.find(id),
+            Memory::None | Memory::Recent(_) => Ok(None),
+        }
+    }
+
+    /// Whether quotes are kept, so that [`Self::find`] can find any.
+    pub fn keeps_quotes(&self) -> bool {
+        matches!(self.shared.memory, Memory::Kept(_))
+    }
+
+    /// Deletes kept quotes that are too old or too many, in small steps; gives how many went. [`Self::run_retention`] does
+    /// it regularly.
+    pub async fn drop_old(&self) -> Result<u64, StoreError> {
+        match &self.shared.memory {
+            Memory::Kept(kept) => kept.drop_old(self.shared.relay.now()).await,
+            Memory::None | Memory::Recent(_) => Ok(0),
+        }
+    }
+
+    /// Keeps the kept quotes within their bounds, for ever. To be spawned on some worker and aborted at the end; returns
+    /// at once where quotes are not kept.
+    pub async fn run_retention(&self) {
+        if !self.keeps_quotes() {
+            return;
+        }
+        let mut ticks = tokio::time::interval(crate::kept::RETENTION_INTERVAL);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            if let Err(error) = self.drop_old().await {
+                tracing::warn!(%error, "old quotes could not be deleted; trying again later");
+            }
+        }
+    }
+}
+
+impl Conversation for Quoting {
+    fn take(&self, request: Received) -> TakeFuture<'_> {
+        Box::pin(Arc::clone(&self.shared).take(request))
+    }
+}
+
+impl Shared {
+    async fn take(self: Arc<Self>, request: Received) -> Result<Accepted, SyncError> {
+        let Some(address) = family::address(request.resource) else {
+            return Err(SyncError::not_implemented());
+        };
+        let ticket = self.relay.admit()?;
+        let participants = self.relay.participants();
+        if participants.named(&request.source).is_none() {
+            // Nobody could be told later.
+            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "invalid fspiop-source header"));
+        }
+        let Some(destination) = request.destination else {
+            let detail = "/header must have required property 'fspiop-destination'";
+            return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, detail));
+        };
+        let message = Message::read(&request)?;
+        let plan = match self.judge(&request, destination, &message, address, &participants) {
+            Ok(outgoing) => self.remember(&request, &message, outgoing).await?,
+            Err(error) => Plan::Refuse(error),
+        };
+        tokio::spawn(self.carry_out(ticket, request, message, address, plan));
+        Ok(Accepted)
+    }
+
+    /// The checks that need no memory, and the message that goes on if they pass.
+    fn judge(
+        &self,
+        request: &Received,
+        destination: FspId,
+        message: &Message,
+        address: Address,
+        participants: &Participants,
+    ) -> Result<Outgoing, ErrorInformation> {
+        checks::check(request, &destination, &message.ask, participants)?;
+        let mut outgoing = request.forward(destination, address);
+        if matches!(message.ask, Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. }) {
+            self.apply_rules(request, &mut outgoing, participants)?;
+            self.check_expiry(message.ask.expires_at())?;
+        }
+        if request.resource == Resource::Authorizations && request.method == Method::Get {
+            outgoing.query = outgoing.query.map(|text| query::reencode(&text).into());
+        }
+        Ok(outgoing)
+    }
+
+    fn apply_rules(
+        &self,
+        request: &Received,
+        outgoing: &mut Outgoing,
+        participants: &Participants,
+    ) -> Result<(), ErrorInformation> {
+        if self.rules.is_empty() {
+            return Ok(());
+        }
+        let facts = Facts::of(request, &outgoing.receiver, participants).map_err(|error| {
+            tracing::error!(%error, "a body that passed its schema could not be read for the rules");
+            ErrorInformation::new(ErrorCode::INTERNAL, "")
+        })?;
+        match self.rules.judge(&facts) {
+            Verdict::Pass => {}
+            Verdict::Refuse(error) => return Err(error),
+            Verdict::Reroute { receiver, headers } => {
+                outgoing.receiver = receiver;
+                outgoing.additions = headers;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_expiry(&self, expires_at: Option<Timestamp>) -> Result<(), ErrorInformation> {
+        match expires_at {
+            Some(expires_at) if self.refuse_expired && expires_at <= self.relay.now() => {
+                Err(ErrorInformation::new(ErrorCode::QUOTE_EXPIRED, ""))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Compares a message with those before it and makes a note of it, durably where quotes are kept.
+    ///
+    /// Errors: the store does not take it; nothing was accepted.
+    async fn remember(
+        &self,
+        request: &Received,
+        message: &Message,
+        outgoing: Outgoing,
+    ) -> Result<Plan, SyncError> {
+        let Some(quote) = message.quote else { return Ok(Plan::Forward(outgoing)) };
+        let stage = match message.ask {
+            Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => Stage::Request,
+            Ask::Response(_) => Stage::Response,
+            Ask::Error => {
+                if let Memory::Kept(kept) = &self.memory {
+                    let note = self.note(request, Part::Error, [0; 16], None);
+                    kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))?;
+                }
+                return Ok(Plan::Forward(outgoing));
+            }
+            Ask::PassOn => return Ok(Plan::Forward(outgoing)),
+        };
+        let body = fingerprint(&request.body);
+        let (sighting, wanted_until) = self.sight(request, message, quote, stage, body).await?;
+        if stage == Stage::Response
+            && let Err(error) = self.check_expiry(wanted_until)
+        {
+            return Ok(Plan::Refuse(error));
+        }
+        Ok(match sighting {
+            Sighting::New => Plan::Forward(outgoing),
+            Sighting::Resend => {
+                self.metrics.count_duplicate(request, false);
+                Plan::Forward(outgoing)
+            }
+            Sighting::Modified => {
+                self.metrics.count_duplicate(request, true);
+                Plan::Refuse(modified(stage, &message.path_id))
+            }
+        })
+    }
+
+    /// What the message is to those before it, and until when the answer to the quote was wanted. An answer that comes
+    /// too late is no longer looked at where that counts.
+    async fn sight(
+        &self,
+        request: &Received,
+        message: &Message,
+        quote: QuoteKey,
+        stage: Stage,
+        body: Fingerprint,
+    ) -> Result<(Sighting, Option<Timestamp>), SyncError> {
+        let expires_at = message.ask.expires_at();
+        match &self.memory {
+            Memory::None => Ok((Sighting::New, expires_at)),
+            Memory::Recent(table) => {
+                let mut table = lock(table);
+                let wanted_until = table.expires_at(quote);
+                if stage == Stage::Response && self.check_expiry(wanted_until).is_err() {
+                    return Ok((Sighting::New, wanted_until));
+                }
+                let sighting = table.sight(quote, stage, body, expires_at);
+                self.metrics.remembered.set(table.len() as i64);
+                Ok((sighting, wanted_until))
+            }
+            Memory::Kept(kept) => {
+                let part = match stage {
+                    Stage::Request => Part::Request,
+                    Stage::Response => Part::Response,
+                };
+                let too_late_at = self.refuse_expired.then(|| self.relay.now());
+                let note = MessageToKeep { too_late_at, ..self.note(request, part, body, expires_at) };
+                kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))
+            }
+        }
+    }
+
+    fn note(
+        &self,
+        request: &Received,
+        part: Part,
+        fingerprint: Fingerprint,
+        expires_at: Option<Timestamp>,
+    ) -> MessageToKeep {
+        MessageToKeep {
+            part,
+            fingerprint,
+            at: self.relay.now(),
+            source: request.source,
+            destination: request.destination,
+            expires_at,
+            too_late_at: None,
+            headers: request.headers.clone(),
+            body: request.body.clone(),
+        }
+    }
+
+    /// Sends what is to be sent, and tells the sender where it cannot be. The ticket goes with the last message.
+    async fn carry_out(
+        self: Arc<Self>,
+        ticket: Ticket,
+        request: Received,
+        message: Message,
+        address: Address,
+        plan: Plan,
+    ) {
+        let error = match plan {
+            Plan::Refuse(error) => {
+                self.metrics.count(&request, Outcome::Refused);
+                error
+            }
+            Plan::Forward(outgoing) => match self.relay.send(&outgoing).await {
+                Ok(()) => {
+                    self.metrics.count(&request, Outcome::Forwarded);
+                    return;
+                }
+                Err(failure) => {
+                    self.metrics.count(&request, Outcome::Undelivered);
+                    let error = told(&failure, &request, &message, &outgoing.receiver);
+                    self.keep_failure(&request, &message, &error).await;
+                    error
+                }
+            },
+        };
+        self.metrics.count_refusal(&error);
+        let path = message.error_path(request.resource);
+        self.relay.tell(&request, request.source, address, path, &error).await;
+        drop(ticket);
+    }
+
+    /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody.
+    async fn keep_failure(&self, request: &Received, message: &Message, error: &ErrorInformation) {
+        let (Memory::Kept(kept), Some(quote)) = (&self.memory, message.quote) else { return };
+        let hub = self.relay.participants().hub_name().unwrap_or(request.source);
+        let note = MessageToKeep {
+            source: hub,
+            destination: Some(request.source),
+            headers: upesi_http::Bytes::new(),
+            body: error.to_body(),
+            ..self.note(request, Part::Error, [0; 16], None)
+        };
+        if let Err(error) = kept.keep(quote, note).await {
+            tracing::warn!(%error, quote = &*message.path_id, "the failure of a kept quote could not be kept");
+        }
+    }
+}
+
+/// What the sender is told of a message that did not arrive.
+fn told(failure: &Failure, request: &Received, message: &Message, receiver: &FspId) -> ErrorInformation {
+    match failure {
+        Failure::NoEndpoint { endpoint_type } => {
+            let side = if request.method == Method::Put { "PAYER" } else { "PAYEE" };
+            let (noun, id) = (family::noun(request.resource), &message.path_id);
+            let detail = format!("No {endpoint_type} found for {noun} {id}, {side} party {receiver}");
+            ErrorInformation::new(ErrorCode::DESTINATION_FSP, &detail)
+        }
+        other => other.to_error(),
+    }
+}
+
+fn modified(stage: Stage, id: &str) -> ErrorInformation {
+    let detail = match stage {
+        Stage::Request => format!("Quote {id} is a duplicate but hashes dont match"),
+        Stage::Response => format!("Update for quote {id} is a duplicate but hashes don't match"),
+    };
+    ErrorInformation::new(ErrorCode::MODIFIED_REQUEST, &detail)
+}
+
+fn refuse_of_store(error: &StoreError) -> SyncError {
+    tracing::warn!(%error, "a quote could not be kept and was refused");
+    SyncError::new(error.code(), "")
+}
+
+fn lock(table: &Mutex<DuplicateTable>) -> MutexGuard<'_, DuplicateTable> {
+    // A panic inside leaves at worst an entry that is forgotten too early.
+    table.lock().unwrap_or_else(PoisonError::into_inner)
+}
