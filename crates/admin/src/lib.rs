@@ -5,6 +5,7 @@ mod accounts;
 mod body;
 mod callbacks;
 mod context;
+mod docs;
 mod endpoints;
 mod enums;
 mod error;

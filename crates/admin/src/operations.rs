@@ -18,7 +18,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 12],
+    resources: [&'static str; 14],
 }
 
 pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Response, ApiError> {
@@ -38,6 +38,8 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/lanes",
             "/health",
             "/metrics",
+            "/openapi.yaml",
+            "/docs",
         ],
     })
 }

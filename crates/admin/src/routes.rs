@@ -6,7 +6,7 @@ use axum::routing::{get, post, put};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, callbacks, endpoints, enums, funds, health, lanes, limits, operations,
+    account_types, accounts, callbacks, docs, endpoints, enums, funds, health, lanes, limits, operations,
     participants, positions, settlement_models, transactions, transfers,
 };
 
@@ -61,4 +61,7 @@ fn operator_routes() -> Router<AdminContext> {
         .route("/health", get(health::get))
         .route("/live", get(health::live))
         .route("/metrics", get(operations::metrics))
+        .route("/openapi.yaml", get(docs::get))
+        .route("/docs", get(docs::get))
+        .route("/docs/{file}", get(docs::get))
 }
