@@ -18,6 +18,7 @@
 //! | [`Originator::quote`] | `POST /quotes` | [`Awaiting`]`<`[`Terms`]`>` | the same |
 //! | [`Originator::send`] | `POST /transfers` | [`Pending`] | its receiver gives a [`Finished`] |
 //! | [`Originator::transfer_quoted`] | `POST /transfers` with the packet and condition of a quote | [`Pending`] | the same |
+//! | [`Originator::register`] | `POST /participants` for a batch of a DFSP's parties | [`Awaiting`]`<`[`Registered`]`>` | as with lookups |
 //! | [`Originator::payment`] | all three, one after the other | | gives a [`PaymentReport`] when it is over |
 //!
 //! ```no_run
@@ -52,6 +53,7 @@ mod payer;
 mod payment;
 pub mod pools;
 mod quoting;
+mod registration;
 mod remembered;
 mod reply;
 mod request;
@@ -77,6 +79,7 @@ pub use oracle::{
 pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
 pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
 pub use payment::{AmountType, PaymentOptions};
+pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
 pub use settings::{DfspSettings, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, Upstream};
 pub use table::{Finished, Outcome};

@@ -242,7 +242,7 @@ impl Originator {
     }
 
     /// Sends a request whose answer will be a callback.
-    async fn ask<T>(
+    pub(crate) async fn ask<T>(
         &self,
         number: u64,
         payer: usize,
@@ -281,13 +281,13 @@ impl Originator {
 }
 
 /// A request and the path of its answer.
-struct Exchange<'request> {
-    method: Method,
-    path: &'request str,
-    answer_path: String,
-    receiver: &'request str,
-    headers: upesi_http::HeaderMap,
-    body: Bytes,
+pub(crate) struct Exchange<'request> {
+    pub method: Method,
+    pub path: &'request str,
+    pub answer_path: String,
+    pub receiver: &'request str,
+    pub headers: upesi_http::HeaderMap,
+    pub body: Bytes,
 }
 
 struct QuoteRequest<'request> {

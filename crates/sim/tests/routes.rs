@@ -8,6 +8,8 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
 use upesi_http::{
     Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers,
 };
@@ -71,6 +73,28 @@ impl World {
         }
     }
 
+    /// A web socket that is open and known to the simulator.
+    async fn channel(&self, path: &str) -> WebSocketStream<TcpStream> {
+        let address = self.simulator.socket_addr().unwrap();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let url = format!("ws://{address}/{TRACE}/PUT/{path}");
+        let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
+        // The channel is registered right after the handshake; a first exchange on it shows that it is.
+        futures_util::SinkExt::send(&mut socket, Message::Ping(Bytes::new())).await.unwrap();
+        let pong = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+        assert!(pong.is_pong());
+        socket
+    }
+
+    /// Waits until so many callbacks are counted as pushed, which they are once they left.
+    async fn pushed(&self, count: u64) {
+        let deadline = Instant::now() + PATIENCE;
+        while self.simulator.counters().pushed < count {
+            assert!(Instant::now() < deadline, "{:?}", self.simulator.counters());
+            tokio::task::yield_now().await;
+        }
+    }
+
     async fn end(self) {
         self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
         tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
@@ -82,16 +106,7 @@ async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
     for (condition, text) in [(KNOWN_CONDITION, "SUCCESS_CALLBACK_RECEIVED"), (ID, "ERROR_CALLBACK_RECEIVED")]
     {
         let mut world = World::new();
-        let address = world.simulator.socket_addr().unwrap();
-        let stream = TcpStream::connect(address).await.unwrap();
-        let url = format!("ws://{address}/{TRACE}/PUT/transfers/{ID}");
-        let (mut socket, _) = tokio_tungstenite::client_async(url, stream).await.unwrap();
-        // The channel is registered right after the handshake; a first exchange on it shows that it is.
-        futures_util::SinkExt::send(&mut socket, tokio_tungstenite::tungstenite::Message::Ping(Bytes::new()))
-            .await
-            .unwrap();
-        let pong = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
-        assert!(pong.is_pong());
+        let mut socket = world.channel(&format!("transfers/{ID}")).await;
         assert_eq!(world.prepare("/fspiop", condition).await, StatusCode::ACCEPTED);
         let put = world.sent().await;
         assert_eq!(put.method, Method::PUT);
@@ -102,15 +117,41 @@ async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
         }
         let pushed = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
         assert_eq!(pushed.to_text().unwrap(), text);
-        // The push is counted once it left.
-        let deadline = Instant::now() + PATIENCE;
-        while world.simulator.counters().pushed == 0 {
-            assert!(Instant::now() < deadline, "{:?}", world.simulator.counters());
-            tokio::task::yield_now().await;
-        }
+        world.pushed(1).await;
         assert_eq!(world.simulator.counters().callbacks_unexpected, 0);
         world.end().await;
     }
+}
+
+#[tokio::test]
+async fn load_scripts_hear_of_parties_and_quotes_too() {
+    let world = World::new();
+    let party = "parties/ACCOUNT_ID/19012345002";
+    let quote = json!({"quoteId": ID, "transactionId": ID, "amountType": "SEND", "amount": {"amount": "2", "currency": "XXX"},
+        "payer": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345001", "fspId": "dfsp-1"}},
+        "payee": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345002", "fspId": "dfsp-2"}},
+        "transactionType": {"scenario": "TRANSFER", "initiator": "PAYER", "initiatorType": "CONSUMER"}});
+    let quote_path = format!("quotes/{ID}");
+    let mut count = 0;
+    for (base, abort_per_mille, text) in
+        [("/fspiop", 0, "SUCCESS_CALLBACK_RECEIVED"), ("/dfsp-2", 1000, "ERROR_CALLBACK_RECEIVED")]
+    {
+        let behaviour = json!({"abort_per_mille": abort_per_mille});
+        world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &behaviour).await;
+        for (method, path, body, channel) in
+            [(Method::GET, party, &Value::Null, party), (Method::POST, "quotes", &quote, quote_path.as_str())]
+        {
+            let mut socket = world.channel(channel).await;
+            assert_eq!(world.send(method, &format!("{base}/{path}"), body).await.0, StatusCode::ACCEPTED);
+            let pushed = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
+            assert_eq!(pushed.to_text().unwrap(), text, "{channel}");
+            count += 1;
+            world.pushed(count).await;
+        }
+    }
+    let counters = world.simulator.counters();
+    assert_eq!((counters.answers_unasked, counters.answers_received, counters.parties_unknown), (0, 0, 1));
+    world.end().await;
 }
 
 #[tokio::test]
