@@ -1,11 +1,19 @@
 //! No bytes, however odd, make a parser panic, and every refusal is itself a valid FSPIOP error.
 
 use proptest::prelude::*;
-use upesi_fspiop::body::{parse_error_body, parse_fulfil, parse_prepare};
-use upesi_fspiop::headers::{
-    Block, Forward, MessageSource, check_headers, check_parties, rewrite_for_forward,
+use upesi_fspiop::body::{
+    parse_authorization, parse_authorization_query, parse_bulk_quote_request, parse_bulk_quote_response,
+    parse_error_body, parse_error_body_of, parse_fulfil, parse_fx_quote_request, parse_fx_quote_response,
+    parse_participant_post, parse_participant_put, parse_participants_batch, parse_party, parse_prepare,
+    parse_quote_request, parse_quote_response, parse_transaction_request, parse_transaction_request_response,
 };
-use upesi_fspiop::{Method, Resource, Route, SyncError, Version, Versions, fingerprint, ilp, uri};
+use upesi_fspiop::headers::{
+    Block, Forward, MessageSource, check_headers, check_no_accept, check_parties, rewrite_for_forward,
+};
+use upesi_fspiop::{
+    Method, PartyIdType, PartySegments, Resource, Route, SyncError, Version, Versions, check_party_id,
+    check_party_path, check_path_id, fingerprint, ilp, uri,
+};
 use upesi_types::Timestamp;
 
 const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]},"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferState":"COMMITTED","completedTimestamp":"2031-04-01T12:00:30.000Z","errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
@@ -19,14 +27,46 @@ fn assert_valid_refusal(error: &SyncError) {
     assert_eq!(read.description, error.description);
 }
 
+/// A message with the properties of all families, so that damage anywhere in it meets some schema.
+const EVERYTHING: &str = r#"{"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","bulkQuoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","requestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","conversionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","fspId":"greenbank","currency":"USD","partyList":[{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank","partySubIdOrType":"s"}],"party":{"partyIdInfo":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd"},"name":"n","personalInfo":{"complexName":{"firstName":"Ada"},"dateOfBirth":"1966-06-16"}},"payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"},"supportedCurrencies":["USD"],"partyIdType":"MSISDN","partyIdentifier":"26011"},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},"amountType":"SEND","amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER","refundInfo":{"originalTransactionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}},"expiration":"2030-01-01T00:00:00.000Z","geoCode":{"latitude":"-1.5","longitude":"36.8"},"transferAmount":{"amount":"12.5","currency":"USD"},"ilpPacket":"DIIBeQ","condition":"OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0","individualQuotes":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f61","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"3","currency":"ZMW"},"transactionType":{"scenario":"PAYMENT","initiator":"PAYER","initiatorType":"BUSINESS"}}],"individualQuoteResults":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","errorInformation":{"errorCode":"5103","errorDescription":"no"}}],"conversionTerms":{"conversionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","initiatingFsp":"bluebank","counterPartyFsp":"fxp1","amountType":"SEND","sourceAmount":{"currency":"USD","amount":"1"},"targetAmount":{"currency":"ZMW"},"expiration":"2030-01-01T00:00:00.000Z","charges":[{"chargeType":"spread"}]},"transactionRequestState":"PENDING","responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":{"pinValue":"1234","counter":"1"}},"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
+
+/// What each parser says of a body: nothing where it passes.
+fn refusals(body: &[u8]) -> Vec<SyncError> {
+    let mut all = vec![
+        parse_prepare(body).err(),
+        parse_fulfil(body).err(),
+        parse_error_body(body).err(),
+        parse_participant_post(body).err(),
+        parse_participant_put(body).err(),
+        parse_participants_batch(body).err(),
+        parse_party(body).err(),
+        parse_quote_request(body).err(),
+        parse_quote_response(body).err(),
+        parse_bulk_quote_request(body).err(),
+        parse_bulk_quote_response(body).err(),
+        parse_fx_quote_request(body).err(),
+        parse_fx_quote_response(body).err(),
+        parse_transaction_request(body).err(),
+        parse_transaction_request_response(body).err(),
+        parse_authorization(body).err(),
+    ];
+    all.extend(Resource::ALL.iter().map(|&resource| parse_error_body_of(resource, body).err()));
+    all.into_iter().flatten().collect()
+}
+
 fn parse_all(body: &[u8]) {
-    for error in
-        [parse_prepare(body).err(), parse_fulfil(body).err(), parse_error_body(body).err()].iter().flatten()
-    {
+    for error in refusals(body) {
         assert_eq!(error.status, 400);
-        assert_valid_refusal(error);
+        assert_valid_refusal(&error);
     }
     fingerprint(body);
+}
+
+/// Every property name of [`EVERYTHING`].
+fn names_of_everything() -> Vec<&'static str> {
+    let texts: Vec<&str> = EVERYTHING.split('"').collect();
+    // Quoted texts are every second part, and names are those before a colon.
+    texts.windows(2).skip(1).step_by(2).filter(|pair| pair[1].starts_with(':')).map(|pair| pair[0]).collect()
 }
 
 /// JSON texts of every shape, under the names that the schemas know.
@@ -59,6 +99,7 @@ fn json() -> impl Strategy<Value = String> {
         Just("errorCode"),
         Just("errorDescription"),
         Just("other"),
+        proptest::sample::select(names_of_everything()),
     ];
     leaf.prop_recursive(5, 64, 8, move |inner| {
         prop_oneof![
@@ -97,8 +138,21 @@ proptest! {
     }
 
     #[test]
-    fn a_message_cut_anywhere_is_refused(end in 0..PREPARE.len()) {
+    fn damaged_messages_of_all_families_are_refused_in_order(
+        at in 0..EVERYTHING.len(),
+        length in 0..24_usize,
+        patch in prop::collection::vec(any::<u8>(), 0..8),
+    ) {
+        let mut body = EVERYTHING.as_bytes().to_vec();
+        body.splice(at..(at + length).min(EVERYTHING.len()), patch);
+        parse_all(&body);
+    }
+
+    #[test]
+    fn a_message_cut_anywhere_is_refused(end in 0..PREPARE.len(), other_end in 1..EVERYTHING.len()) {
         prop_assert!(parse_prepare(&PREPARE.as_bytes()[..end]).is_err());
+        let parsers = 16 + Resource::ALL.len();
+        prop_assert_eq!(refusals(&EVERYTHING.as_bytes()[..other_end]).len(), parsers);
     }
 
     #[test]
@@ -118,18 +172,28 @@ proptest! {
 
     #[test]
     fn arbitrary_headers_are_refused_in_order(block in header_block()) {
-        for method in [Method::Get, Method::Post, Method::Put] {
-            if let Err(error) = check_headers(method, Resource::Transfers, &Block(&block), &Versions::default()) {
+        for &resource in Resource::ALL {
+            for method in [Method::Get, Method::Post, Method::Put, Method::Delete] {
+                if let Err(error) = check_headers(method, resource, &Block(&block), &Versions::default()) {
+                    assert_valid_refusal(&error);
+                }
+            }
+            if let Err(error) = check_parties(resource, &Block(&block)) {
                 assert_valid_refusal(&error);
             }
         }
-        if let Err(error) = check_parties(Resource::Transfers, &Block(&block)) {
+        if let Err(error) = check_no_accept(&Block(&block)) {
             assert_valid_refusal(&error);
         }
     }
 
     #[test]
-    fn what_is_forwarded_is_a_block_with_one_of_each(block in header_block(), by_hub: bool, span_id: [u8; 8]) {
+    fn what_is_forwarded_is_a_block_with_one_of_each(
+        block in header_block(),
+        by_hub: bool,
+        span_id: [u8; 8],
+        resource in proptest::sample::select(Resource::ALL),
+    ) {
         let source = if by_hub {
             MessageSource::Hub { name: "Hub", version: Version::V1_1, now: Timestamp::EPOCH }
         } else {
@@ -138,7 +202,7 @@ proptest! {
         let forward = Forward {
             source,
             receiver: "bluewallet",
-            resource: Resource::Transfers,
+            resource,
             method: Method::Put,
             uri: "/transfers/x",
             span_id,
@@ -150,6 +214,9 @@ proptest! {
             prop_assert_eq!(count(name.as_bytes()), 1, "{}", name);
         }
         prop_assert_eq!(count(b"accept"), 0);
+        if resource.is_quoting() {
+            prop_assert_eq!(count(b"x-other") + count(b"x-client-id") + count(b"fspiop-proxy"), 0);
+        }
         prop_assert_eq!(Block(&out).find("fspiop-destination"), Some(&b"bluewallet"[..]));
         if by_hub {
             prop_assert_eq!(count(b"fspiop-signature"), 0);
@@ -164,18 +231,83 @@ proptest! {
     #[test]
     fn arbitrary_targets_templates_and_packets_do_no_harm(text in "[ -~é]{0,60}", packet in "[A-Za-z0-9_-]{0,80}") {
         for method in [None, Some(Method::Put)] {
-            if let Err(error) = Route::resolve(method, &text) {
-                assert_valid_refusal(&error);
+            for prefix in ["", "/", "/transfers/", "/participants/", "/parties/MSISDN/", "/quotes/"] {
+                let target = format!("{prefix}{text}");
+                match Route::resolve(method, &target) {
+                    Err(error) => {
+                        assert_valid_refusal(&error);
+                        // What is known but not allowed says what is.
+                        prop_assert_eq!(error.status == 405, Route::allow(&target).is_some());
+                    }
+                    Ok(route) => prop_assert_eq!(Some(route.method()), method),
+                }
             }
-            let _ = Route::resolve(method, &format!("/transfers/{text}"));
         }
         let mut out = String::new();
         let _ = uri::fill_template(&text, "id", &mut out);
+        let _ = uri::fill_template(&text, &uri::PathValues::of(&text, "bluewallet"), &mut out);
+        if let Err(error) = parse_authorization_query(&text) {
+            assert_valid_refusal(&error);
+        }
         let _ = ilp::decode_transaction(&text);
         let _ = ilp::decode_transaction(&packet);
         let _ = ilp::decode_transaction(&format!("AY{packet}"));
         let _ = ilp::decode_transaction(&format!("DI{packet}"));
     }
+
+    /// What passes as the id of a party stands in a URL as one segment, which leads nowhere else, encoded or decoded.
+    #[test]
+    fn parties_that_pass_stay_where_they_are_put(id in segment(), sub_id in proptest::option::of(segment())) {
+        for &kind in PartyIdType::ALL {
+            let segments = PartySegments { kind: kind.as_str(), id: &id, sub_id: sub_id.as_deref() };
+            let party = match segments.check(true) {
+                Ok(party) => party,
+                Err(error) => {
+                    assert_valid_refusal(&error);
+                    continue;
+                }
+            };
+            let mut path = String::new();
+            uri::write_party_path(Resource::Parties, &party, false, &mut path);
+            prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic()));
+            let route = Route::resolve(Some(Method::Get), &path);
+            prop_assert_eq!(route.map(|route| matches!(route, Route::ByParty { party, .. } if party == segments)), Ok(true));
+            let decoded = uri::decode_segment(&id).expect("it was checked");
+            prop_assert!(decoded.split(['/', '\\']).all(|part| part != "." && part != ".."));
+            let mut encoded = String::new();
+            uri::encode_segment(&decoded, &mut encoded);
+            prop_assert_eq!(uri::decode_segment(&encoded), Some(decoded));
+            let again = check_party_id(kind, &party.id_text(), party.sub_id_text().as_deref());
+            prop_assert_eq!(check_party_path(&party), again.clone());
+            if let Err(error) = again {
+                assert_valid_refusal(&error);
+            }
+        }
+        for &resource in Resource::ALL {
+            if let Err(error) = check_path_id(resource, &id) {
+                assert_valid_refusal(&error);
+            }
+        }
+    }
+}
+
+/// Path segments with all that is special in a URL.
+fn segment() -> impl Strategy<Value = String> {
+    let part = prop_oneof![
+        "[a-z0-9]{1,6}",
+        "[!-.0->@-~]{1,3}",
+        "%[0-9a-fA-F]{2}",
+        Just(".".to_owned()),
+        Just("%2e".to_owned()),
+        Just("%2F".to_owned()),
+        Just("%5C".to_owned()),
+        Just("%C3%A9".to_owned()),
+        Just("error".to_owned()),
+    ];
+    // An empty segment and dot segments are no path to begin with.
+    prop::collection::vec(part, 1..6)
+        .prop_map(|parts| parts.concat())
+        .prop_filter("a segment of a path", |segment| !matches!(segment.as_str(), "." | ".."))
 }
 
 /// Blocks whose names are those that the hub looks at, and whose values may be anything without a line break.

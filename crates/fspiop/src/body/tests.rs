@@ -1,9 +1,72 @@
 use crate::SyncError;
 use alloc::format;
-use alloc::string::String;
+use alloc::string::{String, ToString};
 
 mod answer;
+mod lookup;
+mod payment_request;
 mod prepare;
+mod quoting;
+mod shared;
+
+/// A body with the value at this JSON pointer replaced or added, or taken away where the new text is empty.
+fn changed(body: &str, pointer: &str, json: &str) -> String {
+    let mut value: serde_json::Value = serde_json::from_str(body).expect("a valid body");
+    let (parent, name) = pointer.rsplit_once('/').expect("a pointer");
+    match value.pointer_mut(parent).unwrap_or_else(|| panic!("nothing at {parent}")) {
+        serde_json::Value::Object(object) => {
+            object.remove(name);
+            if !json.is_empty() {
+                object.insert(name.into(), serde_json::from_str(json).expect("valid JSON"));
+            }
+        }
+        serde_json::Value::Array(array) => {
+            array[name.parse::<usize>().expect("an index")] = serde_json::from_str(json).expect("valid JSON");
+        }
+        _ => panic!("no container at {parent}"),
+    }
+    value.to_string()
+}
+
+type Outcome = Result<(), (u16, String)>;
+
+fn outcome<T>(result: Result<T, SyncError>) -> Outcome {
+    result.map(|_| ()).map_err(|error| {
+        assert_eq!(error.status, 400);
+        (error.code.number(), error.description)
+    })
+}
+
+/// Lines of `pointer ⇒ JSON ⇒ verdict`, where the JSON may be missing to take the value away, and the verdict is `ok` or a
+/// code and the text after the standard one, which may end in `…`. A pointer in the text stands for where it points to.
+fn assert_table(body: &str, parse: impl Fn(&[u8]) -> Outcome, table: &str) {
+    assert_eq!(parse(body.as_bytes()), Ok(()), "the body that the table changes");
+    for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let parts: alloc::vec::Vec<&str> = line.split('⇒').map(str::trim).collect();
+        let [pointer, json, verdict] = parts[..] else { panic!("no row: {line}") };
+        let got = parse(changed(body, pointer, json).as_bytes());
+        if verdict == "ok" {
+            assert_eq!(got, Ok(()), "{line}");
+            continue;
+        }
+        let (code, text) = verdict.split_once(' ').expect("a code and a text");
+        let code = code.parse().expect("a code");
+        let standard = upesi_types::ErrorCode::from_number(code).and_then(upesi_types::ErrorCode::text);
+        let text = format!("{} - /requestBody{text}", standard.expect("a listed code"));
+        assert_refusal(&got.expect_err(line), code, &text, line);
+    }
+}
+
+/// Asserts that each of these properties is required, and that the first one missing is named.
+fn assert_required(body: &str, parse: impl Fn(&[u8]) -> Outcome, object: &str, names: &[&str]) {
+    let mut rest: String = body.into();
+    for name in names.iter().rev() {
+        rest = changed(&rest, &format!("{object}/{name}"), "");
+        let text =
+            format!("Missing mandatory element - /requestBody{object} must have required property '{name}'");
+        assert_eq!(parse(rest.as_bytes()), Err((3102, text.chars().take(128).collect())));
+    }
+}
 
 /// A valid body with members replaced or added, or taken away where the new text is empty.
 fn with(members: &[(&str, &str)], changes: &[(&str, &str)]) -> String {

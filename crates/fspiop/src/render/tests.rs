@@ -1,6 +1,6 @@
 use super::*;
 use crate::body::{parse_error_body, parse_fulfil, parse_prepare};
-use crate::decode_octets;
+use crate::{PartyIdType, decode_octets};
 use alloc::string::ToString;
 use upesi_types::{Amount, Currency};
 
@@ -132,4 +132,43 @@ fn version_errors_list_what_is_accepted() {
     );
     assert_eq!(write(&[]), r#"{"errorInformation":{"errorCode":"3001","errorDescription":"No"}}"#);
     assert_eq!(ErrorCode::VALIDATION.to_string(), "3100");
+}
+
+#[test]
+fn answers_about_participants_are_written_byte_for_byte() {
+    let shop = PartyEntry {
+        kind: PartyIdType::Msisdn,
+        identifier: "26097",
+        sub_id: Some("shop-7"),
+        fsp: "greenbank",
+    };
+    let mail =
+        PartyEntry { kind: PartyIdType::Email, identifier: "a\"b@c.de", sub_id: None, fsp: "bluebank" };
+    let usd = Currency::parse("USD");
+    let unknown = Some((ErrorCode::PARTY_NOT_FOUND, "Party not found"));
+    for (text, expected) in [
+        (rendered(|out| write_fsp_id(out, "greenbank")), r#"{"fspId":"greenbank"}"#),
+        (
+            rendered(|out| write_party_list(out, usd, [shop])),
+            r#"{"currency":"USD","partyList":[{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097","partySubIdOrType":"shop-7"}]}"#,
+        ),
+        (
+            rendered(|out| write_party_list(out, None, [mail])),
+            r#"{"partyList":[{"fspId":"bluebank","partyIdType":"EMAIL","partyIdentifier":"a\"b@c.de"}]}"#,
+        ),
+        (rendered(|out| write_party_list(out, None, [])), r#"{"partyList":[]}"#),
+        (
+            rendered(|out| {
+                let results =
+                    [BatchResult { party: shop, error: None }, BatchResult { party: mail, error: unknown }];
+                write_batch_result(out, usd, results);
+            }),
+            r#"{"currency":"USD","partyList":[{"partyId":{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097","partySubIdOrType":"shop-7"}},{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"},"partyId":{"fspId":"bluebank","partyIdType":"EMAIL","partyIdentifier":"a\"b@c.de"}}]}"#,
+        ),
+    ] {
+        assert_eq!(text, expected);
+        // Another serializer that sorts comes to the same bytes.
+        let sorted = serde_json::from_str::<serde_json::Value>(&text).unwrap().to_string();
+        assert_eq!(text, sorted);
+    }
 }

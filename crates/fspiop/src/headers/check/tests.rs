@@ -245,3 +245,167 @@ fn parties_are_read_after_the_body() {
         assert_eq!(read(&[change]), Err((code, description.into())), "{change}");
     }
 }
+
+/// The same complete set, for another family.
+fn headers_of(resource: Resource, changes: &[&str]) -> Headers {
+    let mut set = headers(changes);
+    for (name, value) in &mut set.0 {
+        if matches!(name.as_str(), "accept" | "content-type") {
+            let text = String::from_utf8(value.clone()).unwrap();
+            *value = text.replace("transfers", resource.as_str()).into();
+        }
+    }
+    set
+}
+
+fn refusal_of(method: Method, resource: Resource, changes: &[&str]) -> Option<(u16, u16, String)> {
+    let result = check_headers(method, resource, &headers_of(resource, changes), &Versions::default());
+    result.err().map(|error| (error.status, error.code.number(), error.description))
+}
+
+#[test]
+fn every_family_has_its_own_media_type() {
+    for &resource in Resource::ALL {
+        for method in [Method::Get, Method::Post, Method::Put, Method::Delete] {
+            assert_eq!(refusal_of(method, resource, &[]), None, "{method:?} {resource:?}");
+            let other = headers_of(Resource::BulkTransfers, &[]);
+            if resource != Resource::BulkTransfers {
+                let error = check_headers(method, resource, &other, &Versions::default()).unwrap_err();
+                assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
+            }
+        }
+        // Bulk quotes and quotes of conversions as well, where other hubs let garbage pass.
+        let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
+        assert_eq!(refusal, Some((400, 3101, "Malformed syntax - Invalid date header".into())));
+    }
+}
+
+#[test]
+fn versions_are_those_of_the_family() {
+    for (resource, major_2) in [
+        (Resource::Transfers, true),
+        (Resource::Participants, true),
+        (Resource::Parties, true),
+        (Resource::Quotes, true),
+        (Resource::BulkQuotes, true),
+        (Resource::FxQuotes, true),
+        (Resource::TransactionRequests, false),
+        (Resource::Authorizations, false),
+    ] {
+        for version in ["1.0", "1.1"] {
+            let content_type = alloc::format!("content-type=@;version={version}");
+            assert_eq!(refusal_of(Method::Post, resource, &[&content_type]), None, "{resource:?} {version}");
+        }
+        for (change, text) in [
+            ("content-type=@;version=2.0", CONTENT_UNSUPPORTED),
+            ("accept=@;version=2.0", ACCEPT_UNSUPPORTED),
+            ("accept=@;version=2", ACCEPT_UNSUPPORTED),
+        ] {
+            let refusal = (!major_2).then(|| (406, 3001, text.to_string()));
+            assert_eq!(refusal_of(Method::Post, resource, &[change]), refusal, "{resource:?} {change}");
+        }
+        let headers = headers_of(resource, &["content-type=@;version=3.0"]);
+        let error = check_headers(Method::Post, resource, &headers, &Versions::default()).unwrap_err();
+        let mut listed = [Version::V1_0, Version::V1_1, Version::V2_0].to_vec();
+        listed.truncate(if major_2 { 3 } else { 2 });
+        assert_eq!(error.supported_versions, Some(listed), "{resource:?}");
+    }
+}
+
+#[test]
+fn a_missing_accept_has_the_text_of_its_method() {
+    let on_post = "Missing mandatory element - /header must have required property 'accept'";
+    let on_others = "Missing mandatory element - Accept is required";
+    for (method, text) in [
+        (Method::Post, Some(on_post)),
+        (Method::Get, Some(on_others)),
+        (Method::Delete, Some(on_others)),
+        (Method::Put, None),
+    ] {
+        for resource in [Resource::Participants, Resource::Quotes, Resource::Authorizations] {
+            let refusal = text.map(|text| (400, 3102, text.to_string()));
+            assert_eq!(refusal_of(method, resource, &["-accept"]), refusal, "{method:?} {resource:?}");
+        }
+    }
+}
+
+#[test]
+fn what_has_no_body_needs_no_content_type() {
+    for (method, required) in
+        [(Method::Get, false), (Method::Delete, false), (Method::Post, true), (Method::Put, true)]
+    {
+        let missing = (400, 3102, "Missing mandatory element - Content-type is required".to_string());
+        let refusal = refusal_of(method, Resource::Participants, &["-content-type"]);
+        assert_eq!(refusal, required.then_some(missing), "{method:?}");
+        let malformed = (400, 3101, "Malformed syntax - Invalid content-type header".to_string());
+        let refusal = refusal_of(method, Resource::Participants, &["content-type=application/json"]);
+        assert_eq!(refusal, Some(malformed), "{method:?}");
+    }
+}
+
+#[test]
+fn callbacks_of_quoting_must_not_accept() {
+    for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
+        for accept in ["accept=@;version=1", "accept=*/*", "accept=@;version=9"] {
+            let headers = headers_of(resource, &[accept]);
+            // Not at once, but by an error callback.
+            assert!(check_headers(Method::Put, resource, &headers, &Versions::default()).is_ok(), "{accept}");
+            let error = check_no_accept(&headers).unwrap_err();
+            assert_eq!(error.code, ErrorCode::VALIDATION);
+            assert!(error.description.contains("accept"), "{}", error.description);
+        }
+        assert_eq!(check_no_accept(&headers_of(resource, &["-accept"])), Ok(()));
+        assert!(refusal_of(Method::Get, resource, &["accept=*/*"]).is_some());
+    }
+    // Elsewhere it is looked at when it is there.
+    let refusal = refusal_of(Method::Put, Resource::Parties, &["accept=*/*"]);
+    assert_eq!(refusal, Some((400, 3101, "Malformed syntax - Invalid accept header".into())));
+}
+
+#[test]
+fn media_types_other_than_json_have_their_own_text_in_payment_requests() {
+    for (content_type, text) in [
+        ("application/xml", "Unsupported Media Type"),
+        ("text/plain; charset=utf-8", "Unsupported Media Type"),
+        ("", "Unsupported Media Type"),
+        ("application/json", "Invalid content-type header"),
+        ("application/json ; charset=utf-8", "Invalid content-type header"),
+        ("application/vnd.interoperability.quotes+json;version=1.0", "Invalid content-type header"),
+        ("@;version=1", "Invalid content-type header"),
+    ] {
+        let change = alloc::format!("content-type={content_type}");
+        for resource in [Resource::TransactionRequests, Resource::Authorizations] {
+            let refusal = Some((400, 3101, alloc::format!("Malformed syntax - {text}")));
+            assert_eq!(refusal_of(Method::Put, resource, &[&change]), refusal, "{content_type}");
+        }
+        let refusal = Some((400, 3101, "Malformed syntax - Invalid content-type header".into()));
+        assert_eq!(refusal_of(Method::Put, Resource::Parties, &[&change]), refusal, "{content_type}");
+    }
+}
+
+#[test]
+fn what_is_only_passed_on_says_to_whom() {
+    for &resource in Resource::ALL {
+        let required = matches!(
+            resource,
+            Resource::Quotes
+                | Resource::BulkQuotes
+                | Resource::FxQuotes
+                | Resource::TransactionRequests
+                | Resource::Authorizations
+        );
+        let result = check_parties(resource, &headers(&["-fspiop-destination"]));
+        let text = "Missing mandatory element - /header must have required property 'fspiop-destination'";
+        match result {
+            Ok(parties) => assert_eq!((parties.destination, required), (None, false), "{resource:?}"),
+            Err(error) => {
+                assert_eq!((error.code.number(), error.description.as_str()), (3102, text));
+                assert!(required, "{resource:?}");
+            }
+        }
+        // The source comes first.
+        let error =
+            check_parties(resource, &headers(&["-fspiop-destination", "-fspiop-source"])).unwrap_err();
+        assert!(error.description.ends_with("'fspiop-source'"));
+    }
+}

@@ -249,3 +249,85 @@ fn traces_continue_only_from_a_usable_parent() {
         }
     }
 }
+
+const QUOTE: &str = "
+    accept: application/vnd.interoperability.quotes+json;version=1
+    content-type: application/vnd.interoperability.quotes+json;version=1.0
+    date: Tue, 01 Apr 2031 12:00:00 GMT
+    fspiop-source: greenbank
+    fspiop-destination: bluewallet
+    fspiop-http-method: POST
+    fspiop-uri: /quotes
+    fspiop-signature: {}
+    fspiop-encryption: {}
+    x-custom: dropped
+    x-forwarded-for: 10.0.0.1
+    traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01
+    tracestate: vendor=x
+    baggage: k=v
+";
+
+#[test]
+fn in_quoting_only_headers_of_the_api_and_of_traces_go_on() {
+    for resource in [Resource::Quotes, Resource::BulkQuotes, Resource::FxQuotes] {
+        let post = Forward {
+            resource,
+            ..message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/quotes")
+        };
+        let expected = lines(
+            "
+            accept: application/vnd.interoperability.quotes+json;version=1
+            content-type: application/vnd.interoperability.quotes+json;version=1.0
+            date: Tue, 01 Apr 2031 12:00:00 GMT
+            fspiop-source: greenbank
+            fspiop-destination: bluewallet
+            fspiop-http-method: POST
+            fspiop-uri: /quotes
+            fspiop-signature: {}
+            fspiop-encryption: {}
+            traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-0a000000000000ff-01
+            tracestate: vendor=x
+            baggage: k=v
+            ",
+        );
+        assert_eq!(rewritten(QUOTE, &post), expected);
+        let put = rewritten(QUOTE, &Forward { method: Method::Put, ..post });
+        assert!(!put.contains("accept:"), "{put}");
+        assert!(!put.contains("x-custom"), "{put}");
+    }
+    for resource in [Resource::Parties, Resource::Participants, Resource::TransactionRequests] {
+        let post = message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, "bluewallet", "/x");
+        let passed_on = rewritten(QUOTE, &Forward { resource, ..post });
+        for line in ["x-custom: dropped", "x-forwarded-for: 10.0.0.1"] {
+            assert!(passed_on.contains(line), "{resource:?} {line}");
+        }
+    }
+}
+
+#[test]
+fn errors_by_the_hub_have_the_media_type_of_the_family() {
+    for (resource, uri) in [
+        (Resource::Parties, "/parties/MSISDN/26097/error"),
+        (Resource::Participants, "/participants/MSISDN/26097/error"),
+        (Resource::Quotes, "/quotes/x/error"),
+        (Resource::BulkQuotes, "/bulkQuotes/x/error"),
+        (Resource::FxQuotes, "/fxQuotes/x/error"),
+        (Resource::TransactionRequests, "/transactionRequests/x/error"),
+        (Resource::Authorizations, "/authorizations/x/error"),
+    ] {
+        let error = Forward { resource, ..message(hub(), Method::Put, "greenbank", uri) };
+        let text = rewritten(QUOTE, &error);
+        let content_type = alloc::format!(
+            "content-type: application/vnd.interoperability.{}+json;version=1.1\r\n",
+            resource.as_str()
+        );
+        assert!(text.contains(&content_type), "{text}");
+        assert!(
+            text.contains("fspiop-source: Hub\r\n") && text.contains("fspiop-destination: greenbank\r\n")
+        );
+        assert!(text.contains("fspiop-http-method: PUT\r\n"));
+        assert!(text.contains(&alloc::format!("fspiop-uri: {uri}\r\n")), "{text}");
+        assert!(!text.contains("fspiop-signature") && !text.contains("accept:"), "{text}");
+        assert!(text.contains(TRACE), "{text}");
+    }
+}
