@@ -3,7 +3,7 @@
 use alloc::string::String;
 
 pub use crate::percent::{decode_segment, encode_segment};
-use crate::{PartyPath, Resource};
+use crate::{PartyIdType, PartyPath, Resource};
 
 /// Why a template cannot be filled.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,41 +35,48 @@ impl TemplateValues for str {
     }
 }
 
-/// What the endpoints of account lookup may ask for: the parts of a message's path, and its receiver.
+/// What an endpoint may ask for about a message with this path: the parts of a party's path, or one id.
 #[derive(Clone, Copy, Debug)]
 pub struct PathValues<'a> {
-    segments: [&'a str; 3],
+    subject: Subject<'a>,
     receiver: &'a str,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Subject<'a> {
+    Party { kind: &'a str, id: &'a str, sub_id: &'a str },
+    Thing(&'a str),
 }
 
 impl<'a> PathValues<'a> {
     /// The values of a path as [`write_path`] and [`write_party_path`] make it, for this receiver.
     pub fn of(path: &'a str, receiver: &'a str) -> Self {
-        let mut rest = path.trim_start_matches('/').split('/').skip(1);
-        // What a path does not have is left empty.
-        let mut segments = [""; 3];
-        for segment in &mut segments {
-            *segment = rest.next().unwrap_or_default();
-        }
-        // The error of a party without a sub id, which cannot be called `error` itself.
-        if segments[2] == "error" {
-            segments[2] = "";
-        }
-        Self { segments, receiver }
+        let mut segments = path.trim_start_matches('/').split('/').skip(1);
+        let first = segments.next().unwrap_or_default();
+        let subject = match segments.next() {
+            Some(id) if PartyIdType::parse(first).is_some() => {
+                // The last segment of an error about a party without a sub id, which cannot be called that itself.
+                let sub_id = segments.next().filter(|segment| *segment != "error").unwrap_or_default();
+                Subject::Party { kind: first, id, sub_id }
+            }
+            _ => Subject::Thing(first),
+        };
+        Self { subject, receiver }
     }
 }
 
-/// `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}` of a path about a party, `{{requestId}}` of one
-/// about a batch, `{{fsp}}` for the receiver.
+/// `{{partyIdType}}`, `{{partyIdentifier}}` and `{{partySubIdOrType}}` of a party, also called `{{Type}}`, `{{ID}}` and
+/// `{{SubId}}`, where a missing sub id is left empty; the names of an id of anything else; `{{fsp}}` for the receiver.
 impl TemplateValues for PathValues<'_> {
     fn value(&self, name: &str) -> Option<&str> {
-        Some(match name {
-            "partyIdType" | "requestId" => self.segments[0],
-            "partyIdentifier" => self.segments[1],
-            "partySubIdOrType" => self.segments[2],
-            "fsp" => self.receiver,
-            _ => return None,
-        })
+        match (name, self.subject) {
+            ("fsp", _) => Some(self.receiver),
+            (_, Subject::Thing(id)) => id.value(name),
+            ("partyIdType" | "Type", Subject::Party { kind, .. }) => Some(kind),
+            ("partyIdentifier" | "ID", Subject::Party { id, .. }) => Some(id),
+            ("partySubIdOrType" | "SubId", Subject::Party { sub_id, .. }) => Some(sub_id),
+            _ => None,
+        }
     }
 }
 
@@ -141,7 +148,6 @@ pub fn write_party_path(resource: Resource, party: &PartyPath<'_>, error: bool, 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::PartyIdType;
 
     fn fill(template: &str) -> Result<String, TemplateError> {
         let mut out = String::new();
@@ -195,10 +201,16 @@ mod tests {
             fill_template(TEMPLATE, &PathValues::of(path, "bluebank"), &mut out).unwrap();
             assert_eq!(out, url, "{path}");
         }
-        for path in ["/participants/X-1", "/participants/X-1/error"] {
+        for (template, path) in [
+            ("http://dfsp/{{requestId}}", "/participants/X-1"),
+            ("http://dfsp/{{requestId}}", "/participants/X-1/error"),
+            ("http://dfsp/{{ID}}", "/quotes/X-1/error"),
+            ("http://dfsp/{{transferId}}", "/transfers/X-1"),
+            ("http://dfsp/{{ID}}", "/parties/MSISDN/X-1/error"),
+        ] {
             let mut out = String::new();
-            fill_template("http://dfsp/{{requestId}}", &PathValues::of(path, "bluebank"), &mut out).unwrap();
-            assert_eq!(out, "http://dfsp/X-1");
+            fill_template(template, &PathValues::of(path, "bluebank"), &mut out).unwrap();
+            assert_eq!(out, "http://dfsp/X-1", "{path}");
         }
         let unknown = TemplateError::Unknown { name: "transferId".into() };
         let values = PathValues::of("/parties/MSISDN/1", "bluebank");
