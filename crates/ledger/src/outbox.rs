@@ -1,13 +1,16 @@
 //! The outbox: every notice owed and not yet delivered.
 
 use alloc::boxed::Box;
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use core::ops::Bound;
 
 use upesi_types::Timestamp;
 
 use crate::notice::NoticeKey;
 use crate::participant::ParticipantId;
+
+/// A queue with fewer places than this is never rid of its empty ones.
+const PLACES_COMPACTED_MIN: usize = 64;
 
 /// An undelivered notice. Its content is in the journal, at the key's sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,61 +31,139 @@ pub struct Parked {
 }
 
 /// Undelivered notices in order of target, then age.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub struct Outbox {
-    entries: BTreeMap<NoticeKey, OutboxEntry>,
-    parked_count: usize,
+    queues: BTreeMap<ParticipantId, Queue>,
+    len: usize,
+    parked_len: usize,
+}
+
+/// The notices owed to one participant, oldest first. They come and go at the ends, or nearly: a delivered one in between
+/// leaves an empty place behind.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    places: VecDeque<Place>,
+    /// Places whose notice is still owed.
+    owed: usize,
+}
+
+#[derive(Clone, Debug)]
+struct Place {
+    seq: u64,
+    index: u8,
+    entry: Option<OutboxEntry>,
+}
+
+impl Place {
+    fn age(&self) -> (u64, u8) {
+        (self.seq, self.index)
+    }
+
+    fn owed(&self, target: ParticipantId) -> Option<(NoticeKey, &OutboxEntry)> {
+        let key = NoticeKey { target, seq: self.seq, index: self.index };
+        self.entry.as_ref().map(|entry| (key, entry))
+    }
+}
+
+impl Queue {
+    fn find(&self, age: (u64, u8)) -> Result<usize, usize> {
+        self.places.binary_search_by_key(&age, Place::age)
+    }
+
+    fn get_mut(&mut self, key: NoticeKey) -> Option<&mut Option<OutboxEntry>> {
+        let at = self.find((key.seq, key.index)).ok()?;
+        Some(&mut self.places[at].entry)
+    }
+
+    /// Puts an entry into its place, which is nearly always the last; gives back what was there.
+    fn insert(&mut self, key: NoticeKey, entry: OutboxEntry) -> Option<OutboxEntry> {
+        let place = Place { seq: key.seq, index: key.index, entry: Some(entry) };
+        let replaced = if self.places.back().is_none_or(|last| last.age() < place.age()) {
+            self.places.push_back(place);
+            None
+        } else {
+            match self.find(place.age()) {
+                Ok(at) => core::mem::replace(&mut self.places[at], place).entry,
+                Err(at) => {
+                    self.places.insert(at, place);
+                    None
+                }
+            }
+        };
+        self.owed += usize::from(replaced.is_none());
+        replaced
+    }
+
+    fn remove(&mut self, key: NoticeKey) -> Option<OutboxEntry> {
+        let removed = self.get_mut(key)?.take()?;
+        self.owed -= 1;
+        while self.places.pop_front_if(|place| place.entry.is_none()).is_some() {}
+        if self.places.len() >= PLACES_COMPACTED_MIN.max(2 * self.owed) {
+            self.places.retain(|place| place.entry.is_some());
+        }
+        Some(removed)
+    }
 }
 
 impl Outbox {
     pub(crate) fn insert(&mut self, key: NoticeKey, parked: Option<Parked>) {
-        self.parked_count += usize::from(parked.is_some());
-        self.entries.insert(key, OutboxEntry { parked: parked.map(Box::new) });
+        let entry = OutboxEntry { parked: parked.map(Box::new) };
+        self.parked_len += usize::from(entry.parked.is_some());
+        match self.queues.entry(key.target).or_default().insert(key, entry) {
+            None => self.len += 1,
+            Some(replaced) => self.parked_len -= usize::from(replaced.parked.is_some()),
+        }
     }
 
     pub(crate) fn remove(&mut self, key: NoticeKey) {
-        if let Some(entry) = self.entries.remove(&key) {
-            self.parked_count -= usize::from(entry.parked.is_some());
+        if let Some(entry) = self.queues.get_mut(&key.target).and_then(|queue| queue.remove(key)) {
+            self.len -= 1;
+            self.parked_len -= usize::from(entry.parked.is_some());
         }
     }
 
     pub(crate) fn set_parked(&mut self, key: NoticeKey, parked: Option<Parked>) {
-        if let Some(entry) = self.entries.get_mut(&key) {
-            self.parked_count -= usize::from(entry.parked.is_some());
-            self.parked_count += usize::from(parked.is_some());
+        let Some(queue) = self.queues.get_mut(&key.target) else { return };
+        if let Some(entry) = queue.get_mut(key).and_then(Option::as_mut) {
+            self.parked_len -= usize::from(entry.parked.is_some());
+            self.parked_len += usize::from(parked.is_some());
             entry.parked = parked.map(Box::new);
         }
     }
 
     /// How many notices are undelivered, parked ones included.
-    pub fn len(&self) -> usize {
-        self.entries.len()
+    pub const fn len(&self) -> usize {
+        self.len
     }
 
     /// Whether everything was delivered.
-    pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
     }
 
     /// How many are parked.
     pub const fn parked_len(&self) -> usize {
-        self.parked_count
+        self.parked_len
     }
 
     /// One entry.
     pub fn get(&self, key: NoticeKey) -> Option<&OutboxEntry> {
-        self.entries.get(&key)
+        let queue = self.queues.get(&key.target)?;
+        queue.places[queue.find((key.seq, key.index)).ok()?].entry.as_ref()
     }
 
     /// All entries, by target, then age.
     pub fn iter(&self) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
-        self.entries.iter().map(|(key, entry)| (*key, entry))
+        self.iter_after(None)
     }
 
     /// The entries behind a key, by target, then age.
     pub fn iter_after(&self, after: Option<NoticeKey>) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
-        let start = after.map_or(Bound::Unbounded, Bound::Excluded);
-        self.entries.range((start, Bound::Unbounded)).map(|(key, entry)| (*key, entry))
+        let start = after.map_or(Bound::Unbounded, |key| Bound::Included(key.target));
+        self.queues.range((start, Bound::Unbounded)).flat_map(move |(&target, queue)| {
+            let after = after.filter(|key| key.target == target).map(|key| (key.seq, key.index));
+            entries_of(target, queue, after)
+        })
     }
 
     /// The undelivered, unparked notices of one target that are younger than `after`, oldest first.
@@ -91,16 +172,106 @@ impl Outbox {
         target: ParticipantId,
         after: Option<(u64, u8)>,
     ) -> impl Iterator<Item = NoticeKey> {
-        let start = match after {
-            Some((seq, index)) => Bound::Excluded(NoticeKey { target, seq, index }),
-            None => Bound::Included(NoticeKey { target, seq: 0, index: 0 }),
-        };
-        let end = Bound::Included(NoticeKey { target, seq: u64::MAX, index: u8::MAX });
-        self.entries.range((start, end)).filter(|(_, entry)| entry.parked.is_none()).map(|(key, _)| *key)
+        let entries = self.queues.get(&target).into_iter();
+        let entries = entries.flat_map(move |queue| entries_of(target, queue, after));
+        entries.filter(|(_, entry)| entry.parked.is_none()).map(|(key, _)| key)
     }
 
     /// The lowest journal sequence that an undelivered notice still needs.
     pub fn oldest_seq(&self) -> Option<u64> {
-        self.entries.keys().map(|key| key.seq).min()
+        // The first place of a queue is never empty.
+        self.queues.values().filter_map(|queue| queue.places.front()).map(|place| place.seq).min()
+    }
+}
+
+/// The entries of a queue that are younger than `after`, oldest first.
+fn entries_of(
+    target: ParticipantId,
+    queue: &Queue,
+    after: Option<(u64, u8)>,
+) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
+    let start = after.map_or(0, |after| queue.places.partition_point(|place| place.age() <= after));
+    queue.places.range(start..).filter_map(move |place| place.owed(target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    /// Numbers that look random (xorshift).
+    fn random(state: &mut u64, below: u64) -> u64 {
+        *state ^= *state << 13;
+        *state ^= *state >> 7;
+        *state ^= *state << 17;
+        *state % below
+    }
+
+    fn key(target: u64, seq: u64, index: u64) -> NoticeKey {
+        let target = ParticipantId::new(target as u32 + 1).unwrap_or(ParticipantId::HUB);
+        NoticeKey { target, seq, index: index as u8 }
+    }
+
+    fn parked(attempts: u64) -> Option<Parked> {
+        Some(Parked { at: Timestamp::EPOCH, attempts: attempts as u32, reason: "no route".into() })
+    }
+
+    /// Compares all that can be asked with a plain map.
+    fn compare(outbox: &Outbox, map: &BTreeMap<NoticeKey, OutboxEntry>, probe: NoticeKey) {
+        assert!(outbox.iter().eq(map.iter().map(|(key, entry)| (*key, entry))));
+        let behind = map.range((Bound::Excluded(probe), Bound::Unbounded));
+        assert!(outbox.iter_after(Some(probe)).eq(behind.map(|(key, entry)| (*key, entry))));
+        for after in [None, Some((probe.seq, probe.index))] {
+            let is_pending = |(key, entry): &(&NoticeKey, &OutboxEntry)| {
+                key.target == probe.target
+                    && entry.parked.is_none()
+                    && after.is_none_or(|after| (key.seq, key.index) > after)
+            };
+            assert!(
+                outbox.pending(probe.target, after).eq(map.iter().filter(is_pending).map(|(key, _)| *key))
+            );
+        }
+        assert_eq!(outbox.get(probe), map.get(&probe));
+        assert_eq!((outbox.len(), outbox.is_empty()), (map.len(), map.is_empty()));
+        assert_eq!(outbox.parked_len(), map.values().filter(|entry| entry.parked.is_some()).count());
+        assert_eq!(outbox.oldest_seq(), map.keys().map(|key| key.seq).min());
+    }
+
+    #[test]
+    fn it_behaves_like_a_map() {
+        for seed in 1..=20_u64 {
+            let (state, mut outbox, mut map) = (&mut (seed << 20), Outbox::default(), BTreeMap::new());
+            for step in 1..=1_500_u64 {
+                let keys: Vec<_> = map.keys().copied().collect();
+                let any = keys.get(random(state, keys.len() as u64 + 1) as usize).copied();
+                let any = any.unwrap_or(key(random(state, 4), random(state, step), random(state, 2)));
+                match random(state, 10) {
+                    // Mostly in order; out of order and twice, as only a restored snapshot might.
+                    0..4 => {
+                        let new = key(random(state, 3), step, random(state, 2));
+                        let new = if random(state, 50) == 0 { any } else { new };
+                        outbox.insert(new, None);
+                        map.insert(new, OutboxEntry { parked: None });
+                    }
+                    4..8 => {
+                        outbox.remove(any);
+                        map.remove(&any);
+                    }
+                    8 => {
+                        outbox.set_parked(any, parked(step));
+                        map.entry(any).and_modify(|entry| entry.parked = parked(step).map(Box::new));
+                    }
+                    _ => {
+                        outbox.set_parked(any, None);
+                        map.entry(any).and_modify(|entry| entry.parked = None);
+                    }
+                }
+                if step % 10 == 0 {
+                    compare(&outbox, &map, any);
+                }
+            }
+            let places: usize = outbox.queues.values().map(|queue| queue.places.len()).sum();
+            assert!(places <= 2 * outbox.len() + 4 * PLACES_COMPACTED_MIN, "seed {seed}: {places} places");
+        }
     }
 }

@@ -3,22 +3,41 @@
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use core::hash::BuildHasher;
+
 use foldhash::fast::FixedState;
-use hashbrown::HashMap;
+use hashbrown::hash_table::{Entry, HashTable};
 use upesi_types::{Timestamp, TransferId};
 
 use crate::transfer::{Transfer, TransferState};
 
 /// Transfers by id, by deadline while reserved, and by age once finished.
 ///
-/// Records stay in their slot for life; the index holds small entries only, so growing it moves little memory.
+/// Transfers stay in their slot for life. The index does not repeat their ids, so it is small: a prepare looks for an id
+/// that is not there, and what that costs is fetching the index from memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
     slots: Vec<Option<Transfer>>,
     free: Vec<u32>,
-    index: HashMap<TransferId, u32, FixedState>,
+    index: HashTable<Indexed>,
+    hash: FixedState,
     deadlines: BTreeSet<(Timestamp, u32)>,
     finished: VecDeque<(u64, u32)>,
+}
+
+/// An entry of the index.
+#[derive(Clone, Copy, Debug)]
+struct Indexed {
+    /// The lower half of the id's hash.
+    hash: u32,
+    slot: u32,
+}
+
+impl Indexed {
+    /// The hash under which the index keeps this entry. It takes the place from one end and a tag from the other.
+    fn spread(&self) -> u64 {
+        u64::from(self.hash) << 32 | u64::from(self.hash)
+    }
 }
 
 impl TransferTable {
@@ -26,40 +45,53 @@ impl TransferTable {
         Self {
             slots: Vec::new(),
             free: Vec::new(),
-            index: HashMap::with_hasher(FixedState::with_seed(hash_seed)),
+            index: HashTable::new(),
+            hash: FixedState::with_seed(hash_seed),
             deadlines: BTreeSet::new(),
             finished: VecDeque::new(),
         }
     }
 
+    /// The index's entry for an id that is in `slot`.
+    fn indexed(&self, id: TransferId, slot: u32) -> Indexed {
+        Indexed { hash: self.hash.hash_one(id) as u32, slot }
+    }
+
+    fn slot_of(&self, id: TransferId) -> Option<u32> {
+        let sought = self.indexed(id, 0);
+        let is_it = |entry: &Indexed| entry.hash == sought.hash && holds(&self.slots, entry.slot, id);
+        self.index.find(sought.spread(), is_it).map(|entry| entry.slot)
+    }
+
     pub(crate) fn get(&self, id: TransferId) -> Option<&Transfer> {
-        let slot = *self.index.get(&id)?;
-        self.slots[slot as usize].as_ref()
+        self.slots[self.slot_of(id)? as usize].as_ref()
     }
 
     /// Adds a transfer that `seq` prepared.
     pub(crate) fn insert(&mut self, seq: u64, transfer: Transfer) {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            (self.slots.len() - 1) as u32
-        });
-        let previous = self.index.insert(transfer.id, slot);
-        assert!(previous.is_none(), "transfer {} is prepared twice", transfer.id);
+        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let entry = self.indexed(transfer.id, slot);
+        let is_it = |found: &Indexed| found.hash == entry.hash && holds(&self.slots, found.slot, transfer.id);
+        match self.index.entry(entry.spread(), is_it, Indexed::spread) {
+            Entry::Vacant(place) => place.insert(entry),
+            Entry::Occupied(_) => panic!("transfer {} is prepared twice", transfer.id),
+        };
         match transfer.state {
             TransferState::Reserved => {
                 self.deadlines.insert((transfer.expires_at, slot));
             }
             _ => self.finished.push_back((seq, slot)),
         }
-        self.slots[slot as usize] = Some(transfer);
+        match self.slots.get_mut(slot as usize) {
+            Some(free) => *free = Some(transfer),
+            None => self.slots.push(Some(transfer)),
+        }
     }
 
     /// Ends a reserved transfer: `change` puts the final state in.
     pub(crate) fn finish(&mut self, seq: u64, id: TransferId, change: impl FnOnce(&mut Transfer)) {
-        let slot = *self
-            .index
-            .get(&id)
-            .unwrap_or_else(|| panic!("transfer {id} is finished but was never prepared"));
+        let slot =
+            self.slot_of(id).unwrap_or_else(|| panic!("transfer {id} is finished but was never prepared"));
         let transfer =
             self.slots[slot as usize].as_mut().unwrap_or_else(|| unreachable!("an indexed slot is filled"));
         assert!(transfer.state == TransferState::Reserved, "transfer {id} is finished twice");
@@ -74,7 +106,10 @@ impl TransferTable {
         core::iter::from_fn(move || {
             let slot = self.finished.pop_front_if(|(finished_seq, _)| *finished_seq <= seq)?.1;
             let transfer = self.slots[slot as usize].take()?;
-            self.index.remove(&transfer.id);
+            let entry = self.indexed(transfer.id, slot);
+            if let Ok(found) = self.index.find_entry(entry.spread(), |found| found.slot == slot) {
+                found.remove();
+            }
             self.free.push(slot);
             Some(transfer)
         })
@@ -107,4 +142,8 @@ impl TransferTable {
     pub(crate) fn finished(&self) -> impl Iterator<Item = (u64, &Transfer)> {
         self.finished.iter().filter_map(|(seq, slot)| Some((*seq, self.slots[*slot as usize].as_ref()?)))
     }
+}
+
+fn holds(slots: &[Option<Transfer>], slot: u32, id: TransferId) -> bool {
+    slots[slot as usize].as_ref().is_some_and(|transfer| transfer.id == id)
 }

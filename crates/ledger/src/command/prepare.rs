@@ -72,10 +72,12 @@ impl Ledger {
     }
 
     fn decide_new_prepare(&self, prepare: &Prepare, now: Timestamp, out: &mut Decision) {
+        let payer = self.participant_named(&prepare.payer);
+        let payee = self.participant_named(&prepare.payee);
         let mut transfer = Transfer {
             id: prepare.id,
-            payer: self.participant_id(&prepare.payer),
-            payee: self.participant_id(&prepare.payee),
+            payer: payer.map(|payer| payer.id),
+            payee: payee.map(|payee| payee.id),
             payer_account: None,
             payee_account: None,
             amount: *prepare.amount.as_ref().unwrap_or(&Amount::ZERO),
@@ -88,7 +90,7 @@ impl Ledger {
             extensions: prepare.extensions.clone(),
             state: TransferState::Reserved,
         };
-        match self.check_prepare(prepare, now) {
+        match self.check_prepare(prepare, payer, payee, now) {
             Ok(reservation) => {
                 transfer.payer_account = Some(reservation.payer_account);
                 transfer.payee_account = Some(reservation.payee_account);
@@ -107,7 +109,13 @@ impl Ledger {
     }
 
     /// The rules of a prepare, in the order in which they are reported.
-    fn check_prepare(&self, prepare: &Prepare, now: Timestamp) -> Result<Reservation, Refused> {
+    fn check_prepare(
+        &self,
+        prepare: &Prepare,
+        payer: Option<&Participant>,
+        payee: Option<&Participant>,
+        now: Timestamp,
+    ) -> Result<Reservation, Refused> {
         if prepare.source != prepare.payer {
             return Err(String::from("FSPIOP-Source header should match Payer").into());
         }
@@ -115,8 +123,8 @@ impl Ledger {
             Ok(amount) => *amount,
             Err((error, text)) => return Err(format!("Amount {text} {error}").into()),
         };
-        let payer = self.active_participant(&prepare.payer)?;
-        let payee = self.active_participant(&prepare.payee)?;
+        let payer = active(payer, &prepare.payer)?;
+        let payee = active(payee, &prepare.payee)?;
         if prepare.condition.is_none() {
             return Err(String::from("Condition validation failed").into());
         }
@@ -158,16 +166,6 @@ impl Ledger {
         Ok(())
     }
 
-    fn active_participant(&self, name: &FspId) -> Result<&Participant, Refused> {
-        match self.participant_named(name) {
-            None => Err(format!("Participant {name} not found").into()),
-            Some(participant) if !participant.is_active => {
-                Err(format!("Participant {name} is inactive").into())
-            }
-            Some(participant) => Ok(participant),
-        }
-    }
-
     fn active_position_account(&self, owner: &Participant, currency: Currency) -> Result<&Account, Refused> {
         let account = owner.account(currency, LedgerAccountTypeId::POSITION).map(|id| self.account_ref(id));
         match account {
@@ -194,6 +192,14 @@ impl Ledger {
         } else {
             out.tell(sender, prepare.id, NoticeContent::State(StateMethod::Put, original.view()));
         }
+    }
+}
+
+fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refused> {
+    match found {
+        None => Err(format!("Participant {name} not found").into()),
+        Some(participant) if !participant.is_active => Err(format!("Participant {name} is inactive").into()),
+        Some(participant) => Ok(participant),
     }
 }
 
