@@ -124,7 +124,7 @@ impl Archivist {
     pub(crate) fn new(disk: Arc<dyn Disk>, archive: Arc<dyn Archive>, ledger: Ledger) -> Self {
         let snapshot_seq = ledger.last_seq();
         Self {
-            reader: Reader::new(Arc::clone(&disk), snapshot_seq + 1),
+            reader: Reader::once(Arc::clone(&disk), snapshot_seq + 1),
             disk,
             archive,
             ledger,

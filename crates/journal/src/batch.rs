@@ -2,14 +2,13 @@
 
 use upesi_types::Timestamp;
 
+use crate::aligned::{ALIGNMENT_BYTES, aligned_start};
 use crate::frame::{
     self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES,
 };
 
 /// A buffer larger than this is given back by [`Batch::reset`], so that one huge batch does not hold memory for ever.
 const BUFFER_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
-/// Where in memory a frame begins: at a multiple of this, so that it can be written past the page cache.
-const FRAME_ALIGNMENT_BYTES: usize = 4096;
 
 /// Records that become durable together, encoded in the buffer that is written.
 ///
@@ -18,7 +17,7 @@ const FRAME_ALIGNMENT_BYTES: usize = 4096;
 #[derive(Debug)]
 pub struct Batch {
     buffer: Vec<u8>,
-    /// Where in the buffer the frame begins.
+    /// Where in the buffer the frame begins: aligned, so that it can be written past the page cache.
     start: usize,
     first_seq: u64,
     record_count: u32,
@@ -48,8 +47,8 @@ impl Batch {
         assert!(first_seq > 0, "sequence numbers start at 1");
         self.buffer.clear();
         self.buffer.shrink_to(BUFFER_BYTES_KEPT_MAX);
-        self.buffer.reserve(2 * FRAME_ALIGNMENT_BYTES);
-        self.start = self.aligned_start();
+        self.buffer.reserve(2 * ALIGNMENT_BYTES);
+        self.start = aligned_start(&self.buffer);
         self.buffer.resize(self.start + HEADER_BYTES, 0);
         self.first_seq = first_seq;
         self.record_count = 0;
@@ -136,8 +135,8 @@ impl Batch {
 
     /// Moves the frame to an aligned place, where the buffer has grown since it was begun.
     fn align(&mut self) {
-        self.buffer.reserve(FRAME_ALIGNMENT_BYTES + SECTOR_BYTES);
-        let (from, to) = (self.start, self.aligned_start());
+        self.buffer.reserve(ALIGNMENT_BYTES + SECTOR_BYTES);
+        let (from, to) = (self.start, aligned_start(&self.buffer));
         let end = self.buffer.len();
         if to > from {
             self.buffer.resize(end + (to - from), 0);
@@ -147,10 +146,6 @@ impl Batch {
             self.buffer.truncate(end + to - from);
             self.start = to;
         }
-    }
-
-    fn aligned_start(&self) -> usize {
-        self.buffer.as_ptr().align_offset(FRAME_ALIGNMENT_BYTES)
     }
 
     /// The whole frame, once it is sealed.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use upesi_types::Timestamp;
 
+use crate::aligned::AlignedBytes;
 use crate::disk::{Access, Disk, DiskFile};
 use crate::error::{Damage, JournalError};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES};
@@ -49,10 +50,11 @@ pub(crate) struct Cursor {
     pub path: String,
     pub file: Arc<dyn DiskFile>,
     pub header: SegmentHeader,
+    access: Access,
     at: Mark,
     marks: Vec<Mark>,
     /// Bytes of the file from `window_start` on. The loaded frame in it is unmasked in place.
-    window: Vec<u8>,
+    window: AlignedBytes,
     window_start: u64,
     window_filled: usize,
     loaded_first_seq: u64,
@@ -73,9 +75,10 @@ impl Cursor {
             path: segment::path(first_seq),
             file,
             header,
+            access,
             at: start,
             marks: vec![start],
-            window: Vec::new(),
+            window: AlignedBytes::default(),
             window_start: 0,
             window_filled: 0,
             loaded_first_seq: 0,
@@ -83,14 +86,15 @@ impl Cursor {
         })
     }
 
-    /// Moves to another segment, keeping the memory of this cursor.
-    pub fn reuse(self, disk: &dyn Disk, first_seq: u64) -> Result<Self, JournalError> {
-        let mut next = Self::open(disk, first_seq, Access::Read)?;
-        next.window = self.window;
-        next.window.truncate(WINDOW_BYTES_KEPT_MAX);
-        next.window.shrink_to(WINDOW_BYTES_KEPT_MAX);
-        next.entries = self.entries;
-        next.entries.clear();
+    /// Opens another segment as this one was opened, with the memory of this cursor, which has to start anew then.
+    pub fn open_another(&mut self, disk: &dyn Disk, first_seq: u64) -> Result<Self, JournalError> {
+        let mut next = Self::open(disk, first_seq, self.access)?;
+        self.entries.clear();
+        self.forget_window();
+        if self.window.len() <= WINDOW_BYTES_KEPT_MAX {
+            std::mem::swap(&mut self.window, &mut next.window);
+        }
+        std::mem::swap(&mut self.entries, &mut next.entries);
         Ok(next)
     }
 
@@ -254,9 +258,7 @@ impl Cursor {
             let base = (offset - self.window_start) as usize;
             self.window.copy_within(base..base + kept, 0);
         }
-        if self.window.len() < wanted {
-            self.window.resize(wanted, 0);
-        }
+        self.window.grow(wanted);
         self.window_start = offset;
         self.window_filled = 0;
         let read = self

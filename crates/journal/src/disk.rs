@@ -9,6 +9,8 @@ use std::sync::Arc;
 pub enum Access {
     /// Reading only.
     Read,
+    /// Reading only, what nobody is likely to read again soon: past the page cache, where that is possible.
+    ReadOnce,
     /// Reading and writing.
     Write,
 }

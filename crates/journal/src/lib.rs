@@ -4,6 +4,7 @@
 //! known to be durable. A batch is on disk when [`Writer::append`] returns, or it is not acknowledged. The README of this
 //! crate states what is assumed of disks, what is survived and what is only detected.
 
+mod aligned;
 mod batch;
 mod cursor;
 mod data_directory;

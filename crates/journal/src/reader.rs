@@ -29,6 +29,7 @@ pub struct Record<'a> {
 #[derive(Debug)]
 pub struct Reader {
     disk: Arc<dyn Disk>,
+    access: Access,
     cursor: Option<Cursor>,
     next_seq: u64,
     torn: Option<TornTail>,
@@ -44,7 +45,12 @@ enum Reached {
 impl Reader {
     /// A reader whose first record is `from_seq`. Nothing is read yet.
     pub fn new(disk: Arc<dyn Disk>, from_seq: u64) -> Self {
-        Self { disk, cursor: None, next_seq: from_seq.max(1), torn: None }
+        Self { disk, access: Access::Read, cursor: None, next_seq: from_seq.max(1), torn: None }
+    }
+
+    /// The same, for a reader that goes through the journal once: it leaves the page cache to others.
+    pub fn once(disk: Arc<dyn Disk>, from_seq: u64) -> Self {
+        Self { access: Access::ReadOnce, ..Self::new(disk, from_seq) }
     }
 
     /// The sequence number of the record that [`next_record`](Reader::next_record) will return.
@@ -113,20 +119,20 @@ impl Reader {
         }
         let starts = segment::list(&*self.disk)?;
         match starts[..starts.partition_point(|start| *start <= seq)].last() {
-            Some(start) => Cursor::open(&*self.disk, *start, Access::Read).map(Some),
+            Some(start) => Cursor::open(&*self.disk, *start, self.access).map(Some),
             None if starts.is_empty() && seq == 1 => Ok(None),
             None => Err(self.no_such_record(seq)),
         }
     }
 
     /// For a record that is far ahead: begins at its segment rather than walking through those before.
-    fn skip_segments(&self, cursor: Cursor, seq: u64) -> Result<Cursor, JournalError> {
+    fn skip_segments(&self, mut cursor: Cursor, seq: u64) -> Result<Cursor, JournalError> {
         if seq == cursor.next_seq() {
             return Ok(cursor);
         }
         let starts = segment::list(&*self.disk)?;
         match starts[..starts.partition_point(|start| *start <= seq)].last() {
-            Some(start) if *start > cursor.header.first_seq => cursor.reuse(&*self.disk, *start),
+            Some(start) if *start > cursor.header.first_seq => cursor.open_another(&*self.disk, *start),
             _ => Ok(cursor),
         }
     }
@@ -166,7 +172,7 @@ impl Reader {
         if first_seq == cursor.header.first_seq {
             return Ok(false);
         }
-        let next = match Cursor::open(&*self.disk, first_seq, Access::Read) {
+        let next = match cursor.open_another(&*self.disk, first_seq) {
             Err(JournalError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(false);
             }

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use crate::disk::{Access, Disk, DiskFile};
 
 const ZERO_CHUNK_BYTES: usize = 256 * 1024;
-/// Writes whose place, length and memory are multiples of this, in bytes, go past the page cache.
+/// Reads and writes whose place, length and memory are multiples of this, in bytes, go past the page cache.
 const DIRECT_ALIGNMENT_BYTES: usize = 512;
 
 /// A directory of the file system.
@@ -36,7 +36,7 @@ impl RealDisk {
     fn writable(&self, path: &str) -> io::Result<PathBuf> {
         match self.access {
             Access::Write => Ok(self.path(path)),
-            Access::Read => Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)),
+            Access::Read | Access::ReadOnce => Err(io::Error::from(io::ErrorKind::ReadOnlyFilesystem)),
         }
     }
 }
@@ -64,13 +64,13 @@ impl Disk for RealDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         let path = self.writable(path)?;
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
-        Ok(Arc::new(RealFile::new(file, Some(&path))))
+        Ok(Arc::new(RealFile::new(file, &path, Access::Write)))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn DiskFile>> {
         let path = if access == Access::Write { self.writable(path)? } else { self.path(path) };
         let file = OpenOptions::new().read(true).write(access == Access::Write).open(&path)?;
-        Ok(Arc::new(RealFile::new(file, (access == Access::Write).then_some(&*path))))
+        Ok(Arc::new(RealFile::new(file, &path, access)))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
@@ -86,15 +86,15 @@ impl Disk for RealDisk {
     }
 }
 
-/// An open file; one that is written is open twice, the second time for writes that go past the page cache.
+/// An open file; one that is written or read once is open twice, the second time for what goes past the page cache.
 ///
-/// What is appended is written once and read later or never, so the cache would only cost copies and memory. Such a write
+/// What is appended is written once and read once or never, so the cache would only cost copies and memory. A direct write
 /// is in the drive when it returns; the sync that follows makes the drive keep it.
 #[derive(Debug)]
 struct RealFile {
     file: File,
     direct: Option<File>,
-    /// Cleared when the file system turns a direct write down, for instance because its sectors are larger.
+    /// Cleared when the file system turns direct access down, for instance because its sectors are larger.
     takes_direct: AtomicBool,
 }
 
@@ -116,10 +116,15 @@ impl DiskFile for RealFile {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         let mut filled = 0;
         while filled < buffer.len() {
-            match self.file.read_at(&mut buffer[filled..], offset + filled as u64) {
+            let (at, rest) = (offset + filled as u64, &mut buffer[filled..]);
+            let direct = self.direct_for(at, rest);
+            match direct.unwrap_or(&self.file).read_at(rest, at) {
                 Ok(0) => break,
                 Ok(read) => filled += read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if direct.is_some() && error.kind() == io::ErrorKind::InvalidInput => {
+                    self.takes_direct.store(false, Ordering::Relaxed);
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -144,11 +149,15 @@ impl DiskFile for RealFile {
 }
 
 impl RealFile {
-    /// Opens the file once more if it is to be written; where that is not possible, the page cache serves.
-    fn new(file: File, written_as: Option<&Path>) -> Self {
-        let flags = OFlags::DIRECT.bits().cast_signed();
-        let direct = |path: &Path| OpenOptions::new().write(true).custom_flags(flags).open(path).ok();
-        Self { file, direct: written_as.and_then(direct), takes_direct: AtomicBool::new(true) }
+    /// Opens the file once more where that is of use; where it is not possible, the page cache serves.
+    fn new(file: File, path: &Path, access: Access) -> Self {
+        let open_direct = || {
+            let flags = OFlags::DIRECT.bits().cast_signed();
+            let mut options = OpenOptions::new();
+            options.read(true).write(access == Access::Write).custom_flags(flags).open(path).ok()
+        };
+        let direct = if access == Access::Read { None } else { open_direct() };
+        Self { file, direct, takes_direct: AtomicBool::new(true) }
     }
 
     fn direct_for(&self, offset: u64, bytes: &[u8]) -> Option<&File> {

@@ -186,7 +186,7 @@ impl SimFile {
     fn writable(&self) -> io::Result<MutexGuard<'_, State>> {
         match self.access {
             Access::Write => Ok(self.disk.state()),
-            Access::Read => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
+            Access::Read | Access::ReadOnce => Err(io::Error::from(io::ErrorKind::PermissionDenied)),
         }
     }
 }

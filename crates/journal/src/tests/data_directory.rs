@@ -150,9 +150,14 @@ fn writes_past_the_page_cache_and_through_it_mix() {
         let bytes = &source[from..from + length];
         file.write_at(offset as u64, bytes).expect("writes");
         expected[offset..offset + length].copy_from_slice(bytes);
-        let mut found = vec![0xff; expected.len()];
-        assert_eq!(file.read_at(0, &mut found).expect("reads"), found.len());
-        assert!(found == expected, "after {length} bytes at {offset}");
+        for access in [Access::Read, Access::ReadOnce] {
+            let reader = disk.open("file", access).expect("opens");
+            let mut found = vec![0xff; expected.len() + 8192];
+            let start = found.as_ptr().align_offset(4096);
+            let found = &mut found[start..start + expected.len()];
+            assert_eq!(reader.read_at(0, found).expect("reads"), found.len());
+            assert!(found == expected, "{access:?} after {length} bytes at {offset}");
+        }
     }
     file.sync().expect("syncs");
 }
