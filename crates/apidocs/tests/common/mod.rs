@@ -1,6 +1,9 @@
 //! The documents as JSON values, with their references resolved where a test looks.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub mod client;
+pub mod fspiop_port;
+
 use jsonschema::Validator;
 use serde_json::{Value, json};
 use upesi_apidocs::Surface;

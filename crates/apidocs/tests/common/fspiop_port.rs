@@ -1,0 +1,137 @@
+//! A real gateway on a socket before a real engine. What is not about transfers is taken by someone who takes everything.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::Instant;
+use upesi_apidocs::Surface;
+use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects};
+use upesi_fspiop::Resource;
+use upesi_gateway::{Gateway, GatewayConfig};
+use upesi_http::{Limits, Server, Workers};
+use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
+use upesi_types::Timestamp;
+
+use super::client::{Answer, Client};
+use super::{Document, Operation, to_text};
+
+/// A moment after the examples' `completedTimestamp`.
+const NOW: &str = "2026-11-21T09:39:53.000Z";
+
+struct StandingClock;
+
+impl Clock for StandingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::parse_iso(NOW).unwrap()
+    }
+}
+
+struct TakesEverything;
+
+impl Conversation for TakesEverything {
+    fn take(&self, _: Received) -> TakeFuture<'_> {
+        Box::pin(async { Ok(Accepted) })
+    }
+}
+
+pub struct FspiopPort {
+    pub document: Document,
+    server: Server,
+    workers: Workers,
+    _engine: Engine,
+    _directory: TempDir,
+}
+
+/// A request as a document describes it, to be changed and sent.
+#[derive(Clone)]
+pub struct Request {
+    pub method: String,
+    pub target: String,
+    pub headers: Vec<(String, String)>,
+    pub body: Option<Value>,
+    /// The status of its success, or 501.
+    pub status: u16,
+}
+
+impl FspiopPort {
+    pub fn start() -> Self {
+        let directory = TempDir::new().unwrap();
+        let clock = Arc::new(StandingClock);
+        let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(directory.path()) };
+        let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let gateway = Gateway::new(handle, GatewayConfig::default(), &mut Registry::default(), clock)
+            .with_conversation(Resource::ALL, Arc::new(TakesEverything));
+        let workers = Workers::start(1, "test").unwrap();
+        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let server = Server::serve(bound, Limits::default(), &workers, Arc::new(gateway));
+        let document = Document::of(Surface::Fspiop);
+        Self { document, server, workers, _engine: engine, _directory: directory }
+    }
+
+    pub fn connect(&self) -> Client {
+        Client::connect(self.server.local_addr())
+    }
+
+    /// The request of an operation with the examples of its parameters, and no body yet.
+    pub fn request(&self, operation: &Operation<'_>) -> Request {
+        let mut headers = Vec::new();
+        for parameter in self.document.parameters(operation) {
+            if parameter["in"] == "header" {
+                headers.push((to_text(&parameter["name"]), to_text(&parameter["example"])));
+            }
+        }
+        let family = operation.path[1..].split('/').next().unwrap();
+        if Resource::parse(family).is_some() {
+            let version = if family == "fxQuotes" { "2.0" } else { "1.1" };
+            let media_type = format!("application/vnd.interoperability.{family}+json;version={version}");
+            let described = self.document.request_body(operation).map(|(media_type, _)| media_type);
+            assert!(described.is_none_or(|described| described == media_type), "{}", operation.name());
+            headers.push(("Content-Type".to_owned(), media_type.clone()));
+            if operation.method != "PUT" {
+                headers.push(("Accept".to_owned(), media_type));
+            }
+        }
+        let statuses: Vec<u16> = operation.value["responses"]
+            .as_object()
+            .unwrap()
+            .keys()
+            .filter_map(|status| status.parse().ok())
+            .filter(|status| matches!(status, 200..300 | 501))
+            .collect();
+        assert_eq!(statuses.len(), 1, "{}", operation.name());
+        Request {
+            method: operation.method.clone(),
+            target: self.document.target(operation, true),
+            headers,
+            body: None,
+            status: statuses[0],
+        }
+    }
+}
+
+impl Request {
+    pub fn send(&self, client: &mut Client) -> Answer {
+        let body = self.body.as_ref().map(Value::to_string);
+        client.send(&self.method, &self.target, &self.headers, body.as_deref())
+    }
+
+    pub fn with_body(&self, body: Value) -> Self {
+        Self { body: Some(body), ..self.clone() }
+    }
+
+    pub fn without_header(&self, name: &str) -> Self {
+        let mut request = self.clone();
+        request.headers.retain(|(other, _)| other != name);
+        request
+    }
+}
+
+impl Drop for FspiopPort {
+    fn drop(&mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(self.server.shutdown(Instant::now()));
+        self.workers.shutdown();
+    }
+}

@@ -1,0 +1,273 @@
+//! The schemas of the FSPIOP document against the parsers: every example is mutilated in every way that a schema forbids,
+//! and sent to a real gateway.
+
+mod common;
+
+use common::client::Client;
+use common::fspiop_port::{FspiopPort, Request};
+use common::{Document, to_text};
+use serde_json::{Value, json};
+
+/// Texts that are right in one place and wrong in most.
+const CANDIDATES: [&str; 24] = [
+    "",
+    " ",
+    "\u{7}",
+    "a b",
+    "Ünal",
+    "x",
+    "7",
+    "0",
+    "01",
+    "123",
+    "1234",
+    "9999",
+    "12.50",
+    "125.5",
+    "-1",
+    "90.1",
+    "-180",
+    "A_B",
+    "KES",
+    "SEND",
+    "2026-11-21",
+    "2026-11-21T09:45:00Z",
+    "5B1C7D0E-2F34-4A6B-9C8D-0E1F2A3B4C5D",
+    "S7Bvjk46dxXSAdVz0KpCN2LlXavWGiwCJ4-lbMbSlOA",
+];
+
+/// Schemas whose texts have to make sense besides fitting a pattern, such as a date that exists.
+const MORE_THAN_A_PATTERN: [&str; 4] = ["Currency", "DateTime", "PartyIdType", "date"];
+
+/// One place in a body: how to put another value there, and what the schema says of it.
+struct Place<'a> {
+    pointer: String,
+    schema: &'a Value,
+    name: &'a str,
+}
+
+struct Bench<'a> {
+    document: &'a Document,
+    client: Client,
+    request: Request,
+    example: &'a Value,
+    name: String,
+    sent: usize,
+}
+
+impl<'a> Bench<'a> {
+    fn send(&mut self, pointer: &str, replacement: Option<Value>) -> (u16, u16, String) {
+        let mut body = self.example.clone();
+        match replacement {
+            Some(value) => *body.pointer_mut(pointer).unwrap() = value,
+            None => {
+                let (parent, member) = pointer.rsplit_once('/').unwrap();
+                body.pointer_mut(parent).unwrap().as_object_mut().unwrap().remove(member).unwrap();
+            }
+        }
+        self.sent += 1;
+        let answer = self.request.with_body(body).send(&mut self.client);
+        (answer.status, answer.code(), answer.body)
+    }
+
+    fn expect_refusal(&mut self, pointer: &str, replacement: Option<Value>, code: u16, why: &str) {
+        let what = replacement.as_ref().map(|value| value.to_string().chars().take(60).collect::<String>());
+        let (status, found, body) = self.send(pointer, replacement);
+        assert_eq!((status, found), (400, code), "{} {pointer} {what:?}, {why}: {body}", self.name);
+    }
+
+    fn expect_success(&mut self, pointer: &str, replacement: Option<Value>, why: &str) {
+        let what = replacement.as_ref().map(|value| value.to_string().chars().take(60).collect::<String>());
+        let (status, _, body) = self.send(pointer, replacement);
+        assert_eq!(status, self.request.status, "{} {pointer} {what:?}, {why}: {body}", self.name);
+    }
+
+    fn check(&mut self, place: &Place<'a>) {
+        let value = self.example.pointer(&place.pointer).unwrap();
+        let name = place.schema.get("$ref").and_then(Value::as_str).and_then(|text| text.rsplit('/').next());
+        let place = Place {
+            pointer: place.pointer.clone(),
+            schema: self.variant(self.document.resolve(place.schema), value),
+            name: name.unwrap_or(place.name),
+        };
+        match value {
+            Value::Object(_) => self.check_object(&place),
+            Value::Array(_) => self.check_array(&place),
+            Value::String(_) => self.check_text(&place),
+            other => panic!("{} {}: {other}", self.name, place.pointer),
+        }
+    }
+
+    /// Of several schemas the one that the example has chosen.
+    fn variant(&self, schema: &'a Value, value: &Value) -> &'a Value {
+        let Some(variants) = schema.get("oneOf").and_then(Value::as_array) else { return schema };
+        let chosen = variants.iter().find(|variant| self.document.validator(variant).is_valid(value));
+        self.document.resolve(chosen.unwrap())
+    }
+
+    fn check_object(&mut self, place: &Place<'a>) {
+        let pointer = &place.pointer;
+        let example = self.example.pointer(pointer).unwrap().as_object().unwrap();
+        let required: Vec<&str> = place
+            .schema
+            .get("required")
+            .map_or_else(Vec::new, |list| list.as_array().unwrap().iter().filter_map(Value::as_str).collect());
+        let properties = place.schema["properties"].as_object().unwrap();
+        for name in &required {
+            assert!(properties.contains_key(*name), "{} {pointer} requires {name}", self.name);
+        }
+        if !pointer.is_empty() {
+            self.expect_refusal(pointer, Some(json!("text")), 3101, "no object");
+        }
+        let is_closed = place.schema.get("additionalProperties") == Some(&Value::Bool(false));
+        let mut more = example.clone();
+        more.insert("notInTheSchema".to_owned(), json!("x"));
+        match is_closed {
+            true => self.expect_refusal(pointer, Some(Value::Object(more)), 3103, "one more member"),
+            false => self.expect_success(pointer, Some(Value::Object(more)), "one more member"),
+        }
+        for (name, schema) in properties {
+            let member = format!("{pointer}/{name}");
+            assert!(example.contains_key(name), "{}: the full example lacks {member}", self.name);
+            match required.contains(&name.as_str()) {
+                true => self.expect_refusal(&member, None, 3102, "it is required"),
+                false => self.expect_success(&member, None, "it is optional"),
+            }
+            self.check(&Place { pointer: member, schema, name });
+        }
+    }
+
+    fn check_array(&mut self, place: &Place<'a>) {
+        let pointer = &place.pointer;
+        let items = self.example.pointer(pointer).unwrap().as_array().unwrap();
+        self.expect_refusal(pointer, Some(json!("text")), 3101, "no array");
+        let of = |count: u64| Some(Value::Array(vec![items[0].clone(); usize::try_from(count).unwrap()]));
+        let max = place.schema["maxItems"].as_u64().unwrap_or_else(|| panic!("{pointer} has no maxItems"));
+        self.expect_refusal(pointer, of(max + 1), 3100, "too many items");
+        self.expect_success(pointer, of(max), "as many items as may be");
+        match place.schema.get("minItems").and_then(Value::as_u64).unwrap_or(0) {
+            0 => self.expect_success(pointer, of(0), "no items"),
+            min => self.expect_refusal(pointer, of(min - 1), 3100, "too few items"),
+        }
+        self.check(&Place { pointer: format!("{pointer}/0"), schema: &place.schema["items"], name: "item" });
+    }
+
+    fn check_text(&mut self, place: &Place<'a>) {
+        let pointer = &place.pointer;
+        if self.document.validator(place.schema).is_valid(&json!({})) {
+            return;
+        }
+        self.expect_refusal(pointer, Some(json!(["text"])), 3101, "no text");
+        if let Some(max) = place.schema.get("maxLength").and_then(Value::as_u64) {
+            let of = |length: u64| Some(json!("a".repeat(usize::try_from(length).unwrap())));
+            self.expect_refusal(pointer, of(max + 1), 3100, "too long");
+            if self.document.validator(place.schema).is_valid(&of(max).unwrap()) {
+                self.expect_success(pointer, of(max), "as long as may be");
+            }
+        }
+        let validator = self.document.validator(place.schema);
+        let is_lenient = MORE_THAN_A_PATTERN.contains(&place.name) || place.name == "dateOfBirth";
+        for candidate in CANDIDATES {
+            let value = json!(candidate);
+            match validator.is_valid(&value) {
+                false => self.expect_refusal(pointer, Some(value), 3100, "the schema says no"),
+                true if is_lenient => {}
+                true => self.expect_success(pointer, Some(value), "the schema says yes"),
+            }
+        }
+    }
+}
+
+/// Members required, closed bodies, lengths, lists of values, patterns: the hub refuses what a schema forbids, with the
+/// code that the document promises, and takes what it allows.
+#[test]
+fn schemas_and_parsers_agree() {
+    let port = FspiopPort::start();
+    let (mut sent, mut bodies) = (0, 0);
+    for operation in port.document.operations() {
+        let request = port.request(&operation);
+        let Some((_, body)) = port.document.request_body(&operation) else { continue };
+        let examples = port.document.examples(body);
+        let (_, full) = examples
+            .iter()
+            .find(|(name, _)| name == "full")
+            .unwrap_or_else(|| panic!("{} has no example with everything", operation.name()));
+        let client = port.connect();
+        let name = operation.name();
+        let mut bench = Bench { document: &port.document, client, request, example: full, name, sent: 0 };
+        bench.check(&Place { pointer: String::new(), schema: &body["schema"], name: "body" });
+        sent += bench.sent;
+        bodies += 1;
+    }
+    assert!(bodies > 25 && sent > 5_000, "{bodies} bodies, {sent} requests");
+}
+
+/// Parameters: required ones are required, others are not, and their schemas hold.
+#[test]
+fn parameters_and_checks_agree() {
+    let port = FspiopPort::start();
+    let mut client = port.connect();
+    for operation in port.document.operations() {
+        let mut request = port.request(&operation);
+        if request.status == 501 {
+            continue;
+        }
+        if let Some((_, body)) = port.document.request_body(&operation) {
+            request = request.with_body(port.document.examples(body)[0].1.clone());
+        }
+        for parameter in port.document.parameters(&operation) {
+            let name = parameter["name"].as_str().unwrap();
+            let what = format!("{} {name}", operation.name());
+            let is_required = parameter.get("required") == Some(&Value::Bool(true));
+            let validator = port.document.validator(&parameter["schema"]);
+            let example = to_text(&parameter["example"]);
+            let mut outcomes = Vec::new();
+            match parameter["in"].as_str().unwrap() {
+                "header" => {
+                    let missing = request.without_header(name).send(&mut client);
+                    outcomes.push((missing, if is_required { 3102 } else { 0 }, "missing".to_owned()));
+                    for value in ["x".repeat(32), "x".repeat(33), "caf\u{e9}".to_owned()] {
+                        if name == "Date" {
+                            continue;
+                        }
+                        let code = if validator.is_valid(&json!(value)) { 0 } else { 3100 };
+                        let mut changed = request.without_header(name);
+                        changed.headers.push((name.to_owned(), value.clone()));
+                        outcomes.push((changed.send(&mut client), code, value));
+                    }
+                }
+                "query" => {
+                    let mut without = request.clone();
+                    without.target = without.target.replace(&format!("{name}="), "other=");
+                    let code = if is_required { 3102 } else { 0 };
+                    outcomes.push((without.send(&mut client), code, "missing".to_owned()));
+                    for value in CANDIDATES.into_iter().filter(|text| text.bytes().all(|b| b.is_ascii_graphic())) {
+                        if name == "currency" && value == "SEND" {
+                            continue;
+                        }
+                        let code = if validator.is_valid(&json!(value)) { 0 } else { 3100 };
+                        let mut changed = request.clone();
+                        changed.target = changed.target.replace(&format!("{name}={example}"), &format!("{name}={value}"));
+                        outcomes.push((changed.send(&mut client), code, value.to_owned()));
+                    }
+                }
+                "path" => {
+                    for value in ["x".repeat(128), "x".repeat(129), "a%20b".to_owned(), "%7Bx%7D".to_owned()] {
+                        let decoded = value.replace("%20", " ").replace("%7B", "{").replace("%7D", "}");
+                        let code = if validator.is_valid(&json!(decoded)) { 0 } else { 3100 };
+                        let mut changed = request.clone();
+                        let segment = format!("/{example}");
+                        let at = changed.target.find(&segment).unwrap();
+                        changed.target.replace_range(at..at + segment.len(), &format!("/{value}"));
+                        outcomes.push((changed.send(&mut client), code, value));
+                    }
+                }
+                other => panic!("{what}: {other}"),
+            }
+            for (answer, code, how) in outcomes {
+                let status = if code == 0 { request.status } else { 400 };
+                assert_eq!((answer.status, answer.code()), (status, code), "{what} {how}: {answer:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! The FSPIOP document against the gateway: the same paths, methods and statuses, seen from both sides.
+
+mod common;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use common::fspiop_port::FspiopPort;
+use serde_json::Value;
+use upesi_fspiop::Resource;
+
+const METHODS: [&str; 6] = ["GET", "POST", "PUT", "PATCH", "DELETE", "BREW"];
+/// Families that the hub does not have yet; the document says so in its introduction.
+const NOT_BUILT: [Resource; 2] = [Resource::BulkTransfers, Resource::FxTransfers];
+
+#[test]
+fn what_is_documented_is_served_as_documented() {
+    let port = FspiopPort::start();
+    let mut client = port.connect();
+    for operation in port.document.operations() {
+        let request = port.request(&operation);
+        let examples =
+            port.document.request_body(&operation).map_or_else(Vec::new, |(_, body)| port.document.examples(body));
+        let bodies: Vec<Option<&Value>> = match examples.as_slice() {
+            [] => vec![None],
+            examples => examples.iter().map(|(_, example)| Some(*example)).collect(),
+        };
+        for body in bodies {
+            let answer = match body {
+                Some(body) => request.with_body(body.clone()).send(&mut client),
+                None => request.send(&mut client),
+            };
+            assert_eq!(answer.status, request.status, "{}: {answer:?}", operation.name());
+            let response = &operation.value["responses"][request.status.to_string()];
+            let content = port.document.resolve(response).get("content");
+            assert_eq!(content.is_none(), answer.body.is_empty(), "{}: {answer:?}", operation.name());
+            if let Some(schema) = content.and_then(|content| content.get("application/json")) {
+                let body = serde_json::from_str(&answer.body).unwrap();
+                port.document.assert_valid(&schema["schema"], &body, &operation.name());
+            }
+            if let Some(media_types) = content.and_then(Value::as_object) {
+                let sent = answer.header("content-type").unwrap().split(';').next().unwrap();
+                assert!(media_types.contains_key(sent), "{}: {sent}", operation.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn other_methods_of_documented_paths_are_405() {
+    let port = FspiopPort::start();
+    let mut client = port.connect();
+    let mut documented: BTreeMap<&str, (String, BTreeSet<String>)> = BTreeMap::new();
+    let operations = port.document.operations();
+    for operation in &operations {
+        let target = port.document.target(operation, false);
+        let entry = documented.entry(operation.path).or_insert_with(|| (target, BTreeSet::new()));
+        entry.1.insert(operation.method.clone());
+    }
+    for (path, (target, methods)) in documented {
+        for method in METHODS.into_iter().filter(|method| !methods.contains(*method)) {
+            let answer = client.send(method, &target, &[], Some(""));
+            assert_eq!((answer.status, answer.code()), (405, 3000), "{method} {path}: {answer:?}");
+            let allowed: BTreeSet<String> = answer.allowed().into_iter().collect();
+            assert_eq!(allowed, methods, "{method} {path}");
+        }
+    }
+}
+
+/// Whether a path is one of a template.
+fn is_of(path: &str, template: &str) -> bool {
+    let mut segments = path.split('/');
+    let mut places = template.split('/');
+    loop {
+        match (segments.next(), places.next()) {
+            (None, None) => return true,
+            (Some(segment), Some(place)) if place.starts_with('{') || place == segment => {}
+            _ => return false,
+        }
+    }
+}
+
+/// Every path of up to five segments below a family, of ids, types and the word `error`: what the gateway knows must be
+/// in the document.
+#[test]
+fn what_is_served_is_documented() {
+    let port = FspiopPort::start();
+    let mut client = port.connect();
+    let operations = port.document.operations();
+    let mut served = 0;
+    for resource in Resource::ALL {
+        let mut paths = vec![format!("/{}", resource.as_str())];
+        for from in 0.. {
+            let Some(path) = paths.get(from).cloned() else { break };
+            if path.matches('/').count() <= 5 {
+                paths.extend(["MSISDN", "x1", "error"].map(|segment| format!("{path}/{segment}")));
+            }
+        }
+        for path in paths {
+            for method in &METHODS[..5] {
+                let answer = client.send(method, &path, &[], Some(""));
+                if NOT_BUILT.contains(resource) {
+                    assert_eq!((answer.status, answer.code()), (501, 2002), "{method} {path}");
+                    continue;
+                }
+                if matches!(answer.status, 404 | 405) {
+                    continue;
+                }
+                served += 1;
+                let is_documented = operations
+                    .iter()
+                    .any(|operation| operation.method == *method && is_of(&path, operation.path));
+                assert!(is_documented, "{method} {path} is not in the document: {answer:?}");
+            }
+        }
+    }
+    assert!(served > 100, "{served}");
+}
+
+/// What the gateway says of itself, and the table from which it serves its own endpoints.
+#[test]
+fn the_directory_is_the_document() {
+    let port = FspiopPort::start();
+    let answer = port.connect().send("GET", "/", &[], None);
+    let metadata: Value = serde_json::from_str(&answer.body).unwrap();
+    let listed: BTreeSet<(String, String)> = metadata["directory"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .flat_map(|(path, methods)| {
+            methods.as_str().unwrap().split(", ").map(|method| (path.clone(), method.to_owned()))
+        })
+        .collect();
+    let operations = port.document.operations();
+    let documented: BTreeSet<(String, String)> = operations
+        .iter()
+        .filter(|operation| operation.value["responses"].get("501").is_none())
+        .map(|operation| (operation.path.to_owned(), operation.method.clone()))
+        .collect();
+    assert_eq!(listed, documented);
+
+    let source = include_str!("../../gateway/src/route.rs");
+    let table = source.split("const OWN_ENDPOINTS").nth(1).and_then(|rest| rest.split("];").next()).unwrap();
+    let own: Vec<&str> = table.split("(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    assert!(own.len() >= 5, "{own:?}");
+    for path in own {
+        assert!(documented.iter().any(|(other, _)| other == path), "{path} is not in the document");
+    }
+}
