@@ -12,13 +12,18 @@
 pub mod builtin;
 mod config;
 mod directory;
+pub mod import;
 mod metrics;
 pub mod oracle;
 pub mod party;
 mod pending;
 pub mod registry;
+#[cfg(test)]
+mod testing;
 mod timed;
 
 pub use config::{ConfigError, DirectoryConfig, OracleConfig};
 pub use directory::Directory;
 pub use metrics::DirectoryMetrics;
+#[cfg(test)]
+mod test_support;

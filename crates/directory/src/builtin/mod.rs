@@ -8,7 +8,7 @@
 
 mod error;
 mod record;
-mod rules;
+pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -144,6 +144,10 @@ impl BuiltInDirectory {
     /// The store that it lies in.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    pub(crate) fn parties(&self) -> &Table {
+        &self.parties
     }
 
     /// Who has to own what is changed; `None`: nobody asks.

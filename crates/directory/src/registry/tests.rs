@@ -1,1 +1,155 @@
+use super::*;
+use crate::test_support::open_store;
 
+fn spec(kind: PartyIdType, currency: &str, url: &str, is_default: bool) -> OracleSpec {
+    OracleSpec { kind, currency: Currency::parse(currency), url: url.into(), is_default }
+}
+
+fn msisdn(currency: &str) -> OracleSpec {
+    spec(PartyIdType::Msisdn, currency, "http://oracle:3000", false)
+}
+
+const NOW: Timestamp = Timestamp::from_ms(1_900_000_000_000);
+
+/// Who is asked: `built-in`, the oracle's number, or nobody.
+fn asked(registry: &OracleRegistry, kind: PartyIdType, currency: &str) -> String {
+    match registry.oracles().select(kind, Currency::parse(currency)) {
+        None => "nobody".to_owned(),
+        Some(OracleKind::BuiltIn) => "built-in".to_owned(),
+        Some(OracleKind::External(oracle)) => oracle.id.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn oracles_take_types_over_and_give_them_back() {
+    let place = tempfile::tempdir().unwrap();
+    let store = open_store(&place.path().join("s"));
+    let registry = OracleRegistry::open(&store, true).unwrap();
+    let all = |registry: &OracleRegistry| {
+        ["", "USD", "KES"].map(|currency| asked(registry, PartyIdType::Msisdn, currency)).join(" ")
+    };
+    assert_eq!(all(&registry), "built-in built-in built-in");
+    assert_eq!(registry.create(msisdn("USD"), NOW).await.unwrap(), 1);
+    assert_eq!(all(&registry), "1 1 built-in");
+    assert_eq!(registry.create(msisdn(""), NOW).await.unwrap(), 2);
+    assert_eq!(all(&registry), "2 1 2");
+    let default = OracleChange { is_default: Some(true), ..OracleChange::default() };
+    registry.update(1, default).await.unwrap();
+    assert_eq!(all(&registry), "1 1 2", "the default one before the one without currency");
+    registry.delete(1).await.unwrap();
+    assert_eq!(all(&registry), "2 2 2");
+    registry.delete(2).await.unwrap();
+    assert_eq!(all(&registry), "built-in built-in built-in");
+    // The place is free again, the number is not.
+    assert_eq!(registry.create(msisdn("USD"), NOW).await.unwrap(), 3);
+    assert_eq!(registry.create(msisdn("KES"), NOW).await.unwrap(), 4);
+    assert_eq!(all(&registry), "3 3 4", "the oldest where none is default and all have a currency");
+    assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "built-in", "types are apart");
+    drop((registry, store));
+    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), false).unwrap();
+    assert_eq!(all(&registry), "3 3 4", "after a restart");
+    assert_eq!(asked(&registry, PartyIdType::Iban, "USD"), "nobody", "the built-in directory is disabled");
+    assert_eq!(registry.create(msisdn("ZMW"), NOW).await.unwrap(), 5);
+}
+
+#[tokio::test]
+async fn mistakes_are_the_clients() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    registry.create(msisdn("USD"), NOW).await.unwrap();
+    registry.create(msisdn(""), NOW).await.unwrap();
+    for (spec, text) in [
+        (msisdn("USD"), "Oracle 1 is active for MSISDN in USD already"),
+        (msisdn(""), "Oracle 2 is active for MSISDN without a currency already"),
+    ] {
+        let error = registry.create(spec, NOW).await.unwrap_err();
+        assert_eq!((error.code().number(), error.to_string()), (3003, text.to_owned()));
+        assert_eq!(error.code().http_status(), 400);
+    }
+    for url in [
+        "",
+        "oracle",
+        "ftp://x",
+        "http://",
+        "http:///x",
+        "http://a b",
+        "http://x?y",
+        "http://{{x}}",
+        "http://é",
+    ] {
+        let error = registry.create(spec(PartyIdType::Iban, "", url, false), NOW).await.unwrap_err();
+        assert!(matches!(error, OracleError::BadUrl), "{url}: {error}");
+    }
+    let long = format!("http://{}", "x".repeat(URL_CHARS_MAX));
+    assert!(registry.create(spec(PartyIdType::Iban, "", &long, false), NOW).await.is_err());
+    registry.delete(1).await.unwrap();
+    for id in [0, 1, 3, u32::MAX] {
+        let changed = registry.update(id, OracleChange::default()).await.unwrap_err();
+        assert_eq!((changed.code().number(), changed.to_string()), (3003, "Oracle not found".to_owned()));
+        assert!(matches!(registry.delete(id).await, Err(OracleError::NotFound { .. })));
+    }
+}
+
+#[tokio::test]
+async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    registry.create(msisdn(""), NOW).await.unwrap();
+    registry.create(msisdn("USD"), NOW).await.unwrap();
+    let moved = OracleChange {
+        kind: Some(PartyIdType::Msisdn),
+        currency: Some(None),
+        url: Some("https://new:1".into()),
+        is_default: None,
+    };
+    registry.update(1, moved).await.unwrap();
+    let oracles = registry.oracles();
+    let first = oracles.get(1).unwrap();
+    assert_eq!(first.spec, spec(PartyIdType::Msisdn, "", "https://new:1", false));
+    assert_eq!(first.created_at, NOW);
+    let onto_other = OracleChange { currency: Some(Currency::parse("USD")), ..OracleChange::default() };
+    assert!(matches!(registry.update(1, onto_other).await, Err(OracleError::Duplicate { id: 2, .. })));
+    let elsewhere = OracleChange { kind: Some(PartyIdType::Email), ..OracleChange::default() };
+    registry.update(1, elsewhere).await.unwrap();
+    assert_eq!(asked(&registry, PartyIdType::Email, "KES"), "1");
+}
+
+#[tokio::test]
+async fn changes_that_come_together_see_each_other() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    let attempts: Vec<_> = (0..20)
+        .map(|_| {
+            let registry = registry.clone();
+            tokio::spawn(async move { registry.create(msisdn("USD"), NOW).await.is_ok() })
+        })
+        .collect();
+    let mut made = 0;
+    for attempt in attempts {
+        made += usize::from(attempt.await.unwrap());
+    }
+    assert_eq!((made, registry.oracles().count()), (1, 1));
+}
+
+#[tokio::test]
+async fn there_is_a_limit() {
+    let place = tempfile::tempdir().unwrap();
+    let registry = OracleRegistry::open(&open_store(&place.path().join("s")), true).unwrap();
+    let currencies: Vec<_> = Currency::all().collect();
+    let mut made = 0;
+    let refusal = 'full: loop {
+        for kind in PartyIdType::ALL {
+            for currency in &currencies {
+                let spec = OracleSpec { kind: *kind, currency: Some(*currency), ..msisdn("") };
+                match registry.create(spec, NOW).await {
+                    Ok(_) => made += 1,
+                    Err(error) => break 'full error,
+                }
+            }
+        }
+    };
+    assert!(matches!(refusal, OracleError::TooMany), "{refusal}");
+    assert_eq!(made, ORACLES_MAX);
+    registry.delete(1).await.unwrap();
+    registry.create(msisdn(""), NOW).await.unwrap();
+}

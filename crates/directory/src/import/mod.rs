@@ -1,0 +1,267 @@
+//! Bulk import by the operator: a file of parties, chunk by chunk, each chunk and how far the import got in one durable
+//! batch. So an import that was interrupted anywhere goes on at [`Progress::next_line`], and a chunk whose answer was lost
+//! can be sent again.
+
+mod line;
+#[cfg(test)]
+mod tests;
+
+use upesi_store::{Store, StoreError, Table, Transaction};
+use upesi_types::FspId;
+
+pub use line::{COLUMNS, Columns, LINE_BYTES_MAX};
+
+use crate::builtin::{BuiltInDirectory, RegisterError, change_in, rules};
+use crate::party::Entry;
+
+/// Lines of one chunk: the writer of the store is busy with a chunk for some tens of milliseconds.
+pub const CHUNK_LINES_MAX: usize = 10_000;
+/// Refused lines that an answer lists; it counts them all.
+pub const REFUSALS_LISTED_MAX: usize = 100;
+/// Longest name of an import, in characters.
+pub const IMPORT_ID_CHARS_MAX: usize = 64;
+
+const TABLE: &str = "imports";
+
+/// The name of an import, chosen by who imports; the same file should have the same name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ImportId(Box<str>);
+
+impl ImportId {
+    /// A name of 1 to 64 letters, digits, `-` and `_`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+        let fits = (1..=IMPORT_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_plain);
+        fits.then(|| Self(text.into()))
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// How far an import got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// The line of the file that comes next, counted from 1.
+    pub next_line: u64,
+    /// Lines that were taken.
+    pub taken: u64,
+    /// Lines that were refused.
+    pub refused: u64,
+}
+
+/// What to do when another DFSP is registered for a line's party.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Conflict {
+    /// The line is refused.
+    #[default]
+    Refuse,
+    /// The line wins.
+    Replace,
+}
+
+/// Some lines of a file, read and checked.
+#[derive(Clone, Debug)]
+pub struct Chunk {
+    from: u64,
+    /// `None` for a blank line.
+    lines: Vec<Option<Result<Entry, String>>>,
+    conflict: Conflict,
+}
+
+/// Why a line was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RefusedLine {
+    /// Its number in the file.
+    pub line: u64,
+    /// The reason, for people.
+    pub reason: String,
+}
+
+/// What became of a chunk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkOutcome {
+    /// How far the import got with it.
+    pub progress: Progress,
+    /// Lines of this chunk that are registered.
+    pub taken: usize,
+    /// Lines of this chunk that were refused.
+    pub refused: usize,
+    /// The first of them.
+    pub refusals: Vec<RefusedLine>,
+}
+
+/// Why a whole chunk was refused. Nothing of it was stored.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// There are lines missing between what was taken and this chunk.
+    #[error("the import goes on at line {next_line}")]
+    Gap {
+        /// The line that comes next.
+        next_line: u64,
+    },
+    /// A chunk has one line at least and [`CHUNK_LINES_MAX`] at most.
+    #[error("a chunk has 1 to {CHUNK_LINES_MAX} lines, this one has {lines}")]
+    Size {
+        /// How many it has.
+        lines: usize,
+    },
+    /// The store failed or was busy.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl Chunk {
+    /// Reads the lines of a chunk whose first line is line `from` of the file, counted from 1. `is_known` says whether
+    /// there is such a DFSP.
+    ///
+    /// Errors: [`ImportError::Size`]. Lines that make no sense are refused one by one, when the chunk is taken.
+    pub fn read(
+        bytes: &[u8],
+        from: u64,
+        columns: &Columns,
+        conflict: Conflict,
+        is_known: impl Fn(&FspId) -> bool,
+    ) -> Result<Self, ImportError> {
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
+        let count = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
+        if bytes.is_empty() || count > CHUNK_LINES_MAX {
+            return Err(ImportError::Size { lines: if bytes.is_empty() { 0 } else { count } });
+        }
+        let read = |line: &[u8]| {
+            let Ok(line) = std::str::from_utf8(line) else {
+                return Some(Err("the line is not UTF-8".to_owned()));
+            };
+            let entry = columns.entry(line)?;
+            Some(entry.and_then(|entry| match is_known(&entry.fsp) {
+                true => Ok(entry),
+                false => Err(format!("fspId {:?} is no participant", entry.fsp.as_str())),
+            }))
+        };
+        let lines = bytes.split(|byte| *byte == b'\n').map(read).collect();
+        Ok(Self { from, lines, conflict })
+    }
+}
+
+/// The imports into a built-in directory. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Imports {
+    store: Store,
+    parties: Table,
+    imports: Table,
+}
+
+impl Imports {
+    /// Those into this directory.
+    pub fn open(directory: &BuiltInDirectory) -> Result<Self, StoreError> {
+        let store = directory.store().clone();
+        let imports = store.table(TABLE)?;
+        Ok(Self { parties: directory.parties().clone(), imports, store })
+    }
+
+    /// How far an import got; `None`: it has not begun.
+    pub fn progress(&self, id: &ImportId) -> Result<Option<Progress>, StoreError> {
+        self.imports.get(id.as_str().as_bytes())?.map(|value| Progress::decode(&value)).transpose()
+    }
+
+    /// Registers the lines of a chunk and moves the import on, in one durable batch.
+    ///
+    /// Lines that the import is past already are not registered again, so that nothing comes back that was removed since;
+    /// they are only checked again, for an answer like the one that was lost.
+    ///
+    /// Errors: [`ImportError::Gap`] when the chunk begins behind the import's next line.
+    pub async fn take(&self, id: &ImportId, chunk: Chunk) -> Result<ChunkOutcome, ImportError> {
+        let (parties, imports, key) = (self.parties.clone(), self.imports.clone(), id.0.clone());
+        let taken = self.store.update(move |transaction| {
+            let before = transaction.get(&imports, key.as_bytes())?;
+            let before = before.map(|value| Progress::decode(&value)).transpose()?;
+            let before = before.unwrap_or(Progress { next_line: chunk.from, ..Progress::default() });
+            if chunk.from > before.next_line {
+                return Ok(Err(ImportError::Gap { next_line: before.next_line }));
+            }
+            let outcome = register(transaction, &parties, chunk, before)?;
+            transaction.put(&imports, key.as_bytes(), &outcome.progress.encode())?;
+            Ok(Ok(outcome))
+        });
+        taken.await?
+    }
+}
+
+fn register(
+    transaction: &mut Transaction<'_>,
+    parties: &Table,
+    chunk: Chunk,
+    before: Progress,
+) -> Result<ChunkOutcome, StoreError> {
+    let mut outcome = ChunkOutcome { progress: before, taken: 0, refused: 0, refusals: Vec::new() };
+    let mut number = chunk.from;
+    for line in chunk.lines {
+        let is_new = number >= before.next_line;
+        let refused = match line {
+            None => None,
+            Some(Err(reason)) => Some(Err(reason)),
+            Some(Ok(entry)) => Some(register_line(transaction, parties, &entry, chunk.conflict, is_new)?),
+        };
+        match refused {
+            None => {}
+            Some(Ok(())) => {
+                outcome.taken += 1;
+                outcome.progress.taken += u64::from(is_new);
+            }
+            Some(Err(reason)) => {
+                outcome.refused += 1;
+                outcome.progress.refused += u64::from(is_new);
+                if outcome.refusals.len() < REFUSALS_LISTED_MAX {
+                    outcome.refusals.push(RefusedLine { line: number, reason });
+                }
+            }
+        }
+        number += 1;
+    }
+    outcome.progress.next_line = before.next_line.max(number);
+    Ok(outcome)
+}
+
+/// Registers a line, or finds out only whether it would be refused.
+fn register_line(
+    transaction: &mut Transaction<'_>,
+    parties: &Table,
+    entry: &Entry,
+    conflict: Conflict,
+    is_new: bool,
+) -> Result<Result<(), String>, StoreError> {
+    let rule = match conflict {
+        Conflict::Refuse => rules::register,
+        Conflict::Replace => rules::put,
+    };
+    let registered = change_in(transaction, parties, entry.kind, &entry.id, |owners| match is_new {
+        true => rule(owners, entry),
+        false => rule(&mut owners.clone(), entry).map(|_| false),
+    })?;
+    Ok(match registered {
+        Ok(_) => Ok(()),
+        Err(RegisterError::AlreadyRegistered { fsp, .. }) => Err(format!("the party is registered by {fsp}")),
+        Err(refusal) => Err(refusal.to_string()),
+    })
+}
+
+impl Progress {
+    fn encode(self) -> Vec<u8> {
+        [self.next_line, self.taken, self.refused].iter().flat_map(|number| number.to_le_bytes()).collect()
+    }
+
+    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+        let (numbers, rest) = bytes.as_chunks::<8>();
+        match (numbers, rest) {
+            ([next_line, taken, refused], []) => Ok(Self {
+                next_line: u64::from_le_bytes(*next_line),
+                taken: u64::from_le_bytes(*taken),
+                refused: u64::from_le_bytes(*refused),
+            }),
+            _ => Err(StoreError::content("the progress of an import")),
+        }
+    }
+}
