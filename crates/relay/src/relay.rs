@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use upesi_engine::{Clock, Participants, SharedParticipants};
 use upesi_fspiop::headers::SpanId;
-use upesi_fspiop::{SyncError, Version};
+use upesi_fspiop::{SyncError, Versions};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::render::Context;
@@ -19,13 +19,13 @@ use crate::{Address, ErrorInformation, Failure, Outgoing, Received, RelayMetrics
 pub struct RelayConfig {
     /// Accepted requests whose messages are not all delivered or given up; above it requests are refused with 2005.
     pub in_flight_max: usize,
-    /// Version of the messages that the hub makes.
-    pub version: Version,
+    /// Which version the messages that the hub makes have, by family.
+    pub versions: Versions,
 }
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { in_flight_max: 16_384, version: Version::V1_1 }
+        Self { in_flight_max: 16_384, versions: Versions::default() }
     }
 }
 
@@ -116,7 +116,7 @@ impl Relay {
             let participants = self.participants();
             let context = Context {
                 participants: &participants,
-                version: self.shared.config.version,
+                versions: &self.shared.config.versions,
                 now: self.now(),
                 span_id: self.span_id(),
             };

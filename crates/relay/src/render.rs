@@ -2,9 +2,9 @@
 
 use upesi_courier::OutgoingRequest;
 use upesi_engine::Participants;
-use upesi_fspiop::Version;
+use upesi_fspiop::Versions;
 use upesi_fspiop::headers::{Forward, MessageSource, SpanId, rewrite_for_forward};
-use upesi_fspiop::uri::{TemplateValues, append_to_base, fill_template};
+use upesi_fspiop::uri::{PathValues, append_to_base, fill_template};
 use upesi_http::{Bytes, HeaderMap, Method, Target, header_block};
 use upesi_ledger::{Participant, ParticipantId};
 use upesi_types::{FspId, Timestamp};
@@ -14,8 +14,7 @@ use crate::{Address, Author, Failure, Outgoing};
 /// What a request depends on beside the message itself.
 pub(crate) struct Context<'a> {
     pub(crate) participants: &'a Participants,
-    /// Version of messages that the hub makes.
-    pub(crate) version: Version,
+    pub(crate) versions: &'a Versions,
     pub(crate) now: Timestamp,
     pub(crate) span_id: SpanId,
 }
@@ -45,7 +44,7 @@ impl Context<'_> {
             Author::Sender(name) => MessageSource::Dfsp { name: name.as_str() },
             Author::Hub => MessageSource::Hub {
                 name: hub.as_ref().map_or("Hub", FspId::as_str),
-                version: self.version,
+                version: self.versions.hub_made_of(message.resource),
                 now: self.now,
             },
         };
@@ -82,7 +81,7 @@ fn target(receiver: &Participant, message: &Outgoing) -> Result<Target, Failure>
     match message.address {
         Address::Base(_) => append_to_base(registered, &message.path, message.query.as_deref(), &mut url),
         Address::Template(_) => {
-            let values = PathValues { path: &message.path, receiver: message.receiver.as_str() };
+            let values = PathValues::of(&message.path, message.receiver.as_str());
             fill_template(registered, &values, &mut url).map_err(|error| bad(error.to_string()))?;
             if let Some(query) = &message.query {
                 url.push(if url.contains('?') { '&' } else { '?' });
@@ -91,28 +90,6 @@ fn target(receiver: &Participant, message: &Outgoing) -> Result<Target, Failure>
         }
     }
     Target::parse(&url).map_err(|error| bad(error.to_string()))
-}
-
-/// What a template may ask for, taken from the path of the message: the parts of a party's path, or one id.
-struct PathValues<'a> {
-    path: &'a str,
-    receiver: &'a str,
-}
-
-impl TemplateValues for PathValues<'_> {
-    fn value(&self, name: &str) -> Option<&str> {
-        let path = self.path.strip_suffix("/error").unwrap_or(self.path);
-        let mut segments = path.split('/').skip(2);
-        let (first, second, third) = (segments.next(), segments.next(), segments.next());
-        match (name, second) {
-            ("fsp", _) => Some(self.receiver),
-            ("partyIdType" | "Type", Some(_)) => first,
-            ("partyIdentifier" | "ID", Some(id)) => Some(id),
-            ("partySubIdOrType" | "SubId", Some(_)) => Some(third.unwrap_or_default()),
-            (name, None) => first?.value(name),
-            _ => None,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -40,8 +40,8 @@ fn message(address: Address, method: upesi_fspiop::Method, resource: Resource, p
 }
 
 fn render(participants: &Participants, message: &Outgoing) -> Result<OutgoingRequest, Failure> {
-    let (version, now) = (Version::V1_1, Timestamp::from_ns(1_893_456_000_000_000_000));
-    let context = Context { participants, version, now, span_id: [1; 8] };
+    let (versions, now) = (&Versions::default(), Timestamp::from_ns(1_893_456_000_000_000_000));
+    let context = Context { participants, versions, now, span_id: [1; 8] };
     context.request(message).map(|(receiver, request)| {
         assert_eq!(receiver.number(), 2);
         request
