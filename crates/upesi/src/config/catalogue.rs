@@ -23,6 +23,14 @@ settings! {
         archive_cache_bytes: integer(MIB, 65_536 * MIB) = "33554432",
     }
 
+    /// The store in `store/` of the data directory: the built-in directory, the registry of oracles, kept quotes.
+    store: Store {
+        /// Memory for blocks of the store that are read again, in bytes.
+        cache_bytes: integer(MIB, 65_536 * MIB) = "33554432",
+        /// Room that has to be left on the disk, in bytes; below it nothing more is stored, and reads go on.
+        free_bytes_min: integer(64 * MIB, 1_048_576 * MIB) = "536870912",
+    }
+
     /// The port that DFSPs call (FSPIOP API).
     fspiop: Fspiop {
         /// Where to listen. Port 0 takes any free one.
@@ -49,6 +57,8 @@ settings! {
         completed_timestamp_lag_ms: integer(0, 3_600_000) = "200",
         /// How far in the past the `completedTimestamp` of a fulfil may lie, in seconds.
         completed_timestamp_age_s_max: integer(1, 604_800) = "300",
+        /// Whether paths may have the party-id types CONSENT and THIRD_PARTY_LINK, which only third-party schemes use.
+        extended_party_id_types: flag = "false",
     }
 
     /// The port of the admin API, health and metrics. It has no authentication of its own: keep it on a private network.
@@ -119,6 +129,77 @@ settings! {
         breaker_pause_min_ms: integer(10, 3_600_000) = "500",
         /// Longest pause of a lane, in milliseconds.
         breaker_pause_max_ms: integer(10, 86_400_000) = "30000",
+    }
+
+    /// Messages that are passed on at once: lookups, quotes, transaction requests, authorizations. They share the lanes of
+    /// callbacks, with connections of their own.
+    relay: Relay {
+        /// Accepted requests that are still being passed on; over it callers are answered 503 at once.
+        in_flight_max: integer(1, 10_000_000) = "16384",
+        /// Messages in flight to one DFSP at a time.
+        concurrency_max: integer(1, 10_000) = "64",
+        /// Messages that wait for one of those at a time; those beyond fail, and their senders are told.
+        waiting_max: integer(0, 10_000_000) = "1024",
+    }
+
+    /// Account lookup: which DFSP serves a party.
+    lookup: Lookup {
+        /// How long the DFSP that serves a party may take to answer a lookup, in milliseconds. Then the hub answers with
+        /// 3300.
+        deadline_ms: integer(10, 3_600_000) = "20000",
+        /// Lookups that wait for an answer; over it callers are answered 503 at once.
+        pending_max: integer(1, 10_000_000) = "65536",
+        /// Bytes of headers and paths of the lookups that wait for an answer.
+        pending_bytes_max: integer(MIB, 65_536 * MIB) = "134217728",
+        /// Whether the built-in directory serves party-id types for which no oracle is registered. Without it they are
+        /// answered 3003.
+        builtin_directory: flag = "true",
+        /// Whether only the DFSP that a party belongs to may change or remove it in the built-in directory.
+        ownership_check: flag = "true",
+        /// The same for external oracles, at the cost of a question to the oracle for each removal.
+        external_ownership_check: flag = "false",
+        /// Whether a lookup that finds a DFSP unknown to the scheme makes the oracle forget the party, as reference hubs do.
+        remove_stale_parties: flag = "false",
+    }
+
+    /// External oracles; each has these bounds of its own.
+    oracles: Oracles {
+        /// From a question to the end of its answer, in milliseconds; connecting included.
+        deadline_ms: integer(10, 600_000) = "5000",
+        /// Time to open a connection, in milliseconds.
+        connect_timeout_ms: integer(10, 600_000) = "3000",
+        /// Questions on their way to one oracle; those beyond fail at once.
+        in_flight_max: integer(1, 1_000_000) = "256",
+        /// Connections that each worker may have open to one oracle.
+        connections_max: integer(1, 10_000) = "64",
+        /// How long an answer may be used again, in milliseconds; 0 asks every time.
+        cache_ttl_ms: integer(0, WEEK_MS) = "0",
+        /// Answers kept per oracle; the oldest makes way.
+        cache_entries_max: integer(1, 100_000_000) = "65536",
+        /// Questions without an answer in a row after which an oracle is not asked for a while.
+        breaker_threshold: integer(1, 1_000_000) = "8",
+        /// First pause, in milliseconds; it doubles with each probe that fails.
+        breaker_pause_min_ms: integer(10, 3_600_000) = "500",
+        /// Longest pause, in milliseconds.
+        breaker_pause_max_ms: integer(10, 86_400_000) = "10000",
+    }
+
+    /// Quotes, bulk quotes and FX quotes.
+    quotes: Quotes {
+        /// Quotes whose requests and answers are remembered in memory, so that a changed message under the same id is refused
+        /// with 3106; the oldest is forgotten for a new one. 0 turns the check off.
+        duplicate_entries: integer(0, 100_000_000) = "200000",
+        /// Whether requests whose `expiration` is past, and answers to such, are refused with 3302. Reference hubs pass them
+        /// on.
+        refuse_expired: flag = "false",
+        /// Whether quotes are kept, durably, before they are acknowledged; the admin API then shows them.
+        persist: flag = "false",
+        /// Days after its first message for which a kept quote is kept.
+        keep_days: integer(1, 36_500) = "30",
+        /// Kept quotes at most; the oldest go.
+        keep_max: integer(1, 1_000_000_000) = "1000000",
+        /// JSON file of rules that refuse or reroute quotes; empty for none.
+        rules_file: text(4096) = "",
     }
 
     /// The log, on stderr. Message bodies are never logged.

@@ -20,6 +20,9 @@ const NOT_ABOVE: &[(&str, &str, u64)] = &[
     ("engine.batch_bytes_max", "data.segment_bytes", 1),
     // One largest message must fit into a lane.
     ("fspiop.body_bytes_max", "callbacks.queue_bytes_max", 1),
+    ("oracles.deadline_ms", "lookup.deadline_ms", 1),
+    ("oracles.connect_timeout_ms", "oracles.deadline_ms", 1),
+    ("oracles.breaker_pause_min_ms", "oracles.breaker_pause_max_ms", 1),
 ];
 
 /// Finds every contradiction.
@@ -29,6 +32,7 @@ pub(super) fn contradictions(values: &Understood) -> Vec<Mistake> {
     mistakes.extend(same_port(values));
     mistakes.extend(default_version(values));
     mistakes.extend(log_level(values));
+    mistakes.extend(quote_rules(values));
     mistakes
 }
 
@@ -77,4 +81,10 @@ fn log_level(values: &Understood) -> Option<Mistake> {
     let (Value::Text(directives), origin) = values.get("log.level")? else { return None };
     let error = crate::logging::check(directives).err()?;
     Some(Mistake { origin: origin.clone(), text: format!("log.level: {error}") })
+}
+
+fn quote_rules(values: &Understood) -> Option<Mistake> {
+    let (Value::Text(file), origin) = values.get("quotes.rules_file")? else { return None };
+    let error = super::quote_rules(file).err()?;
+    Some(Mistake { origin: origin.clone(), text: format!("quotes.rules_file = {file}: {error}") })
 }

@@ -14,7 +14,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use catalogue::{
-    Admin, CATALOGUE, Callbacks, Data, Engine, Fspiop, Hub, Log, SECTIONS, Settings, Shutdown,
+    Admin, CATALOGUE, Callbacks, Data, Engine, Fspiop, Hub, Log, Lookup, Oracles, Quotes, Relay, SECTIONS,
+    Settings, Shutdown, Store,
 };
 pub use origin::{Mistake, Origin};
 pub use print::{reference, to_json, to_toml};
@@ -66,6 +67,18 @@ pub fn load(sources: &Sources) -> Result<Effective, Vec<Mistake>> {
         })
         .collect();
     Ok(Effective { settings, entries })
+}
+
+/// The rules that quotes are judged by, from the file of `quotes.rules_file`; no file, no rules.
+///
+/// # Errors
+/// Why the file cannot be read, or which of its rules is wrong.
+pub fn quote_rules(file: &str) -> Result<upesi_quoting::Rules, String> {
+    if file.is_empty() {
+        return Ok(upesi_quoting::Rules::default());
+    }
+    let text = std::fs::read_to_string(file).map_err(|error| error.to_string())?;
+    upesi_quoting::Rules::parse(&text).map_err(|error| error.to_string())
 }
 
 /// All mistakes as one text, a line each.

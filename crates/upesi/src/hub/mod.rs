@@ -1,6 +1,7 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
 mod callbacks;
+mod conversations;
 mod metrics;
 mod options;
 mod serve;
@@ -19,8 +20,11 @@ use upesi_engine::{
 };
 use upesi_gateway::Gateway;
 use upesi_http::{BindError, BoundServer, Server, Workers, WorkersError};
+use upesi_quoting::QuotingError;
+use upesi_store::StoreError;
 
 use self::callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
+use self::conversations::Conversations;
 use self::metrics::MetricsText;
 use crate::config::Settings;
 use crate::exit::Exit;
@@ -48,9 +52,21 @@ pub enum HubError {
     /// The data directory cannot be used.
     #[error(transparent)]
     Engine(#[from] StartError),
-    /// The callback settings contradict themselves.
-    #[error("callbacks: {0}")]
-    Callbacks(String),
+    /// The store in the data directory cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Settings contradict themselves.
+    #[error("{0}")]
+    Settings(String),
+}
+
+impl From<QuotingError> for HubError {
+    fn from(error: QuotingError) -> Self {
+        match error {
+            QuotingError::Store(error) => Self::Store(error),
+            error @ QuotingError::NoStore => Self::Settings(error.to_string()),
+        }
+    }
 }
 
 impl HubError {
@@ -59,7 +75,9 @@ impl HubError {
         match self {
             Self::Bind { .. } => Exit::Unavailable,
             Self::Workers(_) => Exit::Temporary,
-            Self::Callbacks(_) => Exit::Usage,
+            Self::Settings(_) => Exit::Usage,
+            Self::Store(StoreError::Damaged { .. }) => Exit::Data,
+            Self::Store(_) => Exit::InputOutput,
             Self::Engine(error) => exit_of(error),
         }
     }
@@ -87,6 +105,7 @@ pub struct Hub {
     engine: Engine,
     handle: EngineHandle,
     courier: Courier<DurableRecord>,
+    conversations: Conversations,
     fspiop: Arc<Server>,
     admin: Server,
     workers: Workers,
@@ -127,7 +146,15 @@ impl Hub {
             Box::new(effects),
         )?;
         let _ = engine_slot.set(handle.clone());
+        let conversations = Conversations::start(
+            settings,
+            &mut registry,
+            participants.clone(),
+            courier.clone(),
+            Arc::clone(&clock),
+        )?;
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
+        let gateway = conversations.attach(gateway);
         let text =
             Arc::new(MetricsText::new(registry, handle.clone(), courier.clone(), participants.clone()));
         let gateway = gateway.with_metrics_text({
@@ -143,6 +170,7 @@ impl Hub {
         });
         context.log_level = Arc::new(move |level| log.set_level(level).map_err(|error| error.to_string()));
         keep_positions(&admin_workers, Arc::clone(&text));
+        conversations.keep(admin_workers.get(0));
         for target in participants.get().ids() {
             courier.open(target);
         }
@@ -150,7 +178,7 @@ impl Hub {
             Server::serve(admin, upesi_admin::limits(), &admin_workers, Arc::new(AdminService::new(context)));
         let fspiop = Arc::new(Server::serve(fspiop, options::limits(settings), &workers, Arc::new(gateway)));
         let _ = text.fspiop.set(Arc::clone(&fspiop));
-        Ok(Self { engine, handle, courier, fspiop, admin, workers, admin_workers })
+        Ok(Self { engine, handle, courier, conversations, fspiop, admin, workers, admin_workers })
     }
 
     /// Where the FSPIOP API listens.
@@ -172,14 +200,17 @@ impl Hub {
     pub async fn shutdown(self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let cut_off = self.fspiop.shutdown(deadline).await;
+        let relays = self.conversations.drain(deadline).await;
         let in_flight = self.courier.drain(deadline).await;
         self.admin.shutdown(deadline).await;
-        if cut_off + in_flight > 0 {
-            tracing::warn!(connections = cut_off, callbacks = in_flight, "the drain deadline cut these off");
+        if cut_off + relays + in_flight > 0 {
+            let (connections, callbacks) = (cut_off, in_flight);
+            tracing::warn!(connections, relays, callbacks, "the drain deadline cut these off");
         }
         // The engine's threads and the workers are joined, which blocks.
         let stop = move || {
             self.engine.shutdown();
+            self.conversations.close();
             self.workers.shutdown();
             self.admin_workers.shutdown();
         };
@@ -207,7 +238,7 @@ fn start_courier(
     Courier::start(workers, options::courier(settings), Arc::new(backlog), Arc::new(renderer)).map_err(
         |mistakes| {
             let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
-            HubError::Callbacks(texts.join("; "))
+            HubError::Settings(texts.join("; "))
         },
     )
 }

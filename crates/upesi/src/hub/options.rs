@@ -7,12 +7,16 @@ use std::time::Duration;
 
 use upesi_archive::ArchiveOptions;
 use upesi_courier::CourierConfig;
+use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_gateway::GatewayConfig;
 use upesi_http::Limits;
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig};
+use upesi_quoting::{QuotingConfig, Retention};
+use upesi_relay::RelayConfig;
+use upesi_store::StoreOptions;
 
 use crate::config::Settings;
 
@@ -74,6 +78,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         completed_timestamp_lag_ms: i64::try_from(fspiop.completed_timestamp_lag_ms).unwrap_or(i64::MAX),
         completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
             .unwrap_or(i64::MAX),
+        extended_party_id_types: fspiop.extended_party_id_types,
         ..GatewayConfig::default()
     }
 }
@@ -104,8 +109,58 @@ pub(super) fn courier(settings: &Settings) -> CourierConfig {
         breaker_failures: u32::try_from(callbacks.breaker_threshold).unwrap_or(u32::MAX),
         breaker_pause_first: ms(callbacks.breaker_pause_min_ms),
         breaker_pause_max: ms(callbacks.breaker_pause_max_ms),
+        direct_in_flight_max: size(settings.relay.concurrency_max),
+        direct_waiting_max: size(settings.relay.waiting_max),
         seed: RandomState::new().build_hasher().finish(),
         ..CourierConfig::default()
+    }
+}
+
+pub(super) fn relay(settings: &Settings) -> RelayConfig {
+    RelayConfig { in_flight_max: size(settings.relay.in_flight_max), versions: versions(settings) }
+}
+
+pub(super) fn store(settings: &Settings) -> StoreOptions {
+    StoreOptions {
+        cache_bytes: settings.store.cache_bytes,
+        free_bytes_min: settings.store.free_bytes_min,
+        ..StoreOptions::default()
+    }
+}
+
+pub(super) fn directory(settings: &Settings) -> DirectoryConfig {
+    let Settings { lookup, oracles, .. } = settings;
+    DirectoryConfig {
+        lookup_deadline: ms(lookup.deadline_ms),
+        pending_max: size(lookup.pending_max),
+        pending_bytes_max: size(lookup.pending_bytes_max),
+        remove_stale_parties: lookup.remove_stale_parties,
+        external_ownership_check: lookup.external_ownership_check,
+        oracle: OracleConfig {
+            deadline: ms(oracles.deadline_ms),
+            connect_timeout: ms(oracles.connect_timeout_ms),
+            in_flight_max: size(oracles.in_flight_max),
+            connections_max: size(oracles.connections_max),
+            breaker_failures: u32::try_from(oracles.breaker_threshold).unwrap_or(u32::MAX),
+            breaker_pause_first: ms(oracles.breaker_pause_min_ms),
+            breaker_pause_max: ms(oracles.breaker_pause_max_ms),
+            cache_ttl: ms(oracles.cache_ttl_ms),
+            cache_entries_max: size(oracles.cache_entries_max),
+            ..OracleConfig::default()
+        },
+        ..DirectoryConfig::default()
+    }
+}
+
+pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
+    let quotes = &settings.quotes;
+    QuotingConfig {
+        duplicate_entries: size(quotes.duplicate_entries),
+        refuse_expired: quotes.refuse_expired,
+        keep: quotes.persist.then(|| Retention {
+            days: u32::try_from(quotes.keep_days).unwrap_or(u32::MAX),
+            quotes_max: quotes.keep_max,
+        }),
     }
 }
 

@@ -1,0 +1,109 @@
+//! Lookups and quotes put together: the store, the directory with its oracles, quoting, and the relay under them.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use upesi_courier::Courier;
+use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
+use upesi_directory::registry::OracleRegistry;
+use upesi_directory::{Directory, DirectoryMetrics};
+use upesi_engine::{Clock, DurableRecord, SharedParticipants};
+use upesi_fspiop::Resource;
+use upesi_gateway::Gateway;
+use upesi_http::WorkerHandle;
+use upesi_quoting::{Quoting, QuotingMetrics};
+use upesi_relay::{Relay, RelayMetrics};
+use upesi_store::Store;
+
+use super::{HubError, options};
+use crate::config::{Settings, quote_rules};
+
+/// Directory of the store inside the data directory.
+const STORE: &str = "store";
+
+const LOOKUP: [Resource; 2] = [Resource::Participants, Resource::Parties];
+const QUOTING: [Resource; 5] = [
+    Resource::Quotes,
+    Resource::BulkQuotes,
+    Resource::FxQuotes,
+    Resource::TransactionRequests,
+    Resource::Authorizations,
+];
+
+/// Everything that answers what is not about transfers.
+pub(super) struct Conversations {
+    pub(super) store: Store,
+    pub(super) built_in: BuiltInDirectory,
+    pub(super) oracles: OracleRegistry,
+    pub(super) quoting: Quoting,
+    relay: Relay,
+    directory: Directory,
+}
+
+impl Conversations {
+    /// Opens the store, whose directory the engine has locked with everything around it, and puts the rest over it.
+    pub(super) fn start(
+        settings: &Settings,
+        registry: &mut Registry,
+        participants: SharedParticipants,
+        courier: Courier<DurableRecord>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, HubError> {
+        let store = Store::open(settings.data.dir.join(STORE), &options::store(settings))?;
+        let metrics = RelayMetrics::register(registry);
+        let relay = Relay::new(options::relay(settings), participants, Arc::new(courier), clock, metrics);
+        let ownership_check = settings.lookup.ownership_check;
+        let built_in = BuiltInDirectory::open(&store, BuiltInOptions { ownership_check })?;
+        let oracles = OracleRegistry::open(&store, settings.lookup.builtin_directory)?;
+        let config = options::directory(settings);
+        let metrics = DirectoryMetrics::register(registry);
+        let source = RegisteredOracles::new(
+            oracles.clone(),
+            Arc::new(BuiltInOracle::new(built_in.clone())),
+            config.oracle.clone(),
+            metrics.clone(),
+        );
+        let directory =
+            Directory::new(config, relay.clone(), Arc::new(source), metrics).map_err(|mistakes| {
+                let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
+                HubError::Settings(texts.join("; "))
+            })?;
+        let rules = quote_rules(&settings.quotes.rules_file).map_err(HubError::Settings)?;
+        let quoting = Quoting::new(
+            &options::quoting(settings),
+            relay.clone(),
+            Some(store.clone()),
+            rules,
+            QuotingMetrics::register(registry),
+        )?;
+        Ok(Self { store, built_in, oracles, quoting, relay, directory })
+    }
+
+    /// Lets a gateway hand its requests over.
+    pub(super) fn attach(&self, gateway: Gateway) -> Gateway {
+        let directory = self.directory.clone();
+        gateway
+            .with_conversation(&LOOKUP, Arc::new(self.directory.clone()))
+            .with_conversation(&QUOTING, Arc::new(self.quoting.clone()))
+            .with_endpoint_cache(move || directory.clear_caches())
+    }
+
+    /// Starts what time has to do: deadlines of lookups, retention of quotes.
+    pub(super) fn keep(&self, worker: &WorkerHandle) {
+        worker.spawn(self.directory.expiry());
+        let quoting = self.quoting.clone();
+        worker.spawn(async move { quoting.run_retention().await });
+    }
+
+    /// Waits until what was accepted is passed on, or for the deadline; gives how many requests are left.
+    pub(super) async fn drain(&self, deadline: Instant) -> usize {
+        self.relay.drain(deadline).await
+    }
+
+    /// Stops the store's writer. Waits for the disk.
+    pub(super) fn close(&self) {
+        self.store.close();
+    }
+}
