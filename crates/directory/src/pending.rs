@@ -161,6 +161,3 @@ impl Lookup {
 fn bytes(request: &Received) -> usize {
     request.headers.len() + request.path.len() * 2 + request.query.as_ref().map_or(0, |query| query.len())
 }
-
-#[cfg(test)]
-mod tests;

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use upesi_fspiop::render::write_error;
 use upesi_http::Bytes;
 use upesi_types::ErrorCode;
+use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
 
 use crate::TransportError;
 
@@ -23,6 +24,16 @@ impl ErrorInformation {
         Self { code, description: code.describe(detail) }
     }
 
+    /// As somebody else wrote it, cut to what the schema admits; `None` where the code is none.
+    pub fn from_wire(code: &str, description: &str) -> Option<Self> {
+        let code = ErrorCode::from_number(code.parse().ok()?)?;
+        let description = match description {
+            "" => code.describe(""),
+            description => description.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+        };
+        Some(Self { code, description })
+    }
+
     /// Reads the `errorInformation` object in the body of an answer, where there is one.
     pub fn read(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
@@ -38,8 +49,7 @@ impl ErrorInformation {
             description: std::borrow::Cow<'a, str>,
         }
         let Envelope { information } = serde_json::from_slice(body).ok()?;
-        let code = ErrorCode::from_number(information.code.parse().ok()?)?;
-        Some(Self { code, description: information.description.into_owned() })
+        Self::from_wire(&information.code, &information.description)
     }
 
     /// The body of an error callback.
@@ -150,6 +160,18 @@ mod tests {
         let body = br#"{"errorInformation":{"errorCode":"5104","errorDescription":"no","extensionList":{}}}"#;
         let read = ErrorInformation::read(body).map(|error| (error.code.number(), error.description));
         assert_eq!(read, Some((5104, "no".to_owned())));
+        let long = format!(
+            r#"{{"errorInformation":{{"errorCode":"5104","errorDescription":"{}"}}}}"#,
+            "é".repeat(200)
+        );
+        let read = ErrorInformation::read(long.as_bytes()).map(|error| error.description.chars().count());
+        assert_eq!(read, Some(128), "cut to what the schema admits");
+        let read = ErrorInformation::read(br#"{"errorInformation":{"errorCode":"3204"}}"#);
+        assert_eq!(
+            read,
+            Some(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "")),
+            "none is not admitted either"
+        );
         for body in [&b""[..], b"{}", b"<html>", br#"{"errorInformation":{"errorCode":"12"}}"#, b"[1]"] {
             assert_eq!(ErrorInformation::read(body), None);
         }

@@ -1,1 +1,4 @@
-
+mod batches;
+mod expiry;
+mod lookups;
+mod participants;

@@ -136,13 +136,8 @@ pub(super) fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome,
         named.insert(key, &result.error);
     }
     let refused = |error: &BatchError<'_>| {
-        let code = error.code.parse().ok().and_then(ErrorCode::from_number);
-        match code {
-            Some(code) if !error.description.is_empty() => {
-                ErrorInformation { code, description: error.description.chars().take(128).collect() }
-            }
-            code => ErrorInformation::new(code.unwrap_or(ErrorCode::ADD_PARTY_INFORMATION), ""),
-        }
+        let error = ErrorInformation::from_wire(&error.code, &error.description);
+        error.unwrap_or_else(|| ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, ""))
     };
     let outcome = |entry: &Entry| match named.get(&(entry.kind.as_str(), &*entry.id, entry.sub_id.as_deref()))
     {

@@ -1,0 +1,318 @@
+//! `participants/{Type}/{ID}[/{SubId}]`.
+
+use upesi_relay::ErrorInformation;
+use upesi_types::ErrorCode;
+
+use crate::DirectoryConfig;
+use crate::oracle::OracleFailure;
+use crate::testing::{Manner, Script, ScriptedOracle, World};
+
+fn refused(status: u16) -> Script {
+    Script::Fails(OracleFailure::Refused { status })
+}
+
+fn finds(owners: &[(&'static str, Option<&'static str>)]) -> Script {
+    Script::Finds(owners.to_vec())
+}
+
+const GREEN: &str = r#"{"fspId":"greenbank"}"#;
+const GREEN_USD: &str = r#"{"fspId":"greenbank","currency":"USD"}"#;
+
+struct Row {
+    request: &'static str,
+    destination: Option<&'static str>,
+    body: &'static str,
+    script: Script,
+    asked: &'static [&'static str],
+    sent: &'static str,
+}
+
+const fn row(
+    request: &'static str,
+    destination: Option<&'static str>,
+    body: &'static str,
+    script: Script,
+    asked: &'static [&'static str],
+    sent: &'static str,
+) -> Row {
+    Row { request, destination, body, script, asked, sent }
+}
+
+fn rows_of_get() -> Vec<Row> {
+    const GET: &str = "GET /participants/MSISDN/26097";
+    const FIND: &[&str] = &["find MSISDN 26097 - -"];
+    vec![
+        row(
+            GET,
+            None,
+            "",
+            finds(&[("greenbank", None)]),
+            FIND,
+            r#"PUT bluebank /participants/MSISDN/26097 from Hub: {"fspId":"greenbank"}"#,
+        ),
+        row(
+            "GET /participants/BUSINESS/acme/shop?currency=USD",
+            None,
+            "",
+            finds(&[("redbank", None), ("nobank", Some("shop")), ("greenbank", Some("shop"))]),
+            &["find BUSINESS acme shop USD"],
+            r#"PUT bluebank /participants/BUSINESS/acme/shop from Hub: {"fspId":"greenbank"}"#,
+        ),
+        row(
+            GET,
+            None,
+            "",
+            finds(&[]),
+            FIND,
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3204 Party not found",
+        ),
+        row(
+            GET,
+            None,
+            "",
+            finds(&[("nobank", None)]),
+            FIND,
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3204 Party not found",
+        ),
+        row(
+            "GET /participants/IBAN/DE02120300000000202051",
+            None,
+            "",
+            Script::Hangs,
+            &[],
+            "PUT bluebank /participants/IBAN/DE02120300000000202051/error from Hub: 3003 Add Party information error - \
+             Oracle type:IBAN not found",
+        ),
+        row(
+            "GET /participants/MSISDN/phone",
+            None,
+            "",
+            Script::Hangs,
+            &[],
+            "PUT bluebank /participants/MSISDN/phone/error from Hub: 3101 Malformed syntax - the party identifier is no \
+             MSISDN",
+        ),
+        row(
+            GET,
+            None,
+            "",
+            refused(404),
+            FIND,
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3200 Generic ID not found - The oracle answered \
+             404",
+        ),
+    ]
+}
+
+fn rows_of_changes() -> Vec<Row> {
+    const POST: &str = "POST /participants/MSISDN/26097";
+    const REGISTER: &[&str] = &["register MSISDN 26097 - - for greenbank"];
+    let exists = ErrorInformation::new(ErrorCode::ADD_PARTY_INFORMATION, "Party already exists [id: 26097]");
+    vec![
+        row(
+            POST,
+            None,
+            GREEN,
+            finds(&[]),
+            REGISTER,
+            r#"PUT greenbank /participants/MSISDN/26097 from Hub: {"partyList":[{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097"}]}"#,
+        ),
+        row(
+            "POST /participants/BUSINESS/acme/shop-7",
+            Some("redbank"),
+            GREEN_USD,
+            finds(&[]),
+            &["register BUSINESS acme shop-7 USD for greenbank"],
+            r#"PUT redbank /participants/BUSINESS/acme/shop-7 from Hub: {"currency":"USD","partyList":[{"fspId":"greenbank","partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"shop-7"}]}"#,
+        ),
+        row(
+            POST,
+            Some("nobank"),
+            GREEN,
+            finds(&[]),
+            &[],
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3201 Destination FSP Error - Destination FSP not \
+             found",
+        ),
+        row(
+            POST,
+            None,
+            r#"{"fspId":"nobank"}"#,
+            finds(&[]),
+            &[],
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - fspId nobank is \
+             no participant",
+        ),
+        row(
+            POST,
+            None,
+            GREEN,
+            Script::Fails(OracleFailure::Told { error: exists, is_not_found: false }),
+            REGISTER,
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - Party already \
+             exists [id: 26097]",
+        ),
+        row(
+            POST,
+            None,
+            GREEN,
+            refused(200),
+            REGISTER,
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - The oracle \
+             answered 200",
+        ),
+        row(
+            "POST /participants/MSISDN/phone",
+            None,
+            GREEN,
+            finds(&[]),
+            &[],
+            "PUT bluebank /participants/MSISDN/phone/error from Hub: 3101 Malformed syntax - the party identifier is no \
+             MSISDN",
+        ),
+        row(
+            "PUT /participants/MSISDN/26097",
+            None,
+            GREEN_USD,
+            finds(&[]),
+            &["change MSISDN 26097 - USD for greenbank"],
+            r#"PUT greenbank /participants/MSISDN/26097 from Hub: {"currency":"USD","partyList":[{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"26097"}]}"#,
+        ),
+        row(
+            "PUT /participants/MSISDN/26097",
+            None,
+            "{}",
+            refused(404),
+            &["change MSISDN 26097 - - for bluebank"],
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3003 Add Party information error - The oracle \
+             answered 404",
+        ),
+        row(
+            "DELETE /participants/BUSINESS/acme/shop?currency=KES",
+            None,
+            "",
+            finds(&[]),
+            &["remove BUSINESS acme shop KES"],
+            r#"PUT bluebank /participants/BUSINESS/acme/shop from Hub: {"fspId":"bluebank"}"#,
+        ),
+        row(
+            "DELETE /participants/MSISDN/26097",
+            None,
+            "",
+            refused(404),
+            &["remove MSISDN 26097 - -"],
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 3040 Delete Party information error - The oracle \
+             answered 404",
+        ),
+        row(
+            "DELETE /participants/ALIAS/me",
+            None,
+            "",
+            finds(&[]),
+            &[],
+            "PUT bluebank /participants/ALIAS/me/error from Hub: 3003 Add Party information error - Oracle type:ALIAS \
+             not found",
+        ),
+    ]
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_about_a_participant_are_answered_by_the_hub() {
+    for row in rows_of_get().into_iter().chain(rows_of_changes()) {
+        for is_kept_by_hub in [false, true] {
+            let oracle = ScriptedOracle::new(row.script.clone(), is_kept_by_hub);
+            let world = World::new(DirectoryConfig::default(), oracle);
+            world.take(row.request, "bluebank", row.destination, row.body).await.unwrap();
+            assert_eq!(world.sent().await, [row.sent], "{}", row.request);
+            assert_eq!(world.oracle.asked(), row.asked, "{}", row.request);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn unknown_sources_are_refused_at_once() {
+    for (request, body) in [
+        ("GET /participants/MSISDN/26097", ""),
+        ("POST /participants/MSISDN/26097", GREEN),
+        ("POST /participants/MSISDN/26097/shop", GREEN),
+        ("PUT /participants/MSISDN/26097", GREEN),
+        ("DELETE /participants/MSISDN/26097", ""),
+        ("PUT /participants/MSISDN/26097/error", "{}"),
+    ] {
+        let world = World::new(DirectoryConfig::default(), ScriptedOracle::new(finds(&[]), true));
+        let refusal = world.take(request, "nobank", None, body).await.unwrap_err();
+        assert_eq!((refusal.status, refusal.code.number()), (400, 3200), "{request}");
+        assert_eq!(refusal.description, "Generic ID not found - Requester FSP not found");
+        assert!(world.sent().await.is_empty() && world.oracle.asked().is_empty());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_hub_keeps_is_kept_before_it_is_acknowledged() {
+    for (request, body) in [
+        ("POST /participants/MSISDN/26097", GREEN),
+        ("PUT /participants/MSISDN/26097", GREEN),
+        ("DELETE /participants/MSISDN/26097", ""),
+    ] {
+        for is_kept_by_hub in [false, true] {
+            let oracle = ScriptedOracle::new(Script::Hangs, is_kept_by_hub);
+            let world = World::new(DirectoryConfig::default(), oracle);
+            let taken = world.take(request, "bluebank", None, body);
+            let hour = std::time::Duration::from_secs(3600);
+            let acknowledged = tokio::time::timeout(hour, taken).await.is_ok();
+            assert_eq!(acknowledged, !is_kept_by_hub, "{request}");
+            assert!(world.sent().await.is_empty());
+            assert_eq!(world.oracle.asked().len(), 1, "the client's patience is not the registration's");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_outlives_the_request() {
+    let oracle = ScriptedOracle::new(finds(&[]), true);
+    let world = World::new(DirectoryConfig::default(), oracle);
+    let mut taken = Box::pin(world.take("POST /participants/MSISDN/26097", "bluebank", None, GREEN));
+    // Begun, and then the client hangs up.
+    assert!(futures_poll_once(taken.as_mut()).await);
+    drop(taken);
+    assert_eq!(world.sent().await.len(), 1, "the callback is sent all the same");
+}
+
+/// Polls once; gives whether it is still pending.
+async fn futures_poll_once<F: Future>(mut future: std::pin::Pin<&mut F>) -> bool {
+    std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context).is_pending())).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_callback_that_does_not_arrive_is_told_to_the_requester() {
+    let world = World::new(DirectoryConfig::default(), ScriptedOracle::new(finds(&[]), false));
+    world.set_manner("greenbank", Manner::Answers(500, ""));
+    world.take("POST /participants/MSISDN/26097", "bluebank", None, GREEN).await.unwrap();
+    let sent = world.sent().await;
+    assert_eq!(
+        sent[1..],
+        [
+            "PUT bluebank /participants/MSISDN/26097/error from Hub: 1001 Destination communication error - The destination \
+          answered 500"
+        ]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_owners_remove_where_that_is_checked() {
+    const REFUSED: &str = "PUT bluebank /participants/MSISDN/26097/error from Hub: 3040 Delete Party information error - \
+                           The party is registered by another DFSP";
+    const REMOVED: &str = r#"PUT bluebank /participants/MSISDN/26097 from Hub: {"fspId":"bluebank"}"#;
+    for (check, owners, sent) in [
+        (false, finds(&[("greenbank", None)]), REMOVED),
+        (true, finds(&[("greenbank", None)]), REFUSED),
+        (true, finds(&[("greenbank", None), ("bluebank", None)]), REMOVED),
+        (true, finds(&[("greenbank", None), ("bluebank", Some("shop"))]), REFUSED),
+        (true, finds(&[]), REMOVED),
+    ] {
+        let config = DirectoryConfig { external_ownership_check: check, ..DirectoryConfig::default() };
+        let world = World::new(config, ScriptedOracle::new(owners, false));
+        world.take("DELETE /participants/MSISDN/26097", "bluebank", None, "").await.unwrap();
+        assert_eq!(world.sent().await, [sent]);
+    }
+}

@@ -1,0 +1,326 @@
+//! A scheme of DFSPs and oracles that do as they are told, and a record of what was sent to whom.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use upesi_courier::OutgoingRequest;
+use upesi_engine::{Participants, SharedParticipants, SystemClock};
+use upesi_fspiop::{Method, PartyIdType, Resource, SyncError};
+use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
+use upesi_ledger::{EndpointType, Participant, ParticipantId};
+use upesi_relay::{
+    Accepted, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
+    TransportError, TransportFuture,
+};
+use upesi_types::{Currency, FspId, Timestamp};
+
+use crate::oracle::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture, OracleSource};
+use crate::party::Owner;
+use crate::{Directory, DirectoryConfig, DirectoryMetrics};
+
+pub(crate) fn fsp(name: &str) -> FspId {
+    FspId::parse(name).unwrap()
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How a DFSP takes messages.
+#[derive(Clone, Debug)]
+pub(crate) enum Manner {
+    Answers(u16, &'static str),
+    Fails(TransportError),
+    Hangs,
+}
+
+/// Records what is sent; everybody answers 202 who was not told otherwise.
+#[derive(Default)]
+pub(crate) struct RecordingTransport {
+    sent: Mutex<Vec<(ParticipantId, OutgoingRequest)>>,
+    manners: Mutex<BTreeMap<ParticipantId, Manner>>,
+}
+
+impl Transport for RecordingTransport {
+    fn send(&self, receiver: ParticipantId, request: OutgoingRequest) -> TransportFuture<'_> {
+        lock(&self.sent).push((receiver, request));
+        let manner = lock(&self.manners).get(&receiver).cloned();
+        Box::pin(async move {
+            match manner.unwrap_or(Manner::Answers(202, "")) {
+                Manner::Answers(status, body) => Ok(Answer {
+                    status: StatusCode::from_u16(status).unwrap(),
+                    headers: HeaderMap::new(),
+                    body: Bytes::from_static(body.as_bytes()),
+                }),
+                Manner::Fails(error) => Err(error),
+                Manner::Hangs => std::future::pending().await,
+            }
+        })
+    }
+}
+
+/// What an oracle says.
+#[derive(Clone, Debug)]
+pub(crate) enum Script {
+    /// DFSPs with their sub ids.
+    Finds(Vec<(&'static str, Option<&'static str>)>),
+    Fails(OracleFailure),
+    /// It refuses these identifiers of a batch and accepts the others.
+    RefusesOfBatch(&'static str, ErrorInformation),
+    Hangs,
+}
+
+/// An oracle that says what it was told to, and records what it was asked.
+pub(crate) struct ScriptedOracle {
+    pub(crate) script: Mutex<Script>,
+    asked: Mutex<Vec<String>>,
+    is_kept_by_hub: bool,
+}
+
+impl ScriptedOracle {
+    pub(crate) fn new(script: Script, is_kept_by_hub: bool) -> Arc<Self> {
+        Arc::new(Self { script: Mutex::new(script), asked: Mutex::default(), is_kept_by_hub })
+    }
+
+    pub(crate) fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.asked))
+    }
+
+    async fn answer(
+        &self,
+        operation: &str,
+        inquiry: &Inquiry<'_>,
+        owner: Option<FspId>,
+    ) -> Result<Script, OracleFailure> {
+        let mut line = format!("{operation} {} {}", inquiry.party.kind, inquiry.party.id_text());
+        for part in [inquiry.party.sub_id_text().as_deref(), inquiry.currency.as_ref().map(Currency::as_str)]
+        {
+            line.push(' ');
+            line.push_str(part.unwrap_or("-"));
+        }
+        if let Some(owner) = owner {
+            line.push_str(&format!(" for {owner}"));
+        }
+        self.play(line).await
+    }
+
+    async fn play(&self, line: String) -> Result<Script, OracleFailure> {
+        lock(&self.asked).push(line);
+        let script = lock(&self.script).clone();
+        match script {
+            Script::Fails(failure) => Err(failure),
+            Script::Hangs => std::future::pending().await,
+            script => Ok(script),
+        }
+    }
+}
+
+impl Oracle for ScriptedOracle {
+    fn is_kept_by_hub(&self) -> bool {
+        self.is_kept_by_hub
+    }
+
+    fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
+        Box::pin(async move {
+            let Script::Finds(found) = self.answer("find", inquiry, None).await? else {
+                return Ok(Vec::new());
+            };
+            let owner = |(name, sub_id): (&str, Option<&str>)| Owner {
+                fsp: fsp(name),
+                currency: None,
+                sub_id: sub_id.map(Into::into),
+            };
+            Ok(found.into_iter().map(owner).collect())
+        })
+    }
+
+    fn register<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+        Box::pin(async move { self.answer("register", inquiry, Some(owner)).await.map(drop) })
+    }
+
+    fn change<'a>(&'a self, inquiry: &'a Inquiry<'a>, owner: FspId) -> OracleFuture<'a, ()> {
+        Box::pin(async move { self.answer("change", inquiry, Some(owner)).await.map(drop) })
+    }
+
+    fn remove<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, ()> {
+        Box::pin(async move { self.answer("remove", inquiry, None).await.map(drop) })
+    }
+
+    fn register_batch<'a>(&'a self, batch: &'a BatchInquiry<'a>) -> OracleFuture<'a, BatchOutcome> {
+        Box::pin(async move {
+            let ids: Vec<_> = batch.entries.iter().map(|entry| &*entry.id).collect();
+            let line = format!("batch {} {}", batch.entries[0].kind, ids.join(","));
+            let script = self.play(line).await?;
+            let outcome = |id: &&str| match &script {
+                Script::RefusesOfBatch(refused, error) if refused == id => Err(error.clone()),
+                _ => Ok(()),
+            };
+            Ok(ids.iter().map(outcome).collect())
+        })
+    }
+}
+
+/// Oracles by type; those of other types there are none.
+#[derive(Default)]
+pub(crate) struct ScriptedOracles(pub(crate) BTreeMap<PartyIdType, Arc<ScriptedOracle>>);
+
+impl OracleSource for ScriptedOracles {
+    fn oracle(&self, kind: PartyIdType, _currency: Option<Currency>) -> Option<Arc<dyn Oracle>> {
+        self.0.get(&kind).map(|oracle| oracle.clone() as Arc<dyn Oracle>)
+    }
+
+    fn clear_caches(&self) {}
+}
+
+/// A scheme: the payer bluebank; the payees greenbank and redbank; poorbank, which registered no endpoints; and twenty
+/// others, bank-0 and so on.
+pub(crate) struct World {
+    pub(crate) directory: Directory,
+    pub(crate) oracle: Arc<ScriptedOracle>,
+    pub(crate) metrics: DirectoryMetrics,
+    transport: Arc<RecordingTransport>,
+    participants: SharedParticipants,
+}
+
+impl World {
+    /// With an oracle for MSISDN and BUSINESS.
+    pub(crate) fn new(config: DirectoryConfig, oracle: Arc<ScriptedOracle>) -> Self {
+        let by_type = [PartyIdType::Msisdn, PartyIdType::Business].map(|kind| (kind, oracle.clone()));
+        Self::with_oracles(config, oracle, Arc::new(ScriptedOracles(by_type.into())), RelayConfig::default())
+    }
+
+    pub(crate) fn with_oracles(
+        config: DirectoryConfig,
+        oracle: Arc<ScriptedOracle>,
+        oracles: Arc<dyn OracleSource>,
+        relay: RelayConfig,
+    ) -> Self {
+        let transport = Arc::new(RecordingTransport::default());
+        let participants = SharedParticipants::default();
+        participants.set(Arc::new(Participants::new(scheme(), &[])));
+        let mut registry = Registry::default();
+        let metrics = DirectoryMetrics::register(&mut registry);
+        let relay = Relay::new(
+            relay,
+            participants.clone(),
+            transport.clone(),
+            Arc::new(SystemClock),
+            RelayMetrics::register(&mut registry),
+        );
+        let directory = Directory::new(config, relay, oracles, metrics.clone()).unwrap();
+        Self { directory, oracle, metrics, transport, participants }
+    }
+
+    pub(crate) fn set_manner(&self, name: &str, manner: Manner) {
+        let id = self.participants.get().named(&fsp(name)).unwrap().id;
+        lock(&self.transport.manners).insert(id, manner);
+    }
+
+    /// Gives the directory a request, written as in `GET /parties/MSISDN/26097?currency=USD`.
+    pub(crate) async fn take(
+        &self,
+        line: &str,
+        source: &str,
+        destination: Option<&str>,
+        body: &str,
+    ) -> Result<Accepted, SyncError> {
+        self.directory.take(request(line, source, destination, body)).await
+    }
+
+    /// Waits until nobody has anything to do, and gives what was sent meanwhile, one line each.
+    pub(crate) async fn sent(&self) -> Vec<String> {
+        // Time is paused: it passes once all tasks wait.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let sent = std::mem::take(&mut *lock(&self.transport.sent));
+        let participants = self.participants.get();
+        sent.into_iter().map(|(to, request)| line(&participants, to, &request)).collect()
+    }
+
+    /// The requests as they were sent, in full.
+    pub(crate) async fn sent_requests(&self) -> Vec<OutgoingRequest> {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let sent = std::mem::take(&mut *lock(&self.transport.sent));
+        sent.into_iter().map(|(_, request)| request).collect()
+    }
+}
+
+fn scheme() -> Vec<Participant> {
+    let names = ["Hub", "bluebank", "greenbank", "redbank", "poorbank"].map(str::to_owned);
+    let names = names.into_iter().chain((0..20).map(|number| format!("bank-{number}")));
+    let participant = |(index, name): (usize, String)| Participant {
+        id: ParticipantId::new(index as u32 + 1).unwrap(),
+        name: fsp(&name),
+        // Whether it is active does not matter to lookups.
+        is_active: name != "redbank",
+        is_proxy: false,
+        created_at: Timestamp::from_ns(0),
+        accounts: Vec::new(),
+        limits: Vec::new(),
+        endpoints: if ["Hub", "poorbank"].contains(&&*name) { Vec::new() } else { endpoints(&name) },
+    };
+    names.enumerate().map(participant).collect()
+}
+
+fn endpoints(name: &str) -> Vec<(EndpointType, Box<str>)> {
+    let party = "{{partyIdType}}/{{partyIdentifier}}";
+    let sub = "{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}";
+    let templates = [
+        (EndpointType::PARTICIPANT_PUT, format!("participants/{party}")),
+        (EndpointType::PARTICIPANT_PUT_ERROR, format!("participants/{party}/error")),
+        (EndpointType::PARTICIPANT_SUB_ID_PUT, format!("participants/{sub}")),
+        (EndpointType::PARTICIPANT_SUB_ID_PUT_ERROR, format!("participants/{sub}/error")),
+        (EndpointType::PARTICIPANT_BATCH_PUT, "participants/{{requestId}}".to_owned()),
+        (EndpointType::PARTICIPANT_BATCH_PUT_ERROR, "participants/{{requestId}}/error".to_owned()),
+        (EndpointType::PARTIES_GET, format!("parties/{party}")),
+        (EndpointType::PARTIES_SUB_ID_GET, format!("parties/{sub}")),
+        (EndpointType::PARTIES_PUT, format!("parties/{party}")),
+        (EndpointType::PARTIES_SUB_ID_PUT, format!("parties/{sub}")),
+        (EndpointType::PARTIES_PUT_ERROR, format!("parties/{party}/error")),
+        (EndpointType::PARTIES_SUB_ID_PUT_ERROR, format!("parties/{sub}/error")),
+    ];
+    templates.map(|(kind, path)| (kind, format!("http://{name}.example/{path}").into())).into()
+}
+
+pub(crate) fn request(line: &str, source: &str, destination: Option<&str>, body: &str) -> Received {
+    let (method, target) = line.split_once(' ').unwrap();
+    let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
+    let resource = Resource::parse(path.split('/').nth(1).unwrap()).unwrap();
+    let mut headers = format!(
+        "content-type: application/vnd.interoperability.{}+json;version=1.1\r\n\
+         date: Tue, 01 Jan 2030 00:00:00 GMT\r\nfspiop-source: {source}\r\n\
+         traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\nx-own: kept\r\n",
+        resource.as_str()
+    );
+    if let Some(destination) = destination {
+        headers.push_str(&format!("fspiop-destination: {destination}\r\n"));
+    }
+    Received {
+        method: Method::parse(method).unwrap(),
+        resource,
+        path: path.into(),
+        query: query.map(Into::into),
+        source: fsp(source),
+        destination: destination.map(fsp),
+        headers: Bytes::from(headers),
+        body: Bytes::copy_from_slice(body.as_bytes()),
+    }
+}
+
+/// `PUT bluebank /parties/MSISDN/26097/error from Hub: 3204 Party not found`
+fn line(participants: &Participants, to: ParticipantId, request: &OutgoingRequest) -> String {
+    let header = |name: &str| request.headers.get(name).map_or("-", |value| value.to_str().unwrap());
+    let receiver = participants.name(to).unwrap();
+    assert_eq!(header("fspiop-destination"), receiver.as_str(), "the destination is the receiver");
+    assert_eq!(request.target.origin.host(), format!("{receiver}.example"));
+    assert!(header("traceparent").starts_with("00-0af7651916cd43dd8448eb211c80319c-"), "the trace goes on");
+    let mut line =
+        format!("{} {receiver} {} from {}", request.method, request.target.path, header("fspiop-source"));
+    match ErrorInformation::read(&request.body) {
+        Some(error) => line.push_str(&format!(": {} {}", error.code, error.description)),
+        None if request.body.is_empty() => {}
+        None => line.push_str(&format!(": {}", str::from_utf8(&request.body).unwrap())),
+    }
+    line
+}
