@@ -228,6 +228,3 @@ fn split_time_key(key: &[u8]) -> Option<(i64, QuoteKey)> {
     let (ms, quote) = key.split_first_chunk::<8>()?;
     Some((i64::from_be_bytes(*ms), QuoteKey::from_bytes(quote)?))
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,0 +1,274 @@
+//! Who gets what: every row of the rules for quotes of all kinds.
+
+mod common;
+
+use common::*;
+
+const POST: &str = "POST /quotes";
+
+async fn hub_takes(line: &str, from: &str, to: &str, body: &str) -> Vec<String> {
+    let hub = Hub::new(Setup::default());
+    hub.take(line, from, to, body).await.unwrap();
+    hub.sent()
+}
+
+#[tokio::test]
+async fn requests_for_quotes_go_on_or_are_refused() {
+    let passed = |dfsp: &str| vec![format!("{dfsp} POST /quotes/quotes < bluebank")];
+    let refused = |text: &str| vec![error("quotes", "bluebank", "quotes", text)];
+    let payee_lacks = |name| format!("3201 Destination FSP Error - Unsupported participant '{name}'");
+    let payer_lacks = |name| format!("3202 Payer FSP ID not found - Unsupported participant '{name}'");
+    let currencies = |list| vec![("payer.supportedCurrencies", list)];
+    for (to, changes, expected) in [
+        ("greenbank", vec![], passed("greenbank")),
+        // The payee's account, in the currency of the amount.
+        ("poorbank", vec![], refused(&payee_lacks("poorbank"))),
+        ("redbank", vec![], refused(&payee_lacks("redbank"))),
+        ("nobank", vec![], refused(&payee_lacks("nobank"))),
+        ("greenbank", vec![("amount.currency", r#""KES""#)], refused(&payee_lacks("greenbank"))),
+        // A payer that names currencies answers for each of them, and the payee for none.
+        ("greenbank", currencies(r#"["USD","KES"]"#), passed("greenbank")),
+        ("greenbank", currencies("[]"), passed("greenbank")),
+        ("greenbank", currencies(r#"["USD","EUR"]"#), refused(&payer_lacks("bluebank"))),
+        ("poorbank", currencies(r#"["USD"]"#), passed("poorbank")),
+        ("redbank", currencies(r#"["USD"]"#), refused(&payee_lacks("redbank"))),
+        ("nobank", currencies(r#"["USD"]"#), refused(&payee_lacks("nobank"))),
+        // DFSPs that the body names beside those of the headers.
+        ("greenbank", vec![("payer.partyIdInfo.fspId", r#""bluebank""#)], passed("greenbank")),
+        ("greenbank", vec![("payer.partyIdInfo.fspId", r#""fxp""#)], passed("greenbank")),
+        ("greenbank", vec![("payer.partyIdInfo.fspId", r#""redbank""#)], refused(&payer_lacks("redbank"))),
+        ("greenbank", vec![("payer.partyIdInfo.fspId", r#""nobank""#)], refused(&payer_lacks("nobank"))),
+        ("greenbank", vec![("payee.partyIdInfo.fspId", r#""greenbank""#)], passed("greenbank")),
+        ("greenbank", vec![("payee.partyIdInfo.fspId", r#""poorbank""#)], refused(&payee_lacks("poorbank"))),
+        // Expired, which is for the payee to judge unless the scheme says otherwise.
+        ("greenbank", vec![("expiration", r#""2029-12-31T23:59:59.999Z""#)], passed("greenbank")),
+    ] {
+        assert_eq!(hub_takes(POST, "bluebank", to, &quote(&changes)).await, expected, "{to} {changes:?}");
+    }
+    let refused = [error("quotes", "redbank", "quotes", &payer_lacks("redbank"))];
+    assert_eq!(hub_takes(POST, "redbank", "greenbank", &quote(&[])).await, refused);
+}
+
+#[tokio::test]
+async fn answers_need_an_account_in_what_the_payee_gets() {
+    let line = format!("PUT /quotes/{QUOTE_ID}");
+    let passed = |from: &str| vec![format!("bluebank PUT /quotes/quotes/{QUOTE_ID} < {from}")];
+    let lacks = |name: &str| {
+        let text = format!("3201 Destination FSP Error - Unsupported participant '{name}'");
+        vec![error("quotes", name, "quotes", &text)]
+    };
+    let kes = [("payeeReceiveAmount", r#"{"amount":"1","currency":"KES"}"#)];
+    let usd_of_kes = [
+        ("transferAmount.currency", r#""KES""#),
+        ("payeeReceiveAmount", r#"{"amount":"1","currency":"USD"}"#),
+    ];
+    for (from, changes, expected) in [
+        ("greenbank", &[][..], passed("greenbank")),
+        ("greenbank", &kes[..], lacks("greenbank")),
+        ("fxp", &kes[..], passed("fxp")),
+        ("greenbank", &usd_of_kes[..], passed("greenbank")),
+        ("poorbank", &[][..], lacks("poorbank")),
+        ("redbank", &[][..], lacks("redbank")),
+    ] {
+        let sent = hub_takes(&line, from, "bluebank", &response(changes)).await;
+        assert_eq!(sent, expected, "{from} {changes:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_accept_on_an_answer_is_refused_later() {
+    let accept = [("accept", "application/vnd.interoperability.quotes+json;version=1")];
+    for (resource, base, body) in [
+        ("quotes", "quotes", response(&[])),
+        ("bulkQuotes", "bulk", r#"{"expiration":"2030-01-01T01:00:00.000Z"}"#.to_owned()),
+        ("fxQuotes", "fx", conversion(&[])),
+    ] {
+        let hub = Hub::new(Setup::default());
+        let line = format!("PUT /{resource}/{QUOTE_ID}");
+        hub.take_with(&line, "greenbank", "bluebank", &body, &accept).await.unwrap();
+        let text = "3100 Generic validation error - accept header must not be sent in callbacks";
+        assert_eq!(hub.sent(), [error(resource, "greenbank", base, text)], "{resource}");
+        // An error is worth more than its headers.
+        let line = format!("PUT /{resource}/{QUOTE_ID}/error");
+        hub.take_with(&line, "greenbank", "bluebank", ERROR, &accept).await.unwrap();
+        assert_eq!(
+            hub.sent(),
+            [format!("bluebank PUT /{base}/{resource}/{QUOTE_ID}/error < greenbank")],
+            "{resource}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn bulk_quotes_are_judged_by_their_first_quote() {
+    for (from, to, changes, expected) in [
+        ("bluebank", "greenbank", vec![], "greenbank POST /bulk/bulkQuotes < bluebank".to_owned()),
+        (
+            "bluebank",
+            "fxp",
+            vec![("individualQuotes.0.amount.currency", r#""EUR""#)],
+            error(
+                "bulkQuotes",
+                "bluebank",
+                "bulk",
+                "3202 Payer FSP ID not found - Unsupported participant 'bluebank'",
+            ),
+        ),
+        (
+            "bluebank",
+            "greenbank",
+            vec![("individualQuotes.0.amount.currency", r#""KES""#)],
+            error(
+                "bulkQuotes",
+                "bluebank",
+                "bulk",
+                "3201 Destination FSP Error - Unsupported participant 'greenbank'",
+            ),
+        ),
+        (
+            "redbank",
+            "greenbank",
+            vec![],
+            error(
+                "bulkQuotes",
+                "redbank",
+                "bulk",
+                "3202 Payer FSP ID not found - Unsupported participant 'redbank'",
+            ),
+        ),
+    ] {
+        let sent = hub_takes("POST /bulkQuotes", from, to, &bulk(&changes)).await;
+        assert_eq!(sent, [expected], "{changes:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_provider_of_conversions_needs_both_currencies() {
+    let refused = |name: &str| {
+        let text = format!("3100 Generic validation error - Unsupported participant '{name}'");
+        error("fxQuotes", "bluebank", "fx", &text)
+    };
+    let source_eur = vec![("conversionTerms.sourceAmount.currency", r#""EUR""#)];
+    let target_eur = vec![("conversionTerms.targetAmount.currency", r#""EUR""#)];
+    for (to, changes, expected) in [
+        ("fxp", vec![], "fxp POST /fx/fxQuotes < bluebank".to_owned()),
+        ("fxp", source_eur, refused("fxp")),
+        ("fxp", target_eur, refused("fxp")),
+        ("greenbank", vec![], refused("greenbank")),
+        ("redbank", vec![], refused("redbank")),
+        ("nobank", vec![], refused("nobank")),
+    ] {
+        let sent = hub_takes("POST /fxQuotes", "bluebank", to, &conversion(&changes)).await;
+        assert_eq!(sent, [expected], "{to} {changes:?}");
+    }
+}
+
+#[tokio::test]
+async fn whatever_else_is_passed_on_to_the_destination() {
+    for (resource, base) in [("quotes", "quotes"), ("bulkQuotes", "bulk"), ("fxQuotes", "fx")] {
+        for (method, tail, body) in [("GET", "", ""), ("PUT", "/error", ERROR)] {
+            let path = format!("/{resource}/{QUOTE_ID}{tail}");
+            let sent = hub_takes(&format!("{method} {path}"), "redbank", "greenbank", body).await;
+            assert_eq!(sent, [format!("greenbank {method} /{base}{path} < redbank")]);
+            let sent = hub_takes(&format!("{method} {path}"), "greenbank", "nobank", body).await;
+            let text = "3201 Destination FSP Error - Destination FSP not found";
+            assert_eq!(sent, [error(resource, "greenbank", base, text)]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_delivered_is_told_to_its_sender() {
+    let propagated = r#"{"errorInformation":{"errorCode":"5106","errorDescription":"not in dollars"}}"#;
+    for (reply, text) in [
+        (Reply::Error(400, propagated), "5106 not in dollars"),
+        (Reply::Status(404), "3000 Generic client error - The destination answered 404"),
+        (Reply::Status(500), "1001 Destination communication error - The destination answered 500"),
+        (Reply::Silence, "1001 Destination communication error - Network error"),
+    ] {
+        for (line, from, to, body) in [
+            (POST.to_owned(), "bluebank", "greenbank", quote(&[])),
+            (format!("PUT /quotes/{QUOTE_ID}"), "greenbank", "bluebank", response(&[])),
+            (format!("PUT /quotes/{QUOTE_ID}/error"), "greenbank", "bluebank", ERROR.to_owned()),
+            (format!("GET /quotes/{QUOTE_ID}"), "bluebank", "greenbank", String::new()),
+        ] {
+            let hub = Hub::new(Setup::default());
+            hub.set_reply(to, reply.clone());
+            hub.take(&line, from, to, &body).await.unwrap();
+            let sent = hub.sent();
+            assert_eq!(sent.len(), 2, "{line}");
+            assert_eq!(sent[1], error("quotes", from, "quotes", text), "{line} {reply:?}");
+            assert_eq!(hub.metric("upesi_quoting_messages_total", &["undelivered"]), 1);
+            assert_eq!(hub.metric("upesi_quoting_refusals_total", &[]), 1);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_missing_endpoint_is_named() {
+    let missing = |side: &str| {
+        let text = format!(
+            "3201 Destination FSP Error - No FSPIOP_CALLBACK_URL_QUOTES found for quote {QUOTE_ID}, {side} party mutebank"
+        );
+        let cut: String = text.chars().take(5 + 128).collect();
+        cut
+    };
+    let sent = hub_takes(POST, "bluebank", "mutebank", &quote(&[])).await;
+    assert_eq!(sent, [error("quotes", "bluebank", "quotes", &missing("PAYEE"))]);
+    let line = format!("PUT /quotes/{QUOTE_ID}");
+    let sent = hub_takes(&line, "greenbank", "mutebank", &response(&[])).await;
+    assert_eq!(sent, [error("quotes", "greenbank", "quotes", &missing("PAYER"))]);
+    // Its own error callback has nowhere to go; that is counted and does not hang.
+    assert!(hub_takes(POST, "mutebank", "nobank", &quote(&[])).await.is_empty());
+}
+
+#[tokio::test]
+async fn an_unknown_sender_is_refused_at_once() {
+    let hub = Hub::new(Setup::default());
+    for (line, body) in [
+        (POST.to_owned(), quote(&[])),
+        (format!("GET /quotes/{QUOTE_ID}"), String::new()),
+        ("POST /transactionRequests".to_owned(), request_to_pay()),
+    ] {
+        let refused = hub.take(&line, "nobank", "greenbank", &body).await;
+        let expected = "400 3101 Malformed syntax - invalid fspiop-source header";
+        assert_eq!(refused, Err(expected.to_owned()), "{line}");
+    }
+    assert!(hub.sent().is_empty());
+}
+
+#[tokio::test]
+async fn above_its_limit_requests_are_refused_and_nothing_is_sent() {
+    let hub = Hub::new(Setup { in_flight_max: Some(1), ..Setup::default() });
+    let ticket = hub.relay.admit().unwrap();
+    let taken = upesi_relay::Conversation::take(
+        &hub.quoting,
+        received(POST, "bluebank", "greenbank", &quote(&[]), &[]),
+    );
+    assert_eq!(taken.await.map_err(|error| error.code.number()), Err(2005));
+    drop(ticket);
+    hub.take(POST, "bluebank", "greenbank", &quote(&[])).await.unwrap();
+    assert_eq!(hub.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn forwarded_messages_keep_bytes_signature_and_media_type() {
+    let hub = Hub::new(Setup::default());
+    let body = quote(&[]).replace(',', " ,\n");
+    let trace = [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")];
+    hub.take_with(POST, "bluebank", "greenbank", &body, &trace).await.unwrap();
+    let requests = std::mem::take(&mut *hub.recorder.requests.lock().unwrap());
+    let (_, request) = &requests[0];
+    assert_eq!(request.body, body.as_bytes());
+    for (name, value) in [
+        ("fspiop-signature", Some("sig")),
+        ("content-type", Some("application/vnd.interoperability.quotes+json;version=1.0")),
+        ("fspiop-uri", Some("/quotes")),
+        ("fspiop-http-method", Some("POST")),
+        ("x-own", None),
+    ] {
+        assert_eq!(request.headers.get(name).map(|found| found.to_str().unwrap()), value, "{name}");
+    }
+    let parent = request.headers["traceparent"].to_str().unwrap();
+    assert!(parent.starts_with("00-0af7651916cd43dd8448eb211c80319c-") && parent != trace[0].1, "{parent}");
+}
