@@ -4,7 +4,7 @@
 mod common;
 
 use common::client::Client;
-use common::fspiop_port::{FspiopPort, Request};
+use common::hub::{Hub, Request};
 use common::{Document, to_text};
 use serde_json::{Value, json};
 
@@ -108,10 +108,9 @@ impl<'a> Bench<'a> {
     fn check_object(&mut self, place: &Place<'a>) {
         let pointer = &place.pointer;
         let example = self.example.pointer(pointer).unwrap().as_object().unwrap();
-        let required: Vec<&str> = place
-            .schema
-            .get("required")
-            .map_or_else(Vec::new, |list| list.as_array().unwrap().iter().filter_map(Value::as_str).collect());
+        let required: Vec<&str> = place.schema.get("required").map_or_else(Vec::new, |list| {
+            list.as_array().unwrap().iter().filter_map(Value::as_str).collect()
+        });
         let properties = place.schema["properties"].as_object().unwrap();
         for name in &required {
             assert!(properties.contains_key(*name), "{} {pointer} requires {name}", self.name);
@@ -182,19 +181,19 @@ impl<'a> Bench<'a> {
 /// code that the document promises, and takes what it allows.
 #[test]
 fn schemas_and_parsers_agree() {
-    let port = FspiopPort::start();
+    let hub = Hub::start();
     let (mut sent, mut bodies) = (0, 0);
-    for operation in port.document.operations() {
-        let request = port.request(&operation);
-        let Some((_, body)) = port.document.request_body(&operation) else { continue };
-        let examples = port.document.examples(body);
+    for operation in hub.document.operations() {
+        let request = hub.request(&operation);
+        let Some((_, body)) = hub.document.request_body(&operation) else { continue };
+        let examples = hub.document.examples(body);
         let (_, full) = examples
             .iter()
             .find(|(name, _)| name == "full")
             .unwrap_or_else(|| panic!("{} has no example with everything", operation.name()));
-        let client = port.connect();
+        let client = hub.connect();
         let name = operation.name();
-        let mut bench = Bench { document: &port.document, client, request, example: full, name, sent: 0 };
+        let mut bench = Bench { document: &hub.document, client, request, example: full, name, sent: 0 };
         bench.check(&Place { pointer: String::new(), schema: &body["schema"], name: "body" });
         sent += bench.sent;
         bodies += 1;
@@ -205,21 +204,21 @@ fn schemas_and_parsers_agree() {
 /// Parameters: required ones are required, others are not, and their schemas hold.
 #[test]
 fn parameters_and_checks_agree() {
-    let port = FspiopPort::start();
-    let mut client = port.connect();
-    for operation in port.document.operations() {
-        let mut request = port.request(&operation);
+    let hub = Hub::start();
+    let mut client = hub.connect();
+    for operation in hub.document.operations() {
+        let mut request = hub.request(&operation);
         if request.status == 501 {
             continue;
         }
-        if let Some((_, body)) = port.document.request_body(&operation) {
-            request = request.with_body(port.document.examples(body)[0].1.clone());
+        if let Some((_, body)) = hub.document.request_body(&operation) {
+            request = request.with_body(hub.document.examples(body)[0].1.clone());
         }
-        for parameter in port.document.parameters(&operation) {
+        for parameter in hub.document.parameters(&operation) {
             let name = parameter["name"].as_str().unwrap();
             let what = format!("{} {name}", operation.name());
             let is_required = parameter.get("required") == Some(&Value::Bool(true));
-            let validator = port.document.validator(&parameter["schema"]);
+            let validator = hub.document.validator(&parameter["schema"]);
             let example = to_text(&parameter["example"]);
             let mut outcomes = Vec::new();
             match parameter["in"].as_str().unwrap() {
@@ -241,18 +240,22 @@ fn parameters_and_checks_agree() {
                     without.target = without.target.replace(&format!("{name}="), "other=");
                     let code = if is_required { 3102 } else { 0 };
                     outcomes.push((without.send(&mut client), code, "missing".to_owned()));
-                    for value in CANDIDATES.into_iter().filter(|text| text.bytes().all(|b| b.is_ascii_graphic())) {
+                    for value in
+                        CANDIDATES.into_iter().filter(|text| text.bytes().all(|b| b.is_ascii_graphic()))
+                    {
                         if name == "currency" && value == "SEND" {
                             continue;
                         }
                         let code = if validator.is_valid(&json!(value)) { 0 } else { 3100 };
                         let mut changed = request.clone();
-                        changed.target = changed.target.replace(&format!("{name}={example}"), &format!("{name}={value}"));
+                        changed.target =
+                            changed.target.replace(&format!("{name}={example}"), &format!("{name}={value}"));
                         outcomes.push((changed.send(&mut client), code, value.to_owned()));
                     }
                 }
                 "path" => {
-                    for value in ["x".repeat(128), "x".repeat(129), "a%20b".to_owned(), "%7Bx%7D".to_owned()] {
+                    for value in ["x".repeat(128), "x".repeat(129), "a%20b".to_owned(), "%7Bx%7D".to_owned()]
+                    {
                         let decoded = value.replace("%20", " ").replace("%7B", "{").replace("%7D", "}");
                         let code = if validator.is_valid(&json!(decoded)) { 0 } else { 3100 };
                         let mut changed = request.clone();

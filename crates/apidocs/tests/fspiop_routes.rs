@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::fspiop_port::FspiopPort;
+use common::hub::Hub;
 use serde_json::Value;
 use upesi_fspiop::Resource;
 
@@ -14,12 +14,14 @@ const NOT_BUILT: [Resource; 2] = [Resource::BulkTransfers, Resource::FxTransfers
 
 #[test]
 fn what_is_documented_is_served_as_documented() {
-    let port = FspiopPort::start();
-    let mut client = port.connect();
-    for operation in port.document.operations() {
-        let request = port.request(&operation);
-        let examples =
-            port.document.request_body(&operation).map_or_else(Vec::new, |(_, body)| port.document.examples(body));
+    let hub = Hub::start();
+    let mut client = hub.connect();
+    for operation in hub.document.operations() {
+        let request = hub.request(&operation);
+        let examples = hub
+            .document
+            .request_body(&operation)
+            .map_or_else(Vec::new, |(_, body)| hub.document.examples(body));
         let bodies: Vec<Option<&Value>> = match examples.as_slice() {
             [] => vec![None],
             examples => examples.iter().map(|(_, example)| Some(*example)).collect(),
@@ -31,11 +33,11 @@ fn what_is_documented_is_served_as_documented() {
             };
             assert_eq!(answer.status, request.status, "{}: {answer:?}", operation.name());
             let response = &operation.value["responses"][request.status.to_string()];
-            let content = port.document.resolve(response).get("content");
+            let content = hub.document.resolve(response).get("content");
             assert_eq!(content.is_none(), answer.body.is_empty(), "{}: {answer:?}", operation.name());
             if let Some(schema) = content.and_then(|content| content.get("application/json")) {
                 let body = serde_json::from_str(&answer.body).unwrap();
-                port.document.assert_valid(&schema["schema"], &body, &operation.name());
+                hub.document.assert_valid(&schema["schema"], &body, &operation.name());
             }
             if let Some(media_types) = content.and_then(Value::as_object) {
                 let sent = answer.header("content-type").unwrap().split(';').next().unwrap();
@@ -47,12 +49,12 @@ fn what_is_documented_is_served_as_documented() {
 
 #[test]
 fn other_methods_of_documented_paths_are_405() {
-    let port = FspiopPort::start();
-    let mut client = port.connect();
+    let hub = Hub::start();
+    let mut client = hub.connect();
     let mut documented: BTreeMap<&str, (String, BTreeSet<String>)> = BTreeMap::new();
-    let operations = port.document.operations();
+    let operations = hub.document.operations();
     for operation in &operations {
-        let target = port.document.target(operation, false);
+        let target = hub.document.target(operation, false);
         let entry = documented.entry(operation.path).or_insert_with(|| (target, BTreeSet::new()));
         entry.1.insert(operation.method.clone());
     }
@@ -83,9 +85,9 @@ fn is_of(path: &str, template: &str) -> bool {
 /// in the document.
 #[test]
 fn what_is_served_is_documented() {
-    let port = FspiopPort::start();
-    let mut client = port.connect();
-    let operations = port.document.operations();
+    let hub = Hub::start();
+    let mut client = hub.connect();
+    let operations = hub.document.operations();
     let mut served = 0;
     for resource in Resource::ALL {
         let mut paths = vec![format!("/{}", resource.as_str())];
@@ -119,8 +121,8 @@ fn what_is_served_is_documented() {
 /// What the gateway says of itself, and the table from which it serves its own endpoints.
 #[test]
 fn the_directory_is_the_document() {
-    let port = FspiopPort::start();
-    let answer = port.connect().send("GET", "/", &[], None);
+    let hub = Hub::start();
+    let answer = hub.connect().send("GET", "/", &[], None);
     let metadata: Value = serde_json::from_str(&answer.body).unwrap();
     let listed: BTreeSet<(String, String)> = metadata["directory"]
         .as_object()
@@ -130,7 +132,7 @@ fn the_directory_is_the_document() {
             methods.as_str().unwrap().split(", ").map(|method| (path.clone(), method.to_owned()))
         })
         .collect();
-    let operations = port.document.operations();
+    let operations = hub.document.operations();
     let documented: BTreeSet<(String, String)> = operations
         .iter()
         .filter(|operation| operation.value["responses"].get("501").is_none())

@@ -91,7 +91,8 @@ impl Answer {
 
     /// The methods that the path has, without `HEAD`, which goes with every `GET` of the hub's own.
     pub fn allowed(&self) -> Vec<String> {
-        let allow = self.header("allow").unwrap_or_default().split(',').map(|method| method.trim().to_owned());
+        let allow =
+            self.header("allow").unwrap_or_default().split(',').map(|method| method.trim().to_owned());
         allow.filter(|method| !method.is_empty() && method != "HEAD").collect()
     }
 }

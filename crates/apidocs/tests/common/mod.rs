@@ -2,7 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub mod client;
-pub mod fspiop_port;
+pub mod hub;
 
 use jsonschema::Validator;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! A real gateway on a socket before a real engine. What is not about transfers is taken by someone who takes everything.
+//! A real gateway and a real admin API on sockets before a real engine. What is not about transfers is taken by someone
+//! who takes everything.
 
 use std::sync::Arc;
 
@@ -6,11 +7,13 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
+use upesi_admin::{AdminContext, AdminService, Lane, LaneStatus};
 use upesi_apidocs::Surface;
-use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
 use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
+use upesi_ledger::ParticipantId;
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_types::Timestamp;
 
@@ -36,9 +39,35 @@ impl Conversation for TakesEverything {
     }
 }
 
-pub struct FspiopPort {
+struct OneLane;
+
+impl LaneStatus for OneLane {
+    fn lanes(&self) -> Vec<Lane> {
+        vec![Lane {
+            target: ParticipantId::HUB,
+            state: "sending",
+            queued: 1,
+            retrying: 2,
+            in_flight: 3,
+            bytes: 4,
+            catching_up: true,
+            delivered: 5,
+            failed: 6,
+            parked: 7,
+            relayed: 8,
+            relay_failures: 9,
+            last_error: Some("connection refused".into()),
+            oldest_pending: None,
+        }]
+    }
+}
+
+pub struct Hub {
+    /// The document of the FSPIOP port.
     pub document: Document,
-    server: Server,
+    pub engine_handle: EngineHandle,
+    fspiop: Server,
+    admin: Server,
     workers: Workers,
     _engine: Engine,
     _directory: TempDir,
@@ -55,23 +84,45 @@ pub struct Request {
     pub status: u16,
 }
 
-impl FspiopPort {
+impl Hub {
     pub fn start() -> Self {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(StandingClock);
         let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(directory.path()) };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
-        let gateway = Gateway::new(handle, GatewayConfig::default(), &mut Registry::default(), clock)
+        let gateway = Gateway::new(handle.clone(), GatewayConfig::default(), &mut Registry::default(), clock)
             .with_conversation(Resource::ALL, Arc::new(TakesEverything));
         let workers = Workers::start(1, "test").unwrap();
-        let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-        let server = Server::serve(bound, Limits::default(), &workers, Arc::new(gateway));
+        let bind = || Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let fspiop = Server::serve(bind(), Limits::default(), &workers, Arc::new(gateway));
+        let context = AdminContext {
+            lanes: Arc::new(OneLane),
+            metrics: Arc::new(|| "# EOF\n".to_owned()),
+            log_level: Arc::new(|_| Ok(())),
+            ..AdminContext::new(handle.clone())
+        };
+        let admin = AdminService::new(context);
+        let admin = Server::serve(bind(), upesi_admin::limits(), &workers, Arc::new(admin));
         let document = Document::of(Surface::Fspiop);
-        Self { document, server, workers, _engine: engine, _directory: directory }
+        Self {
+            document,
+            engine_handle: handle,
+            fspiop,
+            admin,
+            workers,
+            _engine: engine,
+            _directory: directory,
+        }
     }
 
+    /// A connection to the FSPIOP port.
     pub fn connect(&self) -> Client {
-        Client::connect(self.server.local_addr())
+        Client::connect(self.fspiop.local_addr())
+    }
+
+    /// A connection to the admin port.
+    pub fn connect_to_admin(&self) -> Client {
+        Client::connect(self.admin.local_addr())
     }
 
     /// The request of an operation with the examples of its parameters, and no body yet.
@@ -128,10 +179,11 @@ impl Request {
     }
 }
 
-impl Drop for FspiopPort {
+impl Drop for Hub {
     fn drop(&mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(self.server.shutdown(Instant::now()));
+        runtime.block_on(self.fspiop.shutdown(Instant::now()));
+        runtime.block_on(self.admin.shutdown(Instant::now()));
         self.workers.shutdown();
     }
 }

@@ -1,0 +1,317 @@
+//! The admin document against the running API: its examples, sent in order, are an onboarding whose answers are those of
+//! the document; every operation is called, and every schema of a request refuses what it forbids.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::client::{Answer, Client};
+use common::hub::Hub;
+use common::{Document, Operation};
+use serde_json::{Value, json};
+use upesi_apidocs::Surface;
+use upesi_engine::Payload;
+use upesi_ledger::{Command, NoticeKey, ParticipantId};
+
+/// Answers that hold what no document can know: how long the process has been up.
+const DIFFERENT_EACH_TIME: [&str; 1] = ["getHealth"];
+
+struct Walk {
+    hub: Hub,
+    document: Document,
+    client: Client,
+    called: BTreeSet<String>,
+}
+
+fn json_headers() -> Vec<(String, String)> {
+    vec![("Content-Type".to_owned(), "application/json".to_owned())]
+}
+
+impl Walk {
+    fn begin() -> Self {
+        let hub = Hub::start();
+        let client = hub.connect_to_admin();
+        Self { hub, document: Document::of(Surface::Admin), client, called: BTreeSet::new() }
+    }
+
+    /// Calls an operation with its only example.
+    fn call(&mut self, id: &str) -> Answer {
+        self.call_with(id, "example", &[])
+    }
+
+    /// Calls an operation with one of its examples and other values of parameters than the examples'.
+    fn call_with(&mut self, id: &str, example: &str, parameters: &[(&str, &str)]) -> Answer {
+        let operation = self.document.operation(id);
+        let mut path = operation.path.to_owned();
+        for (name, value) in parameters {
+            path = path.replace(&format!("{{{name}}}"), value);
+        }
+        let at = Operation { path: &path, method: String::new(), ..operation };
+        let target = self.document.target(&at, true);
+        let body = self.document.request_body(&operation).map(|(_, body)| {
+            let examples = self.document.examples(body);
+            let (_, body) = examples.into_iter().find(|(name, _)| name == example).unwrap();
+            body.to_string()
+        });
+        let answer = self.client.send(&operation.method, &target, &json_headers(), body.as_deref());
+        self.check_answer(&operation, &answer);
+        self.called.insert(id.to_owned());
+        answer
+    }
+
+    /// The one documented success, with a body as described and as the example shows it.
+    fn check_answer(&self, operation: &Operation<'_>, answer: &Answer) {
+        let name = operation.name();
+        let statuses = self.document.success_statuses(operation);
+        assert_eq!(vec![answer.status], statuses, "{name}: {answer:?}");
+        let content = operation.value["responses"][answer.status.to_string()].get("content");
+        let Some(content) = content else {
+            assert_eq!(answer.body, "", "{name}");
+            return;
+        };
+        let sent = answer.header("content-type").unwrap().split(';').next().unwrap();
+        let described = content.get(sent).unwrap_or_else(|| panic!("{name}: {sent}"));
+        if sent != "application/json" {
+            return;
+        }
+        let body: Value = serde_json::from_str(&answer.body).unwrap();
+        self.document.assert_valid(&described["schema"], &body, &name);
+        if DIFFERENT_EACH_TIME.contains(&operation.id()) {
+            return;
+        }
+        for (_, example) in self.document.examples(described) {
+            assert_eq!(&body, example, "{name} answers {body}");
+        }
+    }
+
+    /// A change that is no part of the document's story.
+    fn also(&mut self, method: &str, path: &str, body: &str) {
+        let answer = self.client.send(method, path, &json_headers(), Some(body));
+        assert!(answer.status < 300, "{method} {path}: {answer:?}");
+    }
+
+    /// Sends an FSPIOP request of the other document with its short example.
+    fn fspiop(&self, id: &str) {
+        let operation = self.hub.document.operation(id);
+        let mut request = self.hub.request(&operation);
+        if id.starts_with("put") {
+            for (name, value) in &mut request.headers {
+                match name.as_str() {
+                    "FSPIOP-Source" => *value = "bluewallet".to_owned(),
+                    "FSPIOP-Destination" => *value = "greenbank".to_owned(),
+                    _ => {}
+                }
+            }
+        }
+        let (_, body) = self.hub.document.request_body(&operation).unwrap();
+        let body = self.hub.document.examples(body).into_iter().find(|(name, _)| name == "short").unwrap().1;
+        let answer = request.with_body(body.clone()).send(&mut self.hub.connect());
+        assert_eq!(answer.status, request.status, "{id}: {answer:?}");
+    }
+
+    /// Gives a callback up, as the courier does in the end.
+    fn park(&self, key: &str) {
+        let parts: Vec<u64> = key.split('-').map(|part| part.parse().unwrap()).collect();
+        let target = ParticipantId::new(u32::try_from(parts[0]).unwrap()).unwrap();
+        let key = NoticeKey { target, seq: parts[1], index: u8::try_from(parts[2]).unwrap() };
+        let reason = "cannot connect to 127.0.0.1:7102: Connection refused (os error 111)".into();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let command = Command::Park { key, attempts: 7, reason };
+        runtime.block_on(self.hub.engine_handle.submit(command, Payload::default())).unwrap();
+    }
+
+    fn onboard(&mut self) {
+        self.call_with("createHubAccount", "reconciliation", &[("name", "Hub")]);
+        self.call_with("createHubAccount", "settlement", &[("name", "Hub")]);
+        self.call("createSettlementModel");
+        self.call("getSettlementModel");
+        self.call("listSettlementModels");
+        self.call("setSettlementModelActivity");
+        self.call("createAccountType");
+        self.call("listAccountTypes");
+        self.call("createParticipant");
+        self.call("setParticipantActivity");
+        self.call("getParticipant");
+        self.call("listParticipants");
+        self.call("setEndpoint");
+        self.call("listEndpoints");
+        self.call("openAccounts");
+        self.call("setLimit");
+        self.call("listLimits");
+        self.call("listAllLimits");
+        self.call_with("prepareFunds", "deposit", &[]);
+        self.call("listAccounts");
+        self.call_with("setAccountActivity", "example", &[("id", "3")]);
+        self.call_with("prepareFunds", "withdrawal", &[]);
+        self.call("endFunds");
+        self.call("getFunds");
+        self.also("POST", "/participants", r#"{"name":"bluewallet","currency":"KES"}"#);
+        let limit = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1000}}"#;
+        self.also("POST", "/participants/bluewallet/initialPositionAndLimits", limit);
+    }
+
+    fn pay(&mut self) {
+        self.fspiop("createTransfer");
+        let key = self.callback_key();
+        self.park(&key);
+        self.call("listCallbacks");
+        self.call("getCallback");
+        self.call_with("redeliverCallbacks", "all", &[]);
+        self.park(&key);
+        self.call_with("redeliverCallbacks", "some", &[]);
+        self.fspiop("putTransfer");
+        self.call("getTransfer");
+        self.call("getTransaction");
+        self.call("listPositions");
+        self.call("listAllPositions");
+    }
+
+    /// The key of the document's example, which must be that of the prepare's callback.
+    fn callback_key(&mut self) -> String {
+        let page = self.client.send("GET", "/callbacks", &[], None).body;
+        let page: Value = serde_json::from_str(&page).unwrap();
+        let key = page["callbacks"][0]["key"].as_str().unwrap().to_owned();
+        let operation = self.document.operation("getCallback");
+        assert_eq!(self.document.target(&operation, false), format!("/callbacks/{key}"));
+        key
+    }
+
+    fn look_around(&mut self) {
+        for id in [
+            "listLanes",
+            "setLogLevel",
+            "getHealth",
+            "getLive",
+            "getMetrics",
+            "getMetadata",
+            "getEnums",
+            "getDocument",
+            "getDocs",
+        ] {
+            self.call(id);
+        }
+    }
+}
+
+#[test]
+fn the_examples_are_a_story_that_happens() {
+    let mut walk = Walk::begin();
+    walk.onboard();
+    walk.pay();
+    walk.look_around();
+    let documented: BTreeSet<String> =
+        walk.document.operations().iter().map(|operation| operation.id().to_owned()).collect();
+    assert_eq!(walk.called, documented);
+}
+
+/// Values that break a schema, with what is wrong about them.
+fn breaches(
+    document: &Document,
+    schema: &Value,
+    value: &Value,
+    pointer: &str,
+    found: &mut Vec<(String, Value)>,
+) {
+    let schema = document.resolve(schema);
+    let schema = match schema.get("oneOf").and_then(Value::as_array) {
+        Some(variants) => {
+            let chosen = variants.iter().find(|variant| document.validator(variant).is_valid(value));
+            document.resolve(chosen.unwrap())
+        }
+        None => schema,
+    };
+    let whole = document.validator(schema);
+    let candidates =
+        [json!({}), json!(["x"]), json!("x y~\u{7}"), json!("1.23456"), json!(true), json!("a".repeat(513))];
+    let wrong = candidates.into_iter().filter(|candidate| !whole.is_valid(candidate));
+    // A text where a number or a flag is wanted may hold one.
+    found.extend(wrong.map(|candidate| (pointer.to_owned(), candidate)));
+    if let Some(members) = value.as_object() {
+        let mut more = members.clone();
+        more.insert("notInTheSchema".to_owned(), json!(1));
+        found.push((pointer.to_owned(), Value::Object(more)));
+        for name in schema.get("required").and_then(Value::as_array).into_iter().flatten() {
+            let mut less = members.clone();
+            less.remove(name.as_str().unwrap()).unwrap();
+            found.push((pointer.to_owned(), Value::Object(less)));
+        }
+        for (name, member) in members {
+            let schema = &schema["properties"][name];
+            breaches(document, schema, member, &format!("{pointer}/{name}"), found);
+        }
+    }
+    if let (Some(items), Some(max)) = (value.as_array(), schema.get("maxItems").and_then(Value::as_u64)) {
+        let many = vec![items[0].clone(); usize::try_from(max + 1).unwrap()];
+        found.push((pointer.to_owned(), Value::Array(many)));
+        breaches(document, &schema["items"], &items[0], &format!("{pointer}/0"), found);
+    }
+}
+
+#[test]
+fn what_the_schemas_forbid_is_refused() {
+    let mut walk = Walk::begin();
+    walk.onboard();
+    let mut sent = 0;
+    for operation in walk.document.operations() {
+        let Some((_, body)) = walk.document.request_body(&operation) else { continue };
+        let target = walk.document.target(&operation, false);
+        for (name, example) in walk.document.examples(body) {
+            let mut found = Vec::new();
+            breaches(&walk.document, &body["schema"], example, "", &mut found);
+            for (pointer, breach) in found {
+                let mut broken = example.clone();
+                *broken.pointer_mut(&pointer).unwrap() = breach;
+                let text = broken.to_string();
+                let answer = walk.client.send(&operation.method, &target, &json_headers(), Some(&text));
+                let shown: String = text.chars().take(300).collect();
+                assert_eq!(
+                    (answer.status, answer.code()),
+                    (400, 3101),
+                    "{} {name} {pointer}: {shown} {answer:?}",
+                    operation.name()
+                );
+                sent += 1;
+            }
+        }
+    }
+    assert!(sent > 200, "{sent}");
+}
+
+/// The paths of the router are those of the document, and so are the methods of each.
+#[test]
+fn the_router_is_the_document() {
+    let source = include_str!("../../admin/src/routes.rs");
+    let routed: BTreeSet<&str> =
+        source.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).collect();
+    let walk = Walk::begin();
+    let mut client = walk.hub.connect_to_admin();
+    // Parts of the page, which are no part of the API.
+    let documented: BTreeSet<&str> =
+        walk.document.operations().iter().map(|operation| operation.path).chain(["/docs/{file}"]).collect();
+    assert_eq!(routed, documented);
+    for path in routed.iter().filter(|path| **path != "/docs/{file}") {
+        let operations = walk.document.operations();
+        let here: Vec<&Operation<'_>> =
+            operations.iter().filter(|operation| operation.path == *path).collect();
+        let target = walk.document.target(here[0], false);
+        let answer = client.send("BREW", &target, &[], None);
+        assert_eq!((answer.status, answer.code()), (405, 3000), "{path}: {answer:?}");
+        let allowed: BTreeSet<String> = answer.allowed().into_iter().collect();
+        assert_eq!(allowed, here.iter().map(|operation| operation.method.clone()).collect(), "{path}");
+    }
+    let answer = client.send("GET", "/nowhere", &[], None);
+    assert_eq!((answer.status, answer.code()), (404, 3002));
+}
+
+/// Routes are made in `routes.rs` only, where the test above finds them.
+#[test]
+fn no_other_file_of_the_admin_api_makes_routes() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../admin/src");
+    for entry in std::fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "rs") && !path.ends_with("routes.rs") {
+            let source = std::fs::read_to_string(&path).unwrap();
+            assert!(!source.contains(".route("), "{}", path.display());
+        }
+    }
+}
