@@ -8,6 +8,7 @@ use upesi_engine::{EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
 use upesi_types::Timestamp;
 
+use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
 use crate::lanes::{LaneStatus, NoLanes};
 
@@ -25,6 +26,8 @@ pub struct AdminContext {
     pub hostname: Arc<str>,
     /// Version of the hub, for `/health`.
     pub version: &'static str,
+    /// The party directory and the oracles; without them, those resources answer 501.
+    pub directory: Option<DirectoryHandle>,
     /// The courier's lanes.
     pub lanes: Arc<dyn LaneStatus>,
     /// The metrics.
@@ -38,13 +41,14 @@ pub struct AdminContext {
 }
 
 impl AdminContext {
-    /// A context with the defaults: host name `central-ledger`, no lanes, no metrics, a log level that stays.
+    /// A context with the defaults: host name `central-ledger`, no directory, no lanes, no metrics, a log level that stays.
     pub fn new(engine: EngineHandle) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
             engine,
             hostname: "central-ledger".into(),
             version: env!("CARGO_PKG_VERSION"),
+            directory: None,
             lanes: Arc::new(NoLanes),
             metrics: Arc::new(String::new),
             log_level: Arc::new(|_| Err("this process cannot change its log level".to_owned())),

@@ -18,7 +18,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 14],
+    resources: [&'static str; 16],
 }
 
 pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Response, ApiError> {
@@ -34,6 +34,8 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/positions",
             "/transfers/{id}",
             "/transactions/{id}",
+            "/oracles",
+            "/directory",
             "/callbacks",
             "/lanes",
             "/health",

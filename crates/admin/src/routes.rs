@@ -6,14 +6,15 @@ use axum::routing::{get, post, put};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, callbacks, docs, endpoints, enums, funds, health, lanes, limits, operations,
-    participants, positions, settlement_models, transactions, transfers,
+    account_types, accounts, callbacks, directory, docs, endpoints, enums, funds, health, imports, lanes,
+    limits, operations, oracles, participants, positions, settlement_models, transactions, transfers,
 };
 
 pub(crate) fn router(context: AdminContext) -> Router {
     Router::new()
         .merge(participant_routes())
         .merge(hub_routes())
+        .merge(directory_routes())
         .merge(operator_routes())
         .fallback(async || ApiError::unknown_path())
         .method_not_allowed_fallback(async || ApiError::wrong_method())
@@ -45,6 +46,18 @@ fn hub_routes() -> Router<AdminContext> {
         .route("/ledgerAccountTypes", get(account_types::list).post(account_types::create))
         .route("/transactions/{id}", get(transactions::get))
         .route("/enums", get(enums::get))
+}
+
+/// Who serves which party.
+fn directory_routes() -> Router<AdminContext> {
+    let party = get(directory::get).put(directory::put).delete(directory::delete);
+    Router::new()
+        .route("/oracles", get(oracles::list).post(oracles::create))
+        .route("/oracles/{id}", put(oracles::update).delete(oracles::delete))
+        .route("/directory", get(directory::summary))
+        .route("/directory/parties/{Type}/{ID}", party)
+        .route("/directory/imports/{importId}", get(imports::get))
+        .route("/directory/imports/{importId}/chunks", post(imports::take))
 }
 
 /// What operators watch and steer.

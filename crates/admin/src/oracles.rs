@@ -1,0 +1,139 @@
+//! `/oracles`: who is asked for the parties of a type and currency.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::http::header::LOCATION;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use upesi_directory::party::PartyIdType;
+use upesi_directory::registry::{Oracle, OracleChange, OracleSpec, URL_CHARS_MAX};
+use upesi_types::Timestamp;
+
+use crate::body::{Fields, JsonBody};
+use crate::context::AdminContext;
+use crate::directory::party_id_type;
+use crate::error::ApiError;
+use crate::extract::{Parameters, Segments};
+use crate::field::Field;
+use crate::json::{empty, ok};
+
+/// The only type of endpoint there is.
+const ENDPOINT_TYPE: &str = "URL";
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OracleView {
+    oracle_id: u32,
+    oracle_id_type: &'static str,
+    endpoint: EndpointView,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    currency: Option<String>,
+    is_default: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EndpointView {
+    value: Box<str>,
+    endpoint_type: &'static str,
+}
+
+impl OracleView {
+    fn of(oracle: &Oracle) -> Self {
+        Self {
+            oracle_id: oracle.id,
+            oracle_id_type: oracle.spec.kind.as_str(),
+            endpoint: EndpointView { value: oracle.spec.url.clone(), endpoint_type: ENDPOINT_TYPE },
+            currency: oracle.spec.currency.map(|currency| currency.to_string()),
+            is_default: oracle.spec.is_default,
+        }
+    }
+}
+
+pub(crate) async fn list(
+    State(context): State<AdminContext>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    let kind = parameters.get("type").map(|text| party_id_type("type", text)).transpose()?;
+    let currency = parameters.currency()?;
+    let oracles = context.directory()?.oracles.oracles();
+    let wanted = oracles.iter().filter(|oracle| {
+        kind.is_none_or(|kind| oracle.spec.kind == kind)
+            && (currency.is_none() || oracle.spec.currency == currency)
+    });
+    ok(&wanted.map(OracleView::of).collect::<Vec<_>>())
+}
+
+pub(crate) async fn create(
+    State(context): State<AdminContext>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let registry = &context.directory()?.oracles;
+    let fields = body.fields()?;
+    let kind = read_kind(&fields.required("oracleIdType")?)?;
+    let url = read_endpoint(&fields.required("endpoint")?)?;
+    let change = read_rest(&fields)?;
+    let is_default = change.is_default.unwrap_or(false);
+    let spec = OracleSpec { kind, currency: change.currency, url, is_default };
+    let id = registry.create(spec, now()).await?;
+    Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
+}
+
+pub(crate) async fn update(
+    State(context): State<AdminContext>,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
+    let registry = &context.directory()?.oracles;
+    let fields = body.fields()?;
+    let mut change = read_rest(&fields)?;
+    change.kind = fields.optional("oracleIdType").map(|field| read_kind(&field)).transpose()?;
+    change.url = fields.optional("endpoint").map(|field| read_endpoint(&field)).transpose()?;
+    registry.update(number(&id), change).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+pub(crate) async fn delete(
+    State(context): State<AdminContext>,
+    Segments(id): Segments<String>,
+) -> Result<Response, ApiError> {
+    context.directory()?.oracles.delete(number(&id)).await?;
+    empty(StatusCode::NO_CONTENT)
+}
+
+fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
+}
+
+/// What cannot be an oracle's number is the number of none.
+fn number(text: &str) -> u32 {
+    text.parse().unwrap_or(0)
+}
+
+fn read_kind(field: &Field<'_>) -> Result<PartyIdType, ApiError> {
+    party_id_type("oracleIdType", &field.text()?)
+}
+
+fn read_endpoint(field: &Field<'_>) -> Result<Box<str>, ApiError> {
+    let endpoint = field.object()?;
+    let value = endpoint.required("value")?.text_of(1, URL_CHARS_MAX)?;
+    let kind = endpoint.required("endpointType")?;
+    if kind.text()? != ENDPOINT_TYPE {
+        return Err(kind.refuse("must be one of [URL]"));
+    }
+    endpoint.only(&["value", "endpointType"])?;
+    Ok(value.into())
+}
+
+/// What is optional everywhere; refuses members that are none. Portals send back the number they were given.
+fn read_rest(fields: &Fields<'_>) -> Result<OracleChange, ApiError> {
+    fields.only(&["oracleId", "oracleIdType", "endpoint", "currency", "isDefault"])?;
+    Ok(OracleChange {
+        currency: fields.optional("currency").map(|field| field.currency()).transpose()?,
+        is_default: fields.optional("isDefault").map(|field| field.flag()).transpose()?,
+        ..OracleChange::default()
+    })
+}
