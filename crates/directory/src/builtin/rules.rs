@@ -30,11 +30,7 @@ pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, Regist
 }
 
 /// Gives an entry that exists another DFSP or, if it is the only one of its sub id, another currency.
-pub(crate) fn change(
-    owners: &mut Vec<Owner>,
-    entry: &Entry,
-    by: Option<&FspId>,
-) -> Result<bool, RegisterError> {
+pub(crate) fn change(owners: &mut [Owner], entry: &Entry, by: Option<&FspId>) -> Result<bool, RegisterError> {
     let at = match position(owners, entry) {
         Ok(at) => at,
         Err(_) => only_one_of(owners, entry.sub_id.as_deref()).ok_or(RegisterError::NotRegistered)?,

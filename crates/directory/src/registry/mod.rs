@@ -57,8 +57,8 @@ pub struct OracleSpec {
 pub struct OracleChange {
     /// Whose parties it knows.
     pub kind: Option<PartyIdType>,
-    /// The currency it is for; the inner `None`: all that have none of their own.
-    pub currency: Option<Option<Currency>>,
+    /// The currency it is for. One that has a currency keeps having one.
+    pub currency: Option<Currency>,
     /// Base of its address.
     pub url: Option<Box<str>>,
     /// Whether it is asked when several would fit.
@@ -168,7 +168,7 @@ impl OracleChange {
     fn applied_to(self, before: &OracleSpec) -> OracleSpec {
         OracleSpec {
             kind: self.kind.unwrap_or(before.kind),
-            currency: self.currency.unwrap_or(before.currency),
+            currency: self.currency.or(before.currency),
             url: self.url.unwrap_or_else(|| before.url.clone()),
             is_default: self.is_default.unwrap_or(before.is_default),
         }

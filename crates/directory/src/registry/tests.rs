@@ -98,7 +98,7 @@ async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
     registry.create(msisdn("USD"), NOW).await.unwrap();
     let moved = OracleChange {
         kind: Some(PartyIdType::Msisdn),
-        currency: Some(None),
+        currency: None,
         url: Some("https://new:1".into()),
         is_default: None,
     };
@@ -107,7 +107,7 @@ async fn an_update_is_no_duplicate_of_itself_and_keeps_what_it_does_not_name() {
     let first = oracles.get(1).unwrap();
     assert_eq!(first.spec, spec(PartyIdType::Msisdn, "", "https://new:1", false));
     assert_eq!(first.created_at, NOW);
-    let onto_other = OracleChange { currency: Some(Currency::parse("USD")), ..OracleChange::default() };
+    let onto_other = OracleChange { currency: Currency::parse("USD"), ..OracleChange::default() };
     assert!(matches!(registry.update(1, onto_other).await, Err(OracleError::Duplicate { id: 2, .. })));
     let elsewhere = OracleChange { kind: Some(PartyIdType::Email), ..OracleChange::default() };
     registry.update(1, elsewhere).await.unwrap();
