@@ -19,11 +19,11 @@ pub mod party;
 mod pending;
 pub mod registry;
 #[cfg(test)]
-mod testing;
+mod scripted;
+#[cfg(test)]
+mod test_support;
 mod timed;
 
 pub use config::{ConfigError, DirectoryConfig, OracleConfig};
 pub use directory::Directory;
 pub use metrics::DirectoryMetrics;
-#[cfg(test)]
-mod test_support;

@@ -1,4 +1,5 @@
 mod batches;
 mod expiry;
+mod kept;
 mod lookups;
 mod participants;

@@ -4,7 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use upesi_courier::{Breaker, BreakerState, Jitter, Passage};
+use upesi_courier::{Breaker, Jitter, Passage};
 use upesi_fspiop::uri::encode_segment;
 use upesi_http::header::{self, HeaderMap, HeaderName};
 use upesi_http::{Answer, Bytes, Full, Method, Request, SendError, Target, header_block};
@@ -133,9 +133,9 @@ impl ExternalOracle {
             request
         };
         let mut sent = pool.send(request(), deadline).await;
-        if let Err(SendError::Closed { reused: true }) = sent {
-            // Closed for being idle just as it was used again. Asking twice does no harm: a registration that was made is
-            // made again or refused as made already.
+        // Closed for being idle just as it was used again. A registration is not repeated: if the first one arrived, the
+        // oracle would refuse the second.
+        if let (Err(SendError::Closed { reused: true }), true) = (&sent, question.method != Method::POST) {
             sent = pool.send(request(), deadline).await;
         }
         match sent {
@@ -220,11 +220,12 @@ impl Attempt<'_> {
         self.is_ended = true;
         let mut guard = self.oracle.guard();
         let (breaker, jitter) = &mut *guard;
+        let opened = breaker.opened;
         match is_answered {
             true => breaker.answered(),
             false => breaker.failed(self.is_probe, Instant::now(), jitter),
         }
-        if breaker.state() == BreakerState::Open && !is_answered {
+        if breaker.opened > opened {
             tracing::warn!(
                 oracle = self.oracle.name,
                 "an oracle fails repeatedly and is not asked for a while"

@@ -9,7 +9,7 @@ use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;
 use crate::oracle::OracleFailure;
-use crate::testing::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
+use crate::scripted::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
 
 const ID: &str = "01J8ZC5Y2T3V4W5X6Y7Z8A9B0C";
 

@@ -9,7 +9,8 @@ use upesi_relay::RelayConfig;
 
 use crate::DirectoryConfig;
 use crate::metrics::LookupOutcome;
-use crate::testing::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
+use crate::oracle::OracleFailure;
+use crate::scripted::{Manner, Script, ScriptedOracle, ScriptedOracles, World};
 
 const LOOKUP: &str = "GET /parties/MSISDN/26097";
 
@@ -52,7 +53,7 @@ async fn a_lookup_whose_oracle_or_owner_hangs_ends_at_its_deadline_too() {
     for hangs_at_oracle in [true, false] {
         let world = world(config(20, 10));
         match hangs_at_oracle {
-            true => *crate::testing::lock(&world.oracle.script) = Script::Hangs,
+            true => *crate::scripted::lock(&world.oracle.script) = Script::Hangs,
             false => world.set_manner("greenbank", Manner::Hangs),
         }
         world.take(LOOKUP, "bluebank", None, "").await.unwrap();
@@ -60,6 +61,24 @@ async fn a_lookup_whose_oracle_or_owner_hangs_ends_at_its_deadline_too() {
         advance(Duration::from_millis(20_020)).await;
         let sent = world.sent().await;
         assert!(sent.len() == 1 && sent[0].contains(": 3300 "), "{sent:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failure_after_the_end_of_a_lookup_is_told_to_nobody() {
+    for is_answered in [false, true] {
+        let world = world(config(20, 10));
+        let failure = OracleFailure::Refused { status: 400 };
+        *crate::scripted::lock(&world.oracle.script) = Script::FailsAfter(Duration::from_secs(30), failure);
+        world.take(LOOKUP, "bluebank", None, "").await.unwrap();
+        if is_answered {
+            world.take("PUT /parties/MSISDN/26097", "greenbank", Some("bluebank"), "{}").await.unwrap();
+        }
+        world.sent().await;
+        advance(Duration::from_millis(20_050)).await;
+        assert_eq!(world.sent().await.len(), usize::from(!is_answered));
+        advance(Duration::from_secs(20)).await;
+        assert!(world.sent().await.is_empty());
     }
 }
 

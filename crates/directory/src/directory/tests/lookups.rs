@@ -6,7 +6,7 @@ use upesi_types::ErrorCode;
 use crate::DirectoryConfig;
 use crate::metrics::LookupOutcome;
 use crate::oracle::OracleFailure;
-use crate::testing::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{Manner, Script, ScriptedOracle, World};
 
 fn world(script: Script) -> World {
     World::new(DirectoryConfig::default(), ScriptedOracle::new(script, false))

@@ -5,7 +5,7 @@ use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;
 use crate::oracle::OracleFailure;
-use crate::testing::{Manner, Script, ScriptedOracle, World};
+use crate::scripted::{Manner, Script, ScriptedOracle, World};
 
 fn refused(status: u16) -> Script {
     Script::Fails(OracleFailure::Refused { status })

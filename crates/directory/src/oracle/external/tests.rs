@@ -12,7 +12,7 @@ use upesi_types::{Currency, ErrorCode};
 
 use super::*;
 use crate::party::Entry;
-use crate::testing::{fsp, lock};
+use crate::scripted::{fsp, lock};
 
 const HEADERS: &[u8] = b"content-type: application/vnd.interoperability.participants+json;version=1.1\r\n\
                          fspiop-source: bluebank\r\nx-own: kept\r\naccept-encoding: gzip\r\nif-none-match: x\r\n";

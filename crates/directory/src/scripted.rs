@@ -18,11 +18,8 @@ use upesi_types::{Currency, FspId, Timestamp};
 
 use crate::oracle::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture, OracleSource};
 use crate::party::Owner;
+pub(crate) use crate::test_support::fsp;
 use crate::{Directory, DirectoryConfig, DirectoryMetrics};
-
-pub(crate) fn fsp(name: &str) -> FspId {
-    FspId::parse(name).unwrap()
-}
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -67,6 +64,7 @@ pub(crate) enum Script {
     /// DFSPs with their sub ids.
     Finds(Vec<(&'static str, Option<&'static str>)>),
     Fails(OracleFailure),
+    FailsAfter(Duration, OracleFailure),
     /// It refuses these identifiers of a batch and accepts the others.
     RefusesOfBatch(&'static str, ErrorInformation),
     Hangs,
@@ -111,6 +109,10 @@ impl ScriptedOracle {
         let script = lock(&self.script).clone();
         match script {
             Script::Fails(failure) => Err(failure),
+            Script::FailsAfter(time, failure) => {
+                tokio::time::sleep(time).await;
+                Err(failure)
+            }
             Script::Hangs => std::future::pending().await,
             script => Ok(script),
         }

@@ -1,0 +1,139 @@
+//! With the built-in directory and the registry of oracles in a store.
+
+use std::sync::Arc;
+
+use prometheus_client::registry::Registry;
+use upesi_fspiop::PartyIdType;
+use upesi_relay::RelayConfig;
+use upesi_types::{Currency, Timestamp};
+
+use crate::builtin::{BuiltInDirectory, BuiltInOptions};
+use crate::oracle::{BuiltInOracle, OracleSource, RegisteredOracles};
+use crate::registry::{OracleChange, OracleRegistry, OracleSpec};
+use crate::scripted::{Script, ScriptedOracle, World};
+use crate::test_support::open_store;
+use crate::{DirectoryConfig, DirectoryMetrics, OracleConfig};
+
+struct Kept {
+    world: World,
+    built_in: BuiltInDirectory,
+    registry: OracleRegistry,
+    oracles: Arc<RegisteredOracles>,
+    _directory: tempfile::TempDir,
+}
+
+fn kept() -> Kept {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open_store(directory.path());
+    let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
+    let registry = OracleRegistry::open(&store, true).unwrap();
+    let oracles = Arc::new(RegisteredOracles::new(
+        registry.clone(),
+        Arc::new(BuiltInOracle::new(built_in.clone())),
+        OracleConfig::default(),
+        DirectoryMetrics::register(&mut Registry::default()),
+    ));
+    let unused = ScriptedOracle::new(Script::Hangs, false);
+    let world =
+        World::with_oracles(DirectoryConfig::default(), unused, oracles.clone(), RelayConfig::default());
+    Kept { world, built_in, registry, oracles, _directory: directory }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_registered_is_found_changed_and_removed() {
+    const FOUND: &str = "GET greenbank /parties/MSISDN/%2B26097 from bluebank";
+    const MINE: &str = r#"{"fspId":"greenbank"}"#;
+    const LISTED: &str =
+        r#"{"partyList":[{"fspId":"greenbank","partyIdType":"MSISDN","partyIdentifier":"+26097"}]}"#;
+    let kept = kept();
+    let ok = |path: &str, body: &str| format!("PUT greenbank /participants/MSISDN/{path} from Hub: {body}");
+    for (request, source, body, sent) in [
+        ("POST /participants/MSISDN/+26097", "greenbank", MINE, ok("+26097", LISTED)),
+        // The same again, and the same identifier, encoded.
+        ("POST /participants/MSISDN/%2B26097", "greenbank", MINE, ok("%2B26097", LISTED)),
+        ("GET /parties/MSISDN/%2B26097", "bluebank", "", FOUND.to_owned()),
+        (
+            "POST /participants/MSISDN/+26097",
+            "redbank",
+            r#"{"fspId":"redbank"}"#,
+            "PUT redbank /participants/MSISDN/+26097/error from Hub: 3003 Add Party information error - Party already \
+             exists [id: +26097]"
+                .to_owned(),
+        ),
+        (
+            "DELETE /participants/MSISDN/+26097",
+            "redbank",
+            "",
+            "PUT redbank /participants/MSISDN/+26097/error from Hub: 3040 Delete Party information error - The party is \
+             registered by another DFSP"
+                .to_owned(),
+        ),
+        ("GET /parties/MSISDN/%2B26097", "bluebank", "", FOUND.to_owned()),
+        (
+            "PUT /participants/MSISDN/+26097",
+            "greenbank",
+            r#"{"fspId":"redbank"}"#,
+            r#"PUT redbank /participants/MSISDN/+26097 from Hub: {"partyList":[{"fspId":"redbank","partyIdType":"MSISDN","partyIdentifier":"+26097"}]}"#.to_owned(),
+        ),
+        (
+            "GET /participants/MSISDN/+26097",
+            "bluebank",
+            "",
+            r#"PUT bluebank /participants/MSISDN/+26097 from Hub: {"fspId":"redbank"}"#.to_owned(),
+        ),
+        (
+            "DELETE /participants/MSISDN/+26097",
+            "redbank",
+            "",
+            r#"PUT redbank /participants/MSISDN/+26097 from Hub: {"fspId":"redbank"}"#.to_owned(),
+        ),
+        (
+            "GET /participants/MSISDN/+26097",
+            "bluebank",
+            "",
+            "PUT bluebank /participants/MSISDN/+26097/error from Hub: 3204 Party not found".to_owned(),
+        ),
+    ] {
+        kept.world.take(request, source, None, body).await.unwrap();
+        assert_eq!(kept.world.sent().await, [sent], "{request} from {source}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_acknowledged_is_registered() {
+    let kept = kept();
+    let body = r#"{"requestId":"01J8ZC5Y2T3V4W5X6Y7Z8A9B0C","partyList":[
+        {"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"},
+        {"partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"shop","fspId":"greenbank"}]}"#;
+    kept.world.take("POST /participants", "greenbank", None, body).await.unwrap();
+    // No callback was waited for.
+    for (kind, id) in [(PartyIdType::Msisdn, "26097"), (PartyIdType::Business, "acme")] {
+        assert_eq!(kept.built_in.find(kind, id).unwrap().len(), 1);
+    }
+    assert_eq!(kept.world.sent().await.len(), 1);
+    kept.world.take("GET /parties/BUSINESS/acme/shop", "bluebank", None, "").await.unwrap();
+    assert_eq!(kept.world.sent().await, ["GET greenbank /parties/BUSINESS/acme/shop from bluebank"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn registered_oracles_take_over_and_keep_what_they_have_as_long_as_they_stay() {
+    let kept = kept();
+    let oracle = || kept.oracles.oracle(PartyIdType::Msisdn, Currency::parse("USD")).unwrap();
+    assert!(oracle().is_kept_by_hub());
+    let spec = OracleSpec {
+        kind: PartyIdType::Msisdn,
+        currency: None,
+        url: "http://127.0.0.1:9".into(),
+        is_default: false,
+    };
+    let id = kept.registry.create(spec, Timestamp::from_ns(0)).await.unwrap();
+    let first = oracle();
+    assert!(!first.is_kept_by_hub());
+    assert!(Arc::ptr_eq(&first, &oracle()), "the same connections, breaker and cache");
+    kept.oracles.clear_caches();
+    let elsewhere = OracleChange { url: Some("http://127.0.0.1:10".into()), ..OracleChange::default() };
+    kept.registry.update(id, elsewhere).await.unwrap();
+    assert!(!Arc::ptr_eq(&first, &oracle()), "elsewhere it is another");
+    kept.registry.delete(id).await.unwrap();
+    assert!(oracle().is_kept_by_hub());
+}
