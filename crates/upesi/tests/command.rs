@@ -97,6 +97,9 @@ fn wrong_usage_exits_64_and_help_exits_0() {
         &["lab", "run", "transfers", "--target", "http://127.0.0.1:1"],
         &["lab", "run", "transfers", "--dfsps", "1"],
         &["sim", "--drop-per-mille", "1001", "--listen", "127.0.0.1:0"],
+        &["sim", "oracle", "--hang-per-mille", "1001", "--listen", "127.0.0.1:0"],
+        &["sim", "oracle", "--rule", "MSISDN"],
+        &["sim", "--dfsps", "3", "oracle"],
     ] {
         let output = run(arguments);
         assert_eq!(code(&output), 64, "{arguments:?}: {}", stderr(&output));

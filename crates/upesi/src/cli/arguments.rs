@@ -45,11 +45,11 @@ pub enum Command {
     /// Bring a hub to the state that a scheme file describes.
     #[command(subcommand)]
     Scheme(SchemeCommand),
-    /// Run simulated DFSPs.
+    /// Run simulated DFSPs, or a simulated oracle.
     ///
-    /// Any number of DFSPs in one process: as payees they answer what the hub forwards, with the right fulfilment, and with the
-    /// delays and faults asked for; they keep their own books. GET /_sim/dfsps shows them, PUT /_sim/dfsps/NAME changes how
-    /// one behaves. Prints name and base URL of each, then runs until SIGTERM or SIGINT.
+    /// Any number of DFSPs in one process: they answer what the hub forwards (lookups, quotes, transfers with the right
+    /// fulfilment, and more), with the delays and faults asked for, and keep their own books. GET /_sim/dfsps shows them,
+    /// PUT /_sim/dfsps/NAME changes how one behaves. Prints name and base URL of each, then runs until SIGTERM or SIGINT.
     Sim(SimArguments),
     /// Measure a hub under load.
     #[command(subcommand)]

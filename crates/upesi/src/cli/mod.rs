@@ -3,6 +3,7 @@
 mod arguments;
 mod behaviour;
 mod lab;
+mod oracle;
 mod run;
 mod scheme;
 mod sim;

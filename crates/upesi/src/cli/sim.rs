@@ -3,24 +3,41 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand};
+use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use upesi_http::Workers;
 use upesi_sim::{SimConfig, SimError, Simulator, Upstream};
-use upesi_types::FspId;
+use upesi_types::{Currency, FspId};
 
 use super::behaviour::BehaviourArguments;
+use super::oracle::{self, OracleArguments};
 use super::run::write_out;
-use super::values::dfsp_name;
+use super::values::{currency, dfsp_name};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::signals::stop_signal;
 
 /// How long the end waits for requests in flight.
-const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Other things that can be simulated.
+#[derive(Clone, Debug, Subcommand)]
+pub enum SimCommand {
+    /// Run a simulated oracle: an external party directory.
+    ///
+    /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more belong to the first DFSP,
+    /// 260001 to the second and so on), whatever rules say, and what a hub registers. GET /_sim/oracle shows settings and
+    /// counters, PUT /_sim/oracle changes how it behaves. Prints its base URL, then runs until SIGTERM or SIGINT.
+    Oracle(OracleArguments),
+}
 
 /// Arguments of `upesi sim`.
 #[derive(Args, Clone, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct SimArguments {
+    /// Something else than DFSPs.
+    #[command(subcommand)]
+    pub command: Option<SimCommand>,
     /// How many DFSPs, named dfsp-1, dfsp-2 and so on.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: usize,
@@ -30,13 +47,16 @@ pub struct SimArguments {
     /// Where the DFSPs listen; each has its name as base path: http://ADDRESS/dfsp-1.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
     pub listen: SocketAddr,
-    /// Where load scripts open web sockets, ws://ADDRESS/TRACE-ID/PUT/transfers/ID, to be told of callbacks.
+    /// Where load scripts open web sockets, such as ws://ADDRESS/TRACE-ID/PUT/transfers/ID, to be told of callbacks.
     #[arg(long, value_name = "ADDRESS")]
     pub sockets: Option<SocketAddr>,
     /// The hub's FSPIOP base URL, to which payees send their answers.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4000")]
     pub hub: String,
-    /// Decides which transfers the faults hit.
+    /// A currency that parties can receive, XXX and XTS where none is given. May be repeated.
+    #[arg(long = "currency", value_name = "CODE", value_parser = currency)]
+    pub currencies: Vec<Currency>,
+    /// Decides which questions the faults hit.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads; by default one per core.
@@ -49,6 +69,9 @@ pub struct SimArguments {
 
 /// Runs the simulators until SIGTERM or SIGINT.
 pub fn run(arguments: &SimArguments) -> Outcome {
+    if let Some(SimCommand::Oracle(arguments)) = &arguments.command {
+        return oracle::run(arguments);
+    }
     let mut config = SimConfig::new(arguments.dfsps, Upstream::Hub(arguments.hub.clone()));
     if !arguments.names.is_empty() {
         config.dfsps = arguments.names.iter().map(|name| (*name, arguments.behaviour.settings())).collect();
@@ -59,14 +82,12 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     config.listen = arguments.listen;
     config.socket_listen = arguments.sockets;
     config.seed = arguments.seed;
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let unavailable = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
-    let workers =
-        Workers::start(arguments.workers.unwrap_or(cores), "sim").map_err(|error| unavailable(&error))?;
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(|error| unavailable(&error))?;
+    if !arguments.currencies.is_empty() {
+        config.currencies.clone_from(&arguments.currencies);
+    }
+    let workers = Workers::start(worker_count(arguments.workers), "sim")
+        .map_err(|error| Failure::new(Exit::Unavailable, error))?;
+    let runtime = runtime()?;
     let simulator =
         Simulator::start(config, &workers).map_err(|error| Failure::new(sim_exit(&error), error))?;
     for name in simulator.names() {
@@ -81,6 +102,24 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     });
     workers.shutdown();
     Ok(())
+}
+
+/// The threads asked for, or one per core.
+pub(super) fn worker_count(wanted: Option<usize>) -> usize {
+    wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+}
+
+/// The runtime that waits for the signal to stop.
+pub(super) fn runtime() -> Result<Runtime, Failure> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Unavailable, error))
+}
+
+/// The names that DFSPs have where none are given.
+pub(super) fn default_names(count: usize) -> Vec<FspId> {
+    SimConfig::new(count, Upstream::Peers).dfsps.into_iter().map(|(name, _)| name).collect()
 }
 
 fn sim_exit(error: &SimError) -> Exit {

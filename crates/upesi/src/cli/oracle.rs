@@ -1,0 +1,146 @@
+//! `upesi sim oracle`: a simulated oracle as a process.
+
+use std::net::SocketAddr;
+
+use clap::Args;
+use tokio::time::Instant;
+use upesi_http::Workers;
+use upesi_sim::{OracleConfig, OracleError, OracleRule, OracleSettings, OracleSimulator};
+use upesi_types::FspId;
+
+use super::run::write_out;
+use super::sim::{SHUTDOWN_TIMEOUT, default_names, runtime, worker_count};
+use super::values::dfsp_name;
+use crate::exit::{Exit, Failure, Outcome};
+use crate::signals::stop_signal;
+
+/// Arguments of `upesi sim oracle`.
+#[derive(Args, Clone, Debug)]
+pub struct OracleArguments {
+    /// Of how many simulated DFSPs, named dfsp-1, dfsp-2 and so on, it knows the parties.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub dfsps: usize,
+    /// The name of a simulated DFSP, instead of --dfsps, in the order of `upesi sim`. May be repeated.
+    #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
+    pub names: Vec<FspId>,
+    /// Parties of one DFSP, by how their identifiers begin: MSISDN:2609=greenbank. May be repeated.
+    #[arg(long = "rule", value_name = "TYPE:PREFIX=DFSP", value_parser = rule)]
+    pub rules: Vec<OracleRule>,
+    /// Where it listens; register http://ADDRESS as the oracle's endpoint.
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5100")]
+    pub listen: SocketAddr,
+    /// Decides which requests the faults hit.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Threads; by default one per core.
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// How it behaves.
+    #[command(flatten)]
+    pub behaviour: OracleBehaviourArguments,
+}
+
+/// Delays and faults of a simulated oracle. Rates are in per mille of requests.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = "Behaviour of the simulated oracle")]
+pub struct OracleBehaviourArguments {
+    /// Time between a request and its answer, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
+    pub delay_ms: u32,
+    /// Requests that are never answered.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub hang_per_mille: u16,
+    /// Requests that are answered with 404.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub not_found_per_mille: u16,
+    /// Requests that are answered with 500.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub server_error_per_mille: u16,
+    /// Requests that are answered with 503 and error 2003.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub unavailable_per_mille: u16,
+    /// Requests that are answered with 200 and no JSON.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub garbage_per_mille: u16,
+    /// Lookups whose answer names a second owner.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub several_owners_per_mille: u16,
+    /// Lookups whose answer names a DFSP that does not exist.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub unknown_dfsp_per_mille: u16,
+}
+
+impl OracleBehaviourArguments {
+    fn settings(&self) -> OracleSettings {
+        OracleSettings {
+            delay_ms: self.delay_ms,
+            hang_per_mille: self.hang_per_mille,
+            not_found_per_mille: self.not_found_per_mille,
+            server_error_per_mille: self.server_error_per_mille,
+            unavailable_per_mille: self.unavailable_per_mille,
+            garbage_per_mille: self.garbage_per_mille,
+            several_owners_per_mille: self.several_owners_per_mille,
+            unknown_dfsp_per_mille: self.unknown_dfsp_per_mille,
+        }
+    }
+}
+
+fn rule(text: &str) -> Result<OracleRule, String> {
+    let how = || "write a rule as TYPE:PREFIX=DFSP, such as MSISDN:2609=greenbank".to_owned();
+    let (parties, fsp) = text.rsplit_once('=').ok_or_else(how)?;
+    let (kind, prefix) = parties.split_once(':').ok_or_else(how)?;
+    if kind.is_empty() || kind.contains('/') {
+        return Err(how());
+    }
+    Ok(OracleRule { kind: kind.to_owned(), prefix: prefix.to_owned(), fsp: dfsp_name(fsp)?, currency: None })
+}
+
+/// Runs the oracle until SIGTERM or SIGINT.
+pub fn run(arguments: &OracleArguments) -> Outcome {
+    let names =
+        if arguments.names.is_empty() { default_names(arguments.dfsps) } else { arguments.names.clone() };
+    let mut config = OracleConfig::new(names);
+    config.rules.extend(arguments.rules.iter().cloned());
+    config.listen = arguments.listen;
+    config.settings = arguments.behaviour.settings();
+    config.seed = arguments.seed;
+    let workers = Workers::start(worker_count(arguments.workers), "oracle")
+        .map_err(|error| Failure::new(Exit::Unavailable, error))?;
+    let runtime = runtime()?;
+    let oracle =
+        OracleSimulator::start(config, &workers).map_err(|error| Failure::new(exit(&error), error))?;
+    write_out(&format!("oracle {}\n", oracle.base_url()))?;
+    runtime.block_on(async {
+        stop_signal().await;
+        oracle.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await
+    });
+    workers.shutdown();
+    Ok(())
+}
+
+const fn exit(error: &OracleError) -> Exit {
+    match error {
+        OracleError::Settings(_) => Exit::Usage,
+        OracleError::Bind(_) => Exit::Unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_name_type_prefix_and_dfsp() {
+        for (text, kind, prefix, fsp) in [
+            ("MSISDN:2609=greenbank", "MSISDN", "2609", "greenbank"),
+            ("EMAIL:a:b=c=greenbank", "EMAIL", "a:b=c", "greenbank"),
+            ("ALIAS:=greenbank", "ALIAS", "", "greenbank"),
+        ] {
+            let rule = rule(text).unwrap();
+            assert_eq!((rule.kind.as_str(), rule.prefix.as_str(), rule.fsp.as_str()), (kind, prefix, fsp));
+        }
+        for text in ["", "MSISDN:26", "MSISDN=greenbank", ":26=greenbank", "MSISDN:26=x", "A/B:1=greenbank"] {
+            assert!(rule(text).is_err(), "{text}");
+        }
+    }
+}
