@@ -39,6 +39,10 @@ pub struct Lane {
     pub failed: u64,
     /// Callbacks given up since the start.
     pub parked: u64,
+    /// Lookups, quotes and the like that the participant answered since the start.
+    pub relayed: u64,
+    /// Such messages that it did not answer, or that were not sent, since the start.
+    pub relay_failures: u64,
     /// What went wrong last.
     pub last_error: Option<String>,
     /// The oldest callback in memory.
@@ -68,6 +72,8 @@ struct LaneView {
     delivered: u64,
     failed: u64,
     parked: u64,
+    relayed: u64,
+    relay_failures: u64,
     last_error: Option<String>,
     oldest_pending: Option<Key>,
 }
@@ -85,6 +91,8 @@ impl LaneView {
             delivered: lane.delivered,
             failed: lane.failed,
             parked: lane.parked,
+            relayed: lane.relayed,
+            relay_failures: lane.relay_failures,
             last_error: lane.last_error,
             oldest_pending: lane.oldest_pending.map(Key),
         }

@@ -9,11 +9,14 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{AdminContext, AdminService, Lane, LaneStatus};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus};
+use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_http::{Server, Workers};
 use upesi_ledger::command::{Archived, Prepare};
 use upesi_ledger::{Command, ParticipantId, Reply};
+use upesi_store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 /// When every test begins.
@@ -50,6 +53,8 @@ impl LaneStatus for OneLane {
             delivered: 5,
             failed: 6,
             parked: 7,
+            relayed: 0,
+            relay_failures: 0,
             last_error: Some("connection refused".into()),
             oldest_pending: None,
         }]
@@ -79,9 +84,14 @@ impl Hub {
             ..EngineOptions::new(directory.path())
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let store = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
+        let store = Store::open(directory.path().join("store"), &store).unwrap();
+        let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
+        let oracles = OracleRegistry::open(&store, true).unwrap();
         let levels = Arc::<Mutex<Vec<String>>>::default();
         let asked = Arc::clone(&levels);
         let context = AdminContext {
+            directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
             log_level: Arc::new(move |level| match level {

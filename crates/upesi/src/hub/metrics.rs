@@ -9,6 +9,7 @@ use upesi_courier::{BreakerState, Courier, Histogram};
 use upesi_engine::{DurableRecord, EngineHandle, SharedParticipants};
 use upesi_http::Server;
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
+use upesi_store::Store;
 
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
@@ -25,6 +26,7 @@ pub(super) struct MetricsText {
     pub(super) engine: EngineHandle,
     pub(super) courier: Courier<DurableRecord>,
     pub(super) participants: SharedParticipants,
+    store: Store,
     /// The FSPIOP port, once it serves.
     pub(super) fspiop: OnceLock<Arc<Server>>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
@@ -37,8 +39,10 @@ impl MetricsText {
         engine: EngineHandle,
         courier: Courier<DurableRecord>,
         participants: SharedParticipants,
+        store: Store,
     ) -> Self {
-        Self { registry, engine, courier, participants, fspiop: OnceLock::new(), positions: Mutex::default() }
+        let (fspiop, positions) = (OnceLock::new(), Mutex::default());
+        Self { registry, engine, courier, participants, store, fspiop, positions }
     }
 
     /// Reads the positions anew.
@@ -59,6 +63,7 @@ impl MetricsText {
         self.write_connections(&mut text);
         self.write_positions(&mut text);
         self.write_lanes(&mut text);
+        self.write_store(&mut text);
         text.push_str("# EOF\n");
         text
     }
@@ -71,6 +76,31 @@ impl MetricsText {
         let _ = writeln!(text, "# HELP upesi_http_connections_refused Connections over the cap.");
         let _ = writeln!(text, "# TYPE upesi_http_connections_refused counter");
         let _ = writeln!(text, "upesi_http_connections_refused_total {}", server.connections_refused());
+    }
+
+    fn write_store(&self, text: &mut String) {
+        let stats = self.store.stats();
+        for (name, kind, help, value) in [
+            ("upesi_store_batches", "counter", "Batches of the store that were synced", stats.batches),
+            ("upesi_store_updates", "counter", "Changes of the store that were acknowledged", stats.updates),
+            (
+                "upesi_store_updates_shed",
+                "counter",
+                "Changes of the store that were refused",
+                stats.updates_shed,
+            ),
+            ("upesi_store_disk_bytes", "gauge", "Bytes of the store's sorted tables", stats.disk_bytes),
+            (
+                "upesi_store_pending_bytes",
+                "gauge",
+                "Changes in memory that wait to be sorted",
+                stats.pending_bytes,
+            ),
+            ("upesi_store_stopped", "gauge", "1 once the disk failed the store", u64::from(stats.poisoned)),
+        ] {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n{name}{suffix} {value}");
+        }
     }
 
     fn write_positions(&self, text: &mut String) {
@@ -119,6 +149,15 @@ impl MetricsText {
         family("upesi_lane_delivered", "counter", "Callbacks delivered", &|lane| lane.delivered);
         family("upesi_lane_failed", "counter", "Attempts that failed", &|lane| lane.failed);
         family("upesi_lane_parked", "counter", "Callbacks given up", &|lane| lane.parked);
+        family("upesi_lane_relayed", "counter", "Lookups, quotes and the like answered", &|lane| {
+            lane.relayed
+        });
+        family(
+            "upesi_lane_relay_failures",
+            "counter",
+            "Lookups, quotes and the like not answered",
+            &|lane| lane.relay_failures,
+        );
         self.write_delivery_histogram(
             text,
             "upesi_callback_attempt_seconds",

@@ -155,8 +155,13 @@ impl Hub {
         )?;
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
         let gateway = conversations.attach(gateway);
-        let text =
-            Arc::new(MetricsText::new(registry, handle.clone(), courier.clone(), participants.clone()));
+        let text = Arc::new(MetricsText::new(
+            registry,
+            handle.clone(),
+            courier.clone(),
+            participants.clone(),
+            conversations.store.clone(),
+        ));
         let gateway = gateway.with_metrics_text({
             let text = Arc::clone(&text);
             move || text.render()
@@ -273,6 +278,8 @@ impl upesi_admin::LaneStatus for Lanes {
             delivered: lane.delivered,
             failed: lane.failed,
             parked: lane.parked,
+            relayed: lane.relayed,
+            relay_failures: lane.relay_failures,
             last_error: lane.last_error,
             oldest_pending: lane.oldest_pending,
         };
