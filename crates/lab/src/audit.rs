@@ -106,8 +106,10 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
         finished,
         in_flight,
         lost,
+        doubled: 0,
         contradictions: counters.contradictions,
         callbacks_repeated: counters.callbacks_repeated,
+        answers: Vec::new(),
         positions: checks,
         findings,
     }

@@ -1,8 +1,11 @@
-//! The forwarder baseline: the hub's four HTTP exchanges without a hub.
+//! The forwarder baseline: the hub's HTTP exchanges without a hub.
 //!
-//! It reads a request, parses its JSON, answers 202 (POST) or 200 (PUT), and forwards the message to the DFSP named in
-//! `FSPIOP-Destination`, over the same server loop and connection pools that the hub uses. No ledger, no journal. What
-//! a hub reaches of its throughput is what the ledger, the journal and the rules cost.
+//! It reads a request, parses its JSON, answers 202 (GET and POST) or 200 (PUT), and forwards the message to the DFSP
+//! named in `FSPIOP-Destination`, over the same server loop and connection pools that the hub uses. A lookup names none: it
+//! goes to the DFSP whose parties begin with the right digits, by a table of a line per DFSP, where a hub asks its
+//! directory. No ledger, no journal, no directory. What a hub reaches of its throughput is what these and the rules cost.
+
+mod message;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -10,7 +13,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use serde::Deserialize;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use upesi_http::{
@@ -18,6 +20,8 @@ use upesi_http::{
     StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
 };
 use upesi_sim::pools::{Pools, number_workers};
+
+use self::message::Message;
 
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -37,8 +41,17 @@ const FSPIOP_METHOD: HeaderName = HeaderName::from_static("fspiop-http-method");
 pub struct Route {
     /// The DFSP's name, as in `FSPIOP-Destination`.
     pub dfsp: String,
-    /// Its base URL; `/transfers…` is appended.
+    /// Its base URL; the path of the message is appended.
     pub url: String,
+}
+
+/// Whose parties begin with what.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prefix {
+    /// How the identifiers begin. No prefix may begin with another.
+    pub prefix: String,
+    /// The DFSP that has them.
+    pub dfsp: String,
 }
 
 /// Why the forwarder cannot start.
@@ -47,6 +60,9 @@ pub enum ForwarderError {
     /// A route is not `dfsp=url`.
     #[error("{0:?} is no route; write it as dfsp=http://host:port/path")]
     Route(String),
+    /// A prefix is not `digits=dfsp`, or there is no route to its DFSP.
+    #[error("{0:?} is no prefix of a DFSP that has a route; write it as 260001=dfsp-2")]
+    Prefix(String),
     /// A route's URL is unusable.
     #[error("the route of {dfsp}: {source}")]
     Url {
@@ -79,8 +95,22 @@ impl std::str::FromStr for Route {
     }
 }
 
+impl std::str::FromStr for Prefix {
+    type Err = ForwarderError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once('=') {
+            Some((prefix, dfsp)) if !dfsp.is_empty() && !prefix.is_empty() => {
+                Ok(Self { prefix: prefix.to_owned(), dfsp: dfsp.to_owned() })
+            }
+            _ => Err(ForwarderError::Prefix(text.to_owned())),
+        }
+    }
+}
+
 struct Destination {
     dfsp: String,
+    name: HeaderValue,
     prefix: String,
     pools: Pools,
 }
@@ -88,42 +118,57 @@ struct Destination {
 struct Forwarder {
     /// Sorted by name.
     destinations: Vec<Destination>,
+    /// How parties of a destination begin. Sorted.
+    prefixes: Vec<(String, usize)>,
     forwards: AtomicUsize,
 }
 
 /// Starts the forwarder on the workers; it runs until they stop.
 ///
 /// # Errors
-/// When a route is unusable or the port is taken.
-pub fn serve(listen: SocketAddr, routes: &[Route], workers: &Workers) -> Result<Server, ForwarderError> {
+/// When a route or a prefix is unusable or the port is taken.
+pub fn serve(
+    listen: SocketAddr,
+    routes: &[Route],
+    prefixes: &[Prefix],
+    workers: &Workers,
+) -> Result<Server, ForwarderError> {
     number_workers(workers);
-    let mut destinations = Vec::with_capacity(routes.len());
-    for Route { dfsp, url } in routes {
-        let target =
-            Target::parse(url).map_err(|source| ForwarderError::Url { dfsp: dfsp.clone(), source })?;
-        destinations.push(Destination {
-            dfsp: dfsp.clone(),
-            prefix: target.path.path().trim_end_matches('/').to_owned(),
-            pools: Pools::new(&target.origin, workers, CONNECTIONS_PER_DFSP_MAX, FORWARD_TIMEOUT),
-        });
-    }
-    destinations.sort_by(|one, other| one.dfsp.cmp(&other.dfsp));
-    let forwarder = Forwarder { destinations, forwards: AtomicUsize::new(0) };
+    let forwarder = Forwarder::new(destinations(routes, workers)?, prefixes)?;
     let bound = Server::bind(listen)?;
     Ok(Server::serve(bound, Limits::default(), workers, Arc::new(ForwarderService(Arc::new(forwarder)))))
+}
+
+fn destinations(routes: &[Route], workers: &Workers) -> Result<Vec<Destination>, ForwarderError> {
+    let destination = |Route { dfsp, url }: &Route| {
+        let target =
+            Target::parse(url).map_err(|source| ForwarderError::Url { dfsp: dfsp.clone(), source })?;
+        Ok(Destination {
+            dfsp: dfsp.clone(),
+            name: HeaderValue::from_str(dfsp).map_err(|_| ForwarderError::Route(dfsp.clone()))?,
+            prefix: target.path.path().trim_end_matches('/').to_owned(),
+            pools: Pools::new(&target.origin, workers, CONNECTIONS_PER_DFSP_MAX, FORWARD_TIMEOUT),
+        })
+    };
+    routes.iter().map(destination).collect()
 }
 
 /// Runs the forwarder on `worker_count` threads until SIGTERM or SIGINT.
 ///
 /// # Errors
 /// When it cannot start.
-pub fn run(listen: SocketAddr, routes: &[Route], worker_count: usize) -> Result<(), ForwarderError> {
+pub fn run(
+    listen: SocketAddr,
+    routes: &[Route],
+    prefixes: &[Prefix],
+    worker_count: usize,
+) -> Result<(), ForwarderError> {
     let workers = Workers::start(worker_count, "forwarder")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
-        let server = serve(listen, routes, &workers)?;
+        let server = serve(listen, routes, prefixes, &workers)?;
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
@@ -137,72 +182,6 @@ pub fn run(listen: SocketAddr, routes: &[Route], worker_count: usize) -> Result<
 
 struct ForwarderService(Arc<Forwarder>);
 
-/// The members of a prepare that any hub has to read.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Prepare<'body> {
-    transfer_id: &'body str,
-    payer_fsp: &'body str,
-    payee_fsp: &'body str,
-    #[serde(borrow)]
-    amount: Money<'body>,
-    ilp_packet: &'body str,
-    condition: &'body str,
-    expiration: &'body str,
-}
-
-#[derive(Deserialize)]
-struct Money<'body> {
-    currency: &'body str,
-    amount: &'body str,
-}
-
-/// The members of a fulfilment.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Fulfil<'body> {
-    transfer_state: &'body str,
-    fulfilment: Option<&'body str>,
-    completed_timestamp: Option<&'body str>,
-}
-
-/// The members of a rejection.
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Rejection<'body> {
-    #[serde(borrow)]
-    error_information: ErrorInformation<'body>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct ErrorInformation<'body> {
-    error_code: &'body str,
-    error_description: std::borrow::Cow<'body, str>,
-}
-
-/// Parses a body as what its path says, and looks at every member so that none is optimised away.
-fn is_readable(is_prepare: bool, is_error: bool, body: &[u8]) -> bool {
-    if is_prepare {
-        serde_json::from_slice::<Prepare<'_>>(body).is_ok_and(|prepare| {
-            let texts = [prepare.transfer_id, prepare.payer_fsp, prepare.payee_fsp, prepare.ilp_packet];
-            let more =
-                [prepare.condition, prepare.expiration, prepare.amount.currency, prepare.amount.amount];
-            texts.iter().chain(&more).all(|text| !text.is_empty())
-        })
-    } else if is_error {
-        serde_json::from_slice::<Rejection<'_>>(body).is_ok_and(|rejection| {
-            let information = rejection.error_information;
-            !information.error_code.is_empty() && !information.error_description.is_empty()
-        })
-    } else {
-        serde_json::from_slice::<Fulfil<'_>>(body).is_ok_and(|fulfil| {
-            let texts = [Some(fulfil.transfer_state), fulfil.fulfilment, fulfil.completed_timestamp];
-            texts.iter().flatten().all(|text| !text.is_empty())
-        })
-    }
-}
-
 impl Service for ForwarderService {
     async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
@@ -210,17 +189,17 @@ impl Service for ForwarderService {
         if path == "/health" {
             return answer(StatusCode::OK);
         }
-        let is_prepare = head.method == Method::POST && path == "/transfers";
-        let is_put = head.method == Method::PUT && path.starts_with("/transfers/");
-        if !is_prepare && !is_put {
-            return answer(StatusCode::NOT_FOUND);
-        }
-        let is_error = path.ends_with("/error");
+        let Some(message) = Message::of(&head.method, path) else { return answer(StatusCode::NOT_FOUND) };
         let Ok(body) = body::read(body, BODY_BYTES_MAX, Instant::now() + BODY_TIMEOUT).await else {
             return answer(StatusCode::BAD_REQUEST);
         };
-        let destination = head.headers.get(DESTINATION).and_then(|name| self.0.find(name.as_bytes()));
-        let Some(index) = destination.filter(|_| is_readable(is_prepare, is_error, &body)) else {
+        let destination = head.headers.get(DESTINATION);
+        let destination = match (destination, message::identifier(path)) {
+            (Some(name), _) => self.0.find(name.as_bytes()),
+            (None, Some(identifier)) if message == Message::Lookup => self.0.owner(identifier),
+            _ => None,
+        };
+        let Some(index) = destination.filter(|_| message.is_readable(&body)) else {
             return answer(StatusCode::BAD_REQUEST);
         };
         if self.0.forwards.fetch_add(1, Ordering::Relaxed) >= FORWARDS_MAX {
@@ -230,13 +209,19 @@ impl Service for ForwarderService {
         for name in [header::HOST, header::CONTENT_LENGTH, header::CONNECTION] {
             head.headers.remove(name);
         }
+        let is_put = head.method == Method::PUT;
         if is_put {
             head.headers.remove(header::ACCEPT);
+        }
+        if message == Message::Lookup {
+            head.headers.insert(DESTINATION, self.0.destinations[index].name.clone());
         }
         if let Ok(value) = HeaderValue::from_str(path) {
             head.headers.insert(FSPIOP_URI, value);
         }
-        head.headers.insert(FSPIOP_METHOD, HeaderValue::from_static(if is_prepare { "POST" } else { "PUT" }));
+        if let Ok(value) = HeaderValue::from_str(head.method.as_str()) {
+            head.headers.insert(FSPIOP_METHOD, value);
+        }
         let forwarder = self.0.clone();
         tokio::spawn(async move {
             let destination = &forwarder.destinations[index];
@@ -247,13 +232,33 @@ impl Service for ForwarderService {
             }
             forwarder.forwards.fetch_sub(1, Ordering::Relaxed);
         });
-        answer(if is_prepare { StatusCode::ACCEPTED } else { StatusCode::OK })
+        answer(if is_put { StatusCode::OK } else { StatusCode::ACCEPTED })
     }
 }
 
 impl Forwarder {
+    fn new(mut destinations: Vec<Destination>, prefixes: &[Prefix]) -> Result<Self, ForwarderError> {
+        destinations.sort_by(|one, other| one.dfsp.cmp(&other.dfsp));
+        let mut this = Self { destinations, prefixes: Vec::new(), forwards: AtomicUsize::new(0) };
+        for Prefix { prefix, dfsp } in prefixes {
+            let index = this.find(dfsp.as_bytes());
+            let index = index.ok_or_else(|| ForwarderError::Prefix(format!("{prefix}={dfsp}")))?;
+            this.prefixes.push((prefix.clone(), index));
+        }
+        this.prefixes.sort();
+        Ok(this)
+    }
+
     fn find(&self, name: &[u8]) -> Option<usize> {
         self.destinations.binary_search_by(|destination| destination.dfsp.as_bytes().cmp(name)).ok()
+    }
+
+    /// The DFSP whose prefix the identifier begins with.
+    fn owner(&self, identifier: &str) -> Option<usize> {
+        // The one that sorts last before the identifier, since no prefix begins with another.
+        let after = self.prefixes.partition_point(|(prefix, _)| prefix.as_str() <= identifier);
+        let (prefix, index) = self.prefixes.get(after.checked_sub(1)?)?;
+        identifier.starts_with(prefix).then_some(*index)
     }
 }
 
@@ -277,21 +282,31 @@ mod tests {
     }
 
     #[test]
-    fn bodies_are_parsed_as_what_they_are() {
-        let prepare = r#"{"transferId":"a","payerFsp":"b","payeeFsp":"c","amount":{"currency":"XXX","amount":"2"},
-            "ilpPacket":"d","condition":"e","expiration":"f"}"#;
-        let fulfil = r#"{"transferState":"COMMITTED","fulfilment":"x"}"#;
-        let rejection = r#"{"errorInformation":{"errorCode":"5104","errorDescription":"say \"no\""}}"#;
-        for (is_prepare, is_error, body, expected) in [
-            (true, false, prepare, true),
-            (false, false, fulfil, true),
-            (false, true, rejection, true),
-            (true, false, fulfil, false),
-            (false, false, rejection, false),
-            (false, true, fulfil, false),
-            (true, false, "", false),
+    fn prefixes_lead_to_the_one_owner() {
+        let workers = Workers::start(1, "forwarder").unwrap();
+        let route = |name: &str| format!("{name}=http://127.0.0.1:9/{name}").parse::<Route>().unwrap();
+        let prefix = |text: &str| text.parse::<Prefix>().unwrap();
+        let routes = ["dfsp-2", "dfsp-10", "dfsp-1"].map(route);
+        let destinations = destinations(&routes, &workers).unwrap();
+        let prefixes = ["260009=dfsp-10", "260000=dfsp-1", "260001=dfsp-2"].map(prefix);
+        let forwarder = Forwarder::new(destinations, &prefixes).unwrap();
+        for (identifier, owner) in [
+            ("260000000000000", Some("dfsp-1")),
+            ("260001999999999", Some("dfsp-2")),
+            ("260009000000001", Some("dfsp-10")),
+            ("260002000000001", None),
+            ("26000", None),
+            ("", None),
+            ("9", None),
         ] {
-            assert_eq!(is_readable(is_prepare, is_error, body.as_bytes()), expected, "{body}");
+            let found = forwarder.owner(identifier).map(|index| forwarder.destinations[index].dfsp.as_str());
+            assert_eq!(found, owner, "{identifier}");
         }
+        let unknown = Forwarder::new(Vec::new(), &prefixes);
+        assert!(matches!(unknown, Err(ForwarderError::Prefix(_))));
+        for text in ["", "260001", "=dfsp-1", "260001="] {
+            assert!(matches!(text.parse::<Prefix>(), Err(ForwarderError::Prefix(_))), "{text}");
+        }
+        workers.shutdown();
     }
 }

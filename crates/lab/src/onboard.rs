@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::time::Instant;
-use upesi_sim::{Simulator, transfer_id};
-use upesi_types::{Amount, Currency};
+use upesi_sim::{ExchangeError, PartyId, Simulator, transfer_id};
+use upesi_types::{Amount, Currency, FspId};
 
 use crate::admin_client::{AdminClient, AdminError};
 
@@ -27,6 +27,25 @@ pub enum OnboardError {
     /// A deposit was accepted but not booked.
     #[error("the deposit of {0} was accepted but does not show on its SETTLEMENT account")]
     DepositNotBooked(String),
+    /// A DFSP's parties could not be registered.
+    #[error("{dfsp} could not register its parties: {reason}")]
+    NotRegistered {
+        /// Whose.
+        dfsp: FspId,
+        /// Why.
+        reason: ExchangeError,
+    },
+    /// A party is not found where it should be.
+    #[error("the hub's directory does not lead to party {party} of {dfsp}; is it registered?")]
+    NotFound {
+        /// Whose party.
+        dfsp: FspId,
+        /// Which one.
+        party: PartyId,
+    },
+    /// The threads ended.
+    #[error("the threads of the simulators ended early")]
+    Stopped,
 }
 
 /// Creates what a hub needs for the DFSPs of a simulator to pay each other: hub accounts, a settlement model, the
@@ -53,15 +72,51 @@ pub async fn onboard(
         let cap = json!({"currency": currency.as_str(), "initialPosition": 0,
             "limit": {"type": "NET_DEBIT_CAP", "value": LIQUIDITY}});
         admin.create(&format!("/participants/{name}/initialPositionAndLimits"), cap.to_string()).await?;
-        for (kind, path) in [
-            ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
-            ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
-            ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
-        ] {
-            let endpoint = json!({"type": kind, "value": format!("{base}{path}")});
-            admin.create(&format!("/participants/{name}/endpoints"), endpoint.to_string()).await?;
-        }
+        set_endpoints(admin, &name, &base, &TRANSFER_ENDPOINTS).await?;
         deposit(admin, &name, currency, nonce, number as u64).await?;
+    }
+    Ok(())
+}
+
+const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
+    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+];
+
+/// What questions and answers are sent to: lookups, registrations and quotes.
+const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
+    ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR", "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT", "/participants/{{requestId}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR", "/participants/{{requestId}}/error"),
+    // Whoever uses this one appends the path.
+    ("FSPIOP_CALLBACK_URL_QUOTES", ""),
+];
+
+/// Sets the callback endpoints of lookups, registrations and quotes for the DFSPs of a simulator.
+///
+/// # Errors
+/// When the hub refuses one.
+pub async fn set_answer_endpoints(admin: &AdminClient, simulator: &Simulator) -> Result<(), OnboardError> {
+    for name in simulator.names() {
+        set_endpoints(admin, &name.to_string(), &simulator.base_url(&name), &ANSWER_ENDPOINTS).await?;
+    }
+    Ok(())
+}
+
+async fn set_endpoints(
+    admin: &AdminClient,
+    name: &str,
+    base: &str,
+    endpoints: &[(&str, &str)],
+) -> Result<(), AdminError> {
+    for (kind, path) in endpoints {
+        let endpoint = json!({"type": kind, "value": format!("{base}{path}")});
+        admin.create(&format!("/participants/{name}/endpoints"), endpoint.to_string()).await?;
     }
     Ok(())
 }

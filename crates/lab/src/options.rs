@@ -5,10 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
-use upesi_sim::DfspSettings;
+use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
-/// Most virtual users, and most transfers outstanding in open loop.
+use crate::scenario::Scenario;
+
+/// Most virtual users, and most operations outstanding in open loop.
 pub const OUTSTANDING_MAX: usize = 100_000;
 /// Highest arrival rate.
 pub const RATE_PER_S_MAX: u32 = 1_000_000;
@@ -17,27 +19,27 @@ pub const DFSPS_MAX: usize = 1_000;
 /// Most slices of a run.
 pub const SLICES_MAX: usize = 100;
 
-/// How transfers arrive.
+/// How operations arrive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
-    /// Closed loop: each virtual user sends a transfer, waits for its callback, and sends the next.
+    /// Closed loop: each virtual user does one operation to its end, and then the next.
     Closed {
         /// Virtual users.
         users: usize,
     },
-    /// Open loop: transfers arrive at a fixed rate whether or not earlier ones are done; latency counts from the
+    /// Open loop: operations begin at a fixed rate whether or not earlier ones are done; latency counts from the
     /// intended start.
     Open {
         /// Arrivals per second.
         rate_per_s: u32,
-        /// Transfers without outcome at a time; arrivals beyond are counted as skipped and make the run invalid.
+        /// Operations without outcome at a time; arrivals beyond are counted as skipped and make the run invalid.
         outstanding_max: usize,
     },
 }
 
 impl Load {
-    /// Transfers that may be without outcome at a time.
+    /// Operations that may be without outcome at a time.
     pub const fn outstanding_max(self) -> usize {
         match self {
             Self::Closed { users } => users,
@@ -52,7 +54,7 @@ impl Load {
 pub enum Baseline {
     /// Payers and payees talk to each other without a hub.
     SimsOnly,
-    /// A process that does the hub's four HTTP exchanges, parses the JSON, and nothing more.
+    /// A process that does the hub's HTTP exchanges, parses the JSON, and nothing more.
     Forwarder,
 }
 
@@ -80,7 +82,7 @@ impl std::str::FromStr for Baseline {
 /// A hub that is already running, of any make.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetHub {
-    /// Base URL for `/transfers`.
+    /// Base URL for `/parties`, `/quotes` and `/transfers`.
     pub fspiop_url: String,
     /// Base URL of the admin API.
     pub admin_url: String,
@@ -90,12 +92,18 @@ pub struct TargetHub {
     pub durable: Option<bool>,
 }
 
-/// Options of `lab run transfers`.
+/// Options of `lab run`.
 #[derive(Clone, Debug)]
-pub struct TransfersOptions {
-    /// How many DFSPs pay each other.
+pub struct RunOptions {
+    /// What one operation is.
+    pub scenario: Scenario,
+    /// How many DFSPs deal with each other.
     pub dfsps: usize,
-    /// How transfers arrive.
+    /// Over how many parties of each DFSP lookups are spread.
+    pub parties: u64,
+    /// Whether the DFSPs register these parties before the load. Without, the hub's directory must have them already.
+    pub register: bool,
+    /// How operations arrive.
     pub load: Load,
     /// Measured time at the hub, all slices together.
     pub duration: Duration,
@@ -103,13 +111,13 @@ pub struct TransfersOptions {
     pub warm_up: Duration,
     /// Into how many alternating slices the time is cut; `None` chooses.
     pub slices: Option<usize>,
-    /// Decides who pays whom, and which transfers the faults hit.
+    /// Decides who deals with whom, about which party, and which of it the faults hit.
     pub seed: u64,
-    /// How much each transfer moves.
+    /// How much each transfer moves, and each quote is about.
     pub amount: Amount,
     /// In which currency.
     pub currency: Currency,
-    /// Whether the first DFSP pays the second in all transfers.
+    /// Whether the first DFSP always asks and pays the second.
     pub unidirectional: bool,
     /// How the payees behave: flavour, delays and faults.
     pub behaviour: DfspSettings,
@@ -133,16 +141,19 @@ pub struct TransfersOptions {
     pub callback_timeout: Duration,
     /// How long the end of the run waits for what is still in flight.
     pub quiesce_timeout: Duration,
-    /// Time until a transfer expires at the hub.
+    /// Time until a transfer or a quote expires.
     pub expiry: Duration,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
 }
 
-impl Default for TransfersOptions {
+impl Default for RunOptions {
     fn default() -> Self {
         Self {
+            scenario: Scenario::Transfers,
             dfsps: 8,
+            parties: 2_000,
+            register: true,
             load: Load::Closed { users: 32 },
             duration: Duration::from_secs(20),
             warm_up: Duration::from_secs(2),
@@ -174,11 +185,14 @@ pub enum OptionsError {
     /// Number of DFSPs.
     #[error("give 2 to {DFSPS_MAX} DFSPs")]
     Dfsps,
-    /// Virtual users or outstanding transfers.
-    #[error("give 1 to {OUTSTANDING_MAX} virtual users or outstanding transfers")]
+    /// Number of parties.
+    #[error("give 1 to {PARTIES_PER_DFSP} parties for each DFSP")]
+    Parties,
+    /// Virtual users or outstanding operations.
+    #[error("give 1 to {OUTSTANDING_MAX} virtual users or outstanding operations")]
     Outstanding,
     /// Arrival rate.
-    #[error("give a rate of 1 to {RATE_PER_S_MAX} transfers per second")]
+    #[error("give a rate of 1 to {RATE_PER_S_MAX} operations per second")]
     Rate,
     /// Measured time.
     #[error("measure for at least 100 milliseconds")]
@@ -187,7 +201,7 @@ pub enum OptionsError {
     #[error("cut the run into 1 to {SLICES_MAX} slices of at least 100 milliseconds")]
     Slices,
     /// Amount.
-    #[error("each transfer must move more than nothing")]
+    #[error("each operation must be about more than nothing")]
     Amount,
     /// Behaviour.
     #[error(transparent)]
@@ -201,7 +215,7 @@ const SLICE_MIN: Duration = Duration::from_millis(100);
 /// What a slice lasts when the number of slices is not given.
 const SLICE_USUAL: Duration = Duration::from_secs(4);
 
-impl TransfersOptions {
+impl RunOptions {
     /// Checks that the run makes sense.
     ///
     /// # Errors
@@ -209,6 +223,9 @@ impl TransfersOptions {
     pub fn validate(&self) -> Result<(), OptionsError> {
         if !(2..=DFSPS_MAX).contains(&self.dfsps) {
             return Err(OptionsError::Dfsps);
+        }
+        if !(1..=PARTIES_PER_DFSP).contains(&self.parties) {
+            return Err(OptionsError::Parties);
         }
         if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
             return Err(OptionsError::Outstanding);
@@ -251,18 +268,19 @@ mod tests {
 
     #[test]
     fn senseless_options_are_named() {
-        let good = TransfersOptions::default;
+        let good = RunOptions::default;
         assert_eq!(good().validate(), Ok(()));
         let open = |rate_per_s| Load::Open { rate_per_s, outstanding_max: 10 };
         let ms = Duration::from_millis;
         for (options, error) in [
-            (TransfersOptions { dfsps: 1, ..good() }, OptionsError::Dfsps),
-            (TransfersOptions { load: Load::Closed { users: 0 }, ..good() }, OptionsError::Outstanding),
-            (TransfersOptions { load: open(0), ..good() }, OptionsError::Rate),
-            (TransfersOptions { duration: ms(99), ..good() }, OptionsError::Duration),
-            (TransfersOptions { slices: Some(0), ..good() }, OptionsError::Slices),
-            (TransfersOptions { slices: Some(3), duration: ms(200), ..good() }, OptionsError::Slices),
-            (TransfersOptions { amount: Amount::ZERO, ..good() }, OptionsError::Amount),
+            (RunOptions { dfsps: 1, ..good() }, OptionsError::Dfsps),
+            (RunOptions { parties: 0, ..good() }, OptionsError::Parties),
+            (RunOptions { load: Load::Closed { users: 0 }, ..good() }, OptionsError::Outstanding),
+            (RunOptions { load: open(0), ..good() }, OptionsError::Rate),
+            (RunOptions { duration: ms(99), ..good() }, OptionsError::Duration),
+            (RunOptions { slices: Some(0), ..good() }, OptionsError::Slices),
+            (RunOptions { slices: Some(3), duration: ms(200), ..good() }, OptionsError::Slices),
+            (RunOptions { amount: Amount::ZERO, ..good() }, OptionsError::Amount),
         ] {
             assert_eq!(options.validate(), Err(error));
         }
@@ -273,7 +291,7 @@ mod tests {
     #[test]
     fn long_runs_are_cut_into_slices() {
         let slices = |seconds| {
-            TransfersOptions { duration: Duration::from_secs(seconds), ..Default::default() }.slice_count()
+            RunOptions { duration: Duration::from_secs(seconds), ..Default::default() }.slice_count()
         };
         assert_eq!([1, 4, 15, 20, 3600].map(slices), [1, 1, 3, 5, 5]);
     }

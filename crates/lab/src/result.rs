@@ -5,20 +5,24 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use upesi_sim::{Counters, DfspSettings};
+use upesi_sim::{Counters, DfspSettings, Phase};
 
+use crate::answers::AnswerCheck;
 use crate::audit::{Originated, PositionCheck};
 use crate::environment::Environment;
-use crate::options::{Baseline, Load, TransfersOptions};
+use crate::options::{Baseline, Load, RunOptions};
+use crate::scenario::Scenario;
 use crate::statistics::{mean_milliseconds, milliseconds, rounded};
+use crate::tally::{Exchanges, PhaseTally, Tally};
 
 /// Version of the layout of `result.json`; it grows when a member changes its meaning or goes away.
 pub const SCHEMA_VERSION: u32 = 1;
 
-/// Latency from the POST (in open loop: from when it should have been sent) to the callback, in milliseconds.
+/// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in
+/// milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyMs {
-    /// Half of the transfers were faster.
+    /// Half of the operations were faster.
     pub p50: f64,
     /// 90 of 100.
     pub p90: f64,
@@ -50,10 +54,61 @@ impl LatencyMs {
     }
 }
 
+/// One phase of the operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PhaseResult {
+    /// Latency from the end of the phase before it, of the operations that began in the measured time.
+    pub latency_ms: LatencyMs,
+    /// What became of its requests, warm-up included.
+    pub exchanges: Exchanges,
+}
+
+/// The phases that the scenario has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Phases {
+    /// Finding the payee: `GET /parties` until `PUT /parties`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<PhaseResult>,
+    /// Agreeing the terms: `POST /quotes` until `PUT /quotes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<PhaseResult>,
+    /// Moving the money: `POST /transfers` until `PUT /transfers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<PhaseResult>,
+}
+
+impl Phases {
+    /// The phases of a scenario.
+    pub(crate) fn of(scenario: Scenario, tally: &Tally) -> Self {
+        let mut phases = Self::default();
+        for &phase in scenario.phases() {
+            let PhaseTally { latency, exchanges } = &tally.phases[phase as usize];
+            let result = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges: *exchanges };
+            *phases.place(phase) = Some(result);
+        }
+        phases
+    }
+
+    const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {
+        match phase {
+            Phase::Lookup => &mut self.discovery,
+            Phase::Quote => &mut self.agreement,
+            Phase::Transfer => &mut self.transfer,
+        }
+    }
+
+    /// One phase, if the scenario has it.
+    pub fn get(mut self, phase: Phase) -> Option<PhaseResult> {
+        *self.place(phase)
+    }
+}
+
 /// What a process used during the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessResult {
-    /// User and system time per completed transfer, in microseconds.
+    /// User and system time per completed operation, in microseconds.
+    pub cpu_us_per_operation: Option<f64>,
+    /// The same where each operation is one transfer.
     pub cpu_us_per_transfer: Option<f64>,
     /// Cores kept busy.
     pub cores: Option<f64>,
@@ -68,7 +123,7 @@ pub struct ProcessResult {
 pub struct SliceResult {
     /// Measured time in seconds.
     pub seconds: f64,
-    /// Transfers completed in it.
+    /// Operations completed in it.
     pub completed: u64,
     /// Completed per second.
     pub throughput_per_s: f64,
@@ -85,13 +140,15 @@ pub struct BaselineResult {
     pub ratio: Option<f64>,
     /// Its latency.
     pub latency_ms: LatencyMs,
+    /// The same by phase.
+    pub phases: Phases,
     /// CPU and memory of the forwarder; absent without such a process.
     pub process: Option<ProcessResult>,
     /// CPU and memory of load generator and simulators meanwhile.
     pub lab: ProcessResult,
-    /// Transfers completed.
+    /// Operations completed.
     pub completed: u64,
-    /// Transfers that failed.
+    /// Operations that failed.
     pub failed: u64,
     /// Its slices.
     pub slices: Vec<SliceResult>,
@@ -108,18 +165,22 @@ pub struct AuditSummary {
     pub positions_ok: bool,
     /// Whether all positions together are zero but for what is reserved.
     pub sum_ok: bool,
-    /// Transfers that the hub accepted, or may have.
+    /// Requests of the last phase that the hub accepted; transfers, also those that it may have accepted.
     pub accepted: u64,
     /// Of those, ended.
     pub finished: u64,
     /// Of those, not ended.
     pub in_flight: u64,
-    /// Accepted and without outcome when the run gave up waiting.
+    /// Accepted and without outcome when the run gave up waiting, of all phases.
     pub lost: u64,
+    /// Answers beyond one per question.
+    pub doubled: u64,
     /// Callbacks that contradicted a final outcome.
     pub contradictions: u64,
     /// Callbacks that repeated an outcome; allowed, since delivery is at least once.
     pub callbacks_repeated: u64,
+    /// What became of questions: lookups and quotes.
+    pub answers: Vec<AnswerCheck>,
     /// Every participant's position beside its books.
     pub positions: Vec<PositionCheck>,
     /// What is wrong, in words.
@@ -129,8 +190,12 @@ pub struct AuditSummary {
 /// The options that shaped a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct OptionsEcho {
+    /// What one operation is.
+    pub scenario: Scenario,
     /// Number of DFSPs.
     pub dfsps: usize,
+    /// Parties of each DFSP.
+    pub parties: u64,
     /// Load shape.
     pub load: Load,
     /// Measured seconds.
@@ -139,7 +204,7 @@ pub struct OptionsEcho {
     pub warm_up_s: f64,
     /// Slices.
     pub slices: usize,
-    /// Amount of each transfer.
+    /// Amount of each operation.
     pub amount: String,
     /// Its currency.
     pub currency: String,
@@ -157,10 +222,12 @@ pub struct OptionsEcho {
 
 impl OptionsEcho {
     /// Copies what matters.
-    pub fn of(options: &TransfersOptions) -> Self {
+    pub fn of(options: &RunOptions) -> Self {
         let seconds = |time: Duration| time.as_secs_f64();
         Self {
+            scenario: options.scenario,
             dfsps: options.dfsps,
+            parties: options.parties,
             load: options.load,
             duration_s: seconds(options.duration),
             warm_up_s: seconds(options.warm_up),
@@ -185,13 +252,13 @@ pub struct ScheduleResult {
     pub lag_ms_p99: f64,
     /// The latest.
     pub lag_ms_max: f64,
-    /// Arrivals not sent because too many transfers were outstanding.
+    /// Arrivals not sent because too many operations were outstanding.
     pub skipped: u64,
     /// Whether the load was what was asked for: nothing skipped, and the 99th percentile of lag at most 10 ms.
     pub valid: bool,
 }
 
-/// The result of `lab run transfers`.
+/// The result of a run.
 #[derive(Clone, Debug, Serialize)]
 pub struct LabResult {
     /// Version of this layout.
@@ -206,20 +273,22 @@ pub struct LabResult {
     pub seed: u64,
     /// Base URL of the hub.
     pub target: String,
-    /// Transfers that committed in the measured time.
+    /// Operations that completed in the measured time.
     pub completed: u64,
-    /// Transfers that began in it and were aborted, refused or not answered in time.
+    /// Operations that began in it and were aborted, refused, answered wrongly or not answered in time.
     pub failed: u64,
-    /// Accepted transfers without any outcome at the end.
+    /// Accepted requests without any outcome at the end.
     pub lost: u64,
-    /// Transfers whose callback came later than a user waits.
+    /// Requests whose callback came later than a user waits.
     pub late: u64,
-    /// Everything sent during the run, warm-up included.
+    /// The first requests of all operations, warm-up included.
     pub originated: Originated,
     /// Median of the slices.
     pub throughput_per_s: f64,
     /// Latency.
     pub latency_ms: LatencyMs,
+    /// The same by phase.
+    pub phases: Phases,
     /// Open loop only.
     pub schedule: Option<ScheduleResult>,
     /// CPU and memory of the hub; absent when its process is not on this machine.

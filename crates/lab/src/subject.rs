@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use upesi_sim::Simulator;
 
-use crate::load::{Generator, Tally};
-use crate::options::{Load, TransfersOptions};
+use crate::operation::Generator;
+use crate::options::{Load, RunOptions};
 use crate::process::Usage;
-use crate::result::{BaselineResult, LatencyMs, ProcessResult, ScheduleResult, SliceResult};
+use crate::result::{BaselineResult, LatencyMs, Phases, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{
     cores_used, mebibytes, median, milliseconds, per_second, ratio, rounded, us_per_event,
 };
+use crate::tally::Tally;
 
 /// Open loop: the 99th percentile of lag above which a run does not count.
 const LAG_US_MAX: u64 = 10_000;
@@ -39,7 +40,7 @@ pub(crate) fn usage_of_lab() -> Usage {
     Usage::own().unwrap_or_default()
 }
 
-pub(crate) fn schedule(options: &TransfersOptions, tally: &Tally) -> Option<ScheduleResult> {
+pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleResult> {
     if matches!(options.load, Load::Closed { .. }) {
         return None;
     }
@@ -115,8 +116,10 @@ impl Subject {
     }
 
     fn process_result(&self, cpu: Duration, last: Usage) -> ProcessResult {
+        let cpu_us_per_operation = us_per_event(cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
         ProcessResult {
-            cpu_us_per_transfer: us_per_event(cpu, self.tally.completed).map(|cpu| rounded(cpu, 1)),
+            cpu_us_per_operation,
+            cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.generator.scenario.moves_money()),
             cores: cores_used(cpu, self.measured).map(|cores| rounded(cores, 2)),
             rss_mb: rounded(mebibytes(last.resident_bytes), 1),
             rss_peak_mb: rounded(mebibytes(last.resident_peak_bytes), 1),
@@ -130,6 +133,7 @@ impl Subject {
             throughput_per_s: rounded(throughput, 1),
             ratio: ratio(hub_throughput, throughput).map(|ratio| rounded(ratio, 3)),
             latency_ms: LatencyMs::of(&self.tally.latency),
+            phases: Phases::of(self.generator.scenario, &self.tally),
             process: self.process(),
             lab: self.lab(),
             completed: self.tally.completed,

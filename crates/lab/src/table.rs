@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
+use upesi_sim::Phase;
+
 use crate::options::Load;
-use crate::result::{BaselineResult, LabResult, LatencyMs, ProcessResult};
+use crate::result::{BaselineResult, LabResult, LatencyMs, Phases, ProcessResult};
+use crate::scenario::phase_name;
 
 const NAME_WIDTH: usize = 22;
 
@@ -26,13 +29,21 @@ impl LabResult {
         };
         table.row("load", &format!("{} DFSPs, {load}, {} s", self.options.dfsps, self.options.duration_s));
         let lost = format!("{} completed, {} failed, {} lost", self.completed, self.failed, self.lost);
-        table.row("transfers", &lost);
+        table.row(self.scenario, &lost);
         table.row("throughput", &format!("{:.0}/s", self.throughput_per_s));
-        table.row("latency", &latency(&self.latency_ms));
-        if let Some(hub) = &self.hub {
-            table.row("hub", &process(hub));
+        let phases = several(&self.phases);
+        table.row(
+            if phases.is_empty() { "latency" } else { "latency, end to end" },
+            &latency(&self.latency_ms),
+        );
+        for (name, phase) in phases {
+            table.row(&format!("  {name}"), &latency(&phase));
         }
-        table.row("load generator, DFSPs", &process(&self.lab));
+        let operation = self.options.scenario.operation();
+        if let Some(hub) = &self.hub {
+            table.row("hub", &process(hub, operation));
+        }
+        table.row("load generator, DFSPs", &process(&self.lab, operation));
         table.row("durable", self.durable.map_or("unknown", |durable| if durable { "yes" } else { "no" }));
         if let Some(schedule) = &self.schedule {
             let validity = if schedule.valid { "kept" } else { "NOT KEPT, the figures do not count" };
@@ -43,7 +54,7 @@ impl LabResult {
             table.row("schedule", &lag);
         }
         for baseline in self.baseline.iter().chain(&self.more_baselines) {
-            table.row(baseline.name, &compared(baseline));
+            table.row(baseline.name, &compared(baseline, operation));
         }
         self.audit_rows(&mut table);
         table.0
@@ -68,11 +79,25 @@ impl LabResult {
             self.audit.accepted, self.audit.finished, self.audit.in_flight
         );
         table.row("accounted for", &accepted);
+        for check in &self.audit.answers {
+            let ends = format!(
+                "{} accepted, {} answered rightly, {} with an error, {} wrongly, {} late",
+                check.accepted, check.right, check.errors, check.wrong, check.late
+            );
+            table.row(check.phase, &ends);
+        }
         table.row("audit", if self.audit.ok { "holds" } else { "FAILED" });
         for finding in &self.audit.findings {
             table.row("", finding);
         }
     }
+}
+
+/// The phases where there are more than one.
+fn several(phases: &Phases) -> Vec<(&'static str, LatencyMs)> {
+    let latency = |phase: Phase| Some((phase_name(phase), phases.get(phase)?.latency_ms));
+    let all: Vec<_> = Phase::ALL.into_iter().filter_map(latency).collect();
+    if all.len() > 1 { all } else { Vec::new() }
 }
 
 fn latency(latency: &LatencyMs) -> String {
@@ -82,14 +107,16 @@ fn latency(latency: &LatencyMs) -> String {
     )
 }
 
-fn process(process: &ProcessResult) -> String {
-    let cpu = process.cpu_us_per_transfer.map_or_else(|| "?".to_owned(), |cpu| format!("{cpu:.0}"));
-    format!("{cpu} µs CPU per transfer, {:.0} MiB resident (peak {:.0})", process.rss_mb, process.rss_peak_mb)
+fn process(process: &ProcessResult, operation: &str) -> String {
+    let cpu = process.cpu_us_per_operation.map_or_else(|| "?".to_owned(), |cpu| format!("{cpu:.0}"));
+    let (resident, peak) = (process.rss_mb, process.rss_peak_mb);
+    format!("{cpu} µs CPU per {operation}, {resident:.0} MiB resident (peak {peak:.0})")
 }
 
-fn compared(baseline: &BaselineResult) -> String {
+fn compared(baseline: &BaselineResult, operation: &str) -> String {
     let ratio =
         baseline.ratio.map_or_else(String::new, |ratio| format!("; the hub reaches {ratio:.2} of it"));
-    let cpu = baseline.process.as_ref().map_or_else(String::new, |own| format!(", {}", process(own)));
+    let own = baseline.process.as_ref();
+    let cpu = own.map_or_else(String::new, |own| format!(", {}", process(own, operation)));
     format!("{:.0}/s, p50 {:.2} ms{cpu}{ratio}", baseline.throughput_per_s, baseline.latency_ms.p50)
 }

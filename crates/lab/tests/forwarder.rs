@@ -26,7 +26,7 @@ async fn two_hundred_transfers_pass_through_the_forwarder() {
         .names()
         .map(|dfsp| Route { dfsp: dfsp.to_string(), url: simulator.base_url(&dfsp) })
         .collect();
-    let server = serve(address, &routes, &forwarders).unwrap();
+    let server = serve(address, &routes, &[], &forwarders).unwrap();
     let options = OriginatorOptions {
         amount: Amount::parse_wire("1").unwrap(),
         currency: Currency::parse("KES").unwrap(),
@@ -53,7 +53,8 @@ async fn two_hundred_transfers_pass_through_the_forwarder() {
     // What it does not understand it refuses.
     let client = AdminClient::new(&format!("http://{address}")).unwrap();
     client.get("/health").await.unwrap();
-    for (path, body) in [("/transfers", "{}"), ("/transfers", "not json"), ("/quotes", "{}")] {
+    for (path, body) in [("/transfers", "{}"), ("/transfers", "not json"), ("/quotes", "{}"), ("/else", "{}")]
+    {
         assert!(client.create(path, body.to_owned()).await.is_err(), "{path} {body}");
     }
     server.shutdown(Instant::now() + Duration::from_secs(1)).await;
@@ -65,9 +66,9 @@ async fn two_hundred_transfers_pass_through_the_forwarder() {
 fn a_port_in_use_and_a_bad_route_are_named() {
     let workers = Workers::start(1, "forwarder").unwrap();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let error = serve(taken.local_addr().unwrap(), &[], &workers).unwrap_err();
+    let error = serve(taken.local_addr().unwrap(), &[], &[], &workers).unwrap_err();
     assert!(matches!(error, ForwarderError::Bind(_)), "{error}");
     let route = Route { dfsp: "dfsp-1".to_owned(), url: "ftp://x".to_owned() };
-    let error = serve(free_address(), &[route], &workers).unwrap_err();
+    let error = serve(free_address(), &[route], &[], &workers).unwrap_err();
     assert!(matches!(error, ForwarderError::Url { .. }), "{error}");
 }

@@ -13,7 +13,7 @@ use upesi_http::{
     Full, Incoming, Limits, Method, Pool, PoolConfig, Request, Response, Server, Service, StatusCode, Target,
     Uri, Workers, body,
 };
-use upesi_lab::{Baseline, LabResult, Load, TargetHub, TransfersOptions, run_transfers};
+use upesi_lab::{Baseline, LabResult, Load, RunOptions, TargetHub};
 use upesi_sim::{DfspSettings, units_text};
 use upesi_types::Amount;
 
@@ -194,7 +194,7 @@ impl Service for ToyService {
 }
 
 /// Runs the scenario against a toy hub.
-fn run(vice: Vice, change: impl FnOnce(&mut TransfersOptions)) -> LabResult {
+fn run(vice: Vice, change: impl FnOnce(&mut RunOptions)) -> LabResult {
     let workers = Workers::start(1, "toy").unwrap();
     let hub = Arc::new(ToyHub {
         vice,
@@ -205,7 +205,7 @@ fn run(vice: Vice, change: impl FnOnce(&mut TransfersOptions)) -> LabResult {
     let bound = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
     let url = format!("http://{}", bound.local_addr());
     let _server = Server::serve(bound, Limits::default(), &workers, Arc::new(ToyService(hub)));
-    let mut options = TransfersOptions {
+    let mut options = RunOptions {
         dfsps: 3,
         load: Load::Closed { users: 4 },
         duration: Duration::from_millis(500),
@@ -215,10 +215,10 @@ fn run(vice: Vice, change: impl FnOnce(&mut TransfersOptions)) -> LabResult {
         workers: Some(1),
         callback_timeout: Duration::from_secs(1),
         quiesce_timeout: Duration::from_secs(1),
-        ..TransfersOptions::default()
+        ..RunOptions::default()
     };
     change(&mut options);
-    let result = run_transfers(&options).unwrap();
+    let result = upesi_lab::run(&options).unwrap();
     workers.shutdown();
     result
 }

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
-use upesi_lab::forwarder::{self, ForwarderError, Route};
-use upesi_lab::{Baseline, LabError, Load, TargetHub, TransfersOptions};
+use upesi_lab::forwarder::{self, ForwarderError, Prefix, Route};
+use upesi_lab::{Baseline, LabError, Load, RunOptions, Scenario, TargetHub};
 use upesi_types::{Amount, Currency};
 
 use super::behaviour::BehaviourArguments;
@@ -18,9 +18,14 @@ use crate::fill::{self, FillArguments};
 /// Subcommands of `upesi lab`.
 #[derive(Debug, Subcommand)]
 pub enum LabCommand {
-    /// Run a scenario.
+    /// Run a scenario against a hub, measured and audited.
+    ///
+    /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a hub that is running,
+    /// with --target and --admin. Every run ends with an audit: the hub's positions are what the DFSPs' own books say and
+    /// sum to zero, every accepted transfer has one outcome, every accepted question one answer, the right one. The table
+    /// goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when the audit fails.
     #[command(subcommand)]
-    Run(Scenario),
+    Run(ScenarioCommand),
     /// Fill a data directory with finished transfers through the engine, without HTTP, to measure a hub with history.
     Fill(FillArguments),
     /// Forward messages between DFSPs without a ledger or a journal: the baseline that a run starts by itself.
@@ -30,14 +35,19 @@ pub enum LabCommand {
 
 /// The scenarios.
 #[derive(Debug, Subcommand)]
-pub enum Scenario {
-    /// DFSPs pay each other, as fast as virtual users can or at a fixed rate.
+pub enum ScenarioCommand {
+    /// DFSPs pay each other: one POST /transfers, until its outcome is told.
+    Transfers(Box<RunArguments>),
+    /// DFSPs ask who has a mobile number: GET /parties, until the party is told.
     ///
-    /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a hub that is running.
-    /// Every run ends with an audit: the hub's positions are what the DFSPs' own books say, they sum to zero, what was
-    /// accepted has one outcome. The table goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when
-    /// the audit fails.
-    Transfers(Box<TransfersArguments>),
+    /// The DFSPs register their parties in the hub's directory first. The forwarder knows them by their prefix.
+    Lookups(Box<RunArguments>),
+    /// DFSPs ask for terms: POST /quotes, until the terms are told.
+    Quotes(Box<RunArguments>),
+    /// Whole payments from a mobile number: a lookup, a quote and the transfer that the quote allows.
+    ///
+    /// Each phase is timed apart, and the whole from end to end.
+    Payments(Box<RunArguments>),
 }
 
 /// A baseline on the command line.
@@ -45,23 +55,29 @@ pub enum Scenario {
 pub enum BaselineArgument {
     /// The DFSPs call each other without anything between them.
     SimsOnly,
-    /// A process that does the hub's four HTTP exchanges, parses the JSON, and nothing more.
+    /// A process that does the hub's HTTP exchanges, parses the JSON, and nothing more.
     Forwarder,
 }
 
-/// Arguments of `upesi lab run transfers`.
+/// Arguments of `upesi lab run`, the same for all scenarios.
 #[derive(Args, Clone, Debug)]
-pub struct TransfersArguments {
-    /// How many DFSPs pay each other.
+pub struct RunArguments {
+    /// How many DFSPs deal with each other.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: usize,
-    /// Closed loop: virtual users that each wait for their transfer's outcome before they send the next.
+    /// Lookups and payments: over how many parties of each DFSP lookups are spread.
+    #[arg(long, value_name = "N", default_value_t = 2_000)]
+    pub parties: u64,
+    /// Lookups and payments: do not register the parties, the hub's directory has them already.
+    #[arg(long)]
+    pub registered: bool,
+    /// Closed loop: virtual users that each do one thing to its end before they begin the next.
     #[arg(long, value_name = "N", default_value_t = 32)]
     pub vus: usize,
-    /// Open loop instead: transfers per second, whether or not earlier ones are done.
+    /// Open loop instead: transfers, lookups, quotes or payments per second, whether or not earlier ones are done.
     #[arg(long, value_name = "N", conflicts_with = "vus")]
     pub rate: Option<u32>,
-    /// Open loop: transfers without outcome at a time at most.
+    /// Open loop: how many may be without outcome at a time.
     #[arg(long, value_name = "N", default_value_t = 10_000, requires = "rate")]
     pub outstanding_max: usize,
     /// Measured time, such as 20s or 5m.
@@ -94,19 +110,19 @@ pub struct TransfersArguments {
     /// An argument for the hub that is started, such as --hub-argument=--set=engine.durable=false. May be repeated.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, conflicts_with = "target")]
     pub hub_argument: Vec<String>,
-    /// What each transfer moves.
+    /// What each transfer moves, and each quote is about.
     #[arg(long, value_name = "AMOUNT", default_value = "2", value_parser = amount)]
     pub amount: Amount,
     /// In which currency.
     #[arg(long, value_name = "CODE", default_value = "XXX", value_parser = currency)]
     pub currency: Currency,
-    /// The first DFSP pays the second in all transfers.
+    /// The first DFSP always asks and pays the second.
     #[arg(long)]
     pub unidirectional: bool,
     /// Send no W3C trace context.
     #[arg(long)]
     pub no_trace: bool,
-    /// Decides who pays whom and which transfers the faults hit.
+    /// Decides who deals with whom, about which party, and what the faults hit.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads of simulators and load; by default one per core, at most four.
@@ -121,7 +137,7 @@ pub struct TransfersArguments {
     /// How long the end of the run waits for what is in flight.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = duration)]
     pub quiesce_timeout: Duration,
-    /// Time until a transfer expires at the hub.
+    /// Time until a transfer or a quote expires.
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = duration)]
     pub expiry: Duration,
     /// Print result.json to stdout instead of the table.
@@ -132,9 +148,9 @@ pub struct TransfersArguments {
     pub behaviour: BehaviourArguments,
 }
 
-impl TransfersArguments {
+impl RunArguments {
     /// As the lab wants them.
-    pub fn options(&self) -> TransfersOptions {
+    pub fn options(&self, scenario: Scenario) -> RunOptions {
         let target = self.target.clone().zip(self.admin.clone()).map(|(fspiop_url, admin_url)| TargetHub {
             fspiop_url,
             admin_url,
@@ -149,8 +165,11 @@ impl TransfersArguments {
             BaselineArgument::SimsOnly => Baseline::SimsOnly,
             BaselineArgument::Forwarder => Baseline::Forwarder,
         });
-        TransfersOptions {
+        RunOptions {
+            scenario,
             dfsps: self.dfsps,
+            parties: self.parties,
+            register: !self.registered,
             load,
             duration: self.duration,
             warm_up: self.warm_up,
@@ -185,6 +204,9 @@ pub struct ForwarderArguments {
     /// Where a DFSP's messages go. May be repeated.
     #[arg(long = "route", value_name = "DFSP=URL", required = true)]
     pub routes: Vec<String>,
+    /// How the identifiers of a DFSP's parties begin, to find the DFSP of a lookup. May be repeated.
+    #[arg(long = "prefix", value_name = "DIGITS=DFSP")]
+    pub prefixes: Vec<String>,
     /// Threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
@@ -193,14 +215,17 @@ pub struct ForwarderArguments {
 /// Runs a subcommand.
 pub fn run(command: LabCommand) -> Outcome {
     match command {
-        LabCommand::Run(Scenario::Transfers(arguments)) => transfers(&arguments),
+        LabCommand::Run(ScenarioCommand::Transfers(arguments)) => scenario(Scenario::Transfers, &arguments),
+        LabCommand::Run(ScenarioCommand::Lookups(arguments)) => scenario(Scenario::Lookups, &arguments),
+        LabCommand::Run(ScenarioCommand::Quotes(arguments)) => scenario(Scenario::Quotes, &arguments),
+        LabCommand::Run(ScenarioCommand::Payments(arguments)) => scenario(Scenario::Payments, &arguments),
         LabCommand::Fill(arguments) => fill::run(&arguments),
         LabCommand::Forwarder(arguments) => forward(&arguments),
     }
 }
 
-fn transfers(arguments: &TransfersArguments) -> Outcome {
-    let result = upesi_lab::run_transfers(&arguments.options())
+fn scenario(scenario: Scenario, arguments: &RunArguments) -> Outcome {
+    let result = upesi_lab::run(&arguments.options(scenario))
         .map_err(|error| Failure::new(lab_exit(&error), error))?;
     write_out(&if arguments.json { result.to_json() } else { result.table() })?;
     if result.passed() {
@@ -222,14 +247,18 @@ fn lab_exit(error: &LabError) -> Exit {
 }
 
 fn forward(arguments: &ForwarderArguments) -> Outcome {
-    let routes: Result<Vec<Route>, ForwarderError> =
-        arguments.routes.iter().map(|route| route.parse()).collect();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    let ended = routes
-        .and_then(|routes| forwarder::run(arguments.listen, &routes, arguments.workers.unwrap_or(cores)));
+    let parsed = || -> Result<(Vec<Route>, Vec<Prefix>), ForwarderError> {
+        let routes = arguments.routes.iter().map(|route| route.parse()).collect::<Result<_, _>>()?;
+        let prefixes = arguments.prefixes.iter().map(|prefix| prefix.parse()).collect::<Result<_, _>>()?;
+        Ok((routes, prefixes))
+    };
+    let ended = parsed().and_then(|(routes, prefixes)| {
+        forwarder::run(arguments.listen, &routes, &prefixes, arguments.workers.unwrap_or(cores))
+    });
     ended.map_err(|error| {
         let exit = match error {
-            ForwarderError::Route(_) | ForwarderError::Url { .. } => Exit::Usage,
+            ForwarderError::Route(_) | ForwarderError::Prefix(_) | ForwarderError::Url { .. } => Exit::Usage,
             _ => Exit::Unavailable,
         };
         Failure::new(exit, error)

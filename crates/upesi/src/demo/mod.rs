@@ -11,7 +11,7 @@ use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use upesi_http::Workers;
-use upesi_lab::{Baseline, HubProcess, TargetHub, TransfersOptions, run_transfers};
+use upesi_lab::{Baseline, HubProcess, RunOptions, TargetHub};
 use upesi_sim::{Originator, OriginatorOptions, SeenMessage, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
@@ -197,16 +197,16 @@ impl<'arguments> Demo<'arguments> {
             pid: Some(self.hub.pid()),
             durable: Some(true),
         };
-        let options = TransfersOptions {
+        let options = RunOptions {
             dfsps: DFSPS,
             duration: Duration::from_secs(self.arguments.seconds),
             currency: kes()?,
             baselines: vec![Baseline::Forwarder],
             target: Some(target),
             out: Some(self.arguments.out.clone()),
-            ..TransfersOptions::default()
+            ..RunOptions::default()
         };
-        let result = run_transfers(&options).map_err(unavailable)?;
+        let result = upesi_lab::run(&options).map_err(unavailable)?;
         say(result.table());
         Ok(result.passed())
     }

@@ -1,4 +1,4 @@
-//! The scenario `transfers`: DFSPs pay each other through a hub, and, for comparison, without one.
+//! Runs a scenario: DFSPs deal with each other through a hub, and, for comparison, without one.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -8,17 +8,24 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use upesi_http::Workers;
-use upesi_sim::{Originator, OriginatorOptions, SimConfig, SimError, Simulator, Upstream, mix};
+use upesi_sim::{
+    AmountType, Originator, OriginatorOptions, PaymentOptions, Phase, SimConfig, SimError, Simulator,
+    Upstream, mix, prefix_of,
+};
 use upesi_types::Timestamp;
 
 use crate::admin_client::{AdminClient, AdminError};
+use crate::answers::AnswersEvidence;
 use crate::audit::{Evidence, audit};
 use crate::child::{ChildError, HubProcess, Process, free_loopback_addresses};
 use crate::environment::Environment;
-use crate::load::{self, Generator, Window};
-use crate::onboard::{OnboardError, onboard};
-use crate::options::{Baseline, OptionsError, TransfersOptions};
-use crate::result::{LabResult, LatencyMs, OptionsEcho, SCHEMA_VERSION};
+use crate::load::{self, Window};
+use crate::onboard::{OnboardError, onboard, set_answer_endpoints};
+use crate::operation::Generator;
+use crate::options::{Baseline, OptionsError, RunOptions};
+use crate::registration::register;
+use crate::result::{LabResult, LatencyMs, OptionsEcho, Phases, SCHEMA_VERSION};
+use crate::scenario::{Scenario, phase_name};
 use crate::schedule::Pairs;
 use crate::statistics::rounded;
 use crate::subject::{Subject, schedule, usage_of_lab};
@@ -65,7 +72,7 @@ pub enum LabError {
 }
 
 struct Run<'options> {
-    options: &'options TransfersOptions,
+    options: &'options RunOptions,
     workers: Arc<Workers>,
     nonce: u64,
     progress: ProgressBar,
@@ -77,7 +84,7 @@ struct Run<'options> {
 ///
 /// # Errors
 /// When something that the run needs cannot be started, prepared or asked.
-pub fn run_transfers(options: &TransfersOptions) -> Result<LabResult, LabError> {
+pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     options.validate()?;
     crate::process::allow_many_files();
     if let Some(out) = &options.out {
@@ -110,7 +117,7 @@ fn now() -> Timestamp {
     Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
-fn progress_bar(options: &TransfersOptions) -> ProgressBar {
+fn progress_bar(options: &RunOptions) -> ProgressBar {
     let slices = options.slice_count() as u32;
     let ramps = options.warm_up + RAMP * (slices - 1);
     let baselines = options.baselines.len() as u32;
@@ -139,12 +146,7 @@ impl Run<'_> {
         let admin = AdminClient::new(&admin_url)?;
         let slice = options.duration / options.slice_count() as u32;
         let mut hub = self.subject("hub", Upstream::Hub(target_url.clone()), pid, slice)?;
-        self.progress.set_message("onboarding the DFSPs");
-        onboard(&admin, &hub.simulator, options.currency, self.nonce).await?;
-        if options.target.is_some() {
-            // Some hubs remember callback addresses for minutes, and ours are new; others do not know this request.
-            let _ = AdminClient::new(&target_url)?.delete("/endpointcache").await;
-        }
+        self.prepare(&admin, &hub, &target_url).await?;
         let before = admin.positions(options.currency).await?;
         let (mut baselines, forwarder) = self.baselines(slice / BASELINE_PART).await?;
 
@@ -155,7 +157,7 @@ impl Run<'_> {
             }
         }
         self.progress.set_message("waiting for what is in flight");
-        self.quiesce(&hub.simulator).await;
+        self.quiesce(&hub).await;
         let evidence = Evidence {
             currency: options.currency,
             before,
@@ -163,7 +165,7 @@ impl Run<'_> {
             expected: hub.simulator.expected_positions(),
             transfers: hub.simulator.transfer_counts(),
             counters: hub.simulator.counters(),
-            originated: hub.tally.originated,
+            originated: hub.tally.exchanges(Phase::Transfer).originated(),
         };
         drop(forwarder);
         let result = self.result(&hub, &baselines, &evidence, target_url, durable, started_at);
@@ -175,6 +177,29 @@ impl Run<'_> {
             }
         }
         Ok(result)
+    }
+
+    /// Makes the hub ready: DFSPs, endpoints, parties. The DFSPs behave badly only once it is.
+    async fn prepare(&self, admin: &AdminClient, hub: &Subject, target_url: &str) -> Result<(), LabError> {
+        let options = self.options;
+        self.progress.set_message("onboarding the DFSPs");
+        onboard(admin, &hub.simulator, options.currency, self.nonce).await?;
+        if options.scenario != Scenario::Transfers {
+            set_answer_endpoints(admin, &hub.simulator).await?;
+        }
+        if options.target.is_some() {
+            // Some hubs remember callback addresses for minutes, and ours are new; others do not know this request.
+            let _ = AdminClient::new(target_url)?.delete("/endpointcache").await;
+        }
+        if options.scenario.looks_up() {
+            self.progress.set_message("registering the parties");
+            register(&self.workers, &hub.generator, options.register).await?;
+        }
+        for index in 0..options.dfsps {
+            // Cannot fail: the options were validated.
+            let _ = hub.simulator.set_settings(index, options.behaviour);
+        }
+        Ok(())
     }
 
     fn binary(&self) -> Result<PathBuf, LabError> {
@@ -217,7 +242,8 @@ impl Run<'_> {
         // A POST and a PUT per transfer may wait for their answers at a time. Fewer connections would make the load
         // generator the bottleneck unseen.
         config.connections_max = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
-        config.dfsps.iter_mut().for_each(|(_, settings)| *settings = options.behaviour);
+        config.currencies = vec![options.currency];
+        let secret = config.secret.clone();
         let simulator = Simulator::start(config, &self.workers)?;
         let originator_options = OriginatorOptions {
             amount: options.amount,
@@ -228,11 +254,20 @@ impl Run<'_> {
             trace: options.trace,
             resends_max: 0,
         };
-        let generator = Generator {
-            originator: Originator::new(&simulator, originator_options),
-            pairs: Pairs { dfsps: options.dfsps, unidirectional: options.unidirectional, seed: options.seed },
+        let payments = PaymentOptions {
             callback_timeout: options.callback_timeout,
-            numbers: AtomicU64::new(0),
+            parties_per_dfsp: options.parties,
+            amount_type: AmountType::Send,
+        };
+        let generator = Generator {
+            scenario: options.scenario,
+            originator: Originator::new(&simulator, originator_options).with_payments(payments),
+            pairs: Pairs { dfsps: options.dfsps, unidirectional: options.unidirectional, seed: options.seed },
+            names: simulator.names().collect(),
+            parties: options.parties,
+            secret,
+            callback_timeout: options.callback_timeout,
+            operations: AtomicU64::new(0),
         };
         Ok(Subject::new(name, simulator, generator, pid, slice))
     }
@@ -251,9 +286,10 @@ impl Run<'_> {
                         self.subject(name, Upstream::Hub(format!("http://{address}")), None, slice)?;
                     let mut arguments: Vec<String> =
                         ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
-                    for dfsp in subject.simulator.names() {
-                        arguments.push("--route".to_owned());
-                        arguments.push(format!("{dfsp}={}", subject.simulator.base_url(&dfsp)));
+                    for (index, dfsp) in subject.simulator.names().enumerate() {
+                        let route = format!("{dfsp}={}", subject.simulator.base_url(&dfsp));
+                        let prefix = format!("{}={dfsp}", prefix_of(index));
+                        arguments.extend(["--route".to_owned(), route, "--prefix".to_owned(), prefix]);
                     }
                     let log = self.log("forwarder.log");
                     let mut started =
@@ -297,14 +333,24 @@ impl Run<'_> {
     }
 
     /// Waits until nothing is in flight, for at most the time given.
-    async fn quiesce(&self, simulator: &Simulator) {
+    async fn quiesce(&self, hub: &Subject) {
         let deadline = Instant::now() + self.options.quiesce_timeout;
         while Instant::now() < deadline {
-            let counts = simulator.transfer_counts();
-            if counts.sent + counts.accepted + counts.incoming_open == 0 {
+            let counts = hub.simulator.transfer_counts();
+            let open = counts.sent + counts.accepted + counts.incoming_open;
+            if open == 0 && self.answers(hub).missing() == 0 {
                 return;
             }
             tokio::time::sleep(QUIESCE_POLL).await;
+        }
+    }
+
+    /// What is known about questions and answers.
+    fn answers(&self, hub: &Subject) -> AnswersEvidence {
+        let phases = self.options.scenario.phases().iter().filter(|phase| **phase != Phase::Transfer);
+        AnswersEvidence {
+            phases: phases.map(|phase| (phase_name(*phase), *hub.tally.exchanges(*phase))).collect(),
+            counters: hub.simulator.counters(),
         }
     }
 
@@ -320,10 +366,12 @@ impl Run<'_> {
         let hub_throughput = hub.throughput();
         let mut compared = baselines.iter().map(|baseline| baseline.as_baseline(hub_throughput));
         let baseline = compared.next();
-        let audit = audit(evidence);
+        let scenario = self.options.scenario;
+        let audit = audit(evidence).with_answers(&self.answers(hub), scenario.moves_money());
+        let requests = |phase: &Phase| hub.tally.exchanges(*phase);
         LabResult {
             schema_version: SCHEMA_VERSION,
-            scenario: "transfers",
+            scenario: scenario.name(),
             environment: Environment::detect(self.options.commit.clone(), started_at.to_string()),
             options: OptionsEcho::of(self.options),
             seed: self.options.seed,
@@ -331,10 +379,11 @@ impl Run<'_> {
             completed: hub.tally.completed,
             failed: hub.tally.failed,
             lost: audit.lost,
-            late: hub.tally.late,
-            originated: hub.tally.originated,
+            late: scenario.phases().iter().map(|phase| requests(phase).late).sum(),
+            originated: requests(&scenario.phases()[0]).originated(),
             throughput_per_s: rounded(hub_throughput, 1),
             latency_ms: LatencyMs::of(&hub.tally.latency),
+            phases: Phases::of(scenario, &hub.tally),
             schedule: schedule(self.options, &hub.tally),
             hub: hub.process(),
             lab: hub.lab(),

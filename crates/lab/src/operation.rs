@@ -1,0 +1,162 @@
+//! One operation of each scenario: what is sent, what is waited for, and whether the answer is right.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use upesi_fspiop::{decode_octets, ilp};
+use upesi_sim::{
+    ExchangeError, FoundParty, OriginateError, Originator, Outcome, PartyId, Pending, Phase, Terms, mix,
+};
+use upesi_types::{FspId, TransferId};
+
+use crate::scenario::Scenario;
+use crate::schedule::Pairs;
+use crate::tally::{Step, Steps};
+
+/// Separates the drawing of parties from other draws.
+const PARTIES: u64 = 0x7061_7274_7900;
+
+/// What all users of one target share.
+pub(crate) struct Generator {
+    pub scenario: Scenario,
+    pub originator: Originator,
+    pub pairs: Pairs,
+    /// The DFSPs, in order.
+    pub names: Vec<FspId>,
+    /// Over how many parties of each DFSP lookups are spread.
+    pub parties: u64,
+    /// What the simulated payees make conditions with.
+    pub secret: Vec<u8>,
+    pub callback_timeout: Duration,
+    /// Counts operations across slices.
+    pub operations: AtomicU64,
+}
+
+impl Generator {
+    /// The number of the next operation. Its remainder by the number of parties is the party that it is about, so that is
+    /// drawn; the rest counts.
+    pub fn next_number(&self) -> u64 {
+        let count = self.operations.fetch_add(1, Ordering::Relaxed);
+        if !self.scenario.looks_up() {
+            return count;
+        }
+        let drawn = mix(mix(self.originator.options().seed ^ PARTIES) ^ count) % self.parties;
+        count.wrapping_mul(self.parties).wrapping_add(drawn)
+    }
+
+    /// Does the operation of that number, to its end or until the user's patience is over.
+    pub async fn perform(&self, number: u64) -> Steps {
+        let (payer, payee) = self.pairs.of(number);
+        let mut steps = Steps::default();
+        match self.scenario {
+            Scenario::Lookups => steps[Phase::Lookup as usize] = self.discover(number, payer, payee).await,
+            Scenario::Quotes => steps[Phase::Quote as usize] = self.agree(number, payer, payee).await.0,
+            Scenario::Transfers => {
+                let sent = self.originator.send(number, payer, payee).await;
+                steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
+            }
+            Scenario::Payments => self.pay(number, payer, payee, &mut steps).await,
+        }
+        steps
+    }
+
+    async fn pay(&self, number: u64, payer: usize, payee: usize, steps: &mut Steps) {
+        let discovered = self.discover(number, payer, payee).await;
+        steps[Phase::Lookup as usize] = discovered;
+        if !matches!(discovered, Step::Done(_)) {
+            return;
+        }
+        // The lookup found this payee, or it would not be done.
+        let (agreed, terms) = self.agree(number, payer, payee).await;
+        steps[Phase::Quote as usize] = agreed;
+        if let Some(terms) = terms {
+            let sent = self.originator.transfer_quoted(number, payer, &self.names[payee], &terms).await;
+            steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
+        }
+    }
+
+    /// Looks the payee's party up.
+    pub async fn discover(&self, number: u64, payer: usize, payee: usize) -> Step {
+        let awaiting = match self.originator.lookup(number, payer, payee).await {
+            Ok(awaiting) => awaiting,
+            Err(error) => return not_accepted(&error, number),
+        };
+        let answer = awaiting.answer(self.callback_timeout).await;
+        match answer.result {
+            Ok(found) if is_the_party(&found, &self.names[payee], &self.originator.party(payee, number)) => {
+                Step::Done(answer.at)
+            }
+            Ok(_) => Step::Wrong,
+            Err(error) => not_answered(error),
+        }
+    }
+
+    /// Asks the payee for terms.
+    async fn agree(&self, number: u64, payer: usize, payee: usize) -> (Step, Option<Terms>) {
+        let awaiting = match self.originator.quote(number, payer, payee).await {
+            Ok(awaiting) => awaiting,
+            Err(error) => return (not_accepted(&error, number), None),
+        };
+        let answer = awaiting.answer(self.callback_timeout).await;
+        match answer.result {
+            Ok(terms) if self.are_the_terms(&terms, &self.originator.quote_id(number)) => {
+                (Step::Done(answer.at), Some(terms))
+            }
+            Ok(_) => (Step::Wrong, None),
+            Err(error) => (not_answered(error), None),
+        }
+    }
+
+    async fn outcome(&self, number: u64, sent: Result<Pending, OriginateError>) -> Step {
+        let pending = match sent {
+            Ok(pending) => pending,
+            Err(error) => return not_accepted(&error, number),
+        };
+        match tokio::time::timeout(self.callback_timeout, pending.finished).await {
+            Ok(Ok(finished)) if finished.outcome == Outcome::Committed => Step::Done(finished.at),
+            Ok(_) => Step::Error,
+            Err(_) => Step::Late,
+        }
+    }
+
+    /// Whether terms are those of the quote that was asked for: the amount asked to be sent, and packet and condition made
+    /// by the payee for this quote.
+    fn are_the_terms(&self, terms: &Terms, quote_id: &TransferId) -> bool {
+        let options = self.originator.options();
+        if terms.amount != options.amount || terms.currency != options.currency {
+            return false;
+        }
+        let packet = std::str::from_utf8(&terms.ilp_packet).ok();
+        let Some(transaction) = packet.and_then(|packet| ilp::decode_transaction(packet).ok()) else {
+            return false;
+        };
+        let condition = std::str::from_utf8(&terms.condition).ok().and_then(decode_octets);
+        transaction.contains(&format!("\"{quote_id}\""))
+            && condition == Some(ilp::condition_of(&ilp::fulfilment_v4(&self.secret, &transaction)))
+    }
+}
+
+/// Whether an answer is about the party that was asked for, and names the DFSP that has it.
+fn is_the_party(found: &FoundParty, owner: &FspId, party: &PartyId) -> bool {
+    let identifier = format!("\"{}\"", party.identifier);
+    found.fsp == *owner && found.body.windows(identifier.len()).any(|text| text == identifier.as_bytes())
+}
+
+fn not_accepted(error: &OriginateError, number: u64) -> Step {
+    tracing::debug!(%error, number, "a request was not accepted");
+    match error {
+        OriginateError::Refused(_) => Step::Refused,
+        OriginateError::Unanswered(_) => Step::Unanswered,
+        OriginateError::Repeated(_) => Step::Repeated,
+    }
+}
+
+/// Of an accepted request.
+fn not_answered(error: ExchangeError) -> Step {
+    tracing::debug!(%error, "an operation ended without success");
+    match error {
+        ExchangeError::Late => Step::Late,
+        ExchangeError::Unreadable => Step::Wrong,
+        _ => Step::Error,
+    }
+}

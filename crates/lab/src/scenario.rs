@@ -1,0 +1,90 @@
+//! What a run does over and over: a transfer, a lookup, a quote, or a whole payment.
+
+use serde::Serialize;
+use upesi_sim::Phase;
+
+/// What one operation of a run is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Scenario {
+    /// `POST /transfers` until `PUT /transfers`, with a condition that the payee knows.
+    #[default]
+    Transfers,
+    /// `GET /parties` until `PUT /parties`, without naming the DFSP that is to be found.
+    Lookups,
+    /// `POST /quotes` until `PUT /quotes`.
+    Quotes,
+    /// A lookup, a quote from whom it found, and the transfer that the quote allows.
+    Payments,
+}
+
+/// The name of a phase in results: `discovery`, `agreement` or `transfer`.
+pub const fn phase_name(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Lookup => "discovery",
+        Phase::Quote => "agreement",
+        Phase::Transfer => "transfer",
+    }
+}
+
+impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments];
+
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfers",
+            Self::Lookups => "lookups",
+            Self::Quotes => "quotes",
+            Self::Payments => "payments",
+        }
+    }
+
+    /// The name of one operation.
+    pub const fn operation(self) -> &'static str {
+        match self {
+            Self::Transfers => "transfer",
+            Self::Lookups => "lookup",
+            Self::Quotes => "quote",
+            Self::Payments => "payment",
+        }
+    }
+
+    /// What one operation is made of, in order. Never empty.
+    pub const fn phases(self) -> &'static [Phase] {
+        match self {
+            Self::Transfers => &[Phase::Transfer],
+            Self::Lookups => &[Phase::Lookup],
+            Self::Quotes => &[Phase::Quote],
+            Self::Payments => &Phase::ALL,
+        }
+    }
+
+    /// Whether parties are looked up, so that a directory must know them.
+    pub const fn looks_up(self) -> bool {
+        matches!(self, Self::Lookups | Self::Payments)
+    }
+
+    /// Whether each operation that completes is one transfer.
+    pub const fn moves_money(self) -> bool {
+        matches!(self, Self::Transfers | Self::Payments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scenarios_say_what_they_are_made_of() {
+        for scenario in Scenario::ALL {
+            let phases = scenario.phases();
+            assert!(phases.is_sorted() && !phases.is_empty());
+            assert_eq!(phases.contains(&Phase::Lookup), scenario.looks_up());
+            assert_eq!(phases.last() == Some(&Phase::Transfer), scenario.moves_money());
+            assert_eq!(serde_json::to_value(scenario).unwrap(), scenario.name());
+            assert_eq!(format!("{}s", scenario.operation()), scenario.name());
+        }
+    }
+}
