@@ -111,8 +111,10 @@ pub(crate) fn decoded(path: &str) -> Cow<'_, str> {
     let (bytes, mut at) = (path.as_bytes(), 0);
     let mut out = Vec::with_capacity(bytes.len());
     while at < bytes.len() {
-        let hex = (bytes[at] == b'%').then(|| path.get(at + 1..at + 3)).flatten();
-        match hex.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
+        let hex = if bytes[at] == b'%' { path.get(at + 1..at + 3) } else { None };
+        // A sign would pass as a number too.
+        let digits = hex.filter(|hex| hex.bytes().all(|byte| byte.is_ascii_hexdigit()));
+        match digits.and_then(|hex| u8::from_str_radix(hex, 16).ok()) {
             Some(byte) => {
                 out.push(byte);
                 at += 3;
@@ -164,7 +166,7 @@ mod tests {
             let expected: Vec<_> = [Some(kind), Some(identifier), sub_id].into_iter().flatten().collect();
             assert_eq!(parts, expected);
         }
-        for path in ["%", "%4", "%zz", "a%ff", "%é"] {
+        for path in ["%", "%4", "%zz", "%+4", "a%ff", "%é"] {
             assert_eq!(decoded(path), path);
         }
     }

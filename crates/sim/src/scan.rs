@@ -122,6 +122,8 @@ pub(crate) fn prepare(body: &[u8]) -> Option<Prepare<'_>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn members_are_found_whatever_their_order_and_blanks() {
@@ -174,5 +176,50 @@ mod tests {
             assert_eq!(text_member(body.as_bytes(), b"\"transferState\""), None, "{body}");
         }
         assert_eq!(text_member(br#"{"a":"x\"y"}"#, b"\"a\""), None);
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(serde_json::Value::from),
+            any::<i64>().prop_map(serde_json::Value::from),
+            ".{0,6}".prop_map(serde_json::Value::from),
+        ];
+        leaf.prop_recursive(4, 32, 4, |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(serde_json::Value::from),
+                prop::collection::btree_map("[a-z]{1,4}", inner, 0..4)
+                    .prop_map(|members| members.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn members_and_elements_agree_with_a_parser(
+            whole in prop::collection::btree_map("[a-z]{1,4}", json(), 0..5),
+            pretty in any::<bool>(),
+        ) {
+            let value: serde_json::Value = whole.clone().into_iter().collect();
+            let print = if pretty { serde_json::to_vec_pretty } else { serde_json::to_vec };
+            let body = print(&value).unwrap();
+            let parse = |raw: &[u8]| serde_json::from_slice::<serde_json::Value>(raw).unwrap();
+            let found: BTreeMap<_, _> = members(&body)
+                .map(|(name, value)| (String::from_utf8(name.to_vec()).unwrap(), parse(value)))
+                .collect();
+            prop_assert_eq!(&found, &whole);
+            for (name, value) in &whole {
+                if let Some(array) = value.as_array() {
+                    let raw = member(&body, name.as_bytes()).unwrap();
+                    prop_assert_eq!(&elements(raw).map(parse).collect::<Vec<_>>(), array);
+                }
+            }
+        }
+
+        #[test]
+        fn any_bytes_end(bytes in prop::collection::vec(prop_oneof![Just(b'"'), Just(b'{'), Just(b'}'), Just(b'['), Just(b']'), Just(b','), Just(b':'), Just(b'\\'), any::<u8>()], 0..64)) {
+            prop_assert!(members(&bytes).count() + elements(&bytes).count() <= bytes.len());
+            let _ = (text(&bytes), text_member(&bytes, b"\"a\""), prepare(&bytes));
+        }
     }
 }
