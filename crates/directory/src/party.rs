@@ -35,6 +35,12 @@ impl Owner {
     pub(crate) fn slot(&self) -> Slot<'_> {
         (self.sub_id.as_deref(), self.currency)
     }
+
+    /// Whether some lookup could find both: the same sub id, and a currency in common, none standing for all.
+    pub(crate) fn overlaps(&self, entry: &Entry) -> bool {
+        self.sub_id == entry.sub_id
+            && (self.currency == entry.currency || self.currency.is_none() || entry.currency.is_none())
+    }
 }
 
 /// Sub id and currency: each such pair has one owner.

@@ -4,7 +4,8 @@
 //! `26097`, or `A@b.cd` and `a@b.cd`, are two parties. The scheme says which form is used; a hub that guessed would send
 //! money to whom nobody meant.
 //!
-//! Sub id and currency tell entries of one identifier apart, and each such combination has one owner at most.
+//! Sub id and currency tell entries of one identifier apart, and each such combination has one owner at most. An entry
+//! without a currency stands for all of them: DFSPs cannot register what another's entry covers already; operators can.
 
 mod error;
 mod record;

@@ -6,10 +6,20 @@ use super::{OWNERS_MAX, RegisterError};
 use crate::party::{Entry, Owner};
 
 /// Adds an owner. `false`: it was there already, from an earlier registration by the same DFSP.
+///
+/// An entry without a currency claims all of them: nobody else may then take one of them away, nor claim all where
+/// others have some.
 pub(crate) fn register(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
+    if let Some(other) = owners.iter().find(|owner| owner.fsp != entry.fsp && owner.overlaps(entry)) {
+        return Err(RegisterError::AlreadyRegistered { id: entry.id.clone(), fsp: other.fsp });
+    }
+    insert(owners, entry)
+}
+
+/// Adds an owner where its place is free.
+fn insert(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, RegisterError> {
     match position(owners, entry) {
-        Ok(at) if owners[at].fsp == entry.fsp => Ok(false),
-        Ok(at) => Err(RegisterError::AlreadyRegistered { id: entry.id.clone(), fsp: owners[at].fsp }),
+        Ok(_) => Ok(false),
         Err(_) if owners.len() == OWNERS_MAX => Err(RegisterError::TooManyOwners),
         Err(at) => {
             owners.insert(at, entry.owner());
@@ -25,7 +35,7 @@ pub(crate) fn put(owners: &mut Vec<Owner>, entry: &Entry) -> Result<bool, Regist
             owners[at].fsp = entry.fsp;
             Ok(true)
         }
-        _ => register(owners, entry),
+        _ => insert(owners, entry),
     }
 }
 

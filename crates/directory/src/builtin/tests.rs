@@ -32,9 +32,11 @@ const STORY: &str = "
     register -      -    green  green     0     -/-=green
     register -      -    green  green     0     -/-=green
     register -      -    blue   blue      3003  -/-=green
-    register -      USD  blue   blue      0     -/-=green -/USD=blue
+    register -      USD  blue   blue      3003  -/-=green
+    put      -      USD  blue   operator  0     -/-=green -/USD=blue
     register shop-7 -    blue   blue      0     -/-=green -/USD=blue shop-7/-=blue
-    register shop-7 KES  red    red       0     -/-=green -/USD=blue shop-7/-=blue shop-7/KES=red
+    register shop-7 KES  red    red       3003  -/-=green -/USD=blue shop-7/-=blue
+    put      shop-7 KES  red    operator  0     -/-=green -/USD=blue shop-7/-=blue shop-7/KES=red
     change   -      -    blue   green     0     -/-=blue -/USD=blue shop-7/-=blue shop-7/KES=red
     change   -      KES  red    blue      3003  -/-=blue -/USD=blue shop-7/-=blue shop-7/KES=red
     change   shop-7 KES  blue   blue      3003  -/-=blue -/USD=blue shop-7/-=blue shop-7/KES=red
@@ -51,6 +53,10 @@ const STORY: &str = "
     remove   -      *    -      green     0     shop-7/ZMW=green
     remove   shop-7 *    -      operator  0
     remove   shop-7 *    -      operator  0
+    register shop-9 KES  blue   blue      0     shop-9/KES=blue
+    register shop-9 USD  green  green     0     shop-9/KES=blue shop-9/USD=green
+    register shop-9 -    green  green     3003  shop-9/KES=blue shop-9/USD=green
+    register shop-9 ZMW  blue   blue      0     shop-9/KES=blue shop-9/USD=green shop-9/ZMW=blue
 ";
 
 #[tokio::test]
@@ -198,7 +204,18 @@ impl Model {
 
     fn apply(&mut self, step: &Step) -> bool {
         match step {
-            Step::Register(entry) => *self.0.entry(Self::slot(entry)).or_insert(entry.fsp) == entry.fsp,
+            Step::Register(entry) => {
+                // Without a currency it claims all.
+                let claimed_by_another = self.0.iter().any(|((id, (sub_id, currency)), owner)| {
+                    let shared =
+                        *currency == entry.currency || currency.is_none() || entry.currency.is_none();
+                    *id == entry.id && *sub_id == entry.sub_id && shared && *owner != entry.fsp
+                });
+                if !claimed_by_another {
+                    self.0.insert(Self::slot(entry), entry.fsp);
+                }
+                !claimed_by_another
+            }
             Step::Put(entry) => {
                 self.0.insert(Self::slot(entry), entry.fsp);
                 true
