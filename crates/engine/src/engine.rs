@@ -1,6 +1,7 @@
 //! A running engine.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
@@ -10,14 +11,16 @@ use upesi_journal::{DataDirectory, Durability};
 
 use crate::archivist::{ArchiveProgress, Archivist};
 use crate::backlog::RecordReader;
+use crate::committer::{Committer, run_journal};
 use crate::error::{StartError, StopReason};
 use crate::handle::{EngineHandle, Inner};
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
+use crate::participants::Participants;
 use crate::queue::Queue;
 use crate::record::Effects;
 use crate::recovery::{Recovered, recover};
-use crate::worker::{Serving, Shared, Worker};
+use crate::worker::{Channels, Serving, Shared, Worker};
 
 /// Of the archivist's thread, as `nice` counts it.
 const ARCHIVIST_NICENESS: i32 = 10;
@@ -26,6 +29,7 @@ const ARCHIVIST_NICENESS: i32 = 10;
 pub struct Engine {
     shared: Arc<Shared>,
     worker: Option<JoinHandle<()>>,
+    journal: Option<JoinHandle<()>>,
     archivist: Option<JoinHandle<()>>,
     _archive: Arc<dyn Archive>,
     _directory: Option<DataDirectory>,
@@ -36,7 +40,7 @@ impl Engine {
     pub fn start(
         options: EngineOptions,
         metrics: EngineMetrics,
-        effects: Box<dyn Effects>,
+        mut effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
         let Recovered { directory, disk, ledger, writer, archive, archivist } = recover(&options)?;
         let shared = Arc::new(Shared {
@@ -56,8 +60,17 @@ impl Engine {
                 metrics: metrics.clone(),
             }),
         };
-        let worker = Worker::new(Arc::clone(&shared), options, metrics, ledger, writer, effects);
+        effects.participants(Arc::new(Participants::of(&ledger)));
+        let committer = Committer::new(Arc::clone(&shared), metrics.clone(), writer, effects);
+        let (errands, errands_to_run) = mpsc::channel();
+        let (errands_run, done) = mpsc::channel();
+        let channels = Channels { errands, done };
+        let worker = Worker::new(Arc::clone(&shared), options, metrics, ledger, committer, channels);
         let worker = spawn("upesi-engine", move || worker.run())?;
+        let journal = spawn("upesi-journal", {
+            let shared = Arc::clone(&shared);
+            move || run_journal(&errands_to_run, &errands_run, &shared)
+        })?;
         let archivist = spawn("upesi-archivist", {
             let shared = Arc::clone(&shared);
             move || run_archivist(archivist, &shared)
@@ -66,6 +79,7 @@ impl Engine {
             Self {
                 shared,
                 worker: Some(worker),
+                journal: Some(journal),
                 archivist: Some(archivist),
                 _archive: archive,
                 _directory: directory,
@@ -74,7 +88,7 @@ impl Engine {
         ))
     }
 
-    /// Decides what has queued up, then stops both threads and leaves a snapshot behind.
+    /// Decides what has queued up, then stops its threads and leaves a snapshot behind.
     pub fn shutdown(mut self) {
         self.stop();
     }
@@ -82,6 +96,7 @@ impl Engine {
     fn stop(&mut self) {
         self.shared.queue.close();
         join(self.worker.take());
+        join(self.journal.take());
         self.shared.archive.close(self.shared.durable_seq.load(Ordering::Acquire));
         join(self.archivist.take());
     }

@@ -1,12 +1,14 @@
 //! The engine: queue → decide → journal → evolve → effects, and the way back after a restart (L3).
 //!
 //! One thread owns the ledger and the journal's writer. It takes whatever has queued up, decides each command, appends
-//! the batch with one write and one sync, and only then lets answers and callbacks go. A second thread, the archivist,
-//! folds the journal behind it into the archive of finished transfers and into snapshots.
+//! the batch with one write and one sync, and only then lets answers and callbacks go. Large batches are written by a
+//! second thread while the first decides the next. A third, the archivist, folds the journal behind them into the archive
+//! of finished transfers and into snapshots.
 
 mod archivist;
 mod backlog;
 mod clock;
+mod committer;
 mod desk;
 mod engine;
 mod error;

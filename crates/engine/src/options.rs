@@ -32,6 +32,9 @@ pub struct EngineOptions {
     pub batch_commands_max: usize,
     /// A batch is closed when its records exceed this, in bytes.
     pub batch_bytes_max: usize,
+    /// A batch whose records reach this, in bytes, is written by a thread of its own while the next is decided. For
+    /// smaller ones the hop would cost more than it saves.
+    pub overlap_bytes_min: usize,
     /// How often deadlines are looked at.
     pub tick_interval: Duration,
     /// Length of a journal segment in bytes.
@@ -63,6 +66,7 @@ impl EngineOptions {
             queue_commands_max: 65_536,
             batch_commands_max: 4_096,
             batch_bytes_max: 8 * 1024 * 1024,
+            overlap_bytes_min: 128 * 1024,
             tick_interval: Duration::from_millis(100),
             segment_bytes: 64 * 1024 * 1024,
             durability: Durability::Synced,

@@ -72,6 +72,7 @@ impl Submission {
 struct State {
     submissions: VecDeque<Submission>,
     is_waiting: bool,
+    is_nudged: bool,
     is_closed: bool,
 }
 
@@ -110,12 +111,12 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until something is there, the time is up or the queue is closed; swaps all there is into `into`, which must
+    /// Waits until something is there, the time is up, or the queue is closed or nudged; swaps all there is into `into`, which must
     /// be empty. Returns false when the queue is closed and empty.
     pub(crate) fn take_all(&self, into: &mut VecDeque<Submission>, patience: Duration) -> bool {
         debug_assert!(into.is_empty());
         let mut state = self.lock();
-        if state.submissions.is_empty() && !state.is_closed {
+        if state.submissions.is_empty() && !state.is_closed && !state.is_nudged {
             state.is_waiting = true;
             state = self.arrived.wait_timeout(state, patience).unwrap_or_else(PoisonError::into_inner).0;
             state.is_waiting = false;
@@ -127,8 +128,19 @@ impl Queue {
             thread::yield_now();
             state = self.lock();
         }
+        state.is_nudged = false;
         mem::swap(&mut state.submissions, into);
         !(state.is_closed && into.is_empty())
+    }
+
+    /// Ends the consumer's waiting, now or the next time.
+    pub(crate) fn nudge(&self) {
+        let mut state = self.lock();
+        state.is_nudged = true;
+        if mem::take(&mut state.is_waiting) {
+            drop(state);
+            self.arrived.notify_one();
+        }
     }
 
     /// Lets nothing more in; what is there is still taken.

@@ -42,7 +42,7 @@ impl DurableRecord {
     }
 }
 
-/// Takes what the engine lets go. Called on the engine's thread: must be quick and must not block.
+/// Takes what the engine lets go, on the thread that made it durable: must be quick and must not block.
 pub trait Effects: Send {
     /// A record that owes callbacks has become durable.
     fn publish(&mut self, record: &Arc<DurableRecord>);

@@ -1,25 +1,27 @@
 //! The engine's thread: decides, journals, lets go.
 
 use std::collections::VecDeque;
+use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{oneshot, watch};
-use upesi_journal::{Batch, JournalError, Writer};
+use tokio::sync::watch;
+use upesi_journal::JournalError;
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Event, Ledger, NoticeKey, Reply};
+use upesi_ledger::{Command, Decision, Event, Ledger, Reply};
 use upesi_types::Timestamp;
 
 use crate::archivist::ArchiveProgress;
-use crate::desk::Desk;
+use crate::committer::{Committer, Errand, Kind, Outgoing, Waiter};
 use crate::error::{StopReason, SubmitError};
 use crate::handle::look_up_of;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::participants::Participants;
-use crate::queue::{Answer, Completion, Queue, Submission, Verdict};
-use crate::record::{DurableRecord, Effects, Payload};
+use crate::queue::{Queue, Submission, Verdict};
+use crate::record::{DurableRecord, Payload};
 
 /// What the last command of a batch and a tick add to it beyond the command's own bytes: events and notices. A tick
 /// expires at most 64 transfers.
@@ -86,30 +88,10 @@ impl Shared {
     }
 }
 
-/// Who waits for a batch to become durable.
-enum Waiter {
-    Caller { answer: oneshot::Sender<Answer>, desk: Option<Arc<Desk>>, reply: Reply, kind: Kind },
-    Asker(Completion),
-}
-
-/// What is measured apart.
-#[derive(Clone, Copy)]
-enum Kind {
-    Prepare,
-    Fulfil,
-    Get,
-    Other,
-}
-
-impl Kind {
-    const fn of(command: &Command) -> Self {
-        match command {
-            Command::Prepare(_) => Self::Prepare,
-            Command::Fulfil(_) | Command::Abort(_) => Self::Fulfil,
-            Command::Get(_) => Self::Get,
-            _ => Self::Other,
-        }
-    }
+/// To the journal's thread and back.
+pub(crate) struct Channels {
+    pub(crate) errands: Sender<Box<Errand>>,
+    pub(crate) done: Receiver<Box<Errand>>,
 }
 
 /// The engine's thread.
@@ -118,22 +100,20 @@ pub(crate) struct Worker {
     options: EngineOptions,
     metrics: EngineMetrics,
     ledger: Ledger,
-    writer: Writer,
-    effects: Box<dyn Effects>,
-    batch: Batch,
+    /// Absent while the journal's thread commits a batch.
+    committer: Option<Committer>,
+    channels: Channels,
+    /// The batch that is being filled.
+    open: Outgoing,
+    /// Takes turns with the open one.
+    spare: Option<Outgoing>,
     decision: Decision,
-    waiters: Vec<Waiter>,
-    /// Those that got an answer in this batch.
-    desks: Vec<Arc<Desk>>,
-    records: Vec<Arc<DurableRecord>>,
-    redelivered: Vec<NoticeKey>,
     participants_changed: bool,
     /// Reports that came while the disk was full.
     held_back: VecDeque<Command>,
     evicted_epoch: u64,
     evictable_seq: u64,
     next_tick: Instant,
-    batch_started: Instant,
 }
 
 impl Worker {
@@ -142,28 +122,23 @@ impl Worker {
         options: EngineOptions,
         metrics: EngineMetrics,
         ledger: Ledger,
-        writer: Writer,
-        mut effects: Box<dyn Effects>,
+        committer: Committer,
+        channels: Channels,
     ) -> Self {
-        effects.participants(Arc::new(Participants::of(&ledger)));
         Self {
             shared,
             metrics,
-            batch: Batch::new(ledger.last_seq() + 1),
+            open: Outgoing::new(ledger.last_seq() + 1),
+            spare: None,
             ledger,
-            writer,
-            effects,
+            committer: Some(committer),
+            channels,
             decision: Decision::default(),
-            waiters: Vec::new(),
-            desks: Vec::new(),
-            records: Vec::new(),
-            redelivered: Vec::new(),
             participants_changed: false,
             held_back: VecDeque::new(),
             evicted_epoch: 0,
             evictable_seq: 0,
             next_tick: Instant::now() + options.tick_interval,
-            batch_started: Instant::now(),
             options,
         }
     }
@@ -174,13 +149,13 @@ impl Worker {
         let reason = loop {
             let patience = self.next_tick.saturating_duration_since(Instant::now());
             if !self.shared.queue.take_all(&mut submissions, patience) {
-                break self.commit().map_or_else(StopReason::of_journal, |()| StopReason::Shutdown);
+                break self.finish().map_or_else(StopReason::of_journal, |()| StopReason::Shutdown);
             }
             if let Err(error) = self.turn(&mut submissions) {
                 break StopReason::of_journal(error);
             }
         };
-        self.abandon(SubmitError::Stopped);
+        self.open.abandon(&SubmitError::Stopped);
         for submission in submissions.drain(..) {
             refuse(submission, &SubmitError::Stopped);
         }
@@ -193,7 +168,12 @@ impl Worker {
 
     /// One turn: everything that has queued up, in batches, and the deadlines.
     fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
-        self.batch_started = Instant::now();
+        while let Ok(errand) = self.channels.done.try_recv() {
+            self.welcome(*errand)?;
+        }
+        if self.open.is_empty() {
+            self.open.started = Instant::now();
+        }
         self.evict();
         let mut has_room = self.has_room(0)?;
         if has_room {
@@ -204,11 +184,10 @@ impl Worker {
         }
         while let Some(submission) = submissions.pop_front() {
             let bytes = submission.bytes();
-            let is_full = self.batch.len() >= self.options.batch_commands_max
-                || self.batch.bytes() + bytes > self.options.batch_bytes_max;
+            let is_full = self.open.batch.len() >= self.options.batch_commands_max
+                || self.open.batch.bytes() + bytes > self.options.batch_bytes_max;
             if is_full {
                 self.commit()?;
-                self.batch_started = Instant::now();
                 has_room = self.has_room(bytes)?;
             }
             if has_room {
@@ -221,13 +200,14 @@ impl Worker {
         if ticks {
             self.tick(has_room);
         }
-        // The courier's reports need no sync of their own: losing one only repeats a callback.
-        if ticks || self.somebody_waits() { self.commit() } else { Ok(()) }
+        // The courier's reports need no sync of their own: losing one only repeats a callback. While the journal's thread
+        // is busy the batch goes on growing; its return ends the waiting for the queue.
+        let is_due = ticks || self.somebody_waits();
+        if is_due && self.committer.is_some() { self.commit() } else { Ok(()) }
     }
 
     fn somebody_waits(&self) -> bool {
-        !(self.waiters.is_empty() && self.records.is_empty() && self.redelivered.is_empty())
-            || self.participants_changed
+        self.open.is_awaited() || self.participants_changed
     }
 
     fn take(&mut self, submission: Submission) {
@@ -245,16 +225,21 @@ impl Worker {
                     // The look-up is older than what memory has forgotten since: it must be made again.
                     *archived = Archived::Unknown;
                 }
-                self.decide(&command, &payload);
-                let reply = std::mem::take(&mut self.decision.reply);
+                let payload = self.decide(&command, payload);
+                let reply = mem::take(&mut self.decision.reply);
                 if reply == Reply::NeedsArchive {
-                    let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), payload)));
+                    let kept = payload.unwrap_or_default();
+                    let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept)));
                 } else {
-                    self.waiters.push(Waiter::Caller { answer, desk, reply, kind });
+                    self.open.waiters.push(Waiter::Caller { answer, desk, reply, kind });
                 }
             }
-            Submission::Quiet(command) => self.decide(&command, &Payload::default()),
-            Submission::Question(question) => self.waiters.push(Waiter::Asker(question(&self.ledger))),
+            Submission::Quiet(command) => {
+                self.decide(&command, Payload::default());
+            }
+            Submission::Question(question) => {
+                self.open.waiters.push(Waiter::Asker(question(&self.ledger)));
+            }
         }
     }
 
@@ -271,31 +256,33 @@ impl Worker {
         }
     }
 
-    /// Decides a command, records the decision in the batch and folds it into the state.
-    fn decide(&mut self, command: &Command, payload: &Payload) {
+    /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when there
+    /// was nothing to record.
+    fn decide(&mut self, command: &Command, payload: Payload) -> Option<Payload> {
         let now = self.stamp();
         self.decision.clear();
         self.ledger.decide(command, now, &mut self.decision);
         self.metrics.commands.inc();
         if self.decision.is_empty() {
-            return;
+            return Some(payload);
         }
         let Decision { events, notices, .. } = &mut self.decision;
-        let seq = self.batch.push(now, |buffer| {
+        let seq = self.open.batch.push(now, |buffer| {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
             upesi_ledger::Record::encode(events, notices, payload, buffer);
         });
         for event in events.iter() {
             self.participants_changed |= Participants::is_changed_by(event);
             if let Event::NoticesRedelivered(keys) = event {
-                self.redelivered.extend_from_slice(keys);
+                self.open.redelivered.extend_from_slice(keys);
             }
         }
         self.ledger.evolve(seq, now, events.drain(..), notices);
         if !notices.is_empty() {
-            let notices = std::mem::take(notices);
-            self.records.push(Arc::new(DurableRecord { seq, time: now, notices, payload: payload.clone() }));
+            let notices = mem::take(notices);
+            self.open.records.push(Arc::new(DurableRecord { seq, time: now, notices, payload }));
         }
+        None
     }
 
     /// The present instant, made later than the last record's.
@@ -313,7 +300,7 @@ impl Worker {
         }
         let is_due = |ledger: &Ledger| ledger.next_deadline().is_some_and(|deadline| deadline < now);
         if is_due(&self.ledger) {
-            self.decide(&Command::Tick, &Payload::default());
+            self.decide(&Command::Tick, Payload::default());
         }
         if is_due(&self.ledger) {
             self.next_tick = Instant::now();
@@ -321,86 +308,76 @@ impl Worker {
         self.observe();
     }
 
-    /// Makes the batch durable, then lets answers and callbacks go.
+    /// Commits the open batch and begins another: here, or when it is large, on the journal's thread. Waits until the batch
+    /// before is durable.
     fn commit(&mut self) -> Result<(), JournalError> {
-        if !self.batch.is_empty() {
-            let decided = self.batch_started.elapsed();
-            let appended = self.writer.append(&mut self.batch)?;
-            self.shared.durable_seq.store(appended.last_seq, Ordering::Release);
-            self.metrics.community_position.observe(decided.as_secs_f64());
-            self.metrics.batch_commands.observe(self.batch.len() as f64);
-            self.metrics.journal_bytes.inc_by(appended.bytes);
-            self.metrics.journal_write_seconds.observe(Duration::from_nanos(appended.write_ns).as_secs_f64());
-            self.metrics.journal_sync_seconds.observe(Duration::from_nanos(appended.sync_ns).as_secs_f64());
-            self.batch.reset(appended.last_seq + 1);
+        self.close_batch();
+        let mut committer = self.committer()?;
+        let bytes = self.open.batch.bytes();
+        let is_large = !self.open.batch.is_empty() && bytes >= self.options.overlap_bytes_min;
+        // The next batch is decided before this one is written, so there must be room for both.
+        let both = bytes + self.options.batch_bytes_max + 2 * DECISION_BYTES_MAX;
+        if is_large && committer.has_room_for(both) {
+            let next = self.spare.take().unwrap_or_else(|| Outgoing::new(self.ledger.last_seq() + 1));
+            let outgoing = mem::replace(&mut self.open, next);
+            let errand = Box::new(Errand { committer, outgoing, result: Ok(()) });
+            if let Err(unsent) = self.channels.errands.send(errand) {
+                return self.welcome(Errand { result: Err(JournalError::Poisoned), ..*unsent.0 });
+            }
+        } else {
+            let result = committer.commit(&mut self.open);
+            self.committer = Some(committer);
+            result?;
         }
-        self.release();
-        self.writer.maintain()?;
-        self.shared.archive.journal_reached(self.ledger.last_seq());
+        self.open.reset(self.ledger.last_seq() + 1);
         Ok(())
     }
 
-    fn release(&mut self) {
-        if std::mem::take(&mut self.participants_changed) {
-            self.effects.participants(Arc::new(Participants::of(&self.ledger)));
-        }
-        for record in self.records.drain(..) {
-            self.effects.publish(&record);
-        }
-        if !self.redelivered.is_empty() {
-            self.effects.redeliver(&self.redelivered);
-            self.redelivered.clear();
-        }
-        self.effects.flush();
-        let took = self.batch_started.elapsed().as_secs_f64();
-        for waiter in self.waiters.drain(..) {
-            match waiter {
-                Waiter::Asker(completion) => completion(Ok(())),
-                Waiter::Caller { answer, desk, reply, kind } => {
-                    match kind {
-                        Kind::Prepare => self.metrics.community_prepare.observe(took),
-                        Kind::Fulfil => self.metrics.community_fulfil.observe(took),
-                        Kind::Get => self.metrics.community_get.observe(took),
-                        Kind::Other => {}
-                    }
-                    let answered = Ok(Verdict::Decided(reply));
-                    let Some(desk) = desk else {
-                        // A caller that hung up learns the outcome by callback.
-                        let _ = answer.send(answered);
-                        continue;
-                    };
-                    if desk.lay(answer, answered) {
-                        self.desks.push(desk);
-                    }
-                }
-            }
-        }
-        for desk in self.desks.drain(..) {
-            desk.ring();
+    /// Commits what is left, here.
+    fn finish(&mut self) -> Result<(), JournalError> {
+        self.close_batch();
+        self.committer()?.commit(&mut self.open)
+    }
+
+    fn close_batch(&mut self) {
+        self.open.decided = self.open.started.elapsed();
+        if mem::take(&mut self.participants_changed) {
+            self.open.participants = Some(Arc::new(Participants::of(&self.ledger)));
         }
     }
 
-    /// Tells all who wait that their batch did not become durable.
-    fn abandon(&mut self, error: SubmitError) {
-        for waiter in self.waiters.drain(..) {
-            match waiter {
-                Waiter::Asker(completion) => completion(Err(error.clone())),
-                Waiter::Caller { answer, .. } => {
-                    let _ = answer.send(Err(error.clone()));
-                }
-            }
+    /// The committer, taken out, once the journal's thread has given it back.
+    fn committer(&mut self) -> Result<Committer, JournalError> {
+        if self.committer.is_none() {
+            let errand = self.channels.done.recv().map_err(|_| JournalError::Poisoned)?;
+            self.welcome(*errand)?;
         }
+        self.committer.take().ok_or(JournalError::Poisoned)
+    }
+
+    /// Takes back what was given to the journal's thread.
+    fn welcome(&mut self, errand: Errand) -> Result<(), JournalError> {
+        let Errand { committer, mut outgoing, result } = errand;
+        self.committer = Some(committer);
+        if result.is_err() {
+            outgoing.abandon(&SubmitError::Stopped);
+        }
+        self.spare = Some(outgoing);
+        result
     }
 
     /// Makes sure that the next batch will find its place on the disk, before anything is decided: a batch as large as
-    /// allowed, or one command of `bytes`.
+    /// allowed, or one command of `bytes`. And the one after it, which may be decided before this one is written.
     fn has_room(&mut self, bytes: usize) -> Result<bool, JournalError> {
-        let bytes = bytes.max(self.options.batch_bytes_max) + DECISION_BYTES_MAX;
-        let room = match self.writer.reserve(bytes as u64) {
-            Ok(()) => true,
-            Err(JournalError::DiskFull { .. }) => false,
-            Err(error) => return Err(error),
-        };
+        if self.committer.is_none() && bytes <= self.options.batch_bytes_max {
+            // There was room for this batch when the one before was given to the journal's thread.
+            return Ok(true);
+        }
+        let mut committer = self.committer()?;
+        let batch_bytes = bytes.max(self.options.batch_bytes_max) + DECISION_BYTES_MAX;
+        let room = committer.reserve(2 * batch_bytes);
+        self.committer = Some(committer);
+        let room = room?;
         let serving = if room { Serving::Yes } else { Serving::ReadOnly };
         let mut present = self.shared.serving();
         if *present != serving {

@@ -9,7 +9,7 @@ use upesi_types::Timestamp;
 use crate::batch::Batch;
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
-use crate::frame::{HEADER_BYTES, SECTOR_BYTES, TAIL_BYTES};
+use crate::frame::{HEADER_BYTES, SECTOR_BYTES, TAIL_BYTES, frame_bytes};
 use crate::segment::{self, DIRECTORY, PREPARED, SegmentHeader};
 
 /// How much of the next segment is written with zeros at once, in bytes.
@@ -232,15 +232,21 @@ impl Writer {
         if self.poisoned {
             return Err(JournalError::Poisoned);
         }
-        let needed = (HEADER_BYTES as u64 + body_bytes).next_multiple_of(SECTOR_BYTES as u64);
-        let fits_current =
-            self.current.as_ref().is_some_and(|current| current.offset + needed <= current.length);
-        let needed = needed + SECTOR_BYTES as u64;
-        if fits_current || self.prepared.as_ref().is_some_and(|prepared| prepared.length >= needed) {
+        if self.has_room_for(body_bytes) {
             return Ok(());
         }
+        let needed = frame_bytes(body_bytes as usize) as u64 + SECTOR_BYTES as u64;
         let result = self.replace_prepared(needed.max(self.options.segment_bytes));
         self.poison_unless_full(result)
+    }
+
+    /// Whether frames of together up to `body_bytes` of records will find their place without allocating anything.
+    pub fn has_room_for(&self, body_bytes: u64) -> bool {
+        let needed = frame_bytes(body_bytes as usize) as u64;
+        let fits_current = |current: &Current| current.offset + needed <= current.length;
+        // A segment begins with a header of one sector.
+        let fits_prepared = |prepared: &Prepared| needed + SECTOR_BYTES as u64 <= prepared.length;
+        self.current.as_ref().is_some_and(fits_current) || self.prepared.as_ref().is_some_and(fits_prepared)
     }
 
     fn replace_prepared(&mut self, length: u64) -> Result<(), JournalError> {
