@@ -160,3 +160,7 @@ fn not_answered(error: ExchangeError) -> Step {
         _ => Step::Error,
     }
 }
+
+#[cfg(test)]
+#[path = "operation_tests.rs"]
+mod tests;

@@ -4,20 +4,36 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
-use upesi_http::Workers;
+use upesi_http::{StatusCode, Workers};
 use upesi_lab::AdminClient;
-use upesi_lab::forwarder::{ForwarderError, Route, serve};
-use upesi_sim::{Originator, OriginatorOptions, Outcome, SimConfig, Simulator, Upstream};
-use upesi_types::{Amount, Currency};
+use upesi_lab::forwarder::{ForwarderError, Prefix, Route, serve};
+use upesi_sim::{
+    DfspSettings, ExchangeError, OriginateError, Originator, OriginatorOptions, Outcome, PartyId, SimConfig,
+    Simulator, Upstream, prefix_of,
+};
+use upesi_types::{Amount, Currency, ErrorCode, FspId};
 
-const TRANSFERS: u64 = 200;
+const PAYMENTS: u64 = 100;
+const PATIENCE: Duration = Duration::from_secs(30);
 
 fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
+fn options() -> OriginatorOptions {
+    OriginatorOptions {
+        amount: Amount::parse_wire("1").unwrap(),
+        currency: Currency::parse("KES").unwrap(),
+        expiry: Duration::from_secs(60),
+        seed: 1,
+        nonce: 1,
+        trace: true,
+        resends_max: 0,
+    }
+}
+
 #[tokio::test]
-async fn two_hundred_transfers_pass_through_the_forwarder() {
+async fn transfers_and_whole_payments_pass_through_the_forwarder() {
     let (sims, forwarders) = (Workers::start(1, "sim").unwrap(), Workers::start(2, "forwarder").unwrap());
     let address = free_address();
     let simulator =
@@ -26,40 +42,70 @@ async fn two_hundred_transfers_pass_through_the_forwarder() {
         .names()
         .map(|dfsp| Route { dfsp: dfsp.to_string(), url: simulator.base_url(&dfsp) })
         .collect();
-    let server = serve(address, &routes, &[], &forwarders).unwrap();
-    let options = OriginatorOptions {
-        amount: Amount::parse_wire("1").unwrap(),
-        currency: Currency::parse("KES").unwrap(),
-        expiry: Duration::from_secs(60),
-        seed: 1,
-        nonce: 1,
-        trace: true,
-        resends_max: 0,
-    };
-    let originator = Originator::new(&simulator, options);
+    let prefixes: Vec<Prefix> = simulator
+        .names()
+        .enumerate()
+        .map(|(index, dfsp)| Prefix { prefix: prefix_of(index), dfsp: dfsp.to_string() })
+        .collect();
+    let server = serve(address, &routes, &prefixes, &forwarders).unwrap();
+    let originator = Originator::new(&simulator, options());
     let send = sims.get(0).spawn(async move {
-        for number in 0..TRANSFERS {
+        for number in 0..PAYMENTS {
             let (payer, payee) = (number as usize % 3, (number as usize + 1) % 3);
-            let pending = originator.send(number, payer, payee).await.unwrap();
-            let finished = timeout(Duration::from_secs(30), pending.finished).await.unwrap().unwrap();
+            let pending = originator.send(2 * number, payer, payee).await.unwrap();
+            let finished = timeout(PATIENCE, pending.finished).await.unwrap().unwrap();
             assert_eq!(finished.outcome, Outcome::Committed);
+            let began = std::time::Instant::now();
+            let report = originator.payment(2 * number + 1, payer, payee, began).await;
+            assert_eq!(report.result, Ok(()), "{report:?}");
         }
+        // A party that no prefix leads to.
+        let peer = FspId::parse("dfsp-1").unwrap();
+        let lost = originator.lookup_party(1, 0, &PartyId::msisdn("31612345678"), &peer).await;
+        assert!(matches!(lost, Err(OriginateError::Refused(StatusCode::BAD_REQUEST))));
     });
     send.await.unwrap();
     let counters = simulator.counters();
-    assert_eq!((counters.prepares_received, counters.violations()), (TRANSFERS, 0));
-    assert_eq!(simulator.transfer_counts().committed, TRANSFERS);
+    assert_eq!((counters.prepares_received, counters.violations()), (2 * PAYMENTS, 0));
+    assert_eq!((counters.lookups_received, counters.quotes_received), (PAYMENTS, PAYMENTS));
+    assert_eq!((counters.answers_received, counters.answers_unasked), (2 * PAYMENTS, 0));
+    assert_eq!(simulator.transfer_counts().committed, 2 * PAYMENTS);
 
     // What it does not understand it refuses.
     let client = AdminClient::new(&format!("http://{address}")).unwrap();
     client.get("/health").await.unwrap();
-    for (path, body) in [("/transfers", "{}"), ("/transfers", "not json"), ("/quotes", "{}"), ("/else", "{}")]
+    for (path, body) in
+        [("/transfers", "{}"), ("/transfers", "not json"), ("/quotes", "{}"), ("/participants", "{}")]
     {
         assert!(client.create(path, body.to_owned()).await.is_err(), "{path} {body}");
     }
     server.shutdown(Instant::now() + Duration::from_secs(1)).await;
     simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
     tokio::task::spawn_blocking(move || (sims.shutdown(), forwarders.shutdown())).await.unwrap();
+}
+
+#[test]
+fn errors_come_back_through_the_forwarder() {
+    let (sims, forwarders) = (Workers::start(1, "sim").unwrap(), Workers::start(1, "forwarder").unwrap());
+    let address = free_address();
+    let mut config = SimConfig::new(2, Upstream::Hub(format!("http://{address}")));
+    config.dfsps[1].1 = DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() };
+    let simulator = Simulator::start(config, &sims).unwrap();
+    let route = |dfsp: FspId| Route { dfsp: dfsp.to_string(), url: simulator.base_url(&dfsp) };
+    let routes: Vec<Route> = simulator.names().map(route).collect();
+    let prefixes = [Prefix { prefix: prefix_of(1), dfsp: "dfsp-2".to_owned() }];
+    let _server = serve(address, &routes, &prefixes, &forwarders).unwrap();
+    let originator = Originator::new(&simulator, options());
+    let (sender, errors) = std::sync::mpsc::channel();
+    drop(sims.get(0).spawn(async move {
+        let found = originator.lookup(1, 0, 1).await.unwrap().answer(PATIENCE).await;
+        let terms = originator.quote(1, 0, 1).await.unwrap().answer(PATIENCE).await;
+        sender.send([found.result.map(|_| ()), terms.result.map(|_| ())]).unwrap();
+    }));
+    let codes = [ErrorCode::PAYEE, ErrorCode::PAYEE_REJECTED_QUOTE];
+    assert_eq!(errors.recv().unwrap(), codes.map(|code| Err(ExchangeError::Code(code))));
+    sims.shutdown();
+    forwarders.shutdown();
 }
 
 #[test]
@@ -71,4 +117,7 @@ fn a_port_in_use_and_a_bad_route_are_named() {
     let route = Route { dfsp: "dfsp-1".to_owned(), url: "ftp://x".to_owned() };
     let error = serve(free_address(), &[route], &[], &workers).unwrap_err();
     assert!(matches!(error, ForwarderError::Url { .. }), "{error}");
+    let prefix = Prefix { prefix: "26".to_owned(), dfsp: "dfsp-1".to_owned() };
+    let error = serve(free_address(), &[], &[prefix], &workers).unwrap_err();
+    assert!(matches!(error, ForwarderError::Prefix(_)), "{error}");
 }

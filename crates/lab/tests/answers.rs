@@ -1,0 +1,118 @@
+//! Lookups, quotes and payments against a small hub made for the test.
+
+mod toy;
+
+use toy::{Toy, Vice, run};
+use upesi_lab::{Baseline, LabError, LabResult, Load, RunOptions, Scenario};
+use upesi_sim::{DfspSettings, Phase};
+
+fn run_scenario(scenario: Scenario, vice: Vice, change: impl FnOnce(&mut RunOptions)) -> LabResult {
+    run(vice, |options| {
+        options.scenario = scenario;
+        change(options);
+    })
+}
+
+#[test]
+fn an_honest_hub_passes_every_scenario_and_its_phases_are_told() {
+    for scenario in Scenario::ALL {
+        let out = tempfile::tempdir().unwrap();
+        let result = run_scenario(scenario, Vice::None, |options| {
+            options.out = Some(out.path().to_owned());
+            options.baselines = vec![Baseline::SimsOnly];
+        });
+        assert!(result.passed(), "{}: {:?}", scenario.name(), result.audit.findings);
+        assert!(result.completed > 0 && result.failed == 0 && result.lost == 0);
+        let json: serde_json::Value =
+            serde_json::from_slice(&std::fs::read(out.path().join("result.json")).unwrap()).unwrap();
+        assert_eq!(json["scenario"], scenario.name());
+        for phase in Phase::ALL {
+            let has_it = scenario.phases().contains(&phase);
+            for phases in [result.phases, result.baseline.as_ref().unwrap().phases] {
+                let phase = phases.get(phase);
+                assert_eq!(phase.is_some(), has_it);
+                assert!(phase.is_none_or(|phase| phase.exchanges.completed > 0));
+            }
+            assert_eq!(json["phases"].get(upesi_lab::phase_name(phase)).is_some(), has_it);
+        }
+        let lab = &json["lab"];
+        assert!(lab["cpu_us_per_operation"].is_number());
+        assert_eq!(lab["cpu_us_per_transfer"].is_number(), scenario.moves_money());
+        let answered = result.audit.answers.iter().map(|check| check.right).sum::<u64>();
+        let counters = result.simulators;
+        let registrations = if scenario.looks_up() { 3 + 2 * 3 } else { 0 };
+        assert_eq!(counters.answers_received, answered + registrations, "{}", scenario.name());
+        let table = result.table();
+        assert!(table.contains("audit                 holds"), "{table}");
+        assert_eq!(table.contains("  discovery"), scenario.looks_up(), "{table}");
+    }
+}
+
+#[test]
+fn a_bad_hub_fails_the_audit_of_answers() {
+    for (vice, text) in [
+        (Vice::LosesAnswer, "never answered"),
+        (Vice::RepeatsAnswer, "more than one per question"),
+        (Vice::ForgesAnswer, "wrong"),
+        (Vice::RefusesLate, "no DFSP sent"),
+    ] {
+        // The toy hub sins once, so lookups would meet it before the load.
+        let result = run_scenario(Scenario::Quotes, vice, |_| ());
+        let findings = &result.audit.findings;
+        assert!(findings.len() == 1 && findings[0].contains(text), "{vice:?}: {findings:?}");
+        assert!(!result.passed() && result.table().contains("FAILED"));
+        let (lost, doubled) = (u64::from(vice == Vice::LosesAnswer), u64::from(vice == Vice::RepeatsAnswer));
+        assert_eq!((result.lost, result.audit.doubled), (lost, doubled), "{vice:?}");
+    }
+}
+
+#[test]
+fn the_transfers_of_payments_are_audited_too() {
+    for (vice, text) in [
+        (Vice::ForgetsCredit, "the hub's position changed"),
+        (Vice::LosesCallback, "have no outcome"),
+        (Vice::ChangesItsMind, "contradict an outcome"),
+    ] {
+        let result = run_scenario(Scenario::Payments, vice, |_| ());
+        let findings = &result.audit.findings;
+        assert!(findings.iter().any(|finding| finding.contains(text)), "{vice:?}: {findings:?}");
+    }
+}
+
+#[test]
+fn faults_of_the_dfsps_are_not_blamed_on_the_hub() {
+    let result = run_scenario(Scenario::Payments, Vice::None, |options| {
+        options.behaviour =
+            DfspSettings { abort_per_mille: 200, duplicate_per_mille: 200, ..DfspSettings::default() };
+    });
+    assert_eq!(result.audit.findings, Vec::<String>::new());
+    let agreement = result.phases.agreement.unwrap().exchanges;
+    assert!(result.failed > 0 && agreement.errors > 0 && result.simulators.answers_unasked > 0);
+}
+
+#[test]
+fn payments_keep_the_schedule_of_an_open_loop() {
+    let result = run_scenario(Scenario::Payments, Vice::None, |options| {
+        options.load = Load::Open { rate_per_s: 100, outstanding_max: 100 };
+    });
+    assert!(result.passed(), "{:?}", result.audit.findings);
+    // 550 ms at 100/s; how late they were depends on the machine.
+    assert_eq!(result.originated.sent + result.schedule.unwrap().skipped, 55);
+}
+
+#[test]
+fn parties_are_registered_once_and_missed_before_the_load() {
+    let toy = Toy::start(Vice::None);
+    let lookups = || RunOptions { scenario: Scenario::Lookups, ..toy.options() };
+    // Registered by the second run again, which this hub refuses, and known to the third.
+    for register in [true, true, false] {
+        let result = upesi_lab::run(&RunOptions { register, ..lookups() }).unwrap();
+        assert!(result.passed(), "{:?}", result.audit.findings);
+    }
+    toy.end();
+    let toy = Toy::start(Vice::ForgetsParties);
+    let error = upesi_lab::run(&RunOptions { scenario: Scenario::Lookups, ..toy.options() }).unwrap_err();
+    assert!(matches!(error, LabError::Onboard(_)), "{error}");
+    assert!(error.to_string().contains("MSISDN/260000000000000 of dfsp-1"), "{error}");
+    toy.end();
+}

@@ -1,0 +1,363 @@
+//! A small hub made for tests, honest or with one vice.
+#![allow(dead_code, reason = "every test file uses its own part")]
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use upesi_http::{
+    Full, Incoming, Limits, Method, Origin, Pool, PoolConfig, Request, Response, Server, Service, StatusCode,
+    Target, Uri, Workers, body,
+};
+use upesi_lab::{LabResult, Load, RunOptions, TargetHub};
+use upesi_sim::units_text;
+use upesi_types::Amount;
+
+/// What a bad hub does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Vice {
+    None,
+    /// Forgets to pay the payee once.
+    ForgetsCredit,
+    /// Never sends one callback.
+    LosesCallback,
+    /// Sends an abort after a commit.
+    ChangesItsMind,
+    /// Never passes one answer on.
+    LosesAnswer,
+    /// Passes one answer on twice.
+    RepeatsAnswer,
+    /// Passes one answer on with another amount or DFSP in it.
+    ForgesAnswer,
+    /// Answers one question with an error of its own.
+    RefusesLate,
+    /// Takes registrations and forgets them.
+    ForgetsParties,
+}
+
+impl Vice {
+    const fn is_about_answers(self) -> bool {
+        matches!(self, Self::LosesAnswer | Self::RepeatsAnswer | Self::ForgesAnswer)
+    }
+}
+
+/// The answer to a question with another amount and DFSP in it.
+fn forged(body: &[u8]) -> Bytes {
+    let text = std::str::from_utf8(body).unwrap();
+    text.replace("\"2\"", "\"3\"").replace("\"fspId\":\"dfsp-", "\"fspId\":\"xfsp-").into()
+}
+
+#[derive(Default)]
+struct Participant {
+    endpoint: String,
+    position: i128,
+    deposit: i128,
+}
+
+#[derive(Default)]
+struct Books {
+    participants: BTreeMap<String, Participant>,
+    /// Payer, payee and amount of each transfer.
+    transfers: BTreeMap<String, (String, String, i128)>,
+    /// Who has which MSISDN.
+    parties: BTreeMap<String, String>,
+}
+
+struct ToyHub {
+    vice: Vice,
+    sinned: AtomicBool,
+    books: Mutex<Books>,
+    /// To the simulators of the present run, who all listen on one port.
+    pool: Mutex<Option<(Origin, Arc<Pool>)>>,
+}
+
+impl ToyHub {
+    /// Whether to sin now: once.
+    fn sins(&self, vice: Vice) -> bool {
+        self.vice == vice && !self.sinned.swap(true, Ordering::SeqCst)
+    }
+
+    async fn forward(
+        &self,
+        to: &str,
+        method: Method,
+        path: &str,
+        headers: upesi_http::HeaderMap,
+        body: Bytes,
+    ) {
+        let base = self.books.lock().unwrap().participants[to].endpoint.clone();
+        let target = Target::parse(&base).unwrap();
+        let base = target.path.path().trim_end_matches("/transfers");
+        let mut request = Request::new(Full::new(body));
+        *request.method_mut() = method;
+        *request.uri_mut() = Uri::try_from(format!("{base}{path}")).unwrap();
+        *request.headers_mut() = headers;
+        for name in ["host", "content-length"] {
+            request.headers_mut().remove(name);
+        }
+        let pool = {
+            let mut pool = self.pool.lock().unwrap();
+            if pool.as_ref().is_none_or(|(origin, _)| *origin != target.origin) {
+                let new = Pool::new(target.origin.clone(), PoolConfig::default());
+                *pool = Some((target.origin, Arc::new(new)));
+            }
+            pool.as_ref().unwrap().1.clone()
+        };
+        pool.send(request, Instant::now() + Duration::from_secs(10)).await.unwrap();
+    }
+
+    /// Lookups, quotes and registrations.
+    async fn questions(self: Arc<Self>, request: Request<()>, body: Bytes) {
+        let (head, ()) = request.into_parts();
+        let path = head.uri.path().to_owned();
+        let header = |name: &str| head.headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        let source = header("fspiop-source").unwrap();
+        let (family, rest) = path[1..].split_once('/').unwrap_or((&path[1..], ""));
+        match (&head.method, family) {
+            (&Method::POST, "participants") => {
+                let (path, body) = self.register(&source, &body);
+                self.forward(&source, Method::PUT, &path, head.headers, body).await;
+            }
+            (&Method::PUT, _) => {
+                let (copies, body) = match self.vice {
+                    vice if !vice.is_about_answers() || !self.sins(vice) => (1, body),
+                    Vice::LosesAnswer => (0, body),
+                    Vice::RepeatsAnswer => (2, body),
+                    _ => (1, forged(&body)),
+                };
+                let asker = header("fspiop-destination").unwrap();
+                for _ in 0..copies {
+                    self.forward(&asker, Method::PUT, &path, head.headers.clone(), body.clone()).await;
+                }
+            }
+            _ => {
+                let identifier = rest.split('/').nth(1).unwrap_or_default();
+                let owner = self.books.lock().unwrap().parties.get(identifier).cloned();
+                let owner = owner.or(header("fspiop-destination"));
+                let refuses = self.vice == Vice::RefusesLate && self.sins(self.vice);
+                let Some(owner) = owner.filter(|_| !refuses) else {
+                    let error =
+                        r#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found"}}"#;
+                    let path = format!("{}/error", self.answer_path(&path, &body));
+                    let error = Bytes::from_static(error.as_bytes());
+                    return self.forward(&source, Method::PUT, &path, head.headers, error).await;
+                };
+                self.forward(&owner, head.method, &path, head.headers, body).await;
+            }
+        }
+    }
+
+    fn answer_path(&self, path: &str, body: &[u8]) -> String {
+        let quote: Value = serde_json::from_slice(body).unwrap_or_default();
+        quote["quoteId"].as_str().map_or_else(|| path.to_owned(), |id| format!("{path}/{id}"))
+    }
+
+    /// Gives path and body of the answer.
+    fn register(&self, source: &str, body: &[u8]) -> (String, Bytes) {
+        let batch: Value = serde_json::from_slice(body).unwrap();
+        let mut results = Vec::new();
+        for party in batch["partyList"].as_array().unwrap() {
+            let identifier = party["partyIdentifier"].as_str().unwrap().to_owned();
+            let mut books = self.books.lock().unwrap();
+            let is_new = self.vice == Vice::ForgetsParties
+                || books.parties.insert(identifier, source.to_owned()).is_none();
+            let error = json!({"errorCode": "3003", "errorDescription": "Party already exists"});
+            results.push(if is_new {
+                json!({"partyId": party})
+            } else {
+                json!({"partyId": party, "errorInformation": error})
+            });
+        }
+        let path = format!("/participants/{}", batch["requestId"].as_str().unwrap());
+        (path, json!({"partyList": results}).to_string().into())
+    }
+
+    async fn transfers(self: Arc<Self>, request: Request<()>, body: Bytes) {
+        let (head, ()) = request.into_parts();
+        let json: Value = serde_json::from_slice(&body).unwrap();
+        let path = head.uri.path().to_owned();
+        if head.method == Method::POST {
+            let text = |value: &Value| value.as_str().unwrap().to_owned();
+            let (payer, payee) = (text(&json["payerFsp"]), text(&json["payeeFsp"]));
+            let amount =
+                i128::from(Amount::parse_wire(json["amount"]["amount"].as_str().unwrap()).unwrap().units());
+            {
+                let mut books = self.books.lock().unwrap();
+                books.participants.get_mut(&payer).unwrap().position += amount;
+                books.transfers.insert(text(&json["transferId"]), (payer, payee.clone(), amount));
+            }
+            return self.forward(&payee, Method::POST, &path, head.headers, body).await;
+        }
+        let id = path.split('/').nth(2).unwrap();
+        let is_error = path.ends_with("/error");
+        // A repeated fulfilment changes nothing.
+        let transfer = self.books.lock().unwrap().transfers.remove(id);
+        let Some((payer, payee, amount)) = transfer else { return };
+        let forgets = self.sins(Vice::ForgetsCredit);
+        {
+            let mut books = self.books.lock().unwrap();
+            let account = if is_error { &payer } else { &payee };
+            if !forgets {
+                books.participants.get_mut(account).unwrap().position -= amount;
+            }
+        }
+        if self.sins(Vice::LosesCallback) {
+            return;
+        }
+        self.forward(&payer, Method::PUT, &path, head.headers.clone(), body).await;
+        if self.sins(Vice::ChangesItsMind) {
+            let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#;
+            let path = format!("{path}/error");
+            self.forward(&payer, Method::PUT, &path, head.headers, Bytes::from_static(error.as_bytes()))
+                .await;
+        }
+    }
+
+    fn admin(&self, method: &Method, path: &str, body: &[u8]) -> (StatusCode, String) {
+        let json: Value = serde_json::from_slice(body).unwrap_or_default();
+        let mut books = self.books.lock().unwrap();
+        let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        let accounts = json!([{"id": 1, "ledgerAccountType": "POSITION", "currency": "XXX"}]);
+        match (method.as_str(), &segments[..]) {
+            ("GET", ["participants"]) => {
+                let all: Vec<_> = books
+                    .participants
+                    .keys()
+                    .map(|name| json!({"name": name, "accounts": accounts}))
+                    .collect();
+                (StatusCode::OK, json!(all).to_string())
+            }
+            ("GET", ["participants", name, "positions"]) => {
+                let position = units_text(books.participants[*name].position);
+                (StatusCode::OK, format!(r#"[{{"currency":"XXX","value":{position}}}]"#))
+            }
+            ("GET", ["participants", name, "accounts"]) => {
+                let value = units_text(-books.participants[*name].deposit);
+                let rows = format!(
+                    r#"[{{"id":2,"ledgerAccountType":"SETTLEMENT","currency":"XXX","value":{value}}}]"#
+                );
+                (StatusCode::OK, rows)
+            }
+            ("POST", ["participants"]) => {
+                books.participants.entry(json["name"].as_str().unwrap().to_owned()).or_default();
+                (StatusCode::CREATED, String::new())
+            }
+            ("POST", ["participants", name, "endpoints"]) => {
+                if json["type"] == "FSPIOP_CALLBACK_URL_TRANSFER_POST" {
+                    let url = json["value"].as_str().unwrap().to_owned();
+                    books.participants.get_mut(*name).unwrap().endpoint = url;
+                }
+                (StatusCode::CREATED, String::new())
+            }
+            ("POST", ["participants", name, "accounts", "2"]) => {
+                let amount = Amount::parse_decimal(&json["amount"]["amount"].to_string()).unwrap();
+                books.participants.get_mut(*name).unwrap().deposit += i128::from(amount.units());
+                (StatusCode::ACCEPTED, String::new())
+            }
+            // Set up before: hubs say so, each with its own status and words.
+            ("POST", ["participants", "Hub", "accounts"]) => {
+                let text =
+                    r#"{"errorInformation":{"errorDescription":"Hub account has already been registered."}}"#;
+                (StatusCode::BAD_REQUEST, text.to_owned())
+            }
+            ("POST", ["settlementModels"]) => (StatusCode::INTERNAL_SERVER_ERROR, "{}".to_owned()),
+            ("POST", ["participants", _, "initialPositionAndLimits"]) => {
+                let text = "Participant Limit or Initial Position already set";
+                (StatusCode::INTERNAL_SERVER_ERROR, text.to_owned())
+            }
+            _ => (StatusCode::NOT_FOUND, String::new()),
+        }
+    }
+}
+
+struct ToyService(Arc<ToyHub>);
+
+impl Service for ToyService {
+    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+        let (head, body) = request.into_parts();
+        let body = body::read(body, 1 << 20, Instant::now() + Duration::from_secs(10)).await.unwrap();
+        let mut response = Response::new(Full::default());
+        let path = head.uri.path();
+        let is_fspiop = head.headers.contains_key("fspiop-source");
+        if path.starts_with("/transfers") {
+            tokio::spawn(self.0.clone().transfers(Request::from_parts(head, ()), body));
+            *response.status_mut() = StatusCode::ACCEPTED;
+        } else if is_fspiop {
+            tokio::spawn(self.0.clone().questions(Request::from_parts(head, ()), body));
+            *response.status_mut() = StatusCode::ACCEPTED;
+        } else {
+            let (status, text) = self.0.admin(&head.method, head.uri.path(), &body);
+            *response.status_mut() = status;
+            *response.body_mut() = Full::new(text.into());
+        }
+        response
+    }
+}
+
+/// A toy hub on a port of its own.
+pub struct Toy {
+    workers: Workers,
+    url: String,
+    _server: Server,
+}
+
+impl Toy {
+    pub fn start(vice: Vice) -> Self {
+        let workers = Workers::start(1, "toy").unwrap();
+        let hub = Arc::new(ToyHub {
+            vice,
+            sinned: AtomicBool::new(false),
+            books: Mutex::default(),
+            pool: Mutex::default(),
+        });
+        let bound = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        let url = format!("http://{}", bound.local_addr());
+        let server = Server::serve(bound, Limits::default(), &workers, Arc::new(ToyService(hub)));
+        Self { workers, url, _server: server }
+    }
+
+    /// Options of a short run against it.
+    pub fn options(&self) -> RunOptions {
+        let target = TargetHub {
+            fspiop_url: self.url.clone(),
+            admin_url: self.url.clone(),
+            pid: None,
+            durable: Some(false),
+        };
+        RunOptions {
+            dfsps: 3,
+            parties: 20,
+            load: Load::Closed { users: 4 },
+            duration: Duration::from_millis(500),
+            warm_up: Duration::from_millis(50),
+            slices: Some(1),
+            target: Some(target),
+            workers: Some(1),
+            ..RunOptions::default()
+        }
+    }
+
+    pub fn end(self) {
+        self.workers.shutdown();
+    }
+}
+
+/// One run against a new toy hub.
+pub fn run(vice: Vice, change: impl FnOnce(&mut RunOptions)) -> LabResult {
+    let toy = Toy::start(vice);
+    let mut options = toy.options();
+    if matches!(vice, Vice::LosesCallback | Vice::LosesAnswer) {
+        // What never comes is waited for in vain.
+        (options.callback_timeout, options.quiesce_timeout) =
+            (Duration::from_secs(1), Duration::from_secs(1));
+    }
+    change(&mut options);
+    let result = upesi_lab::run(&options).unwrap();
+    toy.end();
+    result
+}
