@@ -116,6 +116,21 @@ fn every_operation_says_what_it_is() {
     }
 }
 
+/// The page shows neither parameters of a path that are references nor callbacks whose key is no expression.
+#[test]
+fn the_page_can_show_everything() {
+    for (surface, document) in Document::both() {
+        for operation in document.operations() {
+            assert!(operation.item.get("parameters").is_none(), "{surface:?} {}", operation.path);
+            let callbacks = operation.value.get("callbacks").and_then(Value::as_object);
+            for (name, callback) in callbacks.into_iter().flatten() {
+                let is_expression = callback.as_object().unwrap().keys().all(|key| key.contains("{$"));
+                assert!(is_expression, "{surface:?} {} {name}", operation.name());
+            }
+        }
+    }
+}
+
 /// Examples of errors have the texts of the catalogue.
 #[test]
 fn errors_have_their_texts() {
