@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod config;
 pub mod demo;
+pub mod directory_import;
 pub mod exit;
 pub mod fill;
 pub mod hub;

@@ -126,10 +126,13 @@ impl Chunk {
         conflict: Conflict,
         is_known: impl Fn(&FspId) -> bool,
     ) -> Result<Self, ImportError> {
+        if bytes.is_empty() {
+            return Err(ImportError::Size { lines: 0 });
+        }
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let count = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
-        if bytes.is_empty() || count > CHUNK_LINES_MAX {
-            return Err(ImportError::Size { lines: if bytes.is_empty() { 0 } else { count } });
+        if count > CHUNK_LINES_MAX {
+            return Err(ImportError::Size { lines: count });
         }
         let read = |line: &[u8]| {
             let Ok(line) = std::str::from_utf8(line) else {

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+use super::directory::DirectoryCommand;
 use super::lab::LabCommand;
 use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
@@ -45,6 +46,9 @@ pub enum Command {
     /// Bring a hub to the state that a scheme file describes.
     #[command(subcommand)]
     Scheme(SchemeCommand),
+    /// Register parties in the hub's own directory, and look at them.
+    #[command(subcommand)]
+    Directory(DirectoryCommand),
     /// Run simulated DFSPs, or a simulated oracle.
     ///
     /// Any number of DFSPs in one process: they answer what the hub forwards (lookups, quotes, transfers with the right

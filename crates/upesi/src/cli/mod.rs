@@ -2,6 +2,7 @@
 
 mod arguments;
 mod behaviour;
+mod directory;
 mod lab;
 mod oracle;
 mod run;

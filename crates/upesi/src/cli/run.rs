@@ -7,7 +7,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
-use super::{lab, scheme, sim};
+use super::{directory, lab, scheme, sim};
 use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::inspect::audit::{self, AuditOptions};
@@ -44,6 +44,7 @@ fn dispatch(command: Command) -> Outcome {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Config(arguments) => show_config(&arguments),
         Command::Scheme(command) => scheme::run(command),
+        Command::Directory(command) => directory::run(command),
         Command::Sim(arguments) => sim::run(&arguments),
         Command::Lab(command) => lab::run(command),
         Command::Journal(arguments) => journal(arguments),

@@ -86,6 +86,13 @@ impl<'de> Deserialize<'de> for ApiAmount {
     }
 }
 
+const JSON: &str = "application/json";
+
+fn read<T: for<'de> Deserialize<'de>>(path: &str, body: &[u8]) -> Result<T, AdminError> {
+    serde_json::from_slice(body)
+        .map_err(|error| AdminError::Malformed { path: path.to_owned(), reason: error.to_string() })
+}
+
 /// A hub's admin API.
 #[derive(Debug)]
 pub struct AdminApi {
@@ -114,9 +121,20 @@ impl AdminApi {
     /// # Errors
     /// No answer, a refusal, or an answer of another form.
     pub async fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
-        let body = self.call(Method::GET, path, None).await?;
-        serde_json::from_slice(&body)
-            .map_err(|error| AdminError::Malformed { path: path.to_owned(), reason: error.to_string() })
+        read(path, &self.call(Method::GET, path, JSON, Bytes::new()).await?)
+    }
+
+    /// Sends a text of some type, and reads the answer.
+    ///
+    /// # Errors
+    /// No answer, a refusal, or an answer of another form.
+    pub async fn post<T: for<'de> Deserialize<'de>>(
+        &self,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<T, AdminError> {
+        read(path, &self.call(Method::POST, path, content_type, body).await?)
     }
 
     /// Changes something; what the answer says is not looked at.
@@ -124,17 +142,23 @@ impl AdminApi {
     /// # Errors
     /// No answer, or a refusal.
     pub async fn send(&self, method: Method, path: &str, body: &str) -> Result<(), AdminError> {
-        self.call(method, path, Some(body)).await.map(drop)
+        self.call(method, path, JSON, body.to_owned().into()).await.map(drop)
     }
 
-    async fn call(&self, method: Method, path: &str, body: Option<&str>) -> Result<Bytes, AdminError> {
+    async fn call(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<Bytes, AdminError> {
         let uri = format!("{}{path}", self.prefix);
         let request = Request::builder()
             .method(method.clone())
             .uri(&uri)
-            .header(header::ACCEPT, "application/json")
-            .header(header::CONTENT_TYPE, "application/json")
-            .body(Full::new(Bytes::from(body.unwrap_or_default().to_owned())));
+            .header(header::ACCEPT, JSON)
+            .header(header::CONTENT_TYPE, content_type)
+            .body(Full::new(body));
         let request = request
             .map_err(|error| AdminError::Malformed { path: uri.clone(), reason: error.to_string() })?;
         let answer =

@@ -1,0 +1,82 @@
+//! `upesi directory`: who serves which party.
+
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::directory_import::{self, ImportOptions};
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Subcommands of `upesi directory`.
+#[derive(Debug, Subcommand)]
+pub enum DirectoryCommand {
+    /// Register the parties of a CSV file.
+    ///
+    /// The first line names the columns: partyIdType, partyIdentifier, fspId, and if wanted partySubIdOrType and currency, in
+    /// any order. Each further line is one entry. Lines that cannot be taken are told on stderr, with their number, and do
+    /// not stop the others; the command then ends with 1.
+    ///
+    /// An import that was interrupted goes on where it stopped when the same command is run again: the hub remembers how
+    /// far it got, by the content of the file. A file that was changed is imported from its beginning; lines that are
+    /// registered already are no mistake.
+    Import(ImportArguments),
+    /// Show who serves a party: one line per entry with DFSP, currency and sub id, separated by tabs.
+    Get(GetArguments),
+}
+
+/// Arguments of `upesi directory import`.
+#[derive(Args, Clone, Debug)]
+pub struct ImportArguments {
+    /// The CSV file, in UTF-8.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Let the file win where another DFSP is registered, instead of refusing the line.
+    #[arg(long)]
+    pub replace: bool,
+    /// Name of the import, instead of one from the file's content; with a new name, the same file is imported again.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Base URL of the hub's admin API.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
+    pub admin: String,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `upesi directory get`.
+#[derive(Args, Clone, Debug)]
+pub struct GetArguments {
+    /// The party-id type, such as MSISDN.
+    #[arg(value_name = "TYPE")]
+    pub kind: String,
+    /// The identifier.
+    #[arg(value_name = "ID")]
+    pub id: String,
+    /// Base URL of the hub's admin API.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
+    pub admin: String,
+    /// Print one JSON object instead of lines.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs a subcommand.
+pub fn run(command: DirectoryCommand) -> Outcome {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Temporary, error))?;
+    let mut output = io::stdout();
+    match command {
+        DirectoryCommand::Import(arguments) => {
+            let ImportArguments { file, replace, name, admin, json } = arguments;
+            let options = ImportOptions { file, admin_url: admin, name, replace, json };
+            runtime.block_on(directory_import::import(&options, &mut output, &mut io::stderr()))
+        }
+        DirectoryCommand::Get(GetArguments { kind, id, admin, json }) => {
+            runtime.block_on(directory_import::get(&admin, &kind, &id, json, &mut output))
+        }
+    }
+}

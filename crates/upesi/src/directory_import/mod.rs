@@ -1,0 +1,250 @@
+//! `upesi directory`: the hub's own party directory, from the command line.
+//!
+//! # How an import resumes
+//! An import has a name; the hub keeps, with the entries themselves, which line of an import comes next. The name is the
+//! SHA-256 of the file unless another is given: the same file goes on where it stopped, whoever sends it and however it
+//! ended, and a file of which a byte was changed is another import. Reading the file twice costs a second per few hundred
+//! megabytes; a name from length and a few bytes would take an edited file for the old one and skip its lines.
+
+mod hub;
+mod lines;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::io::{self, BufReader, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use sha2::{Digest, Sha256};
+use upesi_directory::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
+
+use crate::exit::{Exit, Failure, Outcome};
+use crate::scheme::admin_api::AdminApi;
+use hub::{HubImport, RefusedLine};
+
+/// Bytes of a chunk: with its last line it stays below the largest body that the admin API reads.
+const CHUNK_BYTES_MAX: usize = upesi_admin::BODY_BYTES_MAX - 2 * LINE_BYTES_MAX;
+/// Refused lines that are shown.
+const REFUSALS_SHOWN_MAX: usize = 1_000;
+const READ_BUFFER_BYTES: usize = 1 << 20;
+/// Characters of the SHA-256 in an import's name.
+const NAME_DIGITS: usize = 32;
+
+/// What to import, and how.
+#[derive(Clone, Debug)]
+pub struct ImportOptions {
+    /// The file.
+    pub file: PathBuf,
+    /// Base URL of the hub's admin API.
+    pub admin_url: String,
+    /// The import's name instead of one from the file's content.
+    pub name: Option<String>,
+    /// Whether a line wins over what another DFSP registered.
+    pub replace: bool,
+    /// One JSON object instead of text.
+    pub json: bool,
+}
+
+/// What an import came to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Summary {
+    /// The import's name.
+    pub import: String,
+    /// Lines that were taken, those of earlier attempts included.
+    pub taken: u64,
+    /// Lines that were refused, those of earlier attempts included.
+    pub refused: u64,
+    /// The line with which this attempt began.
+    pub first_line: u64,
+    /// Refused lines of this attempt; not all, if they are many.
+    pub refusals: Vec<RefusedLine>,
+}
+
+/// Imports a file and tells what it came to; refused lines go to `notes`.
+///
+/// # Errors
+/// 66 where the file cannot be read, 65 for a file without a header, 69 where the hub does not answer, 75 where it is busy
+/// for long, 1 where it refuses the import or some of its lines.
+pub async fn import(
+    options: &ImportOptions,
+    output: &mut (dyn Write + Send),
+    notes: &mut (dyn Write + Send),
+) -> Outcome {
+    let summary = send(options).await?;
+    for refusal in &summary.refusals {
+        // Nobody to read them is no failure.
+        let _ = writeln!(notes, "line {}: {}", refusal.line, refusal.reason);
+    }
+    let text = if options.json {
+        let json = serde_json::to_string(&summary).map_err(|error| Failure::new(Exit::Software, error))?;
+        format!("{json}\n")
+    } else {
+        let Summary { import, taken, refused, .. } = &summary;
+        format!("import {import}: {taken} lines taken, {refused} refused\n")
+    };
+    write(output, &text)?;
+    match summary.refused {
+        0 => Ok(()),
+        refused => Err(Failure::new(Exit::Failure, format!("{refused} lines were refused"))),
+    }
+}
+
+/// Shows the entries of an identifier.
+///
+/// # Errors
+/// 69 where the hub does not answer, 1 where it refuses or nobody serves the party.
+pub async fn get(
+    admin_url: &str,
+    kind: &str,
+    id: &str,
+    json: bool,
+    output: &mut (dyn Write + Send),
+) -> Outcome {
+    let api = AdminApi::new(admin_url).map_err(|error| hub::failure(&error))?;
+    let party = hub::get(&api, kind, id).await?;
+    if json {
+        let json = serde_json::to_string(&party).map_err(|error| Failure::new(Exit::Software, error))?;
+        write(output, &format!("{json}\n"))?;
+    } else {
+        let text: String = party
+            .entries
+            .iter()
+            .map(|entry| {
+                let sub_id = entry.party_sub_id_or_type.as_deref().unwrap_or("-");
+                format!("{}\t{}\t{sub_id}\n", entry.fsp_id, entry.currency.as_deref().unwrap_or("-"))
+            })
+            .collect();
+        write(output, &text)?;
+    }
+    match party.entries.is_empty() {
+        false => Ok(()),
+        true => Err(Failure::new(Exit::Failure, format!("nobody is registered for {kind} {id}"))),
+    }
+}
+
+async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
+    let api = AdminApi::new(&options.admin_url).map_err(|error| hub::failure(&error))?;
+    let unreadable = |error: io::Error| {
+        Failure::new(Exit::NoInput, format!("{} cannot be read: {error}", options.file.display()))
+    };
+    let mut file = File::open(&options.file).map_err(unreadable)?;
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => name_of(&mut file, options.replace).map_err(unreadable)?,
+    };
+    if ImportId::parse(&name).is_none() {
+        let rule = format!("an import's name has 1 to {IMPORT_ID_CHARS_MAX} letters, digits, - and _");
+        return Err(Failure::new(Exit::Usage, rule));
+    }
+    file.rewind().map_err(unreadable)?;
+    let length = file.metadata().map_err(unreadable)?.len();
+    let mut reader = BufReader::with_capacity(READ_BUFFER_BYTES, file);
+    let mut header = Vec::new();
+    let header_bytes = lines::read_line(&mut reader, &mut header, LINE_BYTES_MAX).map_err(unreadable)?;
+    let header = check_header(&options.file, header)?;
+    let import = HubImport::new(api, &name, &header, options.replace);
+    let mut progress = import.progress().await?;
+    // Line 1 is the header.
+    let first_line = progress.next_line.max(2);
+    let bar = progress_bar(length);
+    bar.inc(header_bytes);
+    let (mut line, mut refusals) = (2, Vec::new());
+    loop {
+        let chunk = Chunk::read(&mut reader, &mut line, progress.next_line).map_err(unreadable)?;
+        bar.inc(chunk.file_bytes);
+        if chunk.lines.is_empty() {
+            break;
+        }
+        progress = import.take(chunk.from, chunk.lines.into()).await?;
+        let room = REFUSALS_SHOWN_MAX - refusals.len();
+        refusals.extend(progress.chunk.take().into_iter().flat_map(|chunk| chunk.refusals).take(room));
+        bar.set_message(format!("{} taken, {} refused", progress.taken, progress.refused));
+    }
+    bar.finish_and_clear();
+    let (taken, refused) = (progress.taken, progress.refused);
+    Ok(Summary { import: name, taken, refused, first_line, refusals })
+}
+
+/// Lines on their way.
+struct Chunk {
+    /// Number of the first line.
+    from: u64,
+    lines: Vec<u8>,
+    /// What they take of the file, with the lines that were passed over.
+    file_bytes: u64,
+}
+
+impl Chunk {
+    /// The next lines from `next_line` of the file on; `line` is the number of the line that the reader is at. Empty at
+    /// the end of the file.
+    fn read(reader: &mut impl io::BufRead, line: &mut u64, next_line: u64) -> io::Result<Self> {
+        let mut chunk = Self { from: next_line, lines: Vec::new(), file_bytes: 0 };
+        let mut passed_over = Vec::new();
+        let mut count = 0;
+        while count < CHUNK_LINES_MAX && chunk.lines.len() < CHUNK_BYTES_MAX {
+            let is_wanted = *line >= next_line;
+            let into = if is_wanted { &mut chunk.lines } else { &mut passed_over };
+            let taken = lines::read_line(reader, into, LINE_BYTES_MAX)?;
+            if taken == 0 {
+                break;
+            }
+            chunk.file_bytes += taken;
+            if is_wanted {
+                if count == 0 {
+                    chunk.from = *line;
+                }
+                chunk.lines.push(b'\n');
+                count += 1;
+            }
+            passed_over.clear();
+            *line += 1;
+        }
+        Ok(chunk)
+    }
+}
+
+/// The header as text, if it is one.
+fn check_header(file: &Path, header: Vec<u8>) -> Result<String, Failure> {
+    let header = String::from_utf8(header).map_err(|_| "it is not UTF-8".to_owned());
+    let header = header.and_then(|header| Columns::parse(&header).map(|_| header));
+    header.map_err(|mistake| {
+        let text = format!("{}: the first line is no header: {mistake}", file.display());
+        Failure::new(Exit::Data, text)
+    })
+}
+
+/// A name that the same content always gets.
+fn name_of(file: &mut File, replace: bool) -> io::Result<String> {
+    let mut hasher = Sha256::new();
+    let mut buffer = vec![0; READ_BUFFER_BYTES];
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => hasher.update(&buffer[..count]),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let digits: String = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+    // The same file does something else when it replaces.
+    Ok(format!("{}{}", &digits[..NAME_DIGITS], if replace { "-replace" } else { "" }))
+}
+
+/// On stderr, and only where that is a terminal.
+fn progress_bar(length: u64) -> ProgressBar {
+    let bar = ProgressBar::new(length);
+    let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {msg}, {eta} left");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+/// A reader that went away is no failure.
+fn write(output: &mut (dyn Write + Send), text: &str) -> Outcome {
+    match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write: {error}"))),
+    }
+}
