@@ -1,4 +1,5 @@
 use super::*;
+use sha2::{Digest, Sha256};
 use std::io::Write;
 
 fn request(name: http::HeaderName, value: &'static str) -> HeaderMap {
@@ -84,6 +85,21 @@ fn the_page_stays_at_home() {
             assert!(surface.file(&format!("/{part}")).is_some(), "{part}");
         }
         assert!(html.matches("docs/").count() == 4, "{html}");
+    }
+}
+
+/// The library is what `VERSION.md` says it is, down to the byte, under the version in its names.
+#[test]
+fn the_library_is_as_published() {
+    let notes = include_str!("../vendor/swagger-ui-dist/VERSION.md");
+    assert!(notes.starts_with("# swagger-ui-dist 5.35.0\n"));
+    for (published, path) in [
+        ("swagger-ui-bundle.js", "/docs/swagger-ui-5.35.0.js"),
+        ("swagger-ui.css", "/docs/swagger-ui-5.35.0.css"),
+    ] {
+        let digest = Sha256::digest(Surface::Admin.file(path).unwrap().content());
+        let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert!(notes.contains(&format!("{digest}  {published}\n")), "{published} is {digest}");
     }
 }
 

@@ -7,14 +7,17 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
-use upesi_admin::{AdminContext, AdminService, Lane, LaneStatus};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus};
 use upesi_apidocs::Surface;
+use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
 use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
 use upesi_ledger::ParticipantId;
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
+use upesi_store::{Store, StoreOptions};
 use upesi_types::Timestamp;
 
 use super::client::{Answer, Client};
@@ -95,7 +98,12 @@ impl Hub {
         let workers = Workers::start(1, "test").unwrap();
         let bind = || Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let fspiop = Server::serve(bind(), Limits::default(), &workers, Arc::new(gateway));
+        let store = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
+        let store = Store::open(directory.path().join("store"), &store).unwrap();
+        let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
+        let oracles = OracleRegistry::open(&store, true).unwrap();
         let context = AdminContext {
+            directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
             log_level: Arc::new(|_| Ok(())),
