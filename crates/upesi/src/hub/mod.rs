@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
-use upesi_admin::{AdminContext, AdminService, Lane};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane};
 use upesi_courier::{BreakerState, Courier};
 use upesi_engine::{
     Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
@@ -168,6 +168,8 @@ impl Hub {
         });
         let mut context = AdminContext::new(handle.clone());
         context.hostname = settings.admin.hostname.as_str().into();
+        context.directory =
+            Some(DirectoryHandle::new(conversations.built_in.clone(), conversations.oracles.clone())?);
         context.lanes = Arc::new(Lanes(courier.clone()));
         context.metrics = Arc::new({
             let text = Arc::clone(&text);
