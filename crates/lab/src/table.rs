@@ -61,12 +61,18 @@ impl LabResult {
     }
 
     fn audit_rows(&self, table: &mut Table) {
-        let _ = writeln!(
-            table.0,
-            "\n  {:<NAME_WIDTH$}{:>20}  {:>20}",
-            "participant", "hub position", "own books"
-        );
-        for check in &self.audit.positions {
+        table.0.push('\n');
+        let moves_money = self.options.scenario.moves_money();
+        // Where no money moves, only what moved all the same is worth a line.
+        let mut positions = self.audit.positions.iter().filter(|check| moves_money || !check.ok).peekable();
+        if positions.peek().is_some() {
+            let _ = writeln!(
+                table.0,
+                "  {:<NAME_WIDTH$}{:>20}  {:>20}",
+                "participant", "hub position", "own books"
+            );
+        }
+        for check in positions {
             let mark = if check.ok { "" } else { "  differs" };
             let _ = writeln!(
                 table.0,
@@ -74,17 +80,19 @@ impl LabResult {
                 check.participant, check.hub, check.books
             );
         }
-        let accepted = format!(
-            "{} accepted = {} finished + {} in flight",
-            self.audit.accepted, self.audit.finished, self.audit.in_flight
-        );
-        table.row("accounted for", &accepted);
         for check in &self.audit.answers {
             let ends = format!(
-                "{} accepted, {} answered rightly, {} with an error, {} wrongly, {} late",
+                "{} accepted = {} answered rightly + {} with an error + {} wrongly + {} late",
                 check.accepted, check.right, check.errors, check.wrong, check.late
             );
             table.row(check.phase, &ends);
+        }
+        if moves_money {
+            let accepted = format!(
+                "{} accepted = {} finished + {} in flight",
+                self.audit.accepted, self.audit.finished, self.audit.in_flight
+            );
+            table.row(if self.audit.answers.is_empty() { "accounted for" } else { "transfer" }, &accepted);
         }
         table.row("audit", if self.audit.ok { "holds" } else { "FAILED" });
         for finding in &self.audit.findings {

@@ -1,18 +1,21 @@
-//! `upesi demo`: the whole product in a minute. A hub, simulated DFSPs, a scheme, one transfer to look at, then load.
+//! `upesi demo`: the whole product in a minute. A hub, simulated DFSPs, a scheme, one payment to look at, then load.
 
 mod messages;
 
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use clap::Args;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use upesi_http::Workers;
-use upesi_lab::{Baseline, HubProcess, RunOptions, TargetHub};
-use upesi_sim::{Originator, OriginatorOptions, SeenMessage, SimConfig, Simulator, Upstream};
+use upesi_lab::{Baseline, HubProcess, RunOptions, Scenario, TargetHub, phase_name};
+use upesi_sim::{
+    Originator, OriginatorOptions, PaymentReport, Phase, SeenMessage, SimConfig, Simulator, Upstream,
+};
 use upesi_types::{Amount, Currency};
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -24,9 +27,17 @@ const SCHEME: &str = include_str!("../../../../examples/scheme.toml");
 /// Where the example expects the simulators.
 const SCHEME_BASE_URL: &str = "http://127.0.0.1:5000/{name}";
 const DFSPS: usize = 8;
-/// Messages of the transfer that is shown: two requests, two callbacks.
-const MESSAGES: usize = 4;
+/// Payer, payee (as indexes) and number of the payment that is shown.
+const PAYER: usize = 0;
+const PAYEE: usize = 1;
+const NUMBER: u64 = 1;
+/// Messages of a registration: the request and its callback.
+const REGISTRATION_MESSAGES: usize = 2;
+/// Messages of a payment: in each of three phases a request and a callback, each to the hub and from it.
+const PAYMENT_MESSAGES: usize = 12;
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a message may take to be seen once the exchange is over.
+const MESSAGE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Arguments of `upesi demo`.
 #[derive(Args, Clone, Debug)]
@@ -49,6 +60,18 @@ pub fn run(arguments: &DemoArguments) -> Outcome {
     let outcome = runtime.block_on(Demo::start(arguments, &workers))?.tell(&runtime, &workers);
     workers.shutdown();
     outcome
+}
+
+fn failed(why: impl Display) -> Failure {
+    Failure::new(Exit::Failure, why)
+}
+
+/// How long the phases took, and the whole.
+fn timing(report: &PaymentReport) -> String {
+    let phases =
+        Phase::ALL.into_iter().filter_map(|phase| Some((phase_name(phase), report.duration(phase)?)));
+    let phases: Vec<_> = phases.map(|(name, time)| format!("{name} {} ms", messages::millis(time))).collect();
+    format!("  {}, together {} ms", phases.join(", "), messages::millis(report.total()))
 }
 
 fn unavailable(error: impl Display) -> Failure {
@@ -82,8 +105,11 @@ impl<'arguments> Demo<'arguments> {
         let hub =
             HubProcess::start(&binary, &data, &[], Some(&out.join("hub.log"))).await.map_err(unavailable)?;
         let (watch, seen) = mpsc::channel(64);
-        let config =
-            SimConfig { watch: Some(watch), ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url())) };
+        let config = SimConfig {
+            watch: Some(watch),
+            currencies: vec![kes()?],
+            ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()))
+        };
         let simulator = Simulator::start(config, workers).map_err(unavailable)?;
         say(format_args!("   FSPIOP API   {}", hub.fspiop_url()));
         say(format_args!("   admin API    {}", hub.admin_url()));
@@ -105,22 +131,21 @@ impl<'arguments> Demo<'arguments> {
             "the scheme: hub accounts, settlement model, DFSPs, caps, funds, endpoints (examples/scheme.toml)",
         );
         runtime.block_on(self.show_scheme())?;
-        title(3, "one transfer of 125.5 KES, as the DFSPs see it");
-        runtime.block_on(self.show_one_transfer(workers))?;
+        let originator = Arc::new(self.originator()?);
+        let party = originator.party(PAYEE, NUMBER).identifier;
+        title(3, &format!("dfsp-2 registers the mobile number {party}"));
+        runtime.block_on(self.show_registration(&originator, workers))?;
+        title(4, &format!("one payment of 125.5 KES from dfsp-1 to {party}, as the DFSPs see it"));
+        runtime.block_on(self.show_payment(&originator, workers))?;
         let seconds = self.arguments.seconds;
         title(
-            4,
-            &format!("{seconds} s of load: 32 virtual users over 8 DFSPs, a plain forwarder for comparison"),
+            5,
+            &format!(
+                "{seconds} s of payments: 32 virtual users over 8 DFSPs, a plain forwarder for comparison"
+            ),
         );
         let passed = self.load()?;
-        title(5, "look further (KEEP=1 make demo, or upesi demo --keep, leaves it running)");
-        say(format_args!("   curl {}/metrics     stages, lanes, positions", self.hub.admin_url()));
-        say(format_args!("   curl {}/participants/dfsp-1/accounts", self.hub.admin_url()));
-        say(format_args!(
-            "   upesi audit {0}     verifies the data once the hub has stopped",
-            self.arguments.out.join("data").display()
-        ));
-        say(format_args!("   upesi journal {0} --limit 5", self.arguments.out.join("data").display()));
+        self.look_further();
         if self.arguments.keep {
             runtime.block_on(self.keep())?;
         }
@@ -130,6 +155,22 @@ impl<'arguments> Demo<'arguments> {
             Ok(())
         } else {
             Err(Failure::new(Exit::Failure, "the audit of the load run does not hold"))
+        }
+    }
+
+    fn look_further(&self) {
+        let (out, data) = (&self.arguments.out, self.arguments.out.join("data"));
+        title(6, "look further (KEEP=1 make demo, or upesi demo --keep, leaves it running)");
+        let (fspiop, admin) = (self.hub.fspiop_url(), self.hub.admin_url());
+        for (command, about) in [
+            (format!("curl {admin}/metrics"), "stages, lanes, lookups, positions"),
+            (format!("curl {admin}/participants/dfsp-1/accounts"), "what dfsp-1 owes"),
+            (format!("{fspiop}/docs"), "the FSPIOP API, for a browser"),
+            (format!("{}", out.join("result.json").display()), "all figures of the load"),
+            (format!("upesi audit {}", data.display()), "verifies the data once the hub has stopped"),
+            (format!("upesi journal {} --limit 5", data.display()), "its first records"),
+        ] {
+            say(format_args!("   {command:<58}{about}"));
         }
     }
 
@@ -161,7 +202,7 @@ impl<'arguments> Demo<'arguments> {
         Ok(())
     }
 
-    async fn show_one_transfer(&mut self, workers: &Workers) -> Outcome {
+    fn originator(&self) -> Result<Originator, Failure> {
         let options = OriginatorOptions {
             amount: Amount::parse_wire("125.5").unwrap_or_default(),
             currency: kes()?,
@@ -171,22 +212,47 @@ impl<'arguments> Demo<'arguments> {
             trace: true,
             resends_max: 0,
         };
-        let originator = Originator::new(&self.simulator, options);
-        let sent = workers.get(0).spawn(async move { originator.send(1, 0, 1).await });
-        let pending = sent.await.map_err(unavailable)?.map_err(unavailable)?;
-        let finished = timeout(PATIENCE, pending.finished).await;
-        if !matches!(finished, Ok(Ok(_))) {
-            return Err(Failure::new(Exit::Failure, "the transfer had no outcome; see the hub's log"));
+        Ok(Originator::new(&self.simulator, options))
+    }
+
+    async fn show_registration(&mut self, originator: &Arc<Originator>, workers: &Workers) -> Outcome {
+        let originator = originator.clone();
+        // Connections belong to the workers.
+        let registering = workers.get(0).spawn(async move {
+            let accepted = originator.register(PAYEE, NUMBER, 1).await?;
+            accepted.answer(PATIENCE).await.result
+        });
+        let registered = registering.await.map_err(unavailable)?;
+        self.show_messages(REGISTRATION_MESSAGES).await;
+        match registered {
+            Ok(registered) if registered.refused == 0 => Ok(()),
+            Ok(_) => Err(failed("the hub refused to register the party")),
+            Err(error) => Err(failed(format_args!("the party could not be registered: {error}"))),
         }
-        let mut messages = Vec::with_capacity(MESSAGES);
-        while messages.len() < MESSAGES {
-            match timeout(PATIENCE, self.seen.recv()).await {
+    }
+
+    async fn show_payment(&mut self, originator: &Arc<Originator>, workers: &Workers) -> Outcome {
+        let originator = originator.clone();
+        let paying = workers
+            .get(0)
+            .spawn(async move { originator.payment(NUMBER, PAYER, PAYEE, std::time::Instant::now()).await });
+        let report = timeout(3 * PATIENCE, paying).await;
+        let report = report.map_err(|_| failed("the payment did not end"))?.map_err(unavailable)?;
+        self.show_messages(PAYMENT_MESSAGES).await;
+        say(timing(&report));
+        report.result.map_err(|failure| failed(format_args!("{failure}; see the hub's log")))
+    }
+
+    /// Shows that many messages, or fewer where no more come.
+    async fn show_messages(&mut self, count: usize) {
+        let mut messages = Vec::with_capacity(count);
+        while messages.len() < count {
+            match timeout(MESSAGE_PATIENCE, self.seen.recv()).await {
                 Ok(Some(message)) => messages.push(message),
                 Ok(None) | Err(_) => break,
             }
         }
         say(messages::describe(&mut messages));
-        Ok(())
     }
 
     /// Runs the lab against the hub; its simulators take the place of the first ones.
@@ -198,6 +264,7 @@ impl<'arguments> Demo<'arguments> {
             durable: Some(true),
         };
         let options = RunOptions {
+            scenario: Scenario::Payments,
             dfsps: DFSPS,
             duration: Duration::from_secs(self.arguments.seconds),
             currency: kes()?,
