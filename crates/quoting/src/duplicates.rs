@@ -3,6 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use hashbrown::HashTable;
+use upesi_ledger::ParticipantId;
 use upesi_types::Timestamp;
 
 use crate::identity::QuoteKey;
@@ -43,11 +44,24 @@ pub(crate) struct DuplicateTable {
     hasher: RandomState,
 }
 
+/// A message to be compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sight {
+    pub(crate) stage: Stage,
+    pub(crate) fingerprint: Fingerprint,
+    /// Of a request: the DFSP that it goes to, if there is one. Of an answer: the one that it comes from.
+    pub(crate) payee: Option<ParticipantId>,
+    /// Of a request: until when its answer is wanted.
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
 #[derive(Debug)]
 struct Slot {
     key: QuoteKey,
     request: Option<Fingerprint>,
     response: Option<Fingerprint>,
+    /// Whose answers count: of the DFSP that was asked, or, where no request is known, of the first one that answered.
+    payee: Option<ParticipantId>,
     /// Until when the answer was wanted; the end of time where nobody said.
     expires_at: Timestamp,
 }
@@ -71,29 +85,22 @@ impl DuplicateTable {
         Some(self.slots[at].expires_at).filter(|at| *at != Timestamp::MAX)
     }
 
-    /// Compares a message with what is remembered, and remembers it where it is the first. A request brings along until
-    /// when its answer is wanted.
-    pub(crate) fn sight(
-        &mut self,
-        key: QuoteKey,
-        stage: Stage,
-        fingerprint: Fingerprint,
-        expires_at: Option<Timestamp>,
-    ) -> Sighting {
+    /// Compares a message with what is remembered, and remembers it where it is the first. An answer from a DFSP whose
+    /// answers do not count is new each time, and leaves nothing behind.
+    pub(crate) fn sight(&mut self, key: QuoteKey, message: Sight) -> Sighting {
         let at = self.find(key).unwrap_or_else(|| self.insert(key));
         let slot = &mut self.slots[at];
-        let seen = match stage {
-            Stage::Request => &mut slot.request,
-            Stage::Response => &mut slot.response,
+        let seen = match message.stage {
+            Stage::Request => slot.request,
+            Stage::Response if slot.request.is_none() && slot.response.is_none() => None,
+            Stage::Response if slot.payee != message.payee => return Sighting::New,
+            Stage::Response => slot.response,
         };
         match seen {
-            Some(seen) if *seen == fingerprint => Sighting::Resend,
+            Some(seen) if seen == message.fingerprint => Sighting::Resend,
             Some(_) => Sighting::Modified,
             None => {
-                *seen = Some(fingerprint);
-                if stage == Stage::Request {
-                    slot.expires_at = expires_at.unwrap_or(Timestamp::MAX);
-                }
+                slot.take_in(message);
                 Sighting::New
             }
         }
@@ -106,7 +113,7 @@ impl DuplicateTable {
 
     /// Makes room where there is none, by forgetting the oldest.
     fn insert(&mut self, key: QuoteKey) -> usize {
-        let slot = Slot { key, request: None, response: None, expires_at: Timestamp::MAX };
+        let slot = Slot { key, request: None, response: None, payee: None, expires_at: Timestamp::MAX };
         let at = self.next;
         self.next = (self.next + 1) % self.entries_max;
         if at == self.slots.len() {
@@ -133,44 +140,67 @@ impl DuplicateTable {
     }
 }
 
+impl Slot {
+    fn take_in(&mut self, message: Sight) {
+        let is_of_another = self.payee != message.payee;
+        self.payee = message.payee;
+        match message.stage {
+            Stage::Response => self.response = Some(message.fingerprint),
+            Stage::Request => {
+                self.request = Some(message.fingerprint);
+                self.expires_at = message.expires_at.unwrap_or(Timestamp::MAX);
+                // Who answered before it was asked, and is not the one asked, does not count any more.
+                if is_of_another {
+                    self.response = None;
+                }
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same in the simplest way: a list, oldest first.
+    /// The same in the simplest way: what was passed on, oldest quote first, and at each message all of it looked through.
     #[derive(Default)]
     struct Model {
-        quotes: Vec<(QuoteKey, [Option<Fingerprint>; 2], Option<Timestamp>)>,
+        quotes: Vec<(QuoteKey, Vec<Sight>)>,
     }
 
     impl Model {
-        fn sight(
-            &mut self,
-            entries_max: usize,
-            key: QuoteKey,
-            stage: Stage,
-            fingerprint: Fingerprint,
-            expires_at: Option<Timestamp>,
-        ) -> Sighting {
-            if !self.quotes.iter().any(|(known, ..)| *known == key) {
+        fn sight(&mut self, entries_max: usize, key: QuoteKey, message: Sight) -> Sighting {
+            if !self.quotes.iter().any(|(known, _)| *known == key) {
                 if self.quotes.len() == entries_max {
                     self.quotes.remove(0);
                 }
-                self.quotes.push((key, [None; 2], None));
+                self.quotes.push((key, Vec::new()));
             }
-            let quote = self.quotes.iter_mut().find(|(known, ..)| *known == key).unwrap();
-            match quote.1[stage as usize] {
-                Some(seen) if seen == fingerprint => Sighting::Resend,
+            let (_, seen) = self.quotes.iter_mut().find(|(known, _)| *known == key).unwrap();
+            let request = seen.iter().find(|earlier| earlier.stage == Stage::Request).copied();
+            let first_answer = seen.iter().find(|earlier| earlier.stage == Stage::Response).copied();
+            let asked = request.or(first_answer).map(|earlier| earlier.payee);
+            if message.stage == Stage::Response && asked.is_some_and(|asked| asked != message.payee) {
+                return Sighting::New;
+            }
+            let mut alike = seen.iter().filter(|earlier| {
+                earlier.stage == message.stage
+                    && (message.stage == Stage::Request || earlier.payee == message.payee)
+            });
+            match alike.next() {
+                Some(first) if first.fingerprint == message.fingerprint => Sighting::Resend,
                 Some(_) => Sighting::Modified,
                 None => {
-                    quote.1[stage as usize] = Some(fingerprint);
-                    if stage == Stage::Request {
-                        quote.2 = expires_at;
-                    }
+                    seen.push(message);
                     Sighting::New
                 }
             }
+        }
+
+        fn expires_at(&self, key: QuoteKey) -> Option<Timestamp> {
+            let (_, seen) = self.quotes.iter().find(|(known, _)| *known == key)?;
+            seen.iter().find(|earlier| earlier.stage == Stage::Request)?.expires_at
         }
     }
 
@@ -184,20 +214,27 @@ mod tests {
         #[test]
         fn it_behaves_as_the_model(
             entries_max in 1_usize..9,
-            messages in prop::collection::vec((0_u8..12, any::<bool>(), 0_u8..3, prop::option::of(0_i64..9)), 0..300),
+            messages in prop::collection::vec(
+                (0_u8..12, any::<bool>(), 0_u8..3, 0_u32..4, prop::option::of(0_i64..9)),
+                0..300,
+            ),
         ) {
             let (mut table, mut model) = (DuplicateTable::new(entries_max), Model::default());
-            for (number, is_request, content, expires_at) in messages {
-                let stage = if is_request { Stage::Request } else { Stage::Response };
-                let expires_at = expires_at.map(Timestamp::from_ms);
-                let expected = model.sight(entries_max, key(number), stage, [content; 16], expires_at);
-                prop_assert_eq!(table.sight(key(number), stage, [content; 16], expires_at), expected);
+            for (number, is_request, content, dfsp, expires_at) in messages {
+                let message = Sight {
+                    stage: if is_request { Stage::Request } else { Stage::Response },
+                    fingerprint: [content; 16],
+                    // Who answers is always known.
+                    payee: ParticipantId::new(if is_request { dfsp } else { dfsp.max(1) }),
+                    expires_at: expires_at.filter(|_| is_request).map(Timestamp::from_ms),
+                };
+                let expected = model.sight(entries_max, key(number), message);
+                prop_assert_eq!(table.sight(key(number), message), expected);
                 prop_assert_eq!(table.len(), model.quotes.len());
                 prop_assert!(table.slots.capacity() <= entries_max);
                 prop_assert_eq!(table.by_key.len(), table.len());
                 for number in 0..12 {
-                    let known = model.quotes.iter().find(|(known, ..)| *known == key(number));
-                    prop_assert_eq!(table.expires_at(key(number)), known.and_then(|quote| quote.2));
+                    prop_assert_eq!(table.expires_at(key(number)), model.expires_at(key(number)));
                 }
             }
         }

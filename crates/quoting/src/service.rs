@@ -10,7 +10,7 @@ use upesi_relay::{
 use upesi_store::{Store, StoreError};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
-use crate::duplicates::{DuplicateTable, Fingerprint, Sighting, Stage};
+use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};
 use crate::identity::QuoteKey;
 use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, Part};
 use crate::metrics::Outcome;
@@ -133,7 +133,7 @@ impl Shared {
         };
         let message = Message::read(&request)?;
         let plan = match self.judge(&request, destination, &message, address, &participants) {
-            Ok(outgoing) => self.remember(&request, &message, outgoing).await?,
+            Ok(outgoing) => self.remember(&request, &message, outgoing, &participants).await?,
             Err(error) => Plan::Refuse(error),
         };
         tokio::spawn(self.carry_out(ticket, request, message, address, plan));
@@ -202,22 +202,42 @@ impl Shared {
         request: &Received,
         message: &Message,
         outgoing: Outgoing,
+        participants: &Participants,
     ) -> Result<Plan, SyncError> {
         let Some(quote) = message.quote else { return Ok(Plan::Forward(outgoing)) };
-        let stage = match message.ask {
-            Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => Stage::Request,
-            Ask::Response(_) => Stage::Response,
+        let (stage, payee) = match message.ask {
+            Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => (Stage::Request, outgoing.receiver),
+            Ask::Response(_) => (Stage::Response, request.source),
             Ask::Error => {
                 if let Memory::Kept(kept) = &self.memory {
-                    let note = self.note(request, Part::Error, [0; 16], None);
+                    let note = self.note(request, Part::Error, [0; 16], Some(request.source));
                     kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))?;
                 }
                 return Ok(Plan::Forward(outgoing));
             }
             Ask::PassOn => return Ok(Plan::Forward(outgoing)),
         };
-        let body = fingerprint(&request.body);
-        let (sighting, wanted_until) = self.sight(request, message, quote, stage, body).await?;
+        let fingerprint = fingerprint(&request.body);
+        let (sighting, wanted_until) = match &self.memory {
+            Memory::None => (Sighting::New, message.ask.expires_at()),
+            Memory::Recent(table) => {
+                let payee = participants.named(&payee).map(|payee| payee.id);
+                let sight = Sight { stage, fingerprint, payee, expires_at: message.ask.expires_at() };
+                self.sight(&mut lock(table), quote, sight)
+            }
+            Memory::Kept(kept) => {
+                let part = match stage {
+                    Stage::Request => Part::Request,
+                    Stage::Response => Part::Response,
+                };
+                let note = MessageToKeep {
+                    expires_at: message.ask.expires_at(),
+                    too_late_at: self.refuse_expired.then(|| self.relay.now()),
+                    ..self.note(request, part, fingerprint, Some(payee))
+                };
+                kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))?
+            }
+        };
         if stage == Stage::Response
             && let Err(error) = self.check_expiry(wanted_until)
         {
@@ -238,37 +258,19 @@ impl Shared {
 
     /// What the message is to those before it, and until when the answer to the quote was wanted. An answer that comes
     /// too late is no longer looked at where that counts.
-    async fn sight(
+    fn sight(
         &self,
-        request: &Received,
-        message: &Message,
+        table: &mut DuplicateTable,
         quote: QuoteKey,
-        stage: Stage,
-        body: Fingerprint,
-    ) -> Result<(Sighting, Option<Timestamp>), SyncError> {
-        let expires_at = message.ask.expires_at();
-        match &self.memory {
-            Memory::None => Ok((Sighting::New, expires_at)),
-            Memory::Recent(table) => {
-                let mut table = lock(table);
-                let wanted_until = table.expires_at(quote);
-                if stage == Stage::Response && self.check_expiry(wanted_until).is_err() {
-                    return Ok((Sighting::New, wanted_until));
-                }
-                let sighting = table.sight(quote, stage, body, expires_at);
-                self.metrics.remembered.set(table.len() as i64);
-                Ok((sighting, wanted_until))
-            }
-            Memory::Kept(kept) => {
-                let part = match stage {
-                    Stage::Request => Part::Request,
-                    Stage::Response => Part::Response,
-                };
-                let too_late_at = self.refuse_expired.then(|| self.relay.now());
-                let note = MessageToKeep { too_late_at, ..self.note(request, part, body, expires_at) };
-                kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))
-            }
+        message: Sight,
+    ) -> (Sighting, Option<Timestamp>) {
+        let wanted_until = table.expires_at(quote);
+        if message.stage == Stage::Response && self.check_expiry(wanted_until).is_err() {
+            return (Sighting::New, wanted_until);
         }
+        let sighting = table.sight(quote, message);
+        self.metrics.remembered.set(table.len() as i64);
+        (sighting, wanted_until)
     }
 
     fn note(
@@ -276,7 +278,7 @@ impl Shared {
         request: &Received,
         part: Part,
         fingerprint: Fingerprint,
-        expires_at: Option<Timestamp>,
+        payee: Option<FspId>,
     ) -> MessageToKeep {
         MessageToKeep {
             part,
@@ -284,7 +286,8 @@ impl Shared {
             at: self.relay.now(),
             source: request.source,
             destination: request.destination,
-            expires_at,
+            payee,
+            expires_at: None,
             too_late_at: None,
             headers: request.headers.clone(),
             body: request.body.clone(),
@@ -324,16 +327,22 @@ impl Shared {
         drop(ticket);
     }
 
-    /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody.
+    /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question for
+    /// a quote, which anybody may ask, there is no note.
     async fn keep_failure(&self, request: &Received, message: &Message, error: &ErrorInformation) {
         let (Memory::Kept(kept), Some(quote)) = (&self.memory, message.quote) else { return };
+        let payee = match message.ask {
+            Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => None,
+            Ask::Response(_) | Ask::Error => Some(request.source),
+            Ask::PassOn => return,
+        };
         let hub = self.relay.participants().hub_name().unwrap_or(request.source);
         let note = MessageToKeep {
             source: hub,
             destination: Some(request.source),
             headers: upesi_http::Bytes::new(),
             body: error.to_body(),
-            ..self.note(request, Part::Error, [0; 16], None)
+            ..self.note(request, Part::Error, [0; 16], payee)
         };
         if let Err(error) = kept.keep(quote, note).await {
             tracing::warn!(%error, quote = &*message.path_id, "the failure of a kept quote could not be kept");

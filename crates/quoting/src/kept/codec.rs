@@ -14,6 +14,8 @@ pub(super) struct Head {
     pub(super) began_at_ms: i64,
     /// The end of time where nobody said.
     pub(super) wanted_until_ns: i64,
+    /// Whose answers and errors count: of the DFSP that was asked, or, where no request is kept, of the first to send one.
+    pub(super) payee: Option<FspId>,
 }
 
 impl Head {
@@ -21,13 +23,17 @@ impl Head {
         (self.wanted_until_ns != i64::MAX).then(|| Timestamp::from_ns(self.wanted_until_ns))
     }
 
-    pub(super) fn encode(self) -> [u8; 16] {
-        pair(self.began_at_ms, self.wanted_until_ns)
+    /// Two integers, and the name up to the end.
+    pub(super) fn encode(self) -> Vec<u8> {
+        let mut value = pair(self.began_at_ms, self.wanted_until_ns).to_vec();
+        value.extend_from_slice(self.payee.as_ref().map_or("", FspId::as_str).as_bytes());
+        value
     }
 
     pub(super) fn decode(value: &[u8]) -> Option<Self> {
         let (began_at_ms, wanted_until_ns) = split_pair(value)?;
-        Some(Self { began_at_ms, wanted_until_ns })
+        let payee = str::from_utf8(value.get(16..)?).ok().and_then(FspId::parse);
+        Some(Self { began_at_ms, wanted_until_ns, payee })
     }
 }
 

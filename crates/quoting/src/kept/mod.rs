@@ -45,6 +45,9 @@ pub(crate) struct MessageToKeep {
     pub(crate) at: Timestamp,
     pub(crate) source: FspId,
     pub(crate) destination: Option<FspId>,
+    /// Of a request: the DFSP that it goes to. Of an answer or an error: the one that it comes from; `None` where the hub
+    /// itself notes an error, which it always may.
+    pub(crate) payee: Option<FspId>,
     /// Of a request: until when an answer is wanted.
     pub(crate) expires_at: Option<Timestamp>,
     /// Of an answer: it is not kept where it is wanted until this moment or an earlier one.
@@ -114,8 +117,9 @@ impl KeptQuotes {
         Ok(kept)
     }
 
-    /// Compares a message with the one kept in its place, and keeps it where there is none (an error: in any case).
-    /// Resolves when that is durable. Gives too until when the quote was wanted.
+    /// Compares a message with the one kept in its place, and keeps it where there is none (an error: in any case). An
+    /// answer or an error from a DFSP that was not asked is new each time and is not kept. Resolves when that is durable.
+    /// Gives too until when the quote was wanted.
     pub(crate) async fn keep(
         &self,
         quote: QuoteKey,
@@ -167,6 +171,13 @@ impl Tables {
         if message.too_late_at.is_some_and(|now| wanted_until.is_some_and(|until| until <= now)) {
             return Ok((Sighting::New, wanted_until));
         }
+        let is_of_another = match (head.and_then(|head| head.payee), message.payee) {
+            (Some(known), Some(payee)) => known != payee,
+            _ => false,
+        };
+        if is_of_another && message.part != Part::Request {
+            return Ok((Sighting::New, wanted_until));
+        }
         let at = key(quote, message.part as u8);
         let before = if message.part == Part::Error { None } else { tx.get(&self.quotes, &at)? };
         if let Some(before) = before {
@@ -174,10 +185,16 @@ impl Tables {
             let sighting = if is_same { Sighting::Resend } else { Sighting::Modified };
             return Ok((sighting, wanted_until));
         }
+        if is_of_another {
+            // What came before the request, from a DFSP that it does not go to, says nothing about it.
+            tx.delete(&self.quotes, &key(quote, Part::Response as u8))?;
+            tx.delete(&self.quotes, &key(quote, Part::Error as u8))?;
+        }
         let mut head = match head {
             Some(head) => head,
             None => self.begin(tx, quote, message.at)?,
         };
+        head.payee = message.payee.or(head.payee);
         if let Some(expires_at) = message.expires_at {
             head.wanted_until_ns = expires_at.as_ns();
         }
@@ -193,7 +210,7 @@ impl Tables {
         counts.last_ms = counts.last_ms.max(now.as_ms());
         tx.put(&self.quotes, COUNTS_KEY, &counts.encode())?;
         tx.put(&self.by_time, &time_key(counts.last_ms, quote), &[])?;
-        Ok(Head { began_at_ms: counts.last_ms, wanted_until_ns: i64::MAX })
+        Ok(Head { began_at_ms: counts.last_ms, wanted_until_ns: i64::MAX, payee: None })
     }
 
     fn counts(&self) -> Result<Counts, StoreError> {
