@@ -26,7 +26,7 @@ tools:
 build: tools ## The upesi binary, optimised: target/release/upesi.
 	@$(CARGO) build --release $(LOCKED) -p upesi
 
-demo: build ## A hub with eight simulated DFSPs: one transfer step by step, then load, then the audit. KEEP=1 leaves it running.
+demo: build ## A hub with eight simulated DFSPs: one payment step by step, then load, then the audit. KEEP=1 leaves it running.
 	@$(UPESI) demo $(if $(KEEP),--keep)
 
 test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests.

@@ -36,7 +36,7 @@ pub enum Command {
     /// SIGTERM or SIGINT stop it in order: it finishes what it has accepted and writes what it knows. A hub that is killed
     /// loses nothing that it acknowledged.
     Serve(SettingsArguments),
-    /// See it all in a minute: a hub, simulated DFSPs, one transfer's messages, then load, measured and audited.
+    /// See it all in a minute: a hub, simulated DFSPs, one payment from a phone number, then load, measured and audited.
     Demo(DemoArguments),
     /// Show the settings in effect and where each comes from.
     ///
