@@ -25,6 +25,7 @@ fn compare(world: &World, id: &str, receiver: &str, sent: &Sent, since: upesi_ty
         host: dfsp.address.to_string(),
         method: sent.method,
         path: &sent.path,
+        added: None,
         since,
         now: world.now(),
     };

@@ -39,22 +39,39 @@ impl Seen {
         std::str::from_utf8(&self.body).expect("a body that is text")
     }
 
-    /// The id of the transfer that it is about: from the path, or from the body of a POST.
-    fn transfer(&self) -> Option<String> {
-        if let Some(rest) = self.path.strip_prefix("/transfers/") {
-            return Some(rest.strip_suffix("/error").unwrap_or(rest).to_owned());
-        }
-        let text = String::from_utf8_lossy(&self.body);
-        let (_, rest) = text.split_once(r#""transferId":"#)?;
-        Some(rest.trim_start().strip_prefix('"')?.split('"').next()?.to_owned())
+    fn about(&self) -> Option<String> {
+        about(&self.path, &self.body)
     }
 }
 
+/// What a message is about: the id or the party of its path, or the id in the body of a POST.
+pub fn about(path: &str, body: &[u8]) -> Option<String> {
+    let path = path.split('?').next()?;
+    let (family, rest) = path.strip_prefix('/')?.split_once('/').unwrap_or((&path[1..], ""));
+    if !rest.is_empty() {
+        return Some(rest.strip_suffix("/error").unwrap_or(rest).to_owned());
+    }
+    let name = match family {
+        "transfers" => "transferId",
+        "quotes" => "quoteId",
+        "bulkQuotes" => "bulkQuoteId",
+        "fxQuotes" => "conversionRequestId",
+        "transactionRequests" => "transactionRequestId",
+        "participants" => "requestId",
+        _ => return None,
+    };
+    let text = String::from_utf8_lossy(body);
+    let (_, rest) = text.split_once(&format!(r#""{name}":"#))?;
+    Some(rest.trim_start().strip_prefix('"')?.split('"').next()?.to_owned())
+}
+
 /// What a DFSP does with the next messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Conduct {
     /// Answers with this status.
     Answers(u16),
+    /// Answers with this status and this body.
+    Says(u16, Bytes),
     /// Takes the message and never answers.
     FallsSilent,
 }
@@ -63,6 +80,8 @@ struct State {
     seen: Vec<Seen>,
     /// How many of the delivered messages about each transfer the test has looked at.
     taken: BTreeMap<String, usize>,
+    /// How many of the messages about each thing, however they were answered, the test has looked at.
+    told: BTreeMap<String, usize>,
     conduct: Conduct,
 }
 
@@ -91,21 +110,21 @@ impl Service for Inner {
         let conduct = {
             let mut state = self.state();
             let status = match state.conduct {
-                Conduct::Answers(status) => Some(status),
+                Conduct::Answers(status) | Conduct::Says(status, _) => Some(status),
                 Conduct::FallsSilent => None,
             };
             state.seen.push(Seen { method: parts.method.to_string(), path, headers, body, status });
-            state.conduct
+            state.conduct.clone()
         };
         self.arrived.notify_all();
-        match conduct {
-            Conduct::Answers(status) => {
-                let mut response = Response::new(Full::default());
-                *response.status_mut() = StatusCode::from_u16(status).unwrap();
-                response
-            }
+        let (status, body) = match conduct {
+            Conduct::Answers(status) => (status, Bytes::new()),
+            Conduct::Says(status, body) => (status, body),
             Conduct::FallsSilent => std::future::pending().await,
-        }
+        };
+        let mut response = Response::new(Full::new(body));
+        *response.status_mut() = StatusCode::from_u16(status).unwrap();
+        response
     }
 }
 
@@ -125,7 +144,8 @@ pub struct Dfsp {
 
 impl Dfsp {
     pub fn start(name: &str) -> Self {
-        let state = State { seen: Vec::new(), taken: BTreeMap::new(), conduct: Conduct::Answers(200) };
+        let (taken, told) = (BTreeMap::new(), BTreeMap::new());
+        let state = State { seen: Vec::new(), taken, told, conduct: Conduct::Answers(200) };
         let inner = Arc::new(Inner { state: Mutex::new(state), arrived: Condvar::new() });
         let mut dfsp =
             Self { name: name.to_owned(), address: "127.0.0.1:0".parse().unwrap(), inner, alive: None };
@@ -171,7 +191,7 @@ impl Dfsp {
             let taken = state.taken.entry(transfer.to_owned()).or_default();
             let about = |seen: &&Seen| {
                 seen.status.is_some_and(|status| (200..300).contains(&status))
-                    && seen.transfer().as_deref() == Some(transfer)
+                    && seen.about().as_deref() == Some(transfer)
             };
             let next = state.seen.iter().filter(about).nth(*taken)?.clone();
             *taken += 1;
@@ -182,10 +202,31 @@ impl Dfsp {
     /// All messages about a transfer so far, however they were answered; waits until there are so many.
     pub fn attempts(&self, transfer: &str, at_least: usize) -> Vec<Seen> {
         self.wait(&format!("{at_least} messages about {transfer}"), |state| {
-            let about = |seen: &&Seen| seen.transfer().as_deref() == Some(transfer);
+            let about = |seen: &&Seen| seen.about().as_deref() == Some(transfer);
             let found: Vec<_> = state.seen.iter().filter(about).cloned().collect();
             (found.len() >= at_least).then_some(found)
         })
+    }
+
+    /// The next message about a thing, however it was answered; waits for it.
+    pub fn next_attempt(&self, about: &str) -> Seen {
+        self.wait(&format!("the next message about {about}"), |state| {
+            let told = state.told.entry(about.to_owned()).or_default();
+            let next = state.seen.iter().filter(|seen| seen.about().as_deref() == Some(about)).nth(*told)?;
+            *told += 1;
+            Some(next.clone())
+        })
+    }
+
+    /// The messages that [`Self::next_attempt`] has not given.
+    pub fn unexpected(&self) -> Vec<Seen> {
+        let state = self.inner.state();
+        let mut told = state.told.clone();
+        let is_new = |seen: &&Seen| {
+            let left = seen.about().and_then(|about| told.get_mut(&about).filter(|left| **left > 0));
+            left.map(|left| *left -= 1).is_none()
+        };
+        state.seen.iter().filter(is_new).cloned().collect()
     }
 
     /// How many messages it has seen.

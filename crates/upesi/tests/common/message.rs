@@ -7,7 +7,21 @@ use upesi_types::Timestamp;
 
 use super::client::request;
 
-const MEDIA: &str = "application/vnd.interoperability.transfers+json;version=";
+/// The media type of a family of messages in a version.
+pub fn media_type(family: &str, version: &str) -> String {
+    format!("application/vnd.interoperability.{family}+json;version={version}")
+}
+
+/// The family of messages that a path belongs to.
+pub fn family(path: &str) -> &str {
+    path.trim_start_matches('/').split(['/', '?']).next().unwrap_or_default()
+}
+
+/// The latest version that DFSPs speak in a family: requests to be paid end with 1.1.
+fn version_of(family: &str) -> &'static str {
+    if matches!(family, "transactionRequests" | "authorizations") { "1.1" } else { "2.0" }
+}
+
 pub const PREIMAGE: [u8; 32] = [7; 32];
 pub const OTHER_PREIMAGE: [u8; 32] = [8; 32];
 
@@ -94,16 +108,19 @@ impl Message {
     fn new(method: &'static str, path: String, source: &str, destination: &str, body: String) -> Self {
         static NUMBER: AtomicU64 = AtomicU64::new(1);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let family = family(&path);
+        let version = version_of(family);
+        let path_only = path.split('?').next().unwrap_or_default();
         let mut headers = vec![
             ("host", "switch.example".to_owned()),
-            ("content-type", format!("{MEDIA}2.0")),
-            ("accept", format!("{MEDIA}2")),
+            ("content-type", media_type(family, version)),
+            ("accept", media_type(family, &version[..1])),
             // Long ago: hubs do not look at its age, and hub-made messages have a date of their own.
             ("date", "Tue, 01 Apr 2025 12:00:00 GMT".into()),
             ("fspiop-source", source.into()),
             ("fspiop-destination", destination.into()),
             // As DFSPs send it whose hub has a base path.
-            ("fspiop-uri", format!("/switch{path}")),
+            ("fspiop-uri", format!("/switch{path_only}")),
             ("fspiop-http-method", method.into()),
             (
                 "fspiop-signature",
@@ -153,6 +170,19 @@ impl Message {
         Self::new("GET", format!("/transfers/{id}"), source, "Hub", String::new())
     }
 
+    /// A message of any family. A lookup or registration may go without a destination.
+    pub fn of(
+        method: &'static str,
+        path: &str,
+        source: &str,
+        destination: Option<&str>,
+        body: impl Into<Vec<u8>>,
+    ) -> Self {
+        let message = Self::new(method, path.into(), source, destination.unwrap_or_default(), String::new());
+        let message = message.body(body);
+        if destination.is_some() { message } else { message.without("fspiop-destination") }
+    }
+
     pub fn from(self, source: &str) -> Self {
         self.header("fspiop-source", source)
     }
@@ -163,7 +193,8 @@ impl Message {
 
     /// The version of `Content-Type`.
     pub fn version(self, version: &str) -> Self {
-        self.header("content-type", &format!("{MEDIA}{version}"))
+        let media_type = media_type(family(&self.path), version);
+        self.header("content-type", &media_type)
     }
 
     /// Replaces a header, or adds it.

@@ -3,6 +3,7 @@
 
 pub mod client;
 pub mod dfsp;
+pub mod dialogue;
 pub mod exposition;
 pub mod message;
 pub mod oracle;
@@ -218,9 +219,7 @@ impl World {
             ("PUT", "/transfers/{{transferId}}"),
             ("ERROR", "/transfers/{{transferId}}/error"),
         ] {
-            let body =
-                format!(r#"{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_{kind}","value":"{base_url}{path}"}}"#);
-            self.operate("POST", &format!("/participants/{name}/endpoints"), &body);
+            self.set_endpoint(name, &format!("TRANSFER_{kind}"), &format!("{base_url}{path}"));
         }
     }
 
@@ -257,7 +256,92 @@ impl World {
         }
     }
 
+    // ---- lookups and quotes ----
+
+    /// As [`Self::new`], with DFSPs that take messages of every kind.
+    pub fn with_lookups(settings: &[(&str, &str)]) -> Self {
+        let world = Self::new(settings);
+        for dfsp in world.dfsps.values() {
+            world.set_all_endpoints(&dfsp.name, &dfsp.base_url());
+        }
+        world
+    }
+
+    /// Beside those of transfers.
+    pub fn set_all_endpoints(&self, name: &str, base_url: &str) {
+        let party = "{{partyIdType}}/{{partyIdentifier}}";
+        for (family, kind) in [("parties", "PARTIES"), ("participants", "PARTICIPANT")] {
+            for (sub_id, path) in
+                [("", party.to_owned()), ("_SUB_ID", format!("{party}/{{{{partySubIdOrType}}}}"))]
+            {
+                let url = format!("{base_url}/{family}/{path}");
+                if family == "parties" {
+                    self.set_endpoint(name, &format!("{kind}{sub_id}_GET"), &url);
+                }
+                self.set_endpoint(name, &format!("{kind}{sub_id}_PUT"), &url);
+                self.set_endpoint(name, &format!("{kind}{sub_id}_PUT_ERROR"), &format!("{url}/error"));
+            }
+        }
+        let batch = format!("{base_url}/participants/{{{{requestId}}}}");
+        self.set_endpoint(name, "PARTICIPANT_BATCH_PUT", &batch);
+        self.set_endpoint(name, "PARTICIPANT_BATCH_PUT_ERROR", &format!("{batch}/error"));
+        for kind in ["QUOTES", "BULK_QUOTES", "FX_QUOTES", "TRX_REQ_SERVICE", "AUTHORIZATIONS"] {
+            self.set_endpoint(name, kind, base_url);
+        }
+    }
+
+    pub fn set_endpoint(&self, name: &str, kind: &str, url: &str) {
+        let body = format!(r#"{{"type":"FSPIOP_CALLBACK_URL_{kind}","value":"{url}"}}"#);
+        self.operate("POST", &format!("/participants/{name}/endpoints"), &body);
+    }
+
+    /// A position account of a DFSP in a further currency.
+    pub fn open_account(&self, name: &str, currency: &str) {
+        for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
+            let account = format!(r#"{{"currency":"{currency}","type":"{kind}"}}"#);
+            self.operate("POST", "/participants/Hub/accounts", &account);
+        }
+        self.operate("POST", "/settlementModels", &MODEL.replace("KES", currency));
+        self.operate("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"{currency}"}}"#));
+        let limits = format!(
+            r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{CAP}}},"initialPosition":0}}"#
+        );
+        self.operate("POST", &format!("/participants/{name}/initialPositionAndLimits"), &limits);
+    }
+
+    /// Starts an oracle of a type, which answers as the test tells it.
+    pub fn add_oracle(&mut self, kind: &str) {
+        let oracle = Dfsp::start("oracle");
+        let body = format!(
+            r#"{{"oracleIdType":"{kind}","endpoint":{{"value":"{}","endpointType":"URL"}},"isDefault":true}}"#,
+            oracle.base_url()
+        );
+        self.operate("POST", "/oracles", &body);
+        self.dfsps.insert("oracle".to_owned(), oracle);
+    }
+
+    /// Waits until nothing is passed on any more, and makes sure that no message came that the test did not look at.
+    pub fn expect_silence(&self) {
+        self.until(&0, || self.metric("upesi_relay_in_flight"));
+        for (name, dfsp) in &self.dfsps {
+            let unexpected = dfsp.unexpected();
+            assert!(unexpected.is_empty(), "{name} was sent more: {unexpected:#?}");
+        }
+    }
+
+    /// A sample of the hub's metrics; zero where there is none yet.
+    pub fn metric(&self, series: &str) -> u64 {
+        let answer = self.admin("GET", "/metrics", "");
+        let sample = answer.body.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        sample.map_or(0, |value| value.parse().unwrap_or_else(|_| panic!("{series} {value}")))
+    }
+
     // ---- DFSPs ----
+
+    /// A telephone number that no other call gives.
+    pub fn new_number(&self) -> String {
+        format!("2547{:08}", self.transfers.fetch_add(1, Ordering::Relaxed))
+    }
 
     pub fn new_id(&self) -> String {
         let number = self.transfers.fetch_add(1, Ordering::Relaxed);
@@ -285,7 +369,7 @@ impl World {
     /// Sends a message that must be accepted.
     pub fn deliver(&self, message: Message) -> Sent {
         let (answer, sent) = self.send(message);
-        let expected = if sent.method == "PUT" { 200 } else { 202 };
+        let expected = if sent.method == "PUT" || sent.path == "/participants" { 200 } else { 202 };
         assert_eq!((answer.status, &*answer.body), (expected, ""), "{} {}", sent.method, sent.path);
         sent
     }

@@ -4,7 +4,7 @@
 use upesi_types::Timestamp;
 
 use super::dfsp::Seen;
-use super::message::{Sent, fulfilment};
+use super::message::{Sent, family, fulfilment, media_type};
 
 /// On whose behalf a callback comes, and what it says.
 pub enum Expected<'a> {
@@ -25,6 +25,8 @@ pub struct Place<'a> {
     pub host: String,
     pub method: &'a str,
     pub path: &'a str,
+    /// A header that a rule of the scheme adds.
+    pub added: Option<(&'a str, &'a str)>,
     /// Nothing that the hub stamps is older.
     pub since: Timestamp,
     /// Nothing that the hub stamps is later.
@@ -77,7 +79,9 @@ enum Value {
 fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Result<(), String> {
     let mut wanted = expected_headers(expected, place);
     wanted.push(("host".into(), Value::Exactly(place.host.clone())));
-    wanted.push(("content-length".into(), Value::Exactly(seen.body.len().to_string())));
+    if place.method != "GET" {
+        wanted.push(("content-length".into(), Value::Exactly(seen.body.len().to_string())));
+    }
     wanted.sort_by(|(one, _), (other, _)| one.cmp(other));
     let names = |list: Vec<&String>| list.into_iter().cloned().collect::<Vec<_>>().join(" ");
     let (wanted_names, seen_names) = (
@@ -102,9 +106,17 @@ fn check_headers(seen: &Seen, expected: &Expected<'_>, place: &Place<'_>) -> Res
     Ok(())
 }
 
-/// The version of what the hub makes, where no setting says otherwise.
-const HUB_CONTENT_TYPE: &str = "application/vnd.interoperability.transfers+json;version=1.1";
-const HUB_ACCEPT: &str = "application/vnd.interoperability.transfers+json;version=1";
+/// The version of what the hub makes, where no setting says otherwise. Currency conversion is new in 2.0.
+fn hub_version(family: &str) -> &'static str {
+    if family == "fxQuotes" { "2.0" } else { "1.1" }
+}
+
+/// Other hubs pass only these headers on in quotes of all kinds, beside those that every message has.
+fn passes(family: &str, name: &str) -> bool {
+    let is_quoting = matches!(family, "quotes" | "bulkQuotes" | "fxQuotes");
+    let known = ["accept", "content-type", "date", "traceparent", "tracestate", "baggage"];
+    !is_quoting || known.contains(&name) || name.starts_with("fspiop-")
+}
 
 fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, Value)> {
     let (cause, is_hub_made) = match expected {
@@ -113,6 +125,8 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
         Expected::Made(cause, _) => (cause.as_ref(), true),
     };
     let received = cause.map_or(&[][..], |sent| &sent.headers);
+    let (family, uri) = (family(place.path), place.path.split('?').next().unwrap_or_default());
+    let version = hub_version(family);
     let mut headers = Vec::new();
     for (name, value) in received {
         let value = match &**name {
@@ -120,7 +134,8 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
             | "trailer" | "upgrade" | "expect" => continue,
             "fspiop-source" | "fspiop-destination" | "fspiop-http-method" | "fspiop-uri" => continue,
             "accept" if place.method == "PUT" => continue,
-            "accept" if is_hub_made => Value::Exactly(HUB_ACCEPT.into()),
+            "accept" if is_hub_made => Value::Exactly(media_type(family, &version[..1])),
+            _ if !passes(family, name) => continue,
             "fspiop-signature" | "content-type" | "date" if is_hub_made => continue,
             "traceparent" => Value::NextSpan(value.clone()),
             _ => Value::Exactly(value.clone()),
@@ -135,12 +150,14 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
         ("fspiop-source", source),
         ("fspiop-destination", place.receiver),
         ("fspiop-http-method", place.method),
-        ("fspiop-uri", place.path),
+        ("fspiop-uri", uri),
     ];
+    let content_type = media_type(family, version);
     if is_hub_made {
-        own.push(("content-type", HUB_CONTENT_TYPE));
+        own.push(("content-type", &content_type));
         headers.push(("date".into(), Value::Now));
     }
+    own.extend(place.added);
     headers.extend(own.into_iter().map(|(name, value)| (name.to_owned(), Value::Exactly(value.to_owned()))));
     headers
 }

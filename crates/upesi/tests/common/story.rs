@@ -312,6 +312,7 @@ impl<'w> Story<'w> {
             host: dfsp.address.to_string(),
             method,
             path: &path,
+            added: None,
             since: self.since,
             now: self.world.now(),
         };

@@ -1,0 +1,265 @@
+//! Dialogues: who says what about parties and quotes, and every message that follows, in a few words a line.
+//!
+//! ```text
+//! dialogue What it shows
+//!   admin PUT /participants/redmoney {"isActive":false}    a request of an operator that succeeds
+//!   oracle answers 200 {"partyList":[]}                    from now on; so do DFSPs; without a body, an empty one
+//!   bluewallet is silent                                   takes messages and never answers
+//!   bluewallet dies                                        and `returns`
+//!   hub restarts
+//!   later 61 s
+//!   greenbank GET /parties/MSISDN/<n> to=bluewallet        a message, accepted; see `send`
+//!   = 400 3101 Malformed syntax - …                        the answer to the message before, where it is refused; its
+//!                                                          words may be left open
+//!   → oracle GET /participants/MSISDN/<n>                  a question of the hub's, with the DFSP's headers
+//!   → bluewallet GET sent                                  the message as it was sent
+//!   → redmoney POST sent +x-own:yes                        the same, with a header that a rule adds
+//!   → greenbank PUT {"fspId":"bluewallet"}                 made by the hub because of the message before
+//!   → greenbank ERROR 3204 Party not found                 the same, on the path of the message with /error
+//! ```
+//!
+//! Messages arrive in no certain order where several follow from one; each is looked for. A path before the last word says
+//! where it arrives, if that is not the path of the message that caused it. `<n>` stands for a number, and `<id>`, `<id2>`
+//! … for identifiers, which are the dialogue's own; `<soon>` and `<past>` for times. At its end nothing is under way, and
+//! no message came that the dialogue does not tell of.
+
+use upesi_types::Timestamp;
+
+use super::World;
+use super::dfsp::{Conduct, Seen, about};
+use super::message::{Message, Sent, base64url, condition};
+use super::oracle::{Expected, Place, check};
+
+/// Plays dialogues, one after the other; panics at the first line that does not hold.
+pub fn hold(world: &mut World, text: &str) {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty()).peekable();
+    while let Some(line) = lines.next() {
+        let title = line.strip_prefix("dialogue ").unwrap_or_else(|| panic!("{line:?} is outside"));
+        let mut dialogue = Dialogue::begin(world, title);
+        while let Some(line) = lines.next_if(|line| !line.starts_with("dialogue ")) {
+            line.clone_into(&mut dialogue.line);
+            dialogue.step(line, lines.peek().and_then(|next| next.strip_prefix("= ")));
+        }
+        "its end".clone_into(&mut dialogue.line);
+        dialogue.world.expect_silence();
+    }
+}
+
+struct Dialogue<'w> {
+    world: &'w mut World,
+    title: String,
+    line: String,
+    since: Timestamp,
+    ids: [String; 3],
+    number: String,
+    /// What the next messages are caused by.
+    cause: Option<Sent>,
+}
+
+impl Drop for Dialogue<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("in the dialogue {:?} at\n  {}", self.title, self.line);
+        }
+    }
+}
+
+impl<'w> Dialogue<'w> {
+    fn begin(world: &'w mut World, title: &str) -> Self {
+        let ids = std::array::from_fn(|_| world.new_id());
+        let number = world.new_number();
+        let since = world.now();
+        Self { world, title: title.to_owned(), line: String::new(), since, ids, number, cause: None }
+    }
+
+    fn step(&mut self, line: &str, answer: Option<&str>) {
+        let line = &*self.fill_in(line);
+        if let Some(rest) = line.strip_prefix("→ ") {
+            return self.expect(rest);
+        }
+        // It was looked at when the message was sent.
+        if line.starts_with("= ") {
+            return;
+        }
+        let (name, rest) = line.split_once(' ').expect("who does what");
+        let (verb, rest) = rest.split_once(' ').unwrap_or((rest, ""));
+        match (name, verb) {
+            ("admin", method) => {
+                let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
+                self.world.operate(method, path, body);
+            }
+            ("hub", "restarts") => self.world.restart(),
+            ("later", seconds) => self.world.clock.advance(seconds.parse::<i64>().unwrap() * 1_000),
+            (name, "answers") => {
+                let (status, body) = rest.split_once(' ').unwrap_or((rest, ""));
+                let body = body.to_owned().into_bytes();
+                self.world.dfsp(name).conduct(Conduct::Says(status.parse().unwrap(), body.into()));
+            }
+            (name, "is") => self.world.dfsp(name).conduct(Conduct::FallsSilent),
+            (name, "dies") => self.world.dfsp_mut(name).die(),
+            (name, "returns") => self.world.dfsp_mut(name).revive(),
+            (name, method) => self.send(name, method, rest, answer),
+        }
+    }
+
+    fn fill_in(&self, line: &str) -> String {
+        let [id, id2, id3] = &self.ids;
+        let mut line = line
+            .replace("<quote>", QUOTE)
+            .replace("<terms>", TERMS)
+            .replace("<bulk>", BULK)
+            .replace("<bulk terms>", BULK_TERMS)
+            .replace("<fx>", FX)
+            .replace("<fx terms>", FX_TERMS)
+            .replace("<request to pay>", REQUEST_TO_PAY);
+        // Words at the end of a line change what stands before them: `10→11`; a blank is `␣` there.
+        while let Some((rest, last)) = line.rsplit_once(' ')
+            && let Some((from, to)) = last.split_once('→').filter(|(from, _)| !from.is_empty())
+        {
+            assert!(rest.contains(from), "{from} is not in {rest}");
+            line = rest.replace(from, to);
+        }
+        for name in ["greenbank", "bluewallet"] {
+            let place = format!("<position of {name}>");
+            if line.contains(&place) {
+                line = line.replace(&place, &self.world.account(name, "POSITION").to_string());
+            }
+        }
+        line.replace('␣', " ")
+            .replace("<n>", &self.number)
+            .replace("<id>", id)
+            .replace("<id2>", id2)
+            .replace("<id3>", id3)
+            .replace("<condition>", &condition())
+            .replace("<other condition>", &base64url(&[9; 32]))
+            .replace("<soon>", &self.since.plus_ms(60_000).to_string())
+            .replace("<past>", &self.since.plus_ms(-1_000).to_string())
+    }
+
+    /// `to=<destination> source=<name> version=<v> -<header> <header>:<value>`, then the body.
+    fn send(&mut self, name: &str, method: &str, rest: &str, answer: Option<&str>) {
+        let method = ["GET", "POST", "PUT", "DELETE"].into_iter().find(|known| *known == method);
+        let method = method.unwrap_or_else(|| panic!("{name} does what?"));
+        let (head, body) = match rest.find(" {") {
+            Some(at) => (&rest[..at], &rest[at + 1..]),
+            None => (rest, ""),
+        };
+        let mut words = head.split_whitespace();
+        let mut message = Message::of(method, words.next().expect("a path"), name, None, body);
+        if body.is_empty() && method == "GET" {
+            message = message.without("content-type");
+        }
+        for word in words {
+            message = match (word.split_once('='), word.split_once(':')) {
+                (Some(("to", to)), _) => message.to(to),
+                (Some(("source", source)), _) => message.from(source),
+                (Some(("version", version)), _) => message.version(version),
+                (_, Some((header, value))) => message.header(header, value),
+                _ => message.without(word.strip_prefix('-').unwrap_or_else(|| panic!("{word}?"))),
+            };
+        }
+        let Some(expected) = answer else {
+            self.cause = Some(self.world.deliver(message));
+            return;
+        };
+        let (answer, _) = self.world.send(message);
+        let (status, error) = expected.split_once(' ').unwrap_or((expected, ""));
+        assert_eq!(answer.status.to_string(), status, "{}", answer.body);
+        match self.fill_in(error).split_once(' ') {
+            Some((code, text)) => assert_eq!(answer.body, error_body(code, text)),
+            None if error.is_empty() => assert!(answer.error_code().is_some(), "{}", answer.body),
+            None => assert_eq!(answer.error_code(), Some(error), "{}", answer.body),
+        }
+    }
+
+    fn expect(&mut self, rest: &str) {
+        let (name, rest) = rest.split_once(' ').unwrap();
+        let (method, rest) = rest.split_once(' ').unwrap();
+        let cause = self.cause.clone().expect("a message was sent");
+        if name == "oracle" {
+            return self.expect_question(method, rest, &cause);
+        }
+        let (path, what) = match rest.split_once(' ').filter(|(path, _)| path.starts_with('/')) {
+            Some((path, what)) => (path.to_owned(), what),
+            None if method == "ERROR" => (error_path(&cause), rest),
+            None if rest.starts_with("sent") => (cause.path.clone(), rest),
+            None => (cause.path.split('?').next().unwrap().to_owned(), rest),
+        };
+        let method = if method == "ERROR" { "PUT" } else { method };
+        let (what, added) = what.split_once(" +").filter(|_| what.starts_with("sent")).unwrap_or((what, ""));
+        let body;
+        let expected = match what {
+            "sent" => Expected::Forwarded(&cause),
+            made if made.starts_with('{') => Expected::Made(Some(&cause), made),
+            error => {
+                let (code, text) = error.split_once(' ').expect("a code and a text");
+                body = error_body(code, text);
+                Expected::Made(Some(&cause), &body)
+            }
+        };
+        let about = about(&path, &cause.body).unwrap_or_else(|| panic!("{path} is about nothing"));
+        let dfsp = self.world.dfsp(name);
+        let seen = dfsp.next_attempt(&about);
+        let host = dfsp.address.to_string();
+        let (since, now) = (self.since, self.world.now());
+        let place =
+            Place { receiver: name, host, method, path: &path, added: added.split_once(':'), since, now };
+        if let Err(fault) = check(&seen, &expected, &place) {
+            panic!("{name}: {fault}");
+        }
+    }
+
+    /// An oracle is asked with the headers of the DFSP's request.
+    fn expect_question(&self, method: &str, rest: &str, cause: &Sent) {
+        let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
+        let about = about(path, body.as_bytes()).unwrap_or_else(|| panic!("{path} is about nothing"));
+        let oracle = self.world.dfsp("oracle");
+        let seen = oracle.next_attempt(&about);
+        assert_eq!((&*seen.method, &*seen.path, seen.text()), (method, path, body));
+        check_question(&seen, cause, &oracle.address.to_string());
+    }
+}
+
+/// The DFSP's headers, but for those of its connection to the hub.
+fn check_question(seen: &Seen, cause: &Sent, host: &str) {
+    let of_connection = ["host", "content-length", "connection", "keep-alive", "te"];
+    let mut headers: Vec<_> =
+        cause.headers.iter().filter(|(name, _)| !of_connection.contains(&&**name)).cloned().collect();
+    headers.push(("host".into(), host.into()));
+    if !seen.body.is_empty() {
+        headers.push(("content-length".into(), seen.body.len().to_string()));
+    }
+    headers.sort();
+    assert_eq!(seen.headers, headers, "what an oracle is asked with");
+}
+
+/// An error as hubs write it, its text cut to what the schema admits.
+pub fn error_body(code: &str, text: &str) -> String {
+    let text: String = text.chars().take(128).collect();
+    format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"{text}"}}}}"#)
+}
+
+/// Where the error about a message goes.
+fn error_path(cause: &Sent) -> String {
+    let path = cause.path.split('?').next().unwrap();
+    match path.trim_start_matches('/').split_once('/') {
+        Some(_) if path.ends_with("/error") => path.to_owned(),
+        Some(_) => format!("{path}/error"),
+        None => format!("{path}/{}/error", about(path, &cause.body).expect("an id in the body")),
+    }
+}
+
+/// From greenbank to bluewallet, with a member order and white space of its own.
+const QUOTE: &str = r#"{"quoteId":"<id>", "transactionId":"<id2>","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"254700000001","fspId":"greenbank"}},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"amountType":"SEND","amount":{"currency":"KES","amount":"10"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"},"note":"caf\u00e9 ☕","expiration":"<soon>"}"#;
+
+const TERMS: &str = r#"{"transferAmount":{"currency":"KES","amount":"10"}, "payeeReceiveAmount":{"amount":"9.5","currency":"KES"},"expiration":"<soon>","ilpPacket":"AYICexampleilppacket0123","condition":"<condition>"}"#;
+
+const BULK: &str = r#"{"bulkQuoteId":"<id>", "payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"254700000001","fspId":"greenbank"}},"individualQuotes":[{"quoteId":"<id2>","transactionId":"<id3>","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"amountType":"SEND","amount":{"currency":"KES","amount":"10"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}],"expiration":"<soon>"}"#;
+
+const BULK_TERMS: &str = r#"{"individualQuoteResults":[{"quoteId":"<id2>","transferAmount":{"currency":"KES","amount":"10"},"ilpPacket":"AYICexampleilppacket0123","condition":"<condition>"}], "expiration":"<soon>"}"#;
+
+const FX: &str = r#"{"conversionRequestId":"<id>", "conversionTerms":{"conversionId":"<id2>","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"currency":"USD"},"expiration":"<soon>"}}"#;
+
+const FX_TERMS: &str = r#"{"condition":"<condition>", "conversionTerms":{"conversionId":"<id2>","initiatingFsp":"greenbank","counterPartyFsp":"bluewallet","amountType":"SEND","sourceAmount":{"currency":"KES","amount":"130"},"targetAmount":{"currency":"USD","amount":"1"},"expiration":"<soon>"}}"#;
+
+const REQUEST_TO_PAY: &str = r#"{"transactionRequestId":"<id>", "payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"254700000001"},"amount":{"amount":"10","currency":"KES"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYEE","initiatorType":"BUSINESS"}}"#;
