@@ -168,9 +168,9 @@ impl Shared {
                     );
                 }
                 let mut sends = JoinSet::new();
-                for owner in owners.iter().take(OWNERS_ASKED_MAX) {
+                for (index, owner) in owners.iter().take(OWNERS_ASKED_MAX).enumerate() {
                     let (relay, message) = (self.relay.clone(), request.forward(*owner, address));
-                    sends.spawn(async move { relay.send(&message).await });
+                    sends.spawn(async move { (index, relay.send(&message).await) });
                 }
                 first_unless_one_arrived(sends.join_all().await)
             }
@@ -227,13 +227,11 @@ impl Shared {
     }
 }
 
-fn first_unless_one_arrived(results: Vec<Result<(), Failure>>) -> Option<Failure> {
-    let mut failures = Vec::with_capacity(results.len());
-    for result in results {
-        match result {
-            Ok(()) => return None,
-            Err(failure) => failures.push(failure),
-        }
-    }
-    failures.into_iter().next()
+/// The failure of the owner that was named first, whoever failed first, so that the payer is told the same each time;
+/// `None` where the lookup arrived somewhere.
+fn first_unless_one_arrived(mut results: Vec<(usize, Result<(), Failure>)>) -> Option<Failure> {
+    results.sort_by_key(|(index, _)| *index);
+    let failures: Result<Vec<_>, ()> =
+        results.into_iter().map(|(_, result)| result.err().ok_or(())).collect();
+    failures.ok()?.into_iter().next()
 }
