@@ -153,18 +153,15 @@ impl<'a> Bench<'a> {
 
     fn check_text(&mut self, place: &Place<'a>) {
         let pointer = &place.pointer;
-        if self.document.validator(place.schema).is_valid(&json!({})) {
-            return;
-        }
+        let validator = self.document.validator(place.schema);
         self.expect_refusal(pointer, Some(json!(["text"])), 3101, "no text");
         if let Some(max) = place.schema.get("maxLength").and_then(Value::as_u64) {
             let of = |length: u64| Some(json!("a".repeat(usize::try_from(length).unwrap())));
             self.expect_refusal(pointer, of(max + 1), 3100, "too long");
-            if self.document.validator(place.schema).is_valid(&of(max).unwrap()) {
+            if validator.is_valid(&of(max).unwrap()) {
                 self.expect_success(pointer, of(max), "as long as may be");
             }
         }
-        let validator = self.document.validator(place.schema);
         let is_lenient = MORE_THAN_A_PATTERN.contains(&place.name) || place.name == "dateOfBirth";
         for candidate in CANDIDATES {
             let value = json!(candidate);
@@ -243,7 +240,8 @@ fn parameters_and_checks_agree() {
                     for value in
                         CANDIDATES.into_iter().filter(|text| text.bytes().all(|b| b.is_ascii_graphic()))
                     {
-                        if name == "currency" && value == "SEND" {
+                        // What is optional is for the directory to judge, which is not here.
+                        if !is_required || (name == "currency" && value == "SEND") {
                             continue;
                         }
                         let code = if validator.is_valid(&json!(value)) { 0 } else { 3100 };
