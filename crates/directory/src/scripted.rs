@@ -11,7 +11,7 @@ use upesi_fspiop::{Method, PartyIdType, Resource, SyncError};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
 use upesi_ledger::{EndpointType, Participant, ParticipantId};
 use upesi_relay::{
-    Accepted, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
+    Accepted, Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
     TransportError, TransportFuture,
 };
 use upesi_types::{Currency, FspId, Timestamp};
@@ -307,6 +307,7 @@ pub(crate) fn request(line: &str, source: &str, destination: Option<&str>, body:
         destination: destination.map(fsp),
         headers: Bytes::from(headers),
         body: Bytes::copy_from_slice(body.as_bytes()),
+        content: Content::Other,
     }
 }
 

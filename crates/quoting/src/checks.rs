@@ -2,10 +2,10 @@
 
 use upesi_engine::Participants;
 use upesi_fspiop::headers::{Block, check_no_accept};
-use upesi_relay::{ErrorInformation, Received};
+use upesi_relay::{ErrorInformation, QuoteContent, Received};
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use crate::reading::{Ask, QuoteAsk};
+use crate::reading::Ask;
 
 /// Checks who takes part, in the order in which other hubs check; the first failure counts.
 pub(crate) fn check(
@@ -42,7 +42,7 @@ struct Parties<'a> {
 impl Parties<'_> {
     /// A payer that names currencies may be paying in any of them (FSPIOP API v2.0), so that its accounts decide, and
     /// the payee's need not be in the currency of the amount.
-    fn check_quote(&self, ask: &QuoteAsk) -> Result<(), ErrorInformation> {
+    fn check_quote(&self, ask: &QuoteContent) -> Result<(), ErrorInformation> {
         self.require(self.source, &ask.payer_currencies, ErrorCode::PAYER_FSP_NOT_FOUND)?;
         let of_payee = if ask.payer_currencies.is_empty() { &[ask.currency][..] } else { &[] };
         self.require(self.destination, of_payee, ErrorCode::DESTINATION_FSP)?;

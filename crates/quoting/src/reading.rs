@@ -1,13 +1,9 @@
 //! What is read of a message: which quote it is about, and what the checks need of its body.
 
-use upesi_fspiop::body::{
-    parse_bulk_quote_request, parse_fx_quote_request, parse_quote_request, parse_quote_response,
-    parse_transaction_request,
-};
 use upesi_fspiop::uri::write_path;
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
-use upesi_relay::Received;
-use upesi_types::{Currency, FspId, Timestamp};
+use upesi_relay::{Content, QuoteContent, Received};
+use upesi_types::{Currency, Timestamp, TransferId};
 
 use crate::identity::QuoteKey;
 
@@ -26,7 +22,7 @@ pub(crate) struct Message {
 #[derive(Debug)]
 pub(crate) enum Ask {
     /// `POST /quotes`
-    Quote(QuoteAsk),
+    Quote(QuoteContent),
     /// `POST /bulkQuotes`; the currency is that of the first quote.
     Bulk {
         /// Of what the first quote is.
@@ -52,21 +48,6 @@ pub(crate) enum Ask {
     Error,
 }
 
-/// `POST /quotes`
-#[derive(Debug)]
-pub(crate) struct QuoteAsk {
-    /// The currencies that the payer says it can pay in.
-    pub(crate) payer_currencies: Vec<Currency>,
-    /// The DFSP that the body names for the payer.
-    pub(crate) payer_fsp: Option<FspId>,
-    /// The DFSP that the body names for the payee.
-    pub(crate) payee_fsp: Option<FspId>,
-    /// Of what the amount is.
-    pub(crate) currency: Currency,
-    /// Until when an answer is wanted.
-    pub(crate) expires_at: Option<Timestamp>,
-}
-
 impl Ask {
     /// Until when an answer to this request is wanted.
     pub(crate) fn expires_at(&self) -> Option<Timestamp> {
@@ -80,14 +61,23 @@ impl Ask {
 }
 
 impl Message {
-    /// Reads a message. It has passed the gateway, so that an error here means that somebody forgot a check there.
-    pub(crate) fn read(request: &Received) -> Result<Self, SyncError> {
+    /// Reads a message, and takes its content. It has passed the gateway, so that an error here means that somebody forgot a
+    /// check there.
+    pub(crate) fn read(request: &mut Received) -> Result<Self, SyncError> {
+        let content = std::mem::take(&mut request.content);
         let route = Route::resolve(Some(request.method), &request.path)?;
         let Route::ById { resource, operation } = route else { return Err(SyncError::not_implemented()) };
         match operation {
-            Operation::Create => Self::read_create(resource, &request.body),
+            Operation::Create => Self::create(resource, content),
             Operation::Get(id) => Self::about(resource, id, Ask::PassOn),
-            Operation::Put(id) => Self::about(resource, id, read_response(resource, &request.body)?),
+            Operation::Put(id) if resource.is_quoting() => {
+                let currency = match content {
+                    Content::QuoteAnswer { currency } => Some(currency),
+                    _ => None,
+                };
+                Self::about(resource, id, Ask::Response(currency))
+            }
+            Operation::Put(id) => Self::about(resource, id, Ask::PassOn),
             Operation::PutError(id) if resource.is_quoting() => Self::about(resource, id, Ask::Error),
             Operation::PutError(id) => Self::about(resource, id, Ask::PassOn),
             Operation::Patch(_) => Err(SyncError::not_implemented()),
@@ -99,37 +89,18 @@ impl Message {
         Ok(Self { quote, path_id: segment.into(), ask })
     }
 
-    fn read_create(resource: Resource, body: &[u8]) -> Result<Self, SyncError> {
-        let (id, ask) = match resource {
-            Resource::Quotes => {
-                let quote = parse_quote_request(body)?;
-                let ask = QuoteAsk {
-                    payer_currencies: quote.payer.supported_currencies,
-                    payer_fsp: quote.payer.id.fsp,
-                    payee_fsp: quote.payee.id.fsp,
-                    currency: quote.amount.currency,
-                    expires_at: quote.expiration,
-                };
-                (quote.quote_id, Ask::Quote(ask))
+    fn create(resource: Resource, content: Content) -> Result<Self, SyncError> {
+        let (id, ask): (TransferId, Ask) = match content {
+            Content::Quote(quote) => (quote.id, Ask::Quote(quote)),
+            Content::BulkQuote { id, currency: Some(currency), expires_at } => {
+                (id, Ask::Bulk { currency, expires_at })
             }
-            Resource::BulkQuotes => {
-                let bulk = parse_bulk_quote_request(body)?;
-                let first = bulk.quotes.first().map(|quote| quote.amount.currency);
-                let ask = match first {
-                    Some(currency) => Ask::Bulk { currency, expires_at: bulk.expiration },
-                    None => Ask::PassOn,
-                };
-                (bulk.bulk_quote_id, ask)
+            Content::BulkQuote { id, currency: None, .. } => (id, Ask::PassOn),
+            Content::FxQuote { id, source, target, expires_at } => {
+                (id, Ask::Fx { source, target, expires_at })
             }
-            Resource::FxQuotes => {
-                let quote = parse_fx_quote_request(body)?;
-                let (source, target) = (quote.terms.source.currency, quote.terms.target.currency);
-                (quote.conversion_request_id, Ask::Fx { source, target, expires_at: quote.terms.expiration })
-            }
-            Resource::TransactionRequests => {
-                (parse_transaction_request(body)?.transaction_request_id, Ask::PassOn)
-            }
-            _ => return Err(SyncError::not_implemented()),
+            Content::TransactionRequest { id } => (id, Ask::PassOn),
+            Content::Other | Content::QuoteAnswer { .. } => return Err(SyncError::not_implemented()),
         };
         Ok(Self { quote: QuoteKey::new(resource, id), path_id: id.to_string().into(), ask })
     }
@@ -140,16 +111,4 @@ impl Message {
         write_path(resource, Some(&self.path_id), true, &mut path);
         path.into()
     }
-}
-
-fn read_response(resource: Resource, body: &[u8]) -> Result<Ask, SyncError> {
-    Ok(match resource {
-        Resource::Quotes => {
-            let response = parse_quote_response(body)?;
-            let received = response.payee_receive_amount.as_ref().unwrap_or(&response.transfer_amount);
-            Ask::Response(Some(received.currency))
-        }
-        Resource::BulkQuotes | Resource::FxQuotes => Ask::Response(None),
-        _ => Ask::PassOn,
-    })
 }

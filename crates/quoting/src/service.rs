@@ -117,7 +117,7 @@ impl Conversation for Quoting {
 }
 
 impl Shared {
-    async fn take(self: Arc<Self>, request: Received) -> Result<Accepted, SyncError> {
+    async fn take(self: Arc<Self>, mut request: Received) -> Result<Accepted, SyncError> {
         let Some(address) = family::address(request.resource) else {
             return Err(SyncError::not_implemented());
         };
@@ -131,7 +131,7 @@ impl Shared {
             let detail = "/header must have required property 'fspiop-destination'";
             return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, detail));
         };
-        let message = Message::read(&request)?;
+        let message = Message::read(&mut request)?;
         let plan = match self.judge(&request, destination, &message, address, &participants) {
             Ok(outgoing) => self.remember(&request, &message, outgoing, &participants).await?,
             Err(error) => Plan::Refuse(error),

@@ -1,6 +1,6 @@
 //! Messages passed on between DFSPs (L4): what lookups, quotes and requests have in common.
 //!
-//! - [`Received`] is a request that passed the gateway's checks.
+//! - [`Received`] is a request that passed the gateway's checks, with the [`Content`] of its body.
 //! - [`Outgoing`] is a message to a DFSP: someone's own, passed on with its bytes and signature, or one that the hub makes.
 //! - [`Relay`] sends them over the receivers' lanes, at once and from the worker that has them in hand, and says why where
 //!   it cannot: [`Failure`], which knows the error that the sender is to be told.
@@ -10,6 +10,7 @@
 //! the receiver cannot be reached, from the hub. A hub that crashes in between forgets it, as the sender's own deadline
 //! foresees; money is never in a relay.
 
+mod content;
 mod conversation;
 mod failure;
 mod message;
@@ -18,6 +19,7 @@ mod relay;
 mod render;
 mod transport;
 
+pub use content::{Content, QuoteContent};
 pub use conversation::{Accepted, Conversation, TakeFuture};
 pub use failure::{ErrorInformation, Failure};
 pub use message::{Address, Author, Outgoing, Received};

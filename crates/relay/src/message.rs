@@ -7,6 +7,8 @@ use upesi_http::{Bytes, HeaderMap};
 use upesi_ledger::EndpointType;
 use upesi_types::FspId;
 
+use crate::Content;
+
 /// A request that passed the checks of the gateway.
 #[derive(Clone, Debug)]
 pub struct Received {
@@ -26,6 +28,8 @@ pub struct Received {
     pub headers: Bytes,
     /// Its body, byte for byte.
     pub body: Bytes,
+    /// What the body says.
+    pub content: Content,
 }
 
 /// How the URL of a receiver is made from what it registered.

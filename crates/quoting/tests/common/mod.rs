@@ -18,8 +18,8 @@ use upesi_ledger::{
 };
 use upesi_quoting::{Quoting, QuotingConfig, QuotingMetrics, Rules};
 use upesi_relay::{
-    Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport, TransportError,
-    TransportFuture,
+    Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
+    TransportError, TransportFuture,
 };
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp};
@@ -254,6 +254,9 @@ pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, 
     for (name, value) in headers {
         block.push_str(&format!("{name}: {value}\r\n"));
     }
+    // Tests bring along bodies that no gateway lets through where nobody looks at them.
+    let route = upesi_fspiop::Route::resolve(Some(method), path).unwrap();
+    let content = Content::read(route, body.as_bytes()).unwrap_or_default();
     Received {
         method,
         resource,
@@ -263,6 +266,7 @@ pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, 
         destination: FspId::parse(to),
         headers: block.into(),
         body: Bytes::copy_from_slice(body.as_bytes()),
+        content,
     }
 }
 
