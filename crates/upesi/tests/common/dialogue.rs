@@ -20,14 +20,14 @@
 //!
 //! Messages arrive in no certain order where several follow from one; each is looked for. A path before the last word says
 //! where it arrives, if that is not the path of the message that caused it. `<n>` stands for a number, and `<id>`, `<id2>`
-//! … for identifiers, which are the dialogue's own; `<soon>` and `<past>` for times. At its end nothing is under way, and
+//! … for identifiers, which are the dialogue's own; `<soon>` and `<past>` for times, `<time>` and `<f>` as in stories. At its end nothing is under way, and
 //! no message came that the dialogue does not tell of.
 
 use upesi_types::Timestamp;
 
 use super::World;
 use super::dfsp::{Conduct, Seen, about};
-use super::message::{Message, Sent, base64url, condition};
+use super::message::{Message, Sent, condition, fulfilment};
 use super::oracle::{Expected, Place, check};
 
 /// Plays dialogues, one after the other; panics at the first line that does not hold.
@@ -109,6 +109,7 @@ impl<'w> Dialogue<'w> {
             .replace("<terms>", TERMS)
             .replace("<bulk>", BULK)
             .replace("<bulk terms>", BULK_TERMS)
+            .replace("<transfer>", TRANSFER)
             .replace("<fx>", FX)
             .replace("<fx terms>", FX_TERMS)
             .replace("<request to pay>", REQUEST_TO_PAY);
@@ -131,12 +132,12 @@ impl<'w> Dialogue<'w> {
             .replace("<id2>", id2)
             .replace("<id3>", id3)
             .replace("<condition>", &condition())
-            .replace("<other condition>", &base64url(&[9; 32]))
+            .replace("<fulfilment>", &fulfilment())
             .replace("<soon>", &self.since.plus_ms(60_000).to_string())
             .replace("<past>", &self.since.plus_ms(-1_000).to_string())
     }
 
-    /// `to=<destination> source=<name> version=<v> -<header> <header>:<value>`, then the body.
+    /// `to=<destination> source=<name> version=<v> -<header> <header>:<value> plain`, then the body.
     fn send(&mut self, name: &str, method: &str, rest: &str, answer: Option<&str>) {
         let method = ["GET", "POST", "PUT", "DELETE"].into_iter().find(|known| *known == method);
         let method = method.unwrap_or_else(|| panic!("{name} does what?"));
@@ -150,6 +151,10 @@ impl<'w> Dialogue<'w> {
             message = message.without("content-type");
         }
         for word in words {
+            if word == "plain" {
+                message.headers.retain(|(name, _)| PLAIN.contains(&&**name));
+                continue;
+            }
             message = match (word.split_once('='), word.split_once(':')) {
                 (Some(("to", to)), _) => message.to(to),
                 (Some(("source", source)), _) => message.from(source),
@@ -249,10 +254,15 @@ fn error_path(cause: &Sent) -> String {
     }
 }
 
+/// What a message needs, and all that it has where it is sent `plain`.
+const PLAIN: [&str; 6] = ["host", "content-type", "accept", "date", "fspiop-source", "fspiop-destination"];
+
 /// From greenbank to bluewallet, with a member order and white space of its own.
 const QUOTE: &str = r#"{"quoteId":"<id>", "transactionId":"<id2>","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"254700000001","fspId":"greenbank"}},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"amountType":"SEND","amount":{"currency":"KES","amount":"10"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"},"note":"caf\u00e9 ☕","expiration":"<soon>"}"#;
 
 const TERMS: &str = r#"{"transferAmount":{"currency":"KES","amount":"10"}, "payeeReceiveAmount":{"amount":"9.5","currency":"KES"},"expiration":"<soon>","ilpPacket":"AYICexampleilppacket0123","condition":"<condition>"}"#;
+
+const TRANSFER: &str = r#"{"transferId":"<id3>", "payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"10"},"ilpPacket":"AYICexampleilppacket0123","condition":"<condition>","expiration":"<soon>"}"#;
 
 const BULK: &str = r#"{"bulkQuoteId":"<id>", "payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"254700000001","fspId":"greenbank"}},"individualQuotes":[{"quoteId":"<id2>","transactionId":"<id3>","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"<n>","fspId":"bluewallet"}},"amountType":"SEND","amount":{"currency":"KES","amount":"10"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}],"expiration":"<soon>"}"#;
 
