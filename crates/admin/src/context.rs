@@ -6,6 +6,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use upesi_engine::{EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
+use upesi_quoting::KeptQuote;
+use upesi_store::StoreError;
 use upesi_types::Timestamp;
 
 use crate::directory::DirectoryHandle;
@@ -16,6 +18,9 @@ use crate::lanes::{LaneStatus, NoLanes};
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 /// Changes what is logged; the error says why the text is no log level.
 pub type LogLevel = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+
+/// Finds a kept quote by its id.
+pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<KeptQuote>, StoreError> + Send + Sync>;
 
 /// What the API works with. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +33,8 @@ pub struct AdminContext {
     pub version: &'static str,
     /// The party directory and the oracles; without them, those resources answer 501.
     pub directory: Option<DirectoryHandle>,
+    /// The kept quotes; `None` where quotes are not kept.
+    pub quotes: Option<FindQuote>,
     /// The courier's lanes.
     pub lanes: Arc<dyn LaneStatus>,
     /// The metrics.
@@ -41,7 +48,8 @@ pub struct AdminContext {
 }
 
 impl AdminContext {
-    /// A context with the defaults: host name `central-ledger`, no directory, no lanes, no metrics, a log level that stays.
+    /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a log level
+    /// that stays.
     pub fn new(engine: EngineHandle) -> Self {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Self {
@@ -49,6 +57,7 @@ impl AdminContext {
             hostname: "central-ledger".into(),
             version: env!("CARGO_PKG_VERSION"),
             directory: None,
+            quotes: None,
             lanes: Arc::new(NoLanes),
             metrics: Arc::new(String::new),
             log_level: Arc::new(|_| Err("this process cannot change its log level".to_owned())),

@@ -22,13 +22,14 @@ mod operations;
 mod oracles;
 mod participants;
 mod positions;
+mod quotes;
 mod routes;
 mod service;
 mod settlement_models;
 mod transactions;
 mod transfers;
 
-pub use context::{AdminContext, LogLevel, Metrics};
+pub use context::{AdminContext, FindQuote, LogLevel, Metrics};
 pub use directory::DirectoryHandle;
 pub use lanes::{Lane, LaneStatus, NoLanes};
 pub use service::{AdminService, BODY_BYTES_MAX, limits};

@@ -7,7 +7,7 @@ use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
     account_types, accounts, callbacks, directory, docs, endpoints, enums, funds, health, imports, lanes,
-    limits, operations, oracles, participants, positions, settlement_models, transactions, transfers,
+    limits, operations, oracles, participants, positions, quotes, settlement_models, transactions, transfers,
 };
 
 pub(crate) fn router(context: AdminContext) -> Router {
@@ -65,6 +65,7 @@ fn operator_routes() -> Router<AdminContext> {
     Router::new()
         .route("/", get(operations::metadata))
         .route("/transfers/{id}", get(transfers::get))
+        .route("/quotes/{id}", get(quotes::get))
         .route("/positions", get(positions::summary))
         .route("/callbacks", get(callbacks::list))
         .route("/callbacks/redeliver", post(callbacks::redeliver))

@@ -178,6 +178,7 @@ impl Walk {
         self.fspiop("putTransfer");
         self.call("getTransfer");
         self.call("getTransaction");
+        self.call("getQuote");
         self.call("listPositions");
         self.call("listAllPositions");
     }

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, FindQuote, Lane, LaneStatus};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
@@ -75,6 +75,10 @@ pub struct Hub {
 
 impl Hub {
     pub fn start() -> Self {
+        Self::start_with(None)
+    }
+
+    pub fn start_with(quotes: Option<FindQuote>) -> Self {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
@@ -92,6 +96,7 @@ impl Hub {
         let asked = Arc::clone(&levels);
         let context = AdminContext {
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
+            quotes,
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
             log_level: Arc::new(move |level| match level {

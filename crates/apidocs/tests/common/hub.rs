@@ -16,9 +16,10 @@ use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
 use upesi_ledger::ParticipantId;
+use upesi_quoting::{KeptMessage, KeptQuote};
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_store::{Store, StoreOptions};
-use upesi_types::Timestamp;
+use upesi_types::{FspId, Timestamp, TransferId};
 
 use super::client::{Answer, Client};
 use super::{Document, Operation, to_text};
@@ -65,6 +66,33 @@ impl LaneStatus for OneLane {
     }
 }
 
+/// A quote that could not be delivered.
+fn kept_quote() -> Option<KeptQuote> {
+    let at = StandingClock.now();
+    let message = |source, destination, headers: &str, body: &str| {
+        Some(KeptMessage {
+            at,
+            source: FspId::parse(source)?,
+            destination: FspId::parse(destination),
+            headers: headers.into(),
+            body: body.into(),
+        })
+    };
+    let headers = "content-type: application/vnd.interoperability.quotes+json;version=1.1\r\n\
+        fspiop-source: greenbank\r\nfspiop-destination: bluewallet\r\n";
+    let id = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
+    let error = r#"{"errorInformation":{"errorCode":"1001","errorDescription":"Destination communication error - Network error"}}"#;
+    Some(KeptQuote {
+        resource: Resource::Quotes,
+        id: TransferId::parse(id)?,
+        began_at: at,
+        wanted_until: Some(at.plus_ms(60_000)),
+        request: message("greenbank", "bluewallet", headers, &format!("{{\"quoteId\":\"{id}\"}}")),
+        response: None,
+        error: message("Hub", "greenbank", "", error).map(|error| KeptMessage { at: at.plus_ms(4), ..error }),
+    })
+}
+
 pub struct Hub {
     /// The document of the FSPIOP port.
     pub document: Document,
@@ -103,6 +131,7 @@ impl Hub {
         let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
         let oracles = OracleRegistry::open(&store, true).unwrap();
         let context = AdminContext {
+            quotes: Some(Arc::new(|id| Ok(kept_quote().filter(|quote| quote.id.to_string() == id)))),
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
+use upesi_admin::FindQuote;
 use upesi_courier::Courier;
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
@@ -88,6 +89,12 @@ impl Conversations {
             .with_conversation(&LOOKUP, Arc::new(self.directory.clone()))
             .with_conversation(&QUOTING, Arc::new(self.quoting.clone()))
             .with_endpoint_cache(move || directory.clear_caches())
+    }
+
+    /// What lets operators look at kept quotes, if quotes are kept.
+    pub(super) fn find_quotes(&self) -> Option<FindQuote> {
+        let quoting = self.quoting.clone();
+        quoting.keeps_quotes().then(|| Arc::new(move |id: &str| quoting.find(id)) as FindQuote)
     }
 
     /// Starts what time has to do: deadlines of lookups, retention of quotes.

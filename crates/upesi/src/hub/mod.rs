@@ -170,6 +170,7 @@ impl Hub {
         context.hostname = settings.admin.hostname.as_str().into();
         context.directory =
             Some(DirectoryHandle::new(conversations.built_in.clone(), conversations.oracles.clone())?);
+        context.quotes = conversations.find_quotes();
         context.lanes = Arc::new(Lanes(courier.clone()));
         context.metrics = Arc::new({
             let text = Arc::clone(&text);
