@@ -55,8 +55,8 @@ impl Exit {
             Self::Success => ("success", "The command did what it was asked.", "Nothing."),
             Self::Failure => (
                 "failure",
-                "The command ran, but what it did or checked failed: a scheme could not be applied in full, a lab run's audit \
-                 does not hold.",
+                "The command ran, but what it did or checked failed: a scheme could not be applied in full, lines of \
+                 an import were refused, a lab run's audit does not hold.",
                 "Read the last lines on stderr.",
             ),
             Self::Usage => (
