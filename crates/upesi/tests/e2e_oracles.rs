@@ -2,6 +2,10 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::thread;
+
 use common::dfsp::Conduct;
 use common::dialogue::{error_body, hold};
 use common::message::{Message, Terms};
@@ -59,7 +63,7 @@ fn what_oracles_are_asked_and_what_they_say() {
 #[test]
 fn failures_of_an_oracle() {
     let mut world =
-        world(&[NEVER_PAUSES, ("oracles.deadline_ms", "300"), ("oracles.connect_timeout_ms", "300")]);
+        world(&[NEVER_PAUSES, ("oracles.deadline_ms", "1000"), ("oracles.connect_timeout_ms", "1000")]);
     let unreachable = "Destination communication error - The oracle cannot be reached";
     let not_understood = "Destination communication error - The oracle's answer is not understood";
     let told = error_body("3204", "no such number");
@@ -92,6 +96,57 @@ fn failures_of_an_oracle() {
     expect_error(&world, "parties", "1001", unreachable);
     world.dfsp_mut("oracle").revive();
     expect_error(&world, "participants", "3204", "Party not found");
+}
+
+/// An oracle that speaks no HTTP, or stops in the midst of it: its answers are these bytes and then nothing, or the end.
+fn raw_oracle(answers: Vec<(Vec<u8>, bool)>) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let mut open = Vec::new();
+        for (bytes, is_held) in answers {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut question = [0; 4096];
+            let _ = stream.read(&mut question);
+            stream.write_all(&bytes).unwrap();
+            if is_held {
+                open.push(stream);
+            }
+        }
+        // Those that are held stay open for as long as the test runs.
+        thread::park();
+    });
+    url
+}
+
+#[test]
+fn an_oracle_that_stops_in_the_midst_of_its_answer() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+    let answers = [
+        (String::new(), false),
+        ("SSH-2.0-oracle\r\n".into(), false),
+        ("HTTP/1.1 200".into(), false),
+        (format!("{head}content-length: 100\r\n\r\n{{\"partyList\":"), false),
+        (format!("{head}transfer-encoding: chunked\r\n\r\nzz\r\n"), false),
+        (format!("{head}transfer-encoding: chunked\r\n\r\n10\r\n{{\"partyList\":"), false),
+        // What never ends runs into the deadline.
+        ("HTTP/1.1 200".into(), true),
+        (format!("{head}content-length: 100\r\n\r\n{{\"partyList\":"), true),
+    ];
+    let count = answers.len();
+    let url = raw_oracle(answers.map(|(text, is_held)| (text.into_bytes(), is_held)).into());
+    let world = World::with_lookups(&[
+        NEVER_PAUSES,
+        ("oracles.deadline_ms", "500"),
+        ("oracles.connect_timeout_ms", "500"),
+    ]);
+    let body = format!(r#"{{"oracleIdType":"MSISDN","endpoint":{{"value":"{url}","endpointType":"URL"}}}}"#);
+    world.operate("POST", "/oracles", &body);
+    for _ in 0..count {
+        let unreachable = "Destination communication error - The oracle cannot be reached";
+        expect_error(&world, "parties", "1001", unreachable);
+    }
+    world.expect_silence();
 }
 
 /// It is asked no more for a while; then one question probes it.

@@ -122,7 +122,7 @@ fn simulated_dfsps_pay_over_an_oracle() {
 #[test]
 fn payments_among_dfsps_with_faults() {
     let scene = scene(&[
-        ("lookup.deadline_ms", "1000"),
+        ("lookup.deadline_ms", "3000"),
         ("oracles.deadline_ms", "500"),
         ("oracles.connect_timeout_ms", "500"),
     ]);

@@ -22,8 +22,8 @@ fn quotes_are_passed_on() {
 fn what_cannot_be_delivered_is_told_to_its_sender() {
     let mut world = world(&[
         NEVER_PAUSES,
-        ("callbacks.request_timeout_ms", "500"),
-        ("callbacks.connect_timeout_ms", "500"),
+        ("callbacks.request_timeout_ms", "1500"),
+        ("callbacks.connect_timeout_ms", "1500"),
     ]);
     world.onboard("newcomer");
     hold(&mut world, include_str!("dialogues/undelivered_quotes.txt"));

@@ -143,7 +143,7 @@ fn lookups_that_wait_are_bounded() {
 #[test]
 fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
     let mut world = World::with_lookups(&[
-        ("lookup.deadline_ms", "1000"),
+        ("lookup.deadline_ms", "2000"),
         ("oracles.deadline_ms", "500"),
         ("oracles.connect_timeout_ms", "500"),
     ]);
@@ -158,7 +158,7 @@ fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
     world.deliver(answer(&answered));
     assert_eq!(text(&world, &answered), (format!("PUT /parties/{answered}"), body.to_owned()));
     let expired = ask(&world, "bluewallet");
-    let error = r#"{"errorInformation":{"errorCode":"3300","errorDescription":"Generic expired error - No answer within 1 s"}}"#;
+    let error = r#"{"errorInformation":{"errorCode":"3300","errorDescription":"Generic expired error - No answer within 2 s"}}"#;
     assert_eq!(text(&world, &expired), (format!("PUT /parties/{expired}/error"), error.to_owned()));
     world.deliver(answer(&expired));
     assert_eq!(text(&world, &expired), (format!("PUT /parties/{expired}"), body.to_owned()));
