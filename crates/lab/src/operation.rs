@@ -145,7 +145,7 @@ fn is_the_party(found: &FoundParty, owner: &FspId, party: &PartyId) -> bool {
 fn not_accepted(error: &OriginateError, number: u64) -> Step {
     tracing::debug!(%error, number, "a request was not accepted");
     match error {
-        OriginateError::Refused(_) => Step::Refused,
+        OriginateError::Refused { .. } => Step::Refused,
         OriginateError::Unanswered(_) => Step::Unanswered,
         OriginateError::Repeated(_) => Step::Repeated,
     }

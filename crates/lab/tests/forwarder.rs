@@ -62,7 +62,7 @@ async fn transfers_and_whole_payments_pass_through_the_forwarder() {
         // A party that no prefix leads to.
         let peer = FspId::parse("dfsp-1").unwrap();
         let lost = originator.lookup_party(1, 0, &PartyId::msisdn("31612345678"), &peer).await;
-        assert!(matches!(lost, Err(OriginateError::Refused(StatusCode::BAD_REQUEST))));
+        assert!(matches!(lost, Err(OriginateError::Refused { status: StatusCode::BAD_REQUEST, .. })));
     });
     send.await.unwrap();
     let counters = simulator.counters();

@@ -164,6 +164,8 @@ pub struct Answer<T> {
     pub at: Instant,
     /// What it said.
     pub result: Result<T, ExchangeError>,
+    /// Its body; empty where none arrived.
+    pub body: Bytes,
 }
 
 impl<T> Awaiting<T> {
@@ -171,7 +173,9 @@ impl<T> Awaiting<T> {
     pub async fn answer(mut self, within: Duration) -> Answer<T> {
         let arrived = match tokio::time::timeout(within, &mut self.place.receiver).await {
             Ok(Ok(arrived)) => arrived,
-            _ => return Answer { at: Instant::now(), result: Err(ExchangeError::Late) },
+            _ => {
+                return Answer { at: Instant::now(), result: Err(ExchangeError::Late), body: Bytes::new() };
+            }
         };
         self.place.is_over = true;
         let result = if arrived.is_error {
@@ -179,7 +183,7 @@ impl<T> Awaiting<T> {
         } else {
             (self.read)(&arrived.body).ok_or(ExchangeError::Unreadable)
         };
-        Answer { at: arrived.at, result }
+        Answer { at: arrived.at, result, body: arrived.body }
     }
 }
 
@@ -193,6 +197,11 @@ impl<T> std::fmt::Debug for Awaiting<T> {
 pub(crate) fn error_code(body: &[u8]) -> Option<ErrorCode> {
     let text = std::str::from_utf8(scan::text_member(body, b"\"errorCode\"")?).ok()?;
     ErrorCode::from_number(text.parse().ok()?)
+}
+
+/// The description of an error object, where it has one without escapes.
+pub(crate) fn error_description(body: &[u8]) -> Option<&str> {
+    std::str::from_utf8(scan::text_member(body, b"\"errorDescription\"")?).ok()
 }
 
 #[cfg(test)]

@@ -3,6 +3,8 @@
 //! - `GET /health` answers 200 once the simulators serve.
 //! - `GET /_sim/dfsps` lists every DFSP with settings, counters and books.
 //! - `PUT /_sim/dfsps/{id}` replaces the settings of one; members left out take their defaults.
+//!
+//! What a DFSP is told to do is in [`crate::order`].
 
 use bytes::Bytes;
 use serde::Serialize;
@@ -54,7 +56,7 @@ fn one(dfsp: &Dfsp, method: &Method, body: &[u8]) -> Response<Full<Bytes>> {
     }
 }
 
-fn problem(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
+pub(crate) fn problem(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
     json(status, &Problem { error: text })
 }
 

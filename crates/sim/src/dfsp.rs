@@ -1,5 +1,6 @@
 //! One simulated DFSP: its name, its settings, its books and its counters.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock};
 
@@ -10,7 +11,11 @@ use upesi_types::FspId;
 use crate::awaited::Awaited;
 use crate::books::Book;
 use crate::message::{name_value, units_text};
+use crate::party::PartyId;
 use crate::settings::DfspSettings;
+
+/// Most parties that a DFSP has beside those that its prefix gives it.
+const OWN_PARTIES_MAX: usize = 10_000;
 
 /// Defines counters: what they look like from outside, and the atomics behind them.
 macro_rules! counters {
@@ -125,6 +130,8 @@ pub(crate) struct Dfsp {
     pub awaited: Awaited,
     settings: RwLock<DfspSettings>,
     book: Mutex<Book>,
+    /// Parties beside those that its prefix gives it, as decoded paths.
+    parties: RwLock<HashSet<String>>,
 }
 
 /// The books of a DFSP in one currency, as decimal texts.
@@ -167,7 +174,23 @@ impl Dfsp {
             awaited: Awaited::default(),
             settings: RwLock::new(settings),
             book: Mutex::default(),
+            parties: RwLock::default(),
         }
+    }
+
+    /// Makes a party one of this DFSP's; false where it has too many already.
+    pub fn add_party(&self, party: &PartyId) -> bool {
+        let mut parties = self.parties.write().unwrap_or_else(PoisonError::into_inner);
+        if parties.len() >= OWN_PARTIES_MAX {
+            return false;
+        }
+        parties.insert(party.decoded_path());
+        true
+    }
+
+    /// Whether a party, by its decoded path, was made one of this DFSP's.
+    pub fn has_party(&self, path: &str) -> bool {
+        self.parties.read().unwrap_or_else(PoisonError::into_inner).contains(path)
     }
 
     pub fn settings(&self) -> DfspSettings {

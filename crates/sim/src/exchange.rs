@@ -39,7 +39,7 @@ pub enum ExchangeError {
 impl From<OriginateError> for ExchangeError {
     fn from(error: OriginateError) -> Self {
         match error {
-            OriginateError::Refused(status) => Self::Refused(status),
+            OriginateError::Refused { status, .. } => Self::Refused(status),
             OriginateError::Unanswered(_) => Self::Unanswered,
             OriginateError::Repeated(number) => Self::Repeated(number),
         }

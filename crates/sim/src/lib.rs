@@ -7,6 +7,17 @@
 //! - [`OracleSimulator`] is an external party directory, with faults of its own.
 //! - [`books`] is the arithmetic of what a DFSP must owe.
 //!
+//! # Over HTTP
+//!
+//! Beside the callbacks of the FSPIOP API, below the base path of a DFSP:
+//!
+//! | call | does |
+//! |---|---|
+//! | `POST /{dfsp}/payments` | a whole payment as that DFSP, answered when it ended |
+//! | `POST /{dfsp}/parties` | registers a party of that DFSP with the hub |
+//!
+//! and for all of them `GET /health`, `GET /_sim/dfsps`, `GET` and `PUT /_sim/dfsps/{dfsp}`.
+//!
 //! # As payer
 //!
 //! Everything is numbered; seed, nonce and number decide ids, parties and traces ([`OriginatorOptions`],
@@ -47,6 +58,7 @@ mod lookup;
 mod message;
 mod money;
 mod oracle;
+mod order;
 mod party;
 mod payee;
 mod payer;

@@ -31,7 +31,8 @@ pub(crate) fn take(
     let sub_id = parts.next();
     let owner = owner_of(&kind, &identifier);
     let reply = Reply::new(shared, payee, Family::Parties, headers, format!("parties/{path}"));
-    let saying = if owns_it || owner.is_some_and(|(dfsp, _)| dfsp == payee as usize) {
+    let owns_it = owns_it || owner.is_some_and(|(dfsp, _)| dfsp == payee as usize);
+    let saying = if owns_it || dfsp.has_party(&decoded(path)) {
         let number = owner.map_or(0, |(_, number)| number);
         let body = party_body(&dfsp.name, &kind, &identifier, sub_id.as_deref(), number, &shared.currencies);
         Saying::Answer(body)

@@ -42,9 +42,14 @@ pub struct OriginatorOptions {
 /// Why a transfer was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum OriginateError {
-    /// The hub answered the POST with an error. The transfer did not happen.
-    #[error("the hub answered the POST with {0}")]
-    Refused(StatusCode),
+    /// The hub answered the request with an error. The transfer did not happen.
+    #[error("the hub answered the request with {status}")]
+    Refused {
+        /// The status.
+        status: StatusCode,
+        /// The error object, if there is one.
+        body: Bytes,
+    },
     /// There was no answer. Whether the transfer happened will be told by a callback, if at all.
     #[error("no answer to the POST: {0}")]
     Unanswered(#[from] SendError),
@@ -83,6 +88,10 @@ pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
 impl Originator {
     /// Prepares to send for the DFSPs of `simulator`.
     pub fn new(simulator: &Simulator, options: OriginatorOptions) -> Self {
+        Self::over(simulator.shared().clone(), options)
+    }
+
+    pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
         let (currency, amount) = (options.currency.to_string(), options.amount.to_string());
         let transaction = format!(
             "{{\"amount\":{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}},\"transactionType\":{{\"initiator\":\"PAYER\",\
@@ -92,7 +101,7 @@ impl Originator {
         let minor_units = u64::try_from(options.amount.units() / 100).unwrap_or(0);
         let packet = ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction);
         let terms = message::prepare_terms(&currency, &amount, &packet);
-        Self { shared: simulator.shared().clone(), options, terms, payments: PaymentOptions::default() }
+        Self { shared, options, terms, payments: PaymentOptions::default() }
     }
 
     /// What was asked for.
@@ -146,7 +155,7 @@ impl Originator {
                 Ok(Pending { id, finished })
             }
             Err(error) => {
-                if let OriginateError::Refused(_) = error {
+                if let OriginateError::Refused { .. } = error {
                     settle_outgoing(&self.shared, &id, OutgoingEvent::Refused, None);
                 }
                 Err(error)
@@ -170,7 +179,7 @@ impl Originator {
             match self.shared.send(payer, method.clone(), payee, resource, headers, body).await {
                 Ok(answer) if answer.status.is_success() => return Ok(()),
                 Ok(answer) if !answer.status.is_server_error() || resends == 0 => {
-                    return Err(OriginateError::Refused(answer.status));
+                    return Err(OriginateError::Refused { status: answer.status, body: answer.body });
                 }
                 Err(error) if resends == 0 => return Err(error.into()),
                 _ => tokio::time::sleep(RESEND_PAUSE).await,

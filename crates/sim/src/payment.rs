@@ -19,7 +19,8 @@ use crate::table::{Finished, Outcome};
 const QUOTES: u64 = 0x7175_6f74;
 
 /// Whether the amount of a quote is what the payer sends or what the payee receives (FSPIOP API v1.1 §7.3.1).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
 pub enum AmountType {
     /// The payer sends the amount; fees are taken from it.
     #[default]
@@ -124,7 +125,8 @@ impl Originator {
         self.quote_at(number, payer, &self.party(payee, number), &payee_name).await
     }
 
-    async fn quote_at(
+    /// The same for any party that `payee` has.
+    pub(crate) async fn quote_at(
         &self,
         number: u64,
         payer: usize,
@@ -261,8 +263,10 @@ impl Originator {
 
     fn quote_body(&self, request: &QuoteRequest<'_>, expiration: upesi_types::Timestamp) -> Bytes {
         let party = |(party, fsp): (&PartyId, &FspId)| {
+            let sub_id = party.sub_id.as_ref();
+            let sub_id = sub_id.map_or(String::new(), |text| format!(",\"partySubIdOrType\":\"{text}\""));
             format!(
-                "{{\"partyIdInfo\":{{\"partyIdType\":\"{}\",\"partyIdentifier\":\"{}\",\"fspId\":\"{fsp}\"}}}}",
+                "{{\"partyIdInfo\":{{\"partyIdType\":\"{}\",\"partyIdentifier\":\"{}\"{sub_id},\"fspId\":\"{fsp}\"}}}}",
                 party.kind, party.identifier
             )
         };
@@ -297,7 +301,8 @@ struct QuoteRequest<'request> {
     payee: (&'request PartyId, &'request FspId),
 }
 
-async fn finished(
+/// Waits for the end of a transfer.
+pub(crate) async fn finished(
     receiver: oneshot::Receiver<Finished>,
     within: Duration,
 ) -> Result<Finished, ExchangeError> {

@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use upesi_http::{
-    Answer, HeaderMap, Method, Origin, Pool, PoolConfig, Request, ResponseBody, SendError, Uri,
-};
+use upesi_http::{Answer, HeaderMap, Method, Origin, Pool, PoolConfig, Request, SendError, Uri};
 use upesi_http::{Full, Workers};
 
 thread_local! {
@@ -29,7 +27,7 @@ pub struct Pools {
 }
 
 impl Pools {
-    /// Pools of `connections_max` connections together. Response bodies are read and forgotten.
+    /// Pools of `connections_max` connections together. Response bodies may have 64 KiB.
     pub fn new(
         origin: &Origin,
         workers: &Workers,
@@ -39,7 +37,6 @@ impl Pools {
         let config = PoolConfig {
             connections_max: connections_max.div_ceil(workers.count()),
             response_body_bytes_max: 64 * 1024,
-            response_body: ResponseBody::Discard,
             ..PoolConfig::default()
         };
         let pool = || Pool::new(origin.clone(), config.clone());

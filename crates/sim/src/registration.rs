@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use upesi_http::Method;
+use upesi_types::Currency;
 
 use crate::awaited::Awaiting;
 use crate::message::{self, Family};
-use crate::party::party_of;
+use crate::party::{PartyId, party_of};
 use crate::payer::{OriginateError, Originator, transfer_id};
 use crate::payment::Exchange;
 use crate::scan;
@@ -76,6 +77,29 @@ impl Originator {
             body: body.into(),
         };
         self.ask(number, dfsp, request, Registered::read).await
+    }
+}
+
+impl Originator {
+    /// Registers one party of a DFSP, for one currency or for all: `POST /participants/{Type}/{ID}`.
+    pub(crate) async fn register_party(
+        &self,
+        number: u64,
+        dfsp: usize,
+        party: &PartyId,
+        currency: Option<Currency>,
+    ) -> Result<Awaiting<()>, OriginateError> {
+        let owner = &self.shared.dfsps[dfsp];
+        let currency = currency.map_or(String::new(), |currency| format!(",\"currency\":\"{currency}\""));
+        let request = Exchange {
+            method: Method::POST,
+            path: &format!("participants/{party}"),
+            answer_path: format!("participants/{}", party.decoded_path()),
+            receiver: owner.name.as_str(),
+            headers: self.headers(Family::Participants, number, owner, None, message::now()),
+            body: format!("{{\"fspId\":\"{}\"{currency}}}", owner.name).into(),
+        };
+        self.ask(number, dfsp, request, |_| Some(())).await
     }
 }
 

@@ -1,4 +1,4 @@
-//! What the simulators serve: each DFSP's FSPIOP callbacks, the community's callback routes, and the controls.
+//! What the simulators serve: each DFSP's FSPIOP callbacks, the community's callback routes, orders, and the controls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,6 +12,7 @@ use upesi_types::TransferId;
 use crate::awaited::Arrived;
 use crate::dfsp::{Dfsp, count};
 use crate::message::Family;
+use crate::order::Order;
 use crate::party::decoded;
 use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
@@ -41,6 +42,12 @@ impl Service for SimService {
                 return answer(StatusCode::BAD_REQUEST);
             };
             return control::answer(&self.shared, &head.method, head.uri.path(), &body);
+        }
+        if let (Some(order), Some(dfsp)) = (Order::of(&head.method, path), self.by_name(base)) {
+            let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
+                return answer(StatusCode::BAD_REQUEST);
+            };
+            return order.carry_out(&self.shared, dfsp, &body).await;
         }
         let is_community = base == COMMUNITY_BASE;
         let receiver = if is_community { self.destination(&head.headers) } else { self.by_name(base) };

@@ -15,6 +15,7 @@ use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
 use crate::lookup::currency_list;
 use crate::message::IdText;
+use crate::order::Orders;
 use crate::pools::{Pools, number_workers};
 use crate::remembered::Remembered;
 use crate::service::SimService;
@@ -126,6 +127,7 @@ pub(crate) struct Shared {
     pub currencies: String,
     pub secret: Secret,
     pub seed: u64,
+    pub orders: Orders,
     pub channels: Channels,
     pub answer_attempts_max: u32,
     pub watch: Watch,
@@ -255,6 +257,7 @@ impl Simulator {
             currencies: currency_list(&config.currencies),
             secret: Secret::new(&config.secret),
             seed: config.seed,
+            orders: Orders::new(),
             channels: Channels::default(),
             answer_attempts_max: config.answer_attempts_max.max(1),
             watch: Watch(config.watch),

@@ -83,7 +83,7 @@ async fn http_errors_are_answered_with_the_set_status_and_change_nothing() {
         DfspSettings { http_error_per_mille: 1000, http_error_status: 429, ..DfspSettings::default() };
     let world = World::new(settings);
     for sent in world.send(0..5).await {
-        let Err(OriginateError::Refused(status)) = sent else { panic!("{sent:?}") };
+        let Err(OriginateError::Refused { status, .. }) = sent else { panic!("{sent:?}") };
         assert_eq!(status.as_u16(), 429);
     }
     assert_eq!((world.high(0), world.simulator.counters().prepares_received), (0, 0));
