@@ -107,6 +107,10 @@ pub enum DirectError {
     /// As many as are allowed are on their way or wait; nothing was sent.
     #[error("too many messages are on their way")]
     Busy,
+    /// A kept connection was closed, for being idle it seems, just as it was used again: send it once more. Whether it
+    /// arrived is not known.
+    #[error("the connection was closed as it was used again")]
+    Stale,
     /// The DFSP could not be reached, or gave no answer in time.
     #[error("{0}")]
     Unreachable(String),

@@ -74,9 +74,10 @@ impl<R: Send + Sync + 'static> Courier<R> {
     }
 
     /// Sends a request that is nobody's notice to a participant, at once and from the worker that calls, and gives its
-    /// answer, whatever the status. It is repeated only where a kept connection turned out to be closed.
+    /// answer, whatever the status.
     ///
-    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer.
+    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only after
+    /// [`DirectError::Stale`] should it be repeated at once.
     pub async fn send(&self, target: ParticipantId, request: OutgoingRequest) -> Result<Answer, DirectError> {
         self.shared.lane(target).send_directly(request).await
     }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use common::{AMPLE, Dfsp, World, config, participant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use upesi_courier::{BreakerState, CourierConfig, DirectError, OutgoingRequest};
@@ -125,4 +127,24 @@ async fn messages_and_notices_do_not_wait_for_each_other() {
     dfsp.gate.add_permits(2);
     assert_eq!(sending.await.unwrap().unwrap().status, 200);
     world.outbox.until_delivered(1).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_closes_as_it_is_used_again_is_told_apart() {
+    let world = World::start(config());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.endpoints.set(participant(2), listener.local_addr().unwrap());
+    let dfsp = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        stream.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        // The second request gets the end of the connection for an answer.
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+    });
+    assert_eq!(world.courier.send(participant(2), request(&world, 1)).await.unwrap().status, 202);
+    let again = world.courier.send(participant(2), request(&world, 2)).await;
+    assert_eq!(again.unwrap_err(), DirectError::Stale);
+    assert_eq!(world.courier.lane(participant(2)).unwrap().breaker, BreakerState::Closed);
+    dfsp.await.unwrap();
 }

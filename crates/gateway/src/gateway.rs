@@ -172,14 +172,13 @@ impl Gateway {
     fn answer_conversation(
         &self,
         call: ConversationCall,
-        success: u16,
         taken: Result<Accepted, SyncError>,
         received: Instant,
     ) -> Answer {
-        let outcome = taken.as_ref().map(|_| success);
+        let outcome = taken.as_ref().map(|Accepted| ());
         self.metrics.count_conversation(call, outcome, received.elapsed());
         match taken {
-            Ok(Accepted) => answer::empty(StatusCode::from_u16(success).unwrap_or(StatusCode::ACCEPTED)),
+            Ok(Accepted) => answer::empty(call.success),
             Err(error) => {
                 tracing::debug!(?call, %error, "refused a request");
                 answer::refusal(&error)
@@ -221,10 +220,9 @@ impl Service for Gateway {
             }
             Ok(Endpoint::Conversation(route)) => {
                 let call = ConversationCall::of(&route);
-                let success = route.success_status();
                 let taken = self.take_conversation(route, &parts, body, received).await;
                 drop(parts);
-                return self.answer_conversation(call, success, taken, received);
+                return self.answer_conversation(call, taken, received);
             }
             Ok(Endpoint::NotBuilt(resource)) => {
                 let error = SyncError::not_implemented();

@@ -8,6 +8,7 @@
 //! | `moja_ml_transfer_prepare`, `…_fulfil`, `…_fulfil_error`, `…_get` | `success` | the same durations under the names of the community's dashboards |
 //! | `moja_als_ing_getPartiesByTypeAndID`, `moja_qs_quotes_post`, `moja_qs_quotes_id_put` | `success` | the same of lookups and quotes |
 
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
@@ -112,6 +113,8 @@ pub(crate) struct ConversationCall {
     method: FspiopMethod,
     resource: Resource,
     shape: Shape,
+    /// The status of a success.
+    pub(crate) success: StatusCode,
 }
 
 /// What a path names.
@@ -123,14 +126,23 @@ enum Shape {
 }
 
 impl ConversationCall {
-    pub(crate) const fn of(route: &Route<'_>) -> Self {
+    const METHODS: usize = 5;
+    const SHAPES: usize = 3;
+    const COUNT: usize = Resource::ALL.len() * Self::SHAPES * Self::METHODS;
+
+    const fn index(self) -> usize {
+        (self.resource as usize * Self::SHAPES + self.shape as usize) * Self::METHODS + self.method as usize
+    }
+
+    pub(crate) fn of(route: &Route<'_>) -> Self {
         let shape = match route {
             Route::ParticipantsBatch | Route::ById { operation: Operation::Create, .. } => Shape::Family,
             Route::ById { operation: Operation::PutError(_), .. }
             | Route::ByParty { operation: PartyOperation::PutError, .. } => Shape::Error,
             _ => Shape::Item,
         };
-        Self { method: route.method(), resource: route.resource(), shape }
+        let success = StatusCode::from_u16(route.success_status()).unwrap_or(StatusCode::ACCEPTED);
+        Self { method: route.method(), resource: route.resource(), shape, success }
     }
 
     /// The path with its parts named, never with their values.
@@ -195,7 +207,9 @@ pub(crate) struct GatewayMetrics {
     /// In the order of [`TransferCall`].
     calls: [CallMetrics; 5],
     /// In the order of [`COMMUNITY_CALLS`].
-    conversations: [[Histogram; 2]; COMMUNITY_CALLS.len()],
+    community: [[Histogram; 2]; COMMUNITY_CALLS.len()],
+    /// By [`ConversationCall::index`], looked up when first needed, so that what is never called is not shown.
+    conversations: [OnceLock<CallMetrics>; ConversationCall::COUNT],
 }
 
 impl GatewayMetrics {
@@ -234,8 +248,9 @@ impl GatewayMetrics {
                 community: community.map(|(name, help)| register_community(registry, name, help)),
             }
         });
-        let conversations = COMMUNITY_CALLS.map(|(name, help)| register_community(registry, name, help));
-        Self { requests, durations, refusals, calls, conversations }
+        let community = COMMUNITY_CALLS.map(|(name, help)| register_community(registry, name, help));
+        let conversations = [const { OnceLock::new() }; ConversationCall::COUNT];
+        Self { requests, durations, refusals, calls, community, conversations }
     }
 
     /// Counts an answer about transfers.
@@ -266,24 +281,34 @@ impl GatewayMetrics {
     pub(crate) fn count_conversation(
         &self,
         call: ConversationCall,
-        outcome: Result<u16, &SyncError>,
+        outcome: Result<(), &SyncError>,
         duration: Duration,
     ) {
-        let Labels { method, resource } = call.labels();
+        let metrics = self.conversations[call.index()].get_or_init(|| self.conversation(call));
         let seconds = duration.as_secs_f64();
-        self.durations.get_or_create(&Asked { method, resource }).observe(seconds);
-        if let Some(index) = call.community() {
-            let [succeeded, refused] = &self.conversations[index];
+        metrics.duration.observe(seconds);
+        if let Some([succeeded, refused]) = &metrics.community {
             if outcome.is_ok() { succeeded } else { refused }.observe(seconds);
         }
-        let status = match outcome {
-            Ok(status) => status,
-            Err(error) => {
-                self.count_refusal(error);
-                error.status
+        match outcome {
+            Ok(()) => {
+                metrics.succeeded.inc();
             }
-        };
-        self.count_status(call.labels(), status);
+            Err(error) => {
+                self.count_status(call.labels(), error.status);
+                self.count_refusal(error);
+            }
+        }
+    }
+
+    fn conversation(&self, call: ConversationCall) -> CallMetrics {
+        let Labels { method, resource } = call.labels();
+        let status = call.success.as_u16();
+        CallMetrics {
+            succeeded: self.requests.get_or_create_owned(&Answered { method, resource, status }),
+            duration: self.durations.get_or_create_owned(&Asked { method, resource }),
+            community: call.community().map(|index| self.community[index].clone()),
+        }
     }
 
     /// Counts any other answer.

@@ -1,11 +1,14 @@
 //! What became of relayed messages.
 
+use std::sync::{Arc, OnceLock};
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use upesi_fspiop::Resource;
 
 use crate::{Author, Failure, Outgoing, TransportError};
 
@@ -14,6 +17,9 @@ const DELIVERY_SECONDS: [f64; 17] = [
     0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048,
     4.096, 8.192, 16.384,
 ];
+
+/// GET, POST, PUT, PATCH, DELETE.
+const METHODS: usize = 5;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Labels {
@@ -27,6 +33,8 @@ struct Labels {
 #[derive(Clone, Debug)]
 pub struct RelayMetrics {
     messages: Family<Labels, Counter>,
+    /// What nearly all messages count as, by family and method: DFSPs' own, delivered.
+    delivered: Arc<[[OnceLock<Counter>; METHODS]; Resource::ALL.len()]>,
     seconds: Histogram,
     /// Requests accepted whose messages are not all delivered or given up.
     pub(crate) in_flight: Gauge,
@@ -37,6 +45,7 @@ impl RelayMetrics {
     pub fn register(registry: &mut Registry) -> Self {
         let metrics = Self {
             messages: Family::default(),
+            delivered: Arc::new([const { [const { OnceLock::new() }; METHODS] }; Resource::ALL.len()]),
             seconds: Histogram::new(DELIVERY_SECONDS),
             in_flight: Gauge::default(),
         };
@@ -59,26 +68,38 @@ impl RelayMetrics {
     }
 
     pub(crate) fn count(&self, message: &Outgoing, result: Result<(), &Failure>, seconds: f64) {
-        let labels = Labels {
-            resource: message.resource.as_str(),
-            method: message.method.as_str(),
-            author: match message.author {
-                Author::Sender(_) => "dfsp",
-                Author::Hub => "hub",
-            },
-            result: match result {
-                Ok(()) => "delivered",
-                Err(Failure::UnknownReceiver) => "unknown_receiver",
-                Err(Failure::NoEndpoint { .. } | Failure::BadEndpoint { .. }) => "no_endpoint",
-                Err(Failure::Transport(TransportError::Barred)) => "barred",
-                Err(Failure::Transport(TransportError::Busy)) => "busy",
-                Err(Failure::Transport(TransportError::Unreachable(_))) => "unreachable",
-                Err(Failure::Refused { .. }) => "refused",
-            },
-        };
-        self.messages.get_or_create(&labels).inc();
         if result.is_ok() {
             self.seconds.observe(seconds);
         }
+        let family = || self.messages.get_or_create_owned(&labels(message, result));
+        match (message.author, result) {
+            (Author::Sender(_), Ok(())) => {
+                let of_family = &self.delivered[message.resource as usize];
+                of_family[message.method as usize].get_or_init(family).inc();
+            }
+            _ => {
+                family().inc();
+            }
+        }
+    }
+}
+
+fn labels(message: &Outgoing, result: Result<(), &Failure>) -> Labels {
+    Labels {
+        resource: message.resource.as_str(),
+        method: message.method.as_str(),
+        author: match message.author {
+            Author::Sender(_) => "dfsp",
+            Author::Hub => "hub",
+        },
+        result: match result {
+            Ok(()) => "delivered",
+            Err(Failure::UnknownReceiver) => "unknown_receiver",
+            Err(Failure::NoEndpoint { .. } | Failure::BadEndpoint { .. }) => "no_endpoint",
+            Err(Failure::Transport(TransportError::Barred)) => "barred",
+            Err(Failure::Transport(TransportError::Busy)) => "busy",
+            Err(Failure::Transport(TransportError::Unreachable(_) | TransportError::Stale)) => "unreachable",
+            Err(Failure::Refused { .. }) => "refused",
+        },
     }
 }

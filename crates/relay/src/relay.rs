@@ -12,7 +12,9 @@ use upesi_fspiop::{SyncError, Versions};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::render::Context;
-use crate::{Address, ErrorInformation, Failure, Outgoing, Received, RelayMetrics, Transport};
+use crate::{
+    Address, ErrorInformation, Failure, Outgoing, Received, RelayMetrics, Transport, TransportError,
+};
 
 /// The bounds of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +108,11 @@ impl Relay {
     /// Sends a message and waits for its receiver's answer, which must be 2xx.
     pub async fn send(&self, message: &Outgoing) -> Result<(), Failure> {
         let started = Instant::now();
-        let result = self.attempt(message).await;
+        let mut result = self.attempt(message).await;
+        if let Err(Failure::Transport(TransportError::Stale)) = result {
+            // Receivers take a repetition for what it is.
+            result = self.attempt(message).await;
+        }
         self.shared.metrics.count(message, result.as_ref().copied(), started.elapsed().as_secs_f64());
         result
     }
@@ -155,5 +161,101 @@ impl Relay {
         let drawn = self.shared.spans.fetch_add(1, Ordering::Relaxed);
         // Zero is not allowed.
         (self.shared.span_hasher.hash_one(drawn) | 1).to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use prometheus_client::registry::Registry;
+    use upesi_courier::OutgoingRequest;
+    use upesi_engine::SystemClock;
+    use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
+    use upesi_ledger::{Participant, ParticipantId};
+
+    use super::*;
+    use crate::{Content, TransportFuture};
+
+    /// Answers from the back of a list.
+    struct Scripted(Mutex<Vec<Result<u16, TransportError>>>);
+
+    impl Transport for Scripted {
+        fn send(&self, _receiver: ParticipantId, _request: OutgoingRequest) -> TransportFuture<'_> {
+            let next = self.0.lock().unwrap().pop().expect("one message too many");
+            let answer = |status| Answer {
+                status: StatusCode::from_u16(status).unwrap(),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            };
+            Box::pin(async move { next.map(answer) })
+        }
+    }
+
+    fn relay(answers: &[Result<u16, TransportError>], in_flight_max: usize) -> (Relay, Arc<Scripted>) {
+        let participant = |number, name: &str| Participant {
+            id: ParticipantId::new(number).unwrap(),
+            name: FspId::parse(name).unwrap(),
+            is_active: true,
+            is_proxy: false,
+            created_at: Timestamp::from_ns(0),
+            accounts: Vec::new(),
+            limits: Vec::new(),
+            endpoints: vec![(upesi_ledger::EndpointType::QUOTES, "http://greenbank".into())],
+        };
+        let participants = SharedParticipants::default();
+        let all = vec![participant(1, "Hub"), participant(2, "greenbank")];
+        participants.set(Arc::new(Participants::new(all, &[])));
+        let script = Arc::new(Scripted(Mutex::new(answers.iter().rev().cloned().collect())));
+        let metrics = RelayMetrics::register(&mut Registry::default());
+        let config = RelayConfig { in_flight_max, ..RelayConfig::default() };
+        (Relay::new(config, participants, script.clone(), Arc::new(SystemClock), metrics), script)
+    }
+
+    fn message() -> Outgoing {
+        let received = Received {
+            method: upesi_fspiop::Method::Put,
+            resource: upesi_fspiop::Resource::Quotes,
+            path: "/quotes/x".into(),
+            query: None,
+            source: FspId::parse("bluebank").unwrap(),
+            destination: FspId::parse("greenbank"),
+            headers: Bytes::new(),
+            body: Bytes::new(),
+            content: Content::default(),
+        };
+        received
+            .forward(FspId::parse("greenbank").unwrap(), Address::Base(upesi_ledger::EndpointType::QUOTES))
+    }
+
+    #[tokio::test]
+    async fn a_message_is_sent_again_only_where_a_kept_connection_was_closed() {
+        let refused = |status| Err(Failure::Refused { status, error: None });
+        let stale = Err(TransportError::Stale);
+        let dead = || TransportError::Unreachable("refused".to_owned());
+        for (answers, expected) in [
+            (&[Ok(202)][..], Ok(())),
+            (&[stale.clone(), Ok(200)], Ok(())),
+            (&[stale.clone(), Err(dead())], Err(dead().into())),
+            (&[stale.clone(), stale.clone()], Err(TransportError::Stale.into())),
+            (&[Err(dead())], Err(dead().into())),
+            (&[Ok(503)], refused(503)),
+        ] {
+            let (relay, script) = relay(answers, 1);
+            assert_eq!(relay.send(&message()).await, expected, "{answers:?}");
+            assert!(script.0.lock().unwrap().is_empty(), "{answers:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn room_is_bounded_and_a_drain_waits_for_it() {
+        let (relay, _script) = relay(&[], 2);
+        let tickets = (relay.admit().unwrap(), relay.admit().unwrap());
+        assert_eq!(relay.admit().unwrap_err().code, ErrorCode::SERVER_BUSY);
+        drop(tickets.0);
+        let third = relay.admit().unwrap();
+        assert_eq!(relay.drain(Instant::now()).await, 2);
+        drop((tickets.1, third));
+        assert_eq!(relay.drain(Instant::now()).await, 0);
     }
 }

@@ -20,7 +20,7 @@ pub(super) struct Direct {
     begun: AtomicUsize,
 }
 
-/// One message on its way. Dropped before its end, it says nothing about the DFSP.
+/// One message on its way. Dropped without an end, it says nothing about the DFSP.
 struct Attempt<'a, R: Send + Sync + 'static> {
     lane: &'a Arc<Lane<R>>,
     is_probe: bool,
@@ -84,18 +84,14 @@ impl<R: Send + Sync + 'static> Lane<R> {
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;
         let pool = self.direct.pools().of(&request.target.origin);
-        let mut sent = pool.send(to_http(&request), deadline).await;
-        if let Err(SendError::Closed { reused: true }) = sent {
-            // Closed for being idle just as it was used again. Receivers take a repetition for what it is.
-            sent = pool.send(to_http(&request), deadline).await;
-        }
-        match sent {
+        match pool.send(into_http(request), deadline).await {
             Ok(answer) => {
                 attempt.end = Some(Ok(()));
                 Ok(answer)
             }
-            // Nothing was sent, and that is no fault of the DFSP's.
+            // Neither is a fault of the DFSP's.
             Err(SendError::Busy { .. }) => Err(DirectError::Busy),
+            Err(SendError::Closed { reused: true }) => Err(DirectError::Stale),
             Err(error) => {
                 let reason = error.to_string();
                 attempt.end = Some(Err(reason.clone()));
@@ -119,10 +115,11 @@ impl<R: Send + Sync + 'static> Drop for Attempt<'_, R> {
     }
 }
 
-fn to_http(request: &OutgoingRequest) -> Request<Full<upesi_http::Bytes>> {
-    let mut sent = Request::new(Full::new(request.body.clone()));
-    *sent.method_mut() = request.method.clone();
-    *sent.headers_mut() = request.headers.clone();
-    *sent.uri_mut() = request.target.clone().into_uri();
+fn into_http(request: OutgoingRequest) -> Request<Full<upesi_http::Bytes>> {
+    let OutgoingRequest { target, method, headers, body } = request;
+    let mut sent = Request::new(Full::new(body));
+    *sent.method_mut() = method;
+    *sent.headers_mut() = headers;
+    *sent.uri_mut() = target.into_uri();
     sent
 }
