@@ -11,7 +11,7 @@ use upesi_types::{Currency, FspId};
 pub struct Participants {
     /// In order of identifier, without gaps.
     participants: Vec<Participant>,
-    by_name: HashMap<FspId, ParticipantId>,
+    by_name: HashMap<FspId, ParticipantId, foldhash::fast::RandomState>,
     /// Whose position account in which currency is active.
     active_positions: BTreeSet<(ParticipantId, Currency)>,
 }

@@ -36,7 +36,8 @@ pub struct Origin {
 impl Origin {
     /// A host name or an address (an IPv6 address without brackets) and a port.
     pub fn new(host: &str, port: u16) -> Self {
-        Self { host: host.to_ascii_lowercase().into(), port }
+        let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+        Self { host: if is_lower { host.into() } else { host.to_ascii_lowercase().into() }, port }
     }
 
     /// The host in lower case, an IPv6 address without brackets.
