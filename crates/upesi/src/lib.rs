@@ -9,5 +9,6 @@ pub mod fill;
 pub mod hub;
 pub mod inspect;
 pub mod logging;
+pub mod messages;
 pub mod scheme;
 pub mod signals;

@@ -1,6 +1,7 @@
 //! The binary as its users see it: what stands on stdout and stderr, and the exit code.
 
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -246,4 +247,37 @@ fn what_is_not_there_has_its_exit_code() {
     let output = run(&["serve", "--config", "/nowhere/upesi.toml"]);
     assert_eq!(code(&output), 64);
     assert!(stderr(&output).contains("/nowhere/upesi.toml: cannot be read"), "{}", stderr(&output));
+}
+
+#[test]
+fn sim_shows_what_its_dfsps_receive_and_send() {
+    let hub = "http://127.0.0.1:1";
+    let arguments = ["sim", "--show", "--dfsps", "1", "--listen", "127.0.0.1:0", "--hub", hub];
+    let mut process = upesi(&arguments).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let base = lines.next().unwrap();
+    let address = base.strip_prefix("dfsp-1 http://").unwrap().strip_suffix("/dfsp-1").unwrap();
+    let long = "A".repeat(300);
+    let body = format!(r#"{{"ilpPacket":"{long}"}}"#);
+    let length = body.len();
+    let request = format!(
+        "PUT /dfsp-1/quotes/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d HTTP/1.1\r\nhost: dfsp\r\nconnection: close\r\n\
+         fspiop-source: dfsp-2\r\ncontent-length: {length}\r\n\r\n{body}"
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let shown: Vec<_> = lines.by_ref().take(5).collect();
+    assert_eq!(
+        shown,
+        [
+            "  Agreement: what will it cost? The payee's DFSP sets the terms and a condition",
+            "",
+            "   1.    0.00 ms  hub ──▶ dfsp-1   PUT /quotes/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d   ◀ 200",
+            "       fspiop-source: dfsp-2",
+            &format!("         ilpPacket: \"{long}\""),
+        ]
+    );
+    let pid = process.id().to_string();
+    assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+    assert_eq!(process.wait().unwrap().code(), Some(0));
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use upesi_http::Workers;
-use upesi_sim::{SimConfig, SimError, Simulator, Upstream};
+use upesi_sim::{SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
 use super::behaviour::BehaviourArguments;
@@ -15,10 +16,16 @@ use super::oracle::{self, OracleArguments};
 use super::run::write_out;
 use super::values::{currency, dfsp_name};
 use crate::exit::{Exit, Failure, Outcome};
+use crate::messages::Teller;
 use crate::signals::stop_signal;
 
 /// How long the end waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Messages that wait to be shown.
+const UNSHOWN_MESSAGES_MAX: usize = 1024;
+/// How long messages are collected before they are put into order and shown.
+const SORTING_TIME: Duration = Duration::from_millis(50);
 
 /// Other things that can be simulated.
 #[derive(Clone, Debug, Subcommand)]
@@ -62,6 +69,9 @@ pub struct SimArguments {
     /// Threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
+    /// Print every message that the DFSPs send and receive. Under load, what cannot be printed in time is left out.
+    #[arg(long)]
+    pub show: bool,
     /// How they behave.
     #[command(flatten)]
     pub behaviour: BehaviourArguments,
@@ -85,6 +95,8 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     if !arguments.currencies.is_empty() {
         config.currencies.clone_from(&arguments.currencies);
     }
+    let (watch, seen) = mpsc::channel(UNSHOWN_MESSAGES_MAX);
+    config.watch = arguments.show.then_some(watch);
     let workers = Workers::start(worker_count(arguments.workers), "sim")
         .map_err(|error| Failure::new(Exit::Unavailable, error))?;
     let runtime = runtime()?;
@@ -96,11 +108,33 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     if let Some(address) = simulator.socket_addr() {
         write_out(&format!("sockets ws://{address}\n"))?;
     }
-    runtime.block_on(async {
-        stop_signal().await;
-        simulator.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await
+    let shown = runtime.block_on(async {
+        let shown = tokio::select! {
+            _ = stop_signal() => Ok(()),
+            shown = show(seen), if arguments.show => shown,
+        };
+        simulator.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await;
+        shown
     });
     workers.shutdown();
+    shown
+}
+
+/// Prints messages as they come. Ends only when it cannot.
+async fn show(mut seen: mpsc::Receiver<SeenMessage>) -> Outcome {
+    let mut teller = Teller::verbatim();
+    let mut messages = Vec::new();
+    while seen.recv_many(&mut messages, UNSHOWN_MESSAGES_MAX).await > 0 {
+        // A request is seen when it is answered, which may be after the callback that it caused.
+        tokio::time::sleep(SORTING_TIME).await;
+        while messages.len() < UNSHOWN_MESSAGES_MAX
+            && let Ok(message) = seen.try_recv()
+        {
+            messages.push(message);
+        }
+        write_out(&teller.tell(&mut messages))?;
+        messages.clear();
+    }
     Ok(())
 }
 

@@ -1,7 +1,5 @@
 //! `upesi demo`: the whole product in a minute. A hub, simulated DFSPs, a scheme, one payment to look at, then load.
 
-mod messages;
-
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -19,6 +17,7 @@ use upesi_sim::{
 use upesi_types::{Amount, Currency};
 
 use crate::exit::{Exit, Failure, Outcome};
+use crate::messages::{self, Teller};
 use crate::scheme::{self, ApplyOptions, file::Scheme};
 use crate::signals::stop_signal;
 
@@ -252,7 +251,7 @@ impl<'arguments> Demo<'arguments> {
                 Ok(None) | Err(_) => break,
             }
         }
-        say(messages::describe(&mut messages));
+        say(Teller::shortening().tell(&mut messages));
     }
 
     /// Runs the lab against the hub; its simulators take the place of the first ones.

@@ -1,36 +1,74 @@
-//! Shows the messages of a payment as an engineer would want to read them.
+//! Shows the messages of simulated DFSPs as an engineer would want to read them.
 
 use std::fmt::Write as _;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use upesi_http::Bytes;
 use upesi_sim::{Direction, SeenMessage};
 
 /// Headers that tell the story; the others are on the wire as well.
 const SHOWN: [&str; 4] = ["fspiop-source", "fspiop-destination", "content-type", "traceparent"];
-/// Longest value that is shown whole.
+/// Longest value that is shown whole, where values are shortened.
 const VALUE_CHARS_MAX: usize = 90;
+/// After such a silence times count anew.
+const SILENCE: Duration = Duration::from_secs(1);
 
-/// The messages in the order in which they were sent, with the time since the first, below a heading for each resource.
-pub fn describe(messages: &mut [SeenMessage]) -> String {
-    messages.sort_by_key(|message| message.at);
-    let Some(first) = messages.first().map(|message| message.at) else { return String::new() };
-    let (mut text, mut shown, mut body_before) = (String::new(), "", &Bytes::new());
-    for (index, message) in messages.iter().enumerate() {
+/// Tells messages one after the other: numbered, with the time since the first, below a heading for each resource.
+#[derive(Debug)]
+pub struct Teller {
+    value_chars_max: usize,
+    number: usize,
+    /// When the exchange began that the last message belongs to, and when that message was.
+    began: Option<(Instant, Instant)>,
+    heading: &'static str,
+    body_before: Bytes,
+}
+
+impl Teller {
+    /// Cuts long values.
+    pub fn shortening() -> Self {
+        Self::with(VALUE_CHARS_MAX)
+    }
+
+    /// Shows everything of the bodies, so that it can be copied.
+    pub fn verbatim() -> Self {
+        Self::with(usize::MAX)
+    }
+
+    fn with(value_chars_max: usize) -> Self {
+        Self { value_chars_max, number: 0, began: None, heading: "", body_before: Bytes::new() }
+    }
+
+    /// Puts messages into the order in which they were sent, and tells them.
+    pub fn tell(&mut self, messages: &mut [SeenMessage]) -> String {
+        messages.sort_by_key(|message| message.at);
+        messages.iter().map(|message| self.tell_one(message)).collect()
+    }
+
+    fn tell_one(&mut self, message: &SeenMessage) -> String {
+        let mut text = String::new();
+        let began = match self.began {
+            Some((began, last)) if message.at.saturating_duration_since(last) < SILENCE => began,
+            _ => {
+                self.heading = "";
+                message.at
+            }
+        };
+        self.began = Some((began, message.at));
         let about = heading(&message.path);
-        if about != shown {
-            shown = about;
+        if about != self.heading {
+            self.heading = about;
             // Writing into a String does not fail, here and below.
             let _ = writeln!(text, "  {about}\n");
         }
-        let after = millis(message.at.duration_since(first));
+        self.number += 1;
+        let (number, after) = (self.number, millis(message.at.saturating_duration_since(began)));
         let arrow = match message.direction {
             Direction::Sent => format!("{} ──▶ hub", message.dfsp),
             Direction::Received => format!("hub ──▶ {}", message.dfsp),
         };
         let status =
             message.status.map_or_else(|| "no answer".to_owned(), |status| status.as_u16().to_string());
-        let number = index + 1;
         let _ = writeln!(
             text,
             "  {number:>2}. {after:>7} ms  {arrow}   {} {}   ◀ {status}",
@@ -41,14 +79,28 @@ pub fn describe(messages: &mut [SeenMessage]) -> String {
                 let _ = writeln!(text, "       {name}: {value}");
             }
         }
-        if !message.body.is_empty() && message.body == *body_before {
+        if !message.body.is_empty() && message.body == self.body_before {
             let _ = writeln!(text, "         (the same body, byte for byte)\n");
         } else {
-            let _ = writeln!(text, "{}", body(&message.body));
+            let _ = writeln!(text, "{}", self.body(&message.body));
         }
-        body_before = &message.body;
+        self.body_before = message.body.clone();
+        text
     }
-    text
+
+    /// The members of a JSON object, one per line.
+    fn body(&self, bytes: &[u8]) -> String {
+        let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(bytes) else {
+            return String::new();
+        };
+        let line = |(name, value): (&String, &serde_json::Value)| {
+            let value = value.to_string();
+            let shown: String = value.chars().take(self.value_chars_max).collect();
+            let cut = if shown.len() < value.len() { "…" } else { "" };
+            format!("         {name}: {shown}{cut}\n")
+        };
+        members.iter().map(line).collect()
+    }
 }
 
 /// What the messages about a resource are for.
@@ -64,20 +116,6 @@ fn heading(path: &str) -> &'static str {
     }
 }
 
-/// The members of a JSON object, one per line, long values cut.
-fn body(bytes: &[u8]) -> String {
-    let Ok(serde_json::Value::Object(members)) = serde_json::from_slice(bytes) else {
-        return String::new();
-    };
-    let line = |(name, value): (&String, &serde_json::Value)| {
-        let value = value.to_string();
-        let shown: String = value.chars().take(VALUE_CHARS_MAX).collect();
-        let cut = if shown.len() < value.len() { "…" } else { "" };
-        format!("         {name}: {shown}{cut}\n")
-    };
-    members.iter().map(line).collect()
-}
-
 /// Milliseconds with two decimals, without rounding up.
 pub fn millis(duration: Duration) -> String {
     let us = duration.as_micros();
@@ -86,8 +124,6 @@ pub fn millis(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use upesi_http::{HeaderMap, HeaderValue, Method, StatusCode};
     use upesi_types::FspId;
 
@@ -137,6 +173,24 @@ mod tests {
             "       fspiop-source: dfsp-1\n",
             "\n",
         );
-        assert_eq!(describe(&mut messages), expected);
+        assert_eq!(Teller::shortening().tell(&mut messages), expected);
+    }
+
+    #[test]
+    fn a_silence_begins_an_exchange_and_numbers_go_on() {
+        let start = Instant::now();
+        let long = format!(r#"{{"ilpPacket":"{}"}}"#, "A".repeat(500));
+        let mut teller = Teller::verbatim();
+        let packet = Bytes::from(long);
+        let at = |at, body: &Bytes| SeenMessage {
+            body: body.clone(),
+            ..message(at, Direction::Received, "/quotes", "")
+        };
+        let first = teller.tell(&mut [at(start, &packet)]);
+        assert!(first.contains(&format!("ilpPacket: \"{}\"\n", "A".repeat(500))), "{first}");
+        let soon = teller.tell(&mut [at(start + SILENCE / 2, &Bytes::new())]);
+        assert!(soon.starts_with("   2.  500.00 ms"), "{soon}");
+        let later = teller.tell(&mut [at(start + 2 * SILENCE, &Bytes::new())]);
+        assert!(later.starts_with("  Agreement") && later.contains("   3.    0.00 ms"), "{later}");
     }
 }
