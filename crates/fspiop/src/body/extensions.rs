@@ -19,7 +19,7 @@ const ITEM: Schema<2> = Schema::open(2, ["key", "value"]);
 /// Rendering anew bounds what the ledger stores (16 items of at most 160 characters), whatever blanks, escapes and
 /// extra properties the sender wrote.
 pub(crate) fn parse_extension_list(value: Value<'_, '_>) -> Result<String, SyncError> {
-    let mut out = Vec::with_capacity(value.json.len().min(EXTENSION_ITEMS_MAX * 192));
+    let mut out = Vec::with_capacity(value.json().len().min(EXTENSION_ITEMS_MAX * 192));
     for_each_item(value, |key, value| {
         out.push(if out.is_empty() { b'[' } else { b',' });
         ByteWriter(&mut out).extension(key, value);

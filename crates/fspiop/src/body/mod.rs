@@ -11,6 +11,7 @@ mod completed;
 mod error;
 mod extensions;
 mod fx_quote;
+mod json;
 mod object;
 mod participants;
 mod party;

@@ -1,13 +1,12 @@
-//! JSON objects as the raw texts of the properties that a schema names.
+//! JSON objects as the properties that a schema names.
 
 use core::fmt;
 
 use alloc::format;
-use alloc::string::String;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Visitor};
-use serde_json::value::RawValue;
 use upesi_types::ErrorCode;
 
+use super::json::{Document, Kind, unescape, unquote};
 use crate::SyncError;
 use crate::fingerprint::end_of_string;
 
@@ -15,8 +14,12 @@ use crate::fingerprint::end_of_string;
 /// what goes on to a DFSP should be within everyone's.
 pub const JSON_DEPTH_MAX: usize = 128;
 
-/// The properties of an object that a schema names, each as its JSON text, in the schema's order.
-pub(crate) type Properties<'a, const N: usize> = [Option<&'a str>; N];
+/// Where in a document the properties of an object are that a schema names, in the schema's order.
+pub(crate) struct Properties<const N: usize> {
+    pub(crate) positions: [Option<u32>; N],
+    /// The first name that the schema does not have.
+    pub(crate) unknown: Option<usize>,
+}
 
 /// Why a body is no object.
 pub(crate) enum Unreadable {
@@ -51,24 +54,21 @@ impl From<Unreadable> for SyncError {
 
 /// Reads a body as an object.
 ///
-/// Errors: 3101 for what is not JSON, is nested too deep, is not an object or has a property of the schema twice (two
+/// Errors: for what is not JSON, is nested too deep, is not an object or has a property of the schema twice (two
 /// parsers could take it for two different messages). A body without content counts as an object without properties.
 pub(crate) fn read_body<'a, const N: usize>(
     body: &'a [u8],
     names: &[&str; N],
-) -> Result<Properties<'a, N>, SyncError> {
-    Ok(read_bytes(body, names, None)?)
-}
-
-/// The same, and the first name that the schema does not have goes into `unknown`.
-pub(crate) fn read_bytes<'a, const N: usize>(
-    body: &'a [u8],
-    names: &[&str; N],
-    unknown: Option<&mut String>,
-) -> Result<Properties<'a, N>, Unreadable> {
+) -> Result<(Document<'a>, Properties<N>), Unreadable> {
     let text = core::str::from_utf8(body).map_err(|_| Unreadable::Encoding)?;
     if body.trim_ascii().is_empty() {
-        return Ok([None; N]);
+        return Ok((Document::empty(), Properties { positions: [None; N], unknown: None }));
+    }
+    if let Some(document) = Document::parse(text)
+        && document.kind(Document::ROOT) == Kind::Object
+        && let Some(properties) = find_properties(&document, Document::ROOT, names)
+    {
+        return Ok((document, properties));
     }
     check_depth(body)?;
     if !text.trim_ascii_start().starts_with('{') {
@@ -77,89 +77,94 @@ pub(crate) fn read_bytes<'a, const N: usize>(
             Err(error) => Unreadable::NotJson(error),
         });
     }
-    read_text(text, names, unknown).map_err(Unreadable::NotJson)
+    Err(Unreadable::NotJson(what_is_wrong(text, names)))
 }
 
-/// Reads the text of a nested property as an object; `path` is where it stands in the body.
-pub(crate) fn read_nested<'a, const N: usize>(
-    text: &'a str,
+/// Reads an object inside a document; `path` is where it stands in the body.
+pub(crate) fn read_nested<const N: usize>(
+    document: &Document<'_>,
+    object: usize,
     path: impl fmt::Display,
     names: &[&str; N],
-) -> Result<Properties<'a, N>, SyncError> {
-    if !text.starts_with('{') {
+) -> Result<Properties<N>, SyncError> {
+    if document.kind(object) != Kind::Object {
         return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &format!("{path} must be object")));
     }
-    read_text(text, names, None).map_err(|error| not_json(&error))
+    find_properties(document, object, names)
+        .ok_or_else(|| not_json(&what_is_wrong(document.json(object), names)))
 }
 
-/// The texts of the properties at these positions of the schema, or 3102 with the first that is missing.
-pub(crate) fn require<'a, const N: usize, const R: usize>(
-    properties: &Properties<'a, N>,
+/// `None` when a property of the schema occurs twice or a name is no text.
+fn find_properties<const N: usize>(
+    document: &Document<'_>,
+    object: usize,
     names: &[&str; N],
-    positions: [usize; R],
-    path: &str,
-) -> Result<[&'a str; R], SyncError> {
-    let mut texts = [""; R];
-    for (text, position) in texts.iter_mut().zip(positions) {
-        let Some(found) = properties[position] else {
-            let detail = format!("{path} must have required property '{}'", names[position]);
-            return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, &detail));
+) -> Option<Properties<N>> {
+    let mut properties = Properties { positions: [None; N], unknown: None };
+    for position in document.names(object) {
+        let json = document.json(position);
+        let known = match document.kind(position) {
+            Kind::EscapedText => index_of(&unescape(json).ok()?, names),
+            _ => index_of(unquote(json), names),
         };
-        *text = found;
+        match known {
+            None => properties.unknown = properties.unknown.or(Some(position)),
+            Some(known) if properties.positions[known].is_some() => return None,
+            Some(known) => properties.positions[known] = Some(position as u32 + 1),
+        }
     }
-    Ok(texts)
+    Some(properties)
 }
 
-fn read_text<'a, const N: usize>(
-    text: &'a str,
-    names: &[&str; N],
-    unknown: Option<&mut String>,
-) -> Result<Properties<'a, N>, serde_json::Error> {
-    let mut deserializer = serde_json::Deserializer::from_str(text);
-    let properties = deserializer.deserialize_map(ObjectVisitor { names, unknown })?;
-    deserializer.end()?;
-    Ok(properties)
+/// Where a schema has a name. Most names differ in their length or first letter, which tell sooner than a comparison.
+pub(crate) fn index_of(name: &str, names: &[&str]) -> Option<usize> {
+    let (length, first) = (name.len(), name.as_bytes().first());
+    names
+        .iter()
+        .position(|known| known.len() == length && known.as_bytes().first() == first && *known == name)
 }
 
 fn not_json(error: &serde_json::Error) -> SyncError {
     SyncError::new(ErrorCode::MALFORMED_SYNTAX, &format!("/requestBody is not valid JSON: {error}"))
 }
 
+/// Reads a refused object once more, to tell what comes first of all that is wrong with it.
+fn what_is_wrong<const N: usize>(text: &str, names: &[&str; N]) -> serde_json::Error {
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let outcome = deserializer.deserialize_map(ObjectVisitor { names }).and_then(|()| deserializer.end());
+    outcome.err().unwrap_or_else(|| Error::custom("unreadable"))
+}
+
+/// Fails where a property of the schema occurs a second time.
 struct ObjectVisitor<'n, const N: usize> {
     names: &'n [&'n str; N],
-    unknown: Option<&'n mut String>,
 }
 
 impl<'de, const N: usize> Visitor<'de> for ObjectVisitor<'_, N> {
-    type Value = Properties<'de, N>;
+    type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut properties = [None; N];
-        loop {
-            let seed = KeySeed { names: self.names, unknown: self.unknown.as_deref_mut() };
-            match map.next_key_seed(seed)? {
-                None => return Ok(properties),
-                Some(None) => {
-                    map.next_value::<IgnoredAny>()?;
-                }
-                Some(Some(position)) if properties[position].is_some() => {
-                    let name = self.names[position];
-                    return Err(A::Error::custom(format_args!("property '{name}' occurs twice")));
-                }
-                Some(Some(position)) => properties[position] = Some(map.next_value::<&'de RawValue>()?.get()),
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let mut seen = [false; N];
+        while let Some(position) = map.next_key_seed(KeySeed { names: self.names })? {
+            if let Some(position) = position
+                && core::mem::replace(&mut seen[position], true)
+            {
+                let name = self.names[position];
+                return Err(A::Error::custom(format_args!("property '{name}' occurs twice")));
             }
+            map.next_value::<IgnoredAny>()?;
         }
+        Ok(())
     }
 }
 
-/// Reads a key as its position among the names of the schema, and notes the first that is none of them.
+/// Reads a key as its position among the names of the schema.
 struct KeySeed<'n> {
     names: &'n [&'n str],
-    unknown: Option<&'n mut String>,
 }
 
 impl<'de> DeserializeSeed<'de> for KeySeed<'_> {
@@ -178,23 +183,11 @@ impl Visitor<'_> for KeySeed<'_> {
     }
 
     fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
-        let position = self.names.iter().position(|name| *name == key);
-        if let (None, Some(unknown)) = (position, self.unknown)
-            && unknown.is_empty()
-        {
-            // The empty name is one too.
-            unknown.push('\'');
-            unknown.extend(key.chars().take(UNKNOWN_NAME_CHARS_MAX));
-            unknown.push('\'');
-        }
-        Ok(position)
+        Ok(index_of(key, self.names))
     }
 }
 
-/// As much of an unknown name as a refusal has room for.
-const UNKNOWN_NAME_CHARS_MAX: usize = 32;
-
-/// Refuses bodies nested deeper than [`JSON_DEPTH_MAX`] before any parser descends into them.
+/// Refuses bodies nested deeper than [`JSON_DEPTH_MAX`], whatever else is wrong with them.
 fn check_depth(body: &[u8]) -> Result<(), Unreadable> {
     let (mut depth, mut at) = (0_usize, 0);
     while let Some(&byte) = body.get(at) {

@@ -7,6 +7,7 @@ use alloc::format;
 use upesi_types::{Currency, ErrorCode, Timestamp, TransferId};
 
 use super::extensions::check_extension_list;
+use super::json::Kind;
 use super::object::Unreadable;
 use super::party::{PartyIdInfo, PartyInfo, read_party, read_party_id_info};
 use super::scalar::are_digits;
@@ -183,7 +184,7 @@ const U2F_VALUE: Schema<2> = Schema::open(2, ["pinValue", "counter"]);
 fn check_authentication_value(value: Value<'_, '_>) -> Result<(), SyncError> {
     let is_secret =
         |text: &str| (1..=64).contains(&text.chars().count()) && !text.contains(char::is_whitespace);
-    if !value.json.starts_with('{') {
+    if value.kind() != Kind::Object {
         return value.matching(r"^\S{1,64}$", is_secret).map(|_| ());
     }
     let object = U2F_VALUE.read(value)?;

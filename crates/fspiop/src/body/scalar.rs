@@ -1,11 +1,10 @@
 //! Scalar rules that only lookup and quoting need.
 
 use alloc::borrow::Cow;
-use core::fmt::Display;
 
 use upesi_types::{ErrorCode, Timestamp};
 
-use super::text::Property;
+use super::schema::Value;
 use crate::{PartyIdType, SyncError};
 
 const PERSON_NAME_PATTERN: &str = r"^(?!\s*$)[\p{L}\p{M}\p{Nd}_ .,'-]{1,128}$";
@@ -14,7 +13,7 @@ const DEGREES_PATTERN: &str = r"^[+-]?\d{1,3}([.]\d{1,6})?$";
 const UNDEFINED_ENUM_PATTERN: &str = "^[A-Z_]{1,32}$";
 const QUOTING_CODE_PATTERN: &str = "^(10|20|3[0-4]|4[0-4]|5[0-4])[0-9]{2}$";
 
-impl<'a, P: Display> Property<'a, P> {
+impl<'a> Value<'a, '_> {
     /// A text that satisfies a test, described by a pattern.
     pub(crate) fn matching(
         &self,

@@ -2,15 +2,12 @@
 
 use alloc::format;
 use alloc::string::String;
-use alloc::vec::Vec;
 use core::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, SeqAccess, Visitor};
-use serde_json::value::RawValue;
 use upesi_types::ErrorCode;
 
-use super::object::{Properties, Unreadable, read_bytes, read_nested};
-use super::text::Property;
+use super::json::{Document, Kind, unescape};
+use super::object::{Properties, Unreadable, index_of, read_body, read_nested};
 use crate::SyncError;
 
 /// Where a value stands in a body, put into words only when it is refused.
@@ -44,12 +41,26 @@ impl fmt::Display for Path<'_> {
 }
 
 /// A value somewhere in a body.
-pub(crate) type Value<'a, 'p> = Property<'a, Path<'p>>;
+#[derive(Clone, Copy)]
+pub(crate) struct Value<'a, 'p> {
+    document: &'p Document<'a>,
+    position: usize,
+    path: Path<'p>,
+}
 
-impl<'a> Value<'a, 'static> {
-    /// The value of a property of the body itself.
-    pub(crate) fn of_body(name: &'static str, json: &'a str) -> Self {
-        Property::new(json, Path { parent: Some(&Path::BODY), step: Step::Name(name) })
+impl<'a> Value<'a, '_> {
+    pub(crate) fn kind(&self) -> Kind {
+        self.document.kind(self.position)
+    }
+
+    /// The value as it is written.
+    pub(crate) fn json(&self) -> &'a str {
+        self.document.json(self.position)
+    }
+
+    /// The refusal of this value.
+    pub(crate) fn refuse(&self, code: ErrorCode, violation: impl fmt::Display) -> SyncError {
+        SyncError::new(code, &format!("{} {violation}", self.path))
     }
 }
 
@@ -73,10 +84,7 @@ impl<const N: usize> Schema<N> {
     }
 
     /// Reads a body.
-    pub(crate) fn read_body<'a, 's>(
-        &'s self,
-        body: &'a [u8],
-    ) -> Result<Object<'a, 's, 'static, N>, SyncError> {
+    pub(crate) fn read_body<'a, 's>(&'s self, body: &'a [u8]) -> Result<Object<'a, 's, 'a, N>, SyncError> {
         self.read_body_or(body, SyncError::from)
     }
 
@@ -85,16 +93,18 @@ impl<const N: usize> Schema<N> {
         &'s self,
         body: &'a [u8],
         refuse: impl FnOnce(Unreadable) -> SyncError,
-    ) -> Result<Object<'a, 's, 'static, N>, SyncError> {
-        let mut unknown = String::new();
-        let properties =
-            read_bytes(body, &self.names, self.closed.then_some(&mut unknown)).map_err(refuse)?;
-        let object = self.complete(properties, Path::BODY)?;
-        if unknown.is_empty() {
-            return Ok(object);
+    ) -> Result<Object<'a, 's, 'a, N>, SyncError> {
+        let (document, properties) = read_body(body, &self.names).map_err(refuse)?;
+        self.check_required(&properties, &Path::BODY)?;
+        if let Some(name) = properties.unknown.filter(|_| self.closed) {
+            // Finding it took decoding it, so this cannot fail.
+            let name = unescape(document.json(name)).unwrap_or_default();
+            let start: String = name.chars().take(UNKNOWN_NAME_CHARS_MAX).collect();
+            let detail = format!("{} must NOT have additional properties: '{start}'", Path::BODY);
+            return Err(SyncError::new(ErrorCode::TOO_MANY_ELEMENTS, &detail));
         }
-        let detail = format!("{} must NOT have additional properties: {unknown}", object.path);
-        Err(SyncError::new(ErrorCode::TOO_MANY_ELEMENTS, &detail))
+        let positions = properties.positions;
+        Ok(Object { schema: self, document: Source::Body(document), positions, path: Path::BODY })
     }
 
     /// Reads an object inside a body.
@@ -103,68 +113,80 @@ impl<const N: usize> Schema<N> {
         value: Value<'a, 'p>,
     ) -> Result<Object<'a, 's, 'p, N>, SyncError> {
         debug_assert!(!self.closed, "only a body as a whole is closed");
-        self.complete(read_nested(value.json, value.path, &self.names)?, value.path)
+        let Value { document, position, path } = value;
+        let properties = read_nested(document, position, path, &self.names)?;
+        self.check_required(&properties, &path)?;
+        Ok(Object { schema: self, document: Source::Part(document), positions: properties.positions, path })
     }
 
-    fn complete<'a, 's, 'p>(
-        &'s self,
-        properties: Properties<'a, N>,
-        path: Path<'p>,
-    ) -> Result<Object<'a, 's, 'p, N>, SyncError> {
-        match properties[..self.required].iter().position(Option::is_none) {
-            None => Ok(Object { schema: self, properties, path }),
-            Some(missing) => {
-                let detail = format!("{path} must have required property '{}'", self.names[missing]);
-                Err(SyncError::new(ErrorCode::MISSING_ELEMENT, &detail))
-            }
-        }
+    fn check_required(&self, properties: &Properties<N>, path: &Path<'_>) -> Result<(), SyncError> {
+        let Some(missing) = properties.positions[..self.required].iter().position(Option::is_none) else {
+            return Ok(());
+        };
+        let detail = format!("{path} must have required property '{}'", self.names[missing]);
+        Err(SyncError::new(ErrorCode::MISSING_ELEMENT, &detail))
     }
+}
+
+/// As much of an unknown name as a refusal has room for.
+const UNKNOWN_NAME_CHARS_MAX: usize = 32;
+
+/// The document that an object is in: the body itself holds it.
+enum Source<'a, 'p> {
+    Body(Document<'a>),
+    Part(&'p Document<'a>),
 }
 
 /// An object that has what its schema requires.
 pub(crate) struct Object<'a, 's, 'p, const N: usize> {
     schema: &'s Schema<N>,
-    properties: Properties<'a, N>,
+    document: Source<'a, 'p>,
+    positions: [Option<u32>; N],
     path: Path<'p>,
 }
 
 impl<'a, const N: usize> Object<'a, '_, '_, N> {
     /// A property that the schema requires.
     pub(crate) fn required(&self, name: &'static str) -> Value<'a, '_> {
-        let position = self.position(name);
-        debug_assert!(position < self.schema.required, "{name} is not required");
+        let index = self.index(name);
+        debug_assert!(index < self.schema.required, "{name} is not required");
         // Reading saw to it that there is one.
-        self.value(name, self.properties[position].unwrap_or_default())
+        self.value(name, self.positions[index].unwrap_or_default())
     }
 
     /// A property that may be there.
     pub(crate) fn optional(&self, name: &'static str) -> Option<Value<'a, '_>> {
-        let position = self.position(name);
-        debug_assert!(position >= self.schema.required, "{name} is required");
-        self.properties[position].map(|json| self.value(name, json))
+        let index = self.index(name);
+        debug_assert!(index >= self.schema.required, "{name} is required");
+        self.positions[index].map(|position| self.value(name, position))
     }
 
-    fn position(&self, name: &str) -> usize {
-        let position = self.schema.names.iter().position(|known| *known == name);
-        position.expect("the schema has every property that is asked for")
+    fn index(&self, name: &str) -> usize {
+        index_of(name, &self.schema.names).expect("the schema has every property that is asked for")
     }
 
-    fn value<'v>(&'v self, name: &'static str, json: &'a str) -> Value<'a, 'v> {
-        Property::new(json, Path { parent: Some(&self.path), step: Step::Name(name) })
+    fn value<'v>(&'v self, name: &'static str, position: u32) -> Value<'a, 'v> {
+        let document = match &self.document {
+            Source::Body(document) => document,
+            Source::Part(document) => *document,
+        };
+        let path = Path { parent: Some(&self.path), step: Step::Name(name) };
+        Value { document, position: position as usize, path }
     }
 }
 
 /// The items of an array.
 pub(crate) struct Array<'a, 'p> {
-    items: Vec<&'a RawValue>,
-    path: Path<'p>,
+    array: Value<'a, 'p>,
 }
 
 impl<'a> Array<'a, '_> {
     /// Every item with its place.
-    pub(crate) fn iter(&self) -> impl ExactSizeIterator<Item = Value<'a, '_>> {
-        self.items.iter().enumerate().map(|(index, item)| {
-            Property::new(item.get(), Path { parent: Some(&self.path), step: Step::Index(index) })
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Value<'a, '_>> {
+        let Value { document, position, .. } = self.array;
+        document.children(position).enumerate().map(move |(index, position)| {
+            let path = Path { parent: Some(&self.array.path), step: Step::Index(index) };
+            Value { document, position, path }
         })
     }
 }
@@ -175,46 +197,15 @@ pub(crate) fn read_array<'a, 'p>(
     min: usize,
     max: usize,
 ) -> Result<Array<'a, 'p>, SyncError> {
-    if !value.json.starts_with('[') {
+    if value.kind() != Kind::Array {
         return Err(value.refuse(ErrorCode::MALFORMED_SYNTAX, "must be array"));
     }
-    let mut deserializer = serde_json::Deserializer::from_str(value.json);
-    let items = deserializer.deserialize_seq(ItemsVisitor { max }).map_err(|error| {
-        value.refuse(ErrorCode::MALFORMED_SYNTAX, format_args!("is not valid JSON: {error}"))
-    })?;
-    let Some(items) = items else {
+    let items = value.document.children(value.position).count();
+    if items > max {
         return Err(value.refuse(ErrorCode::VALIDATION, format_args!("must NOT have more than {max} items")));
-    };
-    if items.len() < min {
+    }
+    if items < min {
         return Err(value.refuse(ErrorCode::VALIDATION, format_args!("must NOT have fewer than {min} items")));
     }
-    Ok(Array { items, path: value.path })
-}
-
-/// Collects up to `max` items; `None` when there are more.
-struct ItemsVisitor {
-    max: usize,
-}
-
-impl<'de> Visitor<'de> for ItemsVisitor {
-    type Value = Option<Vec<&'de RawValue>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an array")
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<Self::Value, A::Error> {
-        let mut items = Vec::new();
-        while items.len() < self.max {
-            match sequence.next_element()? {
-                Some(item) => items.push(item),
-                None => return Ok(Some(items)),
-            }
-        }
-        let mut is_longer = false;
-        while sequence.next_element::<IgnoredAny>()?.is_some() {
-            is_longer = true;
-        }
-        Ok((!is_longer).then_some(items))
-    }
+    Ok(Array { array: value })
 }

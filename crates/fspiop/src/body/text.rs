@@ -1,11 +1,11 @@
-//! Scalar rules of the schema: a property's JSON text in, a value or the violated rule out.
+//! Scalar rules of the schema: a value of the body in, what it stands for or the violated rule out.
 
 use alloc::borrow::Cow;
-use alloc::format;
-use core::fmt::Display;
 
 use upesi_types::{Currency, ErrorCode, FspId, Timestamp, TransferId};
 
+use super::json::{Kind, unescape, unquote};
+use super::schema::Value;
 use crate::SyncError;
 
 pub(crate) const ID_PATTERN: &str =
@@ -23,39 +23,22 @@ const OCTETS_CHARS_MAX: usize = 48;
 const INTEGER_DIGITS_MAX: usize = 18;
 const FRACTION_DIGITS_MAX: usize = 4;
 
-/// A value and where it stands in the body, for the text of a refusal.
-#[derive(Clone, Copy)]
-pub(crate) struct Property<'a, P> {
-    pub(crate) json: &'a str,
-    pub(crate) path: P,
-}
-
-impl<'a, P: Display> Property<'a, P> {
-    pub(crate) fn new(json: &'a str, path: P) -> Self {
-        Self { json, path }
-    }
-
-    /// The refusal of this property.
-    pub(crate) fn refuse(&self, code: ErrorCode, violation: impl Display) -> SyncError {
-        SyncError::new(code, &format!("{} {violation}", self.path))
-    }
-
+impl<'a> Value<'a, '_> {
     pub(crate) fn pattern(&self, pattern: &str) -> SyncError {
         self.refuse(ErrorCode::VALIDATION, format_args!("must match pattern \"{pattern}\""))
     }
 
     /// The text, where numbers and literals count as what they are written with.
     pub(crate) fn text(&self) -> Result<Cow<'a, str>, SyncError> {
-        match self.json.as_bytes() {
-            [b'{' | b'[', ..] => Err(self.refuse(ErrorCode::MALFORMED_SYNTAX, "must be string")),
-            [b'n', ..] => Ok(Cow::Borrowed("")),
-            [b'"', inner @ .., b'"'] if memchr::memchr(b'\\', inner).is_none() => {
-                Ok(Cow::Borrowed(&self.json[1..self.json.len() - 1]))
-            }
-            [b'"', ..] => serde_json::from_str(self.json).map(Cow::Owned).map_err(|error| {
+        let json = self.json();
+        match self.kind() {
+            Kind::Object | Kind::Array => Err(self.refuse(ErrorCode::MALFORMED_SYNTAX, "must be string")),
+            Kind::Null => Ok(Cow::Borrowed("")),
+            Kind::Text => Ok(Cow::Borrowed(unquote(json))),
+            Kind::EscapedText => unescape(json).map(Cow::Owned).map_err(|error| {
                 self.refuse(ErrorCode::MALFORMED_SYNTAX, format_args!("is not a valid text: {error}"))
             }),
-            _ => Ok(Cow::Borrowed(self.json)),
+            Kind::Bare => Ok(Cow::Borrowed(json)),
         }
     }
 

@@ -6,9 +6,8 @@ use alloc::string::String;
 use upesi_types::{Amount, AmountError, Currency, FspId, Timestamp, TransferId};
 
 use super::extensions::parse_extension_list;
-use super::object::{read_body, read_nested, require};
-use super::schema::Value;
-use super::text::Property;
+use super::schema::Schema;
+use super::terms::{read_money, read_optional};
 use crate::SyncError;
 use crate::octets::{decode_octets, decode_octets_leniently};
 
@@ -45,23 +44,27 @@ pub struct RefusedAmount<'a> {
     pub text: Cow<'a, str>,
 }
 
-const PREPARE: [&str; 8] =
-    ["transferId", "payeeFsp", "payerFsp", "amount", "ilpPacket", "condition", "expiration", "extensionList"];
+const PREPARE: Schema<8> = Schema::open(
+    7,
+    ["transferId", "payeeFsp", "payerFsp", "amount", "ilpPacket", "condition", "expiration", "extensionList"],
+);
 
 /// Reads and checks the body of `POST /transfers`.
 ///
 /// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema.
 pub fn parse_prepare(body: &[u8]) -> Result<PrepareBody<'_>, SyncError> {
-    let properties = read_body(body, &PREPARE)?;
-    let [transfer_id, payee, payer, amount, ilp_packet, condition, expiration] =
-        require(&properties, &PREPARE, [0, 1, 2, 3, 4, 5, 6], "/requestBody")?;
-    let transfer_id = Property::new(transfer_id, "/requestBody/transferId").transfer_id()?;
-    let payee = Property::new(payee, "/requestBody/payeeFsp").name()?;
-    let payer = Property::new(payer, "/requestBody/payerFsp").name()?;
-    let (currency, amount) = parse_money(amount)?;
-    let ilp_packet = Property::new(ilp_packet, "/requestBody/ilpPacket").packet()?;
-    let condition = Property::new(condition, "/requestBody/condition").octets()?;
-    let expiration = Property::new(expiration, "/requestBody/expiration").date_time()?;
+    let object = PREPARE.read_body(body)?;
+    let transfer_id = object.required("transferId").transfer_id()?;
+    let payee = object.required("payeeFsp").name()?;
+    let payer = object.required("payerFsp").name()?;
+    let money = read_money(object.required("amount"))?;
+    let amount = Amount::parse_wire(&money.amount);
+    let amount = amount.map_err(|error| RefusedAmount { error, text: money.amount });
+    let ilp_packet = object.required("ilpPacket").packet()?;
+    let condition = decode_octets(&object.required("condition").octets()?);
+    let expiration = object.required("expiration").date_time()?;
+    let extensions = read_optional(object.optional("extensionList"), parse_extension_list)?;
+    let currency = money.currency;
     Ok(PrepareBody {
         transfer_id,
         payee,
@@ -69,24 +72,10 @@ pub fn parse_prepare(body: &[u8]) -> Result<PrepareBody<'_>, SyncError> {
         currency,
         amount,
         ilp_packet,
-        condition: decode_octets(&condition),
+        condition,
         expiration,
-        extensions: parse_extensions(properties[7])?,
+        extensions,
     })
-}
-
-type MoneyParts<'a> = (Currency, Result<Amount, RefusedAmount<'a>>);
-
-fn parse_money(json: &str) -> Result<MoneyParts<'_>, SyncError> {
-    let (path, names) = ("/requestBody/amount", ["currency", "amount"]);
-    let [currency, amount] = require(&read_nested(json, path, &names)?, &names, [0, 1], path)?;
-    let currency = Property::new(currency, "/requestBody/amount/currency").currency()?;
-    let text = Property::new(amount, "/requestBody/amount/amount").amount()?;
-    Ok((currency, Amount::parse_wire(&text).map_err(|error| RefusedAmount { error, text })))
-}
-
-fn parse_extensions(json: Option<&str>) -> Result<Option<String>, SyncError> {
-    json.map(|json| parse_extension_list(Value::of_body("extensionList", json))).transpose()
 }
 
 /// What a payee says became of a transfer.
@@ -135,29 +124,25 @@ pub struct FulfilBody {
     pub extensions: Option<String>,
 }
 
-const FULFIL: [&str; 4] = ["fulfilment", "completedTimestamp", "transferState", "extensionList"];
+const FULFIL: Schema<4> =
+    Schema::open(1, ["transferState", "fulfilment", "completedTimestamp", "extensionList"]);
 
 /// Reads and checks the body of `PUT /transfers/{ID}`.
 ///
 /// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema. That a commit has a fulfilment is for
 /// the ledger to check, and [`super::check_completed_timestamp`] is a check of its own.
 pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
-    let properties = read_body(body, &FULFIL)?;
-    let [state] = require(&properties, &FULFIL, [2], "/requestBody")?;
-    let fulfilment = match properties[0] {
-        Some(json) => Some(Property::new(json, "/requestBody/fulfilment").octets()?),
-        None => None,
-    };
-    let completed_timestamp = match properties[1] {
-        Some(json) => Some(Property::new(json, "/requestBody/completedTimestamp").date_time()?),
-        None => None,
-    };
-    let state = Property::new(state, "/requestBody/transferState");
+    let object = FULFIL.read_body(body)?;
+    // In the order of the API's schema, where the one property that is required comes third.
+    let fulfilment = read_optional(object.optional("fulfilment"), |value| value.octets())?;
+    let completed_timestamp =
+        read_optional(object.optional("completedTimestamp"), |value| value.date_time())?;
+    let state = object.required("transferState");
     let transfer_state = TransferState::parse(&state.text()?).ok_or_else(|| state.not_allowed())?;
     Ok(FulfilBody {
         transfer_state,
         fulfilment: fulfilment.as_deref().and_then(decode_octets_leniently),
         completed_timestamp,
-        extensions: parse_extensions(properties[3])?,
+        extensions: read_optional(object.optional("extensionList"), parse_extension_list)?,
     })
 }
