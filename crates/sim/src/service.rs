@@ -63,6 +63,8 @@ impl Service for SimService {
             count(&dfsp.counters.unreadable);
             return answer(StatusCode::BAD_REQUEST);
         };
+        // Before anything is done about it: what it causes comes after it.
+        let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
         let status = match route {
             Route::Prepare => payee::take_prepare(&self.shared, receiver, &head.headers, &body),
@@ -79,9 +81,9 @@ impl Service for SimService {
                 self.asked(receiver, asked, owns_it, head.uri.query(), &head.headers, &body)
             }
         };
-        if self.shared.watch.is_on() {
+        if let Some(at) = arrived {
             self.shared.watch.show(SeenMessage {
-                at: std::time::Instant::now(),
+                at,
                 dfsp: dfsp.name,
                 direction: Direction::Received,
                 path: head.uri.path()[base.len() + 1..].to_owned(),

@@ -215,6 +215,33 @@ async fn a_number_pays_once() {
     world.end().await;
 }
 
+#[tokio::test]
+async fn a_watcher_sees_causes_before_what_they_cause() {
+    let (watch, mut seen) = tokio::sync::mpsc::channel(100);
+    let world = World::with(DfspSettings::default(), |config| config.watch = Some(watch));
+    assert_eq!(pay(&world, payments(PATIENCE), 1).await.result, Ok(()));
+    // Six messages, each seen by its sender and by its receiver, in no order.
+    let mut at = std::collections::HashMap::new();
+    for _ in 0..12 {
+        let message = timeout(PATIENCE, seen.recv()).await.expect("a message").unwrap();
+        let family = message.path.trim_start_matches("/dfsp-2").trim_start_matches("/dfsp-1")[1..].to_owned();
+        let family = family.split('/').next().unwrap().to_owned();
+        at.insert((message.dfsp.to_string(), message.method, family), message.at);
+    }
+    let when = |dfsp: &str, method: Method, family: &str| at[&(dfsp.to_owned(), method, family.to_owned())];
+    for (caused, method, family, next_method, next_family) in [
+        ("dfsp-2", Method::GET, "parties", Method::PUT, "parties"),
+        ("dfsp-1", Method::PUT, "parties", Method::POST, "quotes"),
+        ("dfsp-2", Method::POST, "quotes", Method::PUT, "quotes"),
+        ("dfsp-1", Method::PUT, "quotes", Method::POST, "transfers"),
+        ("dfsp-2", Method::POST, "transfers", Method::PUT, "transfers"),
+    ] {
+        let (cause, effect) = (when(caused, method, family), when(caused, next_method, next_family));
+        assert!(cause <= effect, "{caused} {family} {next_family}");
+    }
+    world.end().await;
+}
+
 /// Asks dfsp-2 as dfsp-1 and gives what dfsp-2 answered.
 struct Asking {
     world: World,
