@@ -189,7 +189,7 @@ const COMMUNITY_CALLS: [(&str, &str); 3] = [
     ("moja_qs_quotes_id_put", "Duration of PUT /quotes/{ID}"),
 ];
 
-/// Handles of one call about transfers, looked up once.
+/// Handles of one kind of call, looked up once.
 #[derive(Debug)]
 struct CallMetrics {
     succeeded: Counter,
@@ -260,21 +260,7 @@ impl GatewayMetrics {
         outcome: Result<(), &SyncError>,
         duration: Duration,
     ) {
-        let metrics = &self.calls[call as usize];
-        let seconds = duration.as_secs_f64();
-        metrics.duration.observe(seconds);
-        if let Some([succeeded, refused]) = &metrics.community {
-            if outcome.is_ok() { succeeded } else { refused }.observe(seconds);
-        }
-        match outcome {
-            Ok(()) => {
-                metrics.succeeded.inc();
-            }
-            Err(error) => {
-                self.count_status(call.labels(), error.status);
-                self.count_refusal(error);
-            }
-        }
+        self.count(&self.calls[call as usize], call.labels(), outcome, duration);
     }
 
     /// Counts an answer about anything but transfers.
@@ -285,6 +271,16 @@ impl GatewayMetrics {
         duration: Duration,
     ) {
         let metrics = self.conversations[call.index()].get_or_init(|| self.conversation(call));
+        self.count(metrics, call.labels(), outcome, duration);
+    }
+
+    fn count(
+        &self,
+        metrics: &CallMetrics,
+        labels: Labels,
+        outcome: Result<(), &SyncError>,
+        duration: Duration,
+    ) {
         let seconds = duration.as_secs_f64();
         metrics.duration.observe(seconds);
         if let Some([succeeded, refused]) = &metrics.community {
@@ -295,7 +291,7 @@ impl GatewayMetrics {
                 metrics.succeeded.inc();
             }
             Err(error) => {
-                self.count_status(call.labels(), error.status);
+                self.count_status(labels, error.status);
                 self.count_refusal(error);
             }
         }
