@@ -46,7 +46,7 @@ async fn metrics_lanes_and_the_log_level_come_from_the_process() {
         hub.get("/lanes").await,
         concat!(
             r#"[{"participant":"Hub","state":"open","queued":1,"retrying":2,"inFlight":3,"bytes":4,"catchingUp":true,"#,
-            r#""delivered":5,"failed":6,"parked":7,"lastError":"connection refused","oldestPending":null}]"#
+            r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null}]"#
         )
     );
     assert_eq!(hub.expect("PUT", "/log-level", r#"{"level":"debug"}"#, 200).await, r#"{"level":"debug"}"#);

@@ -53,8 +53,8 @@ impl LaneStatus for OneLane {
             delivered: 5,
             failed: 6,
             parked: 7,
-            relayed: 0,
-            relay_failures: 0,
+            relayed: 8,
+            relay_failures: 9,
             last_error: Some("connection refused".into()),
             oldest_pending: None,
         }]

@@ -58,10 +58,12 @@ impl Scene {
         files
     }
 
-    /// Every file and its contents, but for the lock, which names the last process that held it.
+    /// Every file and its contents, but for the lock, which names the last process that held it, and empty segments that a
+    /// running hub prepares when it has time.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut contents = super::hub::contents(&self.world.data);
-        contents.retain(|(path, _)| path.file_name().is_some_and(|name| name != "lock"));
+        let is_passing = |path: &Path| path.ends_with("lock") || path.ends_with("prepared.tmp");
+        contents.retain(|(path, _)| !is_passing(path));
         contents
     }
 

@@ -80,17 +80,18 @@ impl SmallDisk {
         command
     }
 
-    /// Takes all the room there is.
-    pub fn fill(&self) {
+    /// Takes all the room there is; gives how many bytes that were.
+    pub fn fill(&self) -> usize {
         let mut file = File::options().create(true).append(true).open(self.root().join("filler")).unwrap();
-        let (chunk, mut bytes) = (vec![1; CHUNK_BYTES], CHUNK_BYTES);
+        let (chunk, mut bytes, mut taken) = (vec![1; CHUNK_BYTES], CHUNK_BYTES, 0);
         while bytes > 0 {
             match file.write(&chunk[..bytes]) {
-                Ok(_) => {}
+                Ok(written) => taken += written,
                 Err(error) if error.kind() == ErrorKind::StorageFull => bytes /= 2,
                 Err(error) => panic!("{error}"),
             }
         }
+        taken
     }
 
     /// Gives it back.
