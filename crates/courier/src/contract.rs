@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use upesi_http::{Bytes, HeaderMap, Method, Target};
+use upesi_http::{Bytes, Full, HeaderMap, Method, Request, Target};
 use upesi_ledger::{NoticeKey, ParticipantId};
 
 /// Where a notice stands among those of its target: journal sequence, then place in the record.
@@ -96,6 +96,17 @@ pub struct OutgoingRequest {
     pub headers: HeaderMap,
     /// The body.
     pub body: Bytes,
+}
+
+impl OutgoingRequest {
+    /// As a connection to its origin takes it.
+    pub(crate) fn into_http(self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body));
+        *request.method_mut() = self.method;
+        *request.headers_mut() = self.headers;
+        *request.uri_mut() = self.target.into_uri();
+        request
+    }
 }
 
 /// Why a message that is nobody's notice was not answered.

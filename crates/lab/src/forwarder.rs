@@ -19,7 +19,7 @@ use upesi_http::{
     BindError, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request, Response, Server, Service,
     StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
 };
-use upesi_sim::pools::{Pools, number_workers};
+use upesi_sim::pools::Pools;
 
 use self::message::Message;
 
@@ -133,7 +133,6 @@ pub fn serve(
     prefixes: &[Prefix],
     workers: &Workers,
 ) -> Result<Server, ForwarderError> {
-    number_workers(workers);
     let forwarder = Forwarder::new(destinations(routes, workers)?, prefixes)?;
     let bound = Server::bind(listen)?;
     Ok(Server::serve(bound, Limits::default(), workers, Arc::new(ForwarderService(Arc::new(forwarder)))))

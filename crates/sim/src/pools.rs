@@ -1,24 +1,11 @@
 //! One connection pool per worker to the upstream, so that connections stay on the thread that uses them.
 
-use std::cell::Cell;
 use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
 use upesi_http::{Answer, HeaderMap, Method, Origin, Pool, PoolConfig, Request, SendError, Uri};
-use upesi_http::{Full, Workers};
-
-thread_local! {
-    static WORKER: Cell<usize> = const { Cell::new(0) };
-}
-
-/// Tells every worker thread its number, which [`Pools`] goes by. Must be called once per set of workers.
-pub fn number_workers(workers: &Workers) {
-    for worker in workers.iter() {
-        let index = worker.index();
-        drop(worker.spawn(async move { WORKER.set(index) }));
-    }
-}
+use upesi_http::{Full, Workers, current_worker};
 
 /// Connections to one origin, apart for each worker.
 pub struct Pools {
@@ -58,7 +45,7 @@ impl Pools {
         *request.method_mut() = method;
         *request.uri_mut() = path;
         *request.headers_mut() = headers;
-        let pool = &self.per_worker[WORKER.get() % self.per_worker.len()];
+        let pool = &self.per_worker[current_worker().unwrap_or_default() % self.per_worker.len()];
         pool.send(request, Instant::now() + self.request_timeout).await
     }
 }

@@ -16,7 +16,7 @@ use crate::dfsp::{Counters, Dfsp, DfspReport};
 use crate::lookup::currency_list;
 use crate::message::IdText;
 use crate::order::Orders;
-use crate::pools::{Pools, number_workers};
+use crate::pools::Pools;
 use crate::remembered::Remembered;
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
@@ -238,7 +238,6 @@ impl Simulator {
     /// When the configuration is unusable or a port is taken.
     pub fn start(config: SimConfig, workers: &Workers) -> Result<Self, SimError> {
         let (dfsps, by_name) = dfsps(&config)?;
-        number_workers(workers);
         let bound = Server::bind(config.listen)?;
         let address = bound.local_addr();
         let (origin, route) = match &config.upstream {

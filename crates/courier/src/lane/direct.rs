@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::time::Instant;
-use upesi_http::{Answer, Full, Request, SendError, current_worker};
+use upesi_http::{Answer, SendError, current_worker};
 
 use super::{Lane, Wake, pools};
 use crate::CourierConfig;
@@ -84,7 +84,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;
         let pool = self.direct.pools().of(&request.target.origin);
-        match pool.send(into_http(request), deadline).await {
+        match pool.send(request.into_http(), deadline).await {
             Ok(answer) => {
                 attempt.end = Some(Ok(()));
                 Ok(answer)
@@ -113,13 +113,4 @@ impl<R: Send + Sync + 'static> Drop for Attempt<'_, R> {
         drop(state);
         self.lane.carry_out(effects, wake);
     }
-}
-
-fn into_http(request: OutgoingRequest) -> Request<Full<upesi_http::Bytes>> {
-    let OutgoingRequest { target, method, headers, body } = request;
-    let mut sent = Request::new(Full::new(body));
-    *sent.method_mut() = method;
-    *sent.headers_mut() = headers;
-    *sent.uri_mut() = target.into_uri();
-    sent
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use upesi_http::{Answer, Full, Pool, Request, SendError};
+use upesi_http::{Answer, Pool, SendError};
 
 use super::Lane;
 use super::core::{Entry, Outcome};
-use crate::contract::{OutgoingRequest, Unroutable};
+use crate::contract::Unroutable;
 use crate::metrics::add;
 
 pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>, index: usize, wake: Arc<Notify>) {
@@ -95,15 +95,11 @@ impl<R: Send + Sync + 'static> Lane<R> {
         deadline: Instant,
     ) -> Result<Result<Answer, SendError>, Unroutable> {
         let outgoing = self.renderer.render(entry.delivery.key, &entry.delivery.record)?;
-        let OutgoingRequest { target, method, headers, body } = outgoing;
+        let origin = &outgoing.target.origin;
         let pool = match pool {
-            Some(used) if *used.origin() == target.origin => used,
-            other => other.insert(self.pools.of(&target.origin)),
+            Some(used) if used.origin() == origin => used,
+            other => other.insert(self.pools.of(origin)),
         };
-        let mut request = Request::new(Full::new(body));
-        *request.method_mut() = method;
-        *request.headers_mut() = headers;
-        *request.uri_mut() = target.into_uri();
-        Ok(pool.send(request, deadline).await)
+        Ok(pool.send(outgoing.into_http(), deadline).await)
     }
 }
