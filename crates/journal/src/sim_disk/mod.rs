@@ -5,6 +5,7 @@
 //! not. Directories themselves are durable at once.
 
 mod random;
+pub mod script;
 mod state;
 
 use std::io;

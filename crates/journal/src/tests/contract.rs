@@ -1,7 +1,7 @@
 //! Batches, frames, and what a caller must not do.
 
-use super::world::{dynamic, time};
 use crate::frame::{SECTOR_BYTES, is_unwritten};
+use crate::sim_disk::script::{dynamic, time};
 use crate::sim_disk::{Random, SimDisk};
 use crate::{Batch, Durability, END, Options, Reader, Writer, open};
 use upesi_types::Timestamp;

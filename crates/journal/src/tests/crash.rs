@@ -1,7 +1,7 @@
 //! The process or the machine stops at any operation.
 
-use super::world::{Script, dynamic};
 use crate::open;
+use crate::sim_disk::script::{Script, dynamic};
 use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
 
 const SCRIPTS: u64 = 10;

@@ -1,8 +1,8 @@
 //! Rot: whatever changes on the disk is noticed.
 
-use super::world::{Script, dynamic, time};
 use crate::frame::{SECTOR_BYTES, is_unwritten};
 use crate::segment::path;
+use crate::sim_disk::script::{Script, dynamic, time};
 use crate::sim_disk::{Random, SimDisk};
 use crate::{Batch, Damage, JournalError, Options, Reader, open, segments, verify};
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use super::world::time;
+use crate::sim_disk::script::time;
 use crate::{
     Access, Batch, DataDirectory, DataDirectoryError, Disk, END, JournalError, Options, Reader, RealDisk,
     SnapshotStore, open, segments,

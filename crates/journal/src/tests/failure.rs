@@ -1,6 +1,6 @@
 //! The disk reports errors, or has no room.
 
-use super::world::{Script, dynamic, payload, time};
+use crate::sim_disk::script::{Script, dynamic, payload, time};
 use crate::sim_disk::{Fault, Kept, Operation, SimDisk};
 use crate::{Batch, Damage, JournalError, Maintenance, Options, open};
 

@@ -1,7 +1,7 @@
 //! Frames with a right checksum in the wrong place, and remains that are not quite those of a torn write.
 
-use super::world::{dynamic, time};
 use crate::frame::{self, FrameHeader, HEADER_BYTES, SECTOR_BYTES};
+use crate::sim_disk::script::{dynamic, time};
 use crate::sim_disk::{Fault, Kept, SimDisk};
 use crate::{Batch, Damage, END, JournalError, Options, Reader, Recovered, Writer, open, verify};
 

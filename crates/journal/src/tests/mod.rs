@@ -6,4 +6,3 @@ mod failure;
 mod forged;
 mod reading;
 mod snapshots;
-mod world;

@@ -1,6 +1,6 @@
 //! Readers: in order, one by one, behind a live writer, and after retention.
 
-use super::world::{Script, dynamic, payload, time};
+use crate::sim_disk::script::{Script, dynamic, payload, time};
 use crate::sim_disk::{Fault, Kept, Random, SimDisk};
 use crate::{Batch, END, JournalError, Reader, delete_segments_below, open, segments};
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use super::world::{dynamic, time};
+use crate::sim_disk::script::{dynamic, time};
 use crate::sim_disk::{Fault, Kept, Operation, Random, SimDisk};
 use crate::{Damage, JournalError, Snapshot, SnapshotStore};
 

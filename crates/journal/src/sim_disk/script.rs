@@ -1,15 +1,18 @@
-//! A small journal's life, and what must be true of it afterwards.
+//! A small journal's life, and what must be true of it afterwards. What is not true panics.
 
 use std::sync::Arc;
 
 use upesi_types::Timestamp;
 
-use crate::sim_disk::{Random, SimDisk};
+use super::{Random, SimDisk};
 use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, Recovered, Writer, open};
 
 /// Batches to be appended, made from a seed.
+#[derive(Debug)]
 pub struct Script {
+    /// What everything is drawn from.
     pub seed: u64,
+    /// How the journal is opened.
     pub options: Options,
     /// The number of records of each batch.
     batches: Vec<u64>,
@@ -22,10 +25,12 @@ pub struct Progress {
     pub acknowledged: u64,
     /// The last record of the last batch that was attempted.
     pub attempted: u64,
+    /// What stopped it.
     pub error: Option<JournalError>,
 }
 
 impl Script {
+    /// The script of a seed.
     pub fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
         let batches = (0..8 + random.below(8)).map(|_| 1 + random.below(4)).collect();
@@ -38,6 +43,7 @@ impl Script {
         Self { seed, options, batches }
     }
 
+    /// The last record's sequence number, once all is appended.
     pub fn last_seq(&self) -> u64 {
         self.batches.iter().sum()
     }
@@ -73,6 +79,7 @@ impl Script {
         Ok(())
     }
 
+    /// Puts the script's records into a batch.
     pub fn fill(&self, batch: &mut Batch, first_seq: u64, records: u64) {
         batch.reset(first_seq);
         for seq in first_seq..first_seq + records {
@@ -109,10 +116,12 @@ impl Script {
     }
 }
 
+/// The disk as the journal takes it.
 pub fn dynamic(disk: &SimDisk) -> Arc<dyn Disk> {
     Arc::new(disk.clone())
 }
 
+/// The time of a record.
 pub fn time(seq: u64) -> Timestamp {
     Timestamp::from_ns(1_000 + seq as i64 * 7)
 }
