@@ -12,7 +12,9 @@ pub mod audit;
 mod child;
 mod environment;
 pub mod forwarder;
+mod latency;
 mod load;
+pub mod measured;
 pub mod onboard;
 mod operation;
 mod options;
@@ -30,10 +32,11 @@ mod tally;
 pub use admin_client::{AdminClient, AdminError};
 pub use child::{ChildError, HubProcess};
 pub use environment::Environment;
+pub use latency::{LatencyMs, PhaseResult, Phases};
 pub use options::{Baseline, Load, OptionsError, RunOptions, TargetHub};
 pub use process::{ProcessError, Usage};
 pub use result::{
-    AuditSummary, BaselineResult, LabResult, LatencyMs, PhaseResult, Phases, ProcessResult, SliceResult,
+    AuditSummary, BaselineResult, LabResult, OptionsEcho, ProcessResult, SCHEMA_VERSION, SliceResult,
 };
 pub use run::{LabError, run};
 pub use scenario::{Scenario, phase_name};

@@ -1,107 +1,25 @@
 //! What a run gives: the contents of `result.json`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use hdrhistogram::Histogram;
 use serde::Serialize;
-use upesi_sim::{Counters, DfspSettings, Phase};
+use upesi_sim::{Counters, DfspSettings};
 
 use crate::answers::AnswerCheck;
 use crate::audit::{Originated, PositionCheck};
 use crate::environment::Environment;
+use crate::latency::{LatencyMs, Phases};
+use crate::measured::{
+    BreakpointResult, DriftResult, HistogramResult, Parameter, ProcessRow, StageResult, TargetCheck,
+    TimelineResult, Validity, WindowResult,
+};
 use crate::options::{Baseline, Load, RunOptions};
 use crate::scenario::Scenario;
-use crate::statistics::{mean_milliseconds, milliseconds, rounded};
-use crate::tally::{Exchanges, PhaseTally, Tally};
 
-/// Version of the layout of `result.json`; it grows when a member changes its meaning or goes away.
-pub const SCHEMA_VERSION: u32 = 1;
-
-/// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in
-/// milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct LatencyMs {
-    /// Half of the operations were faster.
-    pub p50: f64,
-    /// 90 of 100.
-    pub p90: f64,
-    /// 95 of 100.
-    pub p95: f64,
-    /// 99 of 100.
-    pub p99: f64,
-    /// 999 of 1000.
-    pub p999: f64,
-    /// The slowest.
-    pub max: f64,
-    /// The mean.
-    pub mean: f64,
-}
-
-impl LatencyMs {
-    /// Reads the percentiles of a histogram of microseconds.
-    pub fn of(histogram: &Histogram<u64>) -> Self {
-        let at = |quantile| rounded(milliseconds(histogram.value_at_quantile(quantile)), 3);
-        Self {
-            p50: at(0.5),
-            p90: at(0.9),
-            p95: at(0.95),
-            p99: at(0.99),
-            p999: at(0.999),
-            max: rounded(milliseconds(histogram.max()), 3),
-            mean: rounded(mean_milliseconds(histogram), 3),
-        }
-    }
-}
-
-/// One phase of the operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct PhaseResult {
-    /// Latency from the end of the phase before it, of the operations that began in the measured time.
-    pub latency_ms: LatencyMs,
-    /// What became of its requests, warm-up included.
-    pub exchanges: Exchanges,
-}
-
-/// The phases that the scenario has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Phases {
-    /// Finding the payee: `GET /parties` until `PUT /parties`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub discovery: Option<PhaseResult>,
-    /// Agreeing the terms: `POST /quotes` until `PUT /quotes`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub agreement: Option<PhaseResult>,
-    /// Moving the money: `POST /transfers` until `PUT /transfers`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<PhaseResult>,
-}
-
-impl Phases {
-    /// The phases of a scenario.
-    pub(crate) fn of(scenario: Scenario, tally: &Tally) -> Self {
-        let mut phases = Self::default();
-        for &phase in scenario.phases() {
-            let PhaseTally { latency, exchanges } = &tally.phases[phase as usize];
-            let result = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges: *exchanges };
-            *phases.place(phase) = Some(result);
-        }
-        phases
-    }
-
-    const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {
-        match phase {
-            Phase::Lookup => &mut self.discovery,
-            Phase::Quote => &mut self.agreement,
-            Phase::Transfer => &mut self.transfer,
-        }
-    }
-
-    /// One phase, if the scenario has it.
-    pub fn get(mut self, phase: Phase) -> Option<PhaseResult> {
-        *self.place(phase)
-    }
-}
+/// Version of the layout of `result.json`; see docs/lab/result.md for when it grows.
+pub const SCHEMA_VERSION: u32 = 2;
 
 /// What a process used during the measured time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -263,7 +181,19 @@ pub struct ScheduleResult {
 pub struct LabResult {
     /// Version of this layout.
     pub schema_version: u32,
-    /// The scenario's name.
+    /// Name of the scenario file, such as `transfers-uni`; what the operation is, where there was no file.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// `end-to-end` or `isolated`.
+    pub kind: &'static str,
+    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback` or `record`.
+    pub unit: &'static str,
+    /// What a sweep varied.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`; the isolated kind otherwise.
     pub scenario: &'static str,
     /// Where it ran.
     pub environment: Environment,
@@ -309,12 +239,85 @@ pub struct LabResult {
     pub simulators: Counters,
     /// The audit.
     pub audit: AuditSummary,
+    /// Second by second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineResult>,
+    /// The distribution of latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<HistogramResult>,
+    /// The hub's stages; empty where its metrics cannot be read.
+    pub stages: Vec<StageResult>,
+    /// CPU, memory, disk and context switches by process.
+    pub processes: Vec<ProcessRow>,
+    /// Whether the figures count.
+    pub validity: Validity,
+    /// The window that the figures are of.
+    pub window: WindowResult,
+    /// Throughput of each slice, or of each run of several.
+    pub repetitions: Vec<f64>,
+    /// Targets of the scenario.
+    pub targets: Vec<TargetCheck>,
+    /// The search for the highest rate, where this is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breakpoint: Option<BreakpointResult>,
+    /// What time did to the hub, where the test is a soak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftResult>,
+}
+
+impl Default for LabResult {
+    /// A result of nothing, to be filled in by what measures one stage alone.
+    fn default() -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            name: String::new(),
+            title: String::new(),
+            description: String::new(),
+            kind: "isolated",
+            unit: "transfer",
+            parameters: BTreeMap::new(),
+            scenario: "",
+            environment: Environment::default(),
+            options: OptionsEcho::of(&RunOptions::default()),
+            seed: 1,
+            target: String::new(),
+            completed: 0,
+            failed: 0,
+            lost: 0,
+            late: 0,
+            originated: Originated::default(),
+            throughput_per_s: 0.0,
+            latency_ms: LatencyMs::default(),
+            phases: Phases::default(),
+            schedule: None,
+            hub: None,
+            lab: ProcessResult::default(),
+            durable: None,
+            baseline: None,
+            ratio: None,
+            more_baselines: Vec::new(),
+            slices: Vec::new(),
+            simulators: Counters::default(),
+            // Without a hub there is nothing to disagree with.
+            audit: AuditSummary { ok: true, ..AuditSummary::default() },
+            timeline: None,
+            histogram: None,
+            stages: Vec::new(),
+            processes: Vec::new(),
+            validity: Validity::default(),
+            window: WindowResult::default(),
+            repetitions: Vec::new(),
+            targets: Vec::new(),
+            breakpoint: None,
+            drift: None,
+        }
+    }
 }
 
 impl LabResult {
-    /// Whether the run counts: the audit holds.
-    pub const fn passed(&self) -> bool {
-        self.audit.ok
+    /// Whether the run counts: the audit holds, and the targets are met where there are any.
+    pub fn passed(&self) -> bool {
+        self.audit.ok && self.targets.iter().all(|target| target.met)
     }
 
     /// The contents of `result.json`.

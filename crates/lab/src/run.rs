@@ -19,12 +19,13 @@ use crate::answers::AnswersEvidence;
 use crate::audit::{Evidence, audit};
 use crate::child::{ChildError, HubProcess, Process, free_loopback_addresses};
 use crate::environment::Environment;
+use crate::latency::{LatencyMs, Phases};
 use crate::load::{self, Window};
 use crate::onboard::{OnboardError, onboard, set_answer_endpoints};
 use crate::operation::Generator;
 use crate::options::{Baseline, OptionsError, RunOptions};
 use crate::registration::register;
-use crate::result::{LabResult, LatencyMs, OptionsEcho, Phases, SCHEMA_VERSION};
+use crate::result::{LabResult, OptionsEcho};
 use crate::scenario::{Scenario, phase_name};
 use crate::schedule::Pairs;
 use crate::statistics::rounded;
@@ -370,7 +371,9 @@ impl Run<'_> {
         let audit = audit(evidence).with_answers(&self.answers(hub), scenario.moves_money());
         let requests = |phase: &Phase| hub.tally.exchanges(*phase);
         LabResult {
-            schema_version: SCHEMA_VERSION,
+            name: scenario.name().to_owned(),
+            kind: "end-to-end",
+            unit: scenario.operation(),
             scenario: scenario.name(),
             environment: Environment::detect(self.options.commit.clone(), started_at.to_string()),
             options: OptionsEcho::of(self.options),
@@ -394,6 +397,7 @@ impl Run<'_> {
             slices: hub.slices.clone(),
             simulators: evidence.counters,
             audit,
+            ..LabResult::default()
         }
     }
 }

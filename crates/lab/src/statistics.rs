@@ -34,6 +34,12 @@ pub fn mean_milliseconds(histogram: &Histogram<u64>) -> f64 {
     histogram.mean() / 1e3
 }
 
+/// Share of the recorded values that are above a bound, 0 to 1.
+pub fn share_above(histogram: &Histogram<u64>, bound: u64) -> f64 {
+    let below = histogram.count_between(0, bound);
+    ratio(histogram.len().saturating_sub(below) as f64, histogram.len() as f64).unwrap_or(0.0)
+}
+
 /// Bytes as mebibytes.
 pub fn mebibytes(bytes: u64) -> f64 {
     bytes as f64 / (1024.0 * 1024.0)

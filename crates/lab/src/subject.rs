@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use upesi_sim::Simulator;
 
+use crate::latency::{LatencyMs, Phases};
 use crate::operation::Generator;
 use crate::options::{Load, RunOptions};
 use crate::process::Usage;
-use crate::result::{BaselineResult, LatencyMs, Phases, ProcessResult, ScheduleResult, SliceResult};
+use crate::result::{BaselineResult, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{
     cores_used, mebibytes, median, milliseconds, per_second, ratio, rounded, us_per_event,
 };

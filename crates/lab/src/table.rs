@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use upesi_sim::Phase;
 
+use crate::latency::{LatencyMs, Phases};
 use crate::options::Load;
-use crate::result::{BaselineResult, LabResult, LatencyMs, Phases, ProcessResult};
+use crate::result::{BaselineResult, LabResult, ProcessResult};
 use crate::scenario::phase_name;
 
 const NAME_WIDTH: usize = 22;

@@ -1,0 +1,233 @@
+//! What is measured beside throughput and latency: the members that version 2 of `result.json` added.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+/// A value that a sweep varied: a number or a text.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
+pub enum Parameter {
+    /// A whole number, such as a number of DFSPs.
+    Number(i64),
+    /// Anything else, such as `fsync off`.
+    Text(String),
+}
+
+impl From<i64> for Parameter {
+    fn from(number: i64) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<&str> for Parameter {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+/// One interval of a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct TimelineRow {
+    /// Seconds of load from the start of the run to the end of this interval.
+    pub t: f64,
+    /// Operations that completed in it.
+    pub completed: u64,
+    /// Operations that ended otherwise.
+    pub failed: u64,
+    /// Operations that were begun, or should have been.
+    pub offered: u64,
+    /// Median latency of those that completed, in milliseconds; absent without any.
+    pub p50_ms: Option<f64>,
+    /// 99 of 100.
+    pub p99_ms: Option<f64>,
+    /// The slowest.
+    pub max_ms: Option<f64>,
+    /// Cores that the hub kept busy; absent where its process is not on this machine.
+    pub hub_cpu_cores: Option<f64>,
+    /// The hub's resident memory in MiB.
+    pub hub_rss_mb: Option<f64>,
+    /// Size of the hub's data directory in MiB, where the lab knows it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hub_disk_mb: Option<f64>,
+}
+
+/// The run second by second, warm-up included.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct TimelineResult {
+    /// Length of an interval in seconds.
+    pub interval_s: u32,
+    /// The intervals in order. Each slice begins a new one; an interval that a slice's end cuts short is left out.
+    #[serde(serialize_with = "one_line")]
+    pub rows: Vec<TimelineRow>,
+}
+
+/// The distribution of latency.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct HistogramResult {
+    /// `us`: microseconds.
+    pub unit: &'static str,
+    /// Highest value and count of each bucket that is not empty, to two significant digits.
+    #[serde(serialize_with = "one_line")]
+    pub buckets: Vec<(u64, u64)>,
+    /// The whole, to three digits, as HdrHistogram V2, deflated, in base64: for merging.
+    pub v2_deflate_base64: String,
+}
+
+/// One stage of the hub, from its metrics and its threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct StageResult {
+    /// `prepare`, `fulfil`, `journal_sync`, `callback` and so on; see docs/lab/result.md.
+    pub stage: String,
+    /// Operations in the measured time.
+    pub operations: u64,
+    /// The same per second.
+    pub per_s: f64,
+    /// Mean time of one, in microseconds.
+    pub mean_us: f64,
+    /// 99 of 100, read from the hub's histogram, so no finer than its buckets.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99_us: Option<f64>,
+    /// Mean number waiting.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_depth: Option<f64>,
+    /// Mean number handled at once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub batch_mean: Option<f64>,
+    /// Share of the hub's CPU that its threads used, 0 to 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_share: Option<f64>,
+}
+
+/// What one process used in the measured time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessRow {
+    /// `hub`, `lab` (load generator and DFSPs) or `forwarder`.
+    pub name: String,
+    /// User and system time per completed operation, in microseconds.
+    pub cpu_us_per_operation: Option<f64>,
+    /// Cores kept busy.
+    pub cores: Option<f64>,
+    /// Resident memory at the end, in MiB.
+    pub rss_mb: f64,
+    /// The most it was since the process started, in MiB.
+    pub rss_peak_mb: f64,
+    /// Written to storage, in MiB; absent where the kernel does not tell.
+    pub disk_write_mb: Option<f64>,
+    /// Times that its threads waited for something.
+    pub context_switches_voluntary: u64,
+    /// Times that its threads were put off the core.
+    pub context_switches_involuntary: u64,
+}
+
+/// Whether the figures count.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Validity {
+    /// Whether nothing speaks against them.
+    pub valid: bool,
+    /// What does, in words.
+    pub findings: Vec<String>,
+}
+
+impl Default for Validity {
+    fn default() -> Self {
+        Self::of(Vec::new())
+    }
+}
+
+impl Validity {
+    /// Valid when there are no findings.
+    pub const fn of(findings: Vec<String>) -> Self {
+        Self { valid: findings.is_empty(), findings }
+    }
+}
+
+/// The steady window that the figures are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct WindowResult {
+    /// Seconds of load before it that do not count.
+    pub trimmed_start_s: f64,
+    /// Seconds of load after it that do not count.
+    pub trimmed_end_s: f64,
+    /// Its length in seconds, all slices together.
+    pub seconds: f64,
+}
+
+/// One target beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct TargetCheck {
+    /// The target's key, such as `p99_ms`.
+    pub name: &'static str,
+    /// What was asked for.
+    pub limit: f64,
+    /// What was measured.
+    pub measured: f64,
+    /// Whether it was met.
+    pub met: bool,
+}
+
+/// One probe of a search.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Probe {
+    /// Arrivals per second.
+    pub rate_per_s: u32,
+    /// Completed per second.
+    pub throughput_per_s: f64,
+    /// 99 of 100 were faster, in milliseconds.
+    pub p99_ms: f64,
+    /// Accepted and never ended.
+    pub lost: u64,
+    /// Whether every target was met and the run was valid.
+    pub met: bool,
+    /// Whether the load generator kept its schedule.
+    pub valid: bool,
+    /// Why not, in words.
+    pub reasons: Vec<String>,
+}
+
+/// What a search for the highest rate found.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct BreakpointResult {
+    /// Highest rate that met every target; absent when none did.
+    pub highest_met_per_s: Option<u32>,
+    /// Lowest rate that did not; absent when the search's bound was reached first.
+    pub lowest_missed_per_s: Option<u32>,
+    /// Every probe, in the order they were made.
+    pub probes: Vec<Probe>,
+}
+
+/// How one figure moved during a run: a line fitted to the timeline.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DriftRow {
+    /// `p99_ms`, `throughput_per_s`, `hub_rss_mb` or `hub_disk_mb`.
+    pub name: &'static str,
+    /// Value of the line at the start.
+    pub start: f64,
+    /// Value of the line at the end.
+    pub end: f64,
+    /// Slope per hour.
+    pub per_hour: f64,
+    /// How much it changed, relative to the start; absent where the start is nothing.
+    pub change: Option<f64>,
+    /// In words: steady, grows, falls.
+    pub verdict: String,
+}
+
+/// What a long run did to the hub.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct DriftResult {
+    /// Seconds that the lines were fitted over.
+    pub seconds: f64,
+    /// One row per figure.
+    pub rows: Vec<DriftRow>,
+    /// Disk per completed operation, in bytes; absent where the data directory is not known.
+    pub disk_bytes_per_operation: Option<f64>,
+    /// The targets of the 2020 performance programme of the reference hub: more than 200/s (T1), for an hour or more (T2),
+    /// under one per cent over one second (T3).
+    pub programme_2020: Vec<TargetCheck>,
+}
+
+/// Long lists of numbers on one line each, so that the file stays readable.
+fn one_line<T: Serialize, S: serde::Serializer>(value: &T, serializer: S) -> Result<S::Ok, S::Error> {
+    let text = serde_json::to_string(value).map_err(serde::ser::Error::custom)?;
+    RawValue::from_string(text).map_err(serde::ser::Error::custom)?.serialize(serializer)
+}
