@@ -97,6 +97,12 @@ impl ArchiveProgress {
         (wanted.seq.max(seq), wanted.is_closed)
     }
 
+    /// The next goal, where there is more to fold than `seq`, and whether it is the last; without waiting.
+    fn more(&self, seq: u64) -> Option<(u64, bool)> {
+        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
+        (wanted.seq > seq || wanted.is_closed).then(|| (wanted.seq.max(seq), wanted.is_closed))
+    }
+
     /// Waits for a time, or until closed; gives the same.
     fn wait_for_room(&self, seq: u64) -> (u64, bool) {
         let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,6 +123,8 @@ pub(crate) struct Archivist {
     pub(crate) keep_segments: bool,
     reader: Reader,
     entries: Vec<ArchiveEntry>,
+    /// Whether the last attempt found no room.
+    is_held_up: bool,
 }
 
 impl Archivist {
@@ -132,35 +140,49 @@ impl Archivist {
             snapshot_every_records: u64::MAX,
             keep_segments: true,
             entries: Vec::new(),
+            is_held_up: false,
         }
     }
 
     /// Runs until the progress is closed. A lack of room holds it up and ends nothing: the journal has everything.
     pub(crate) fn run(mut self, progress: &ArchiveProgress) -> Result<(), StartError> {
-        let mut is_held_up = false;
         loop {
             let seq = self.ledger.last_seq();
             let (goal, is_last) =
-                if is_held_up { progress.wait_for_room(seq) } else { progress.wait_for_more(seq) };
-            match self.advance(progress, goal, is_last) {
-                Err(error) if error.is_lack_of_room() => {
-                    if !is_held_up {
-                        tracing::warn!(%error, "archive and snapshots wait for room on the disk");
-                    }
-                    is_held_up = true;
-                }
-                other => {
-                    other?;
-                    if is_held_up {
-                        tracing::info!("archive and snapshots have room again");
-                    }
-                    is_held_up = false;
-                }
-            }
+                if self.is_held_up { progress.wait_for_room(seq) } else { progress.wait_for_more(seq) };
+            self.attempt(progress, goal, is_last)?;
             if is_last {
                 return Ok(());
             }
         }
+    }
+
+    /// Folds what there is, without waiting; tells whether that was the last.
+    pub(crate) fn step(&mut self, progress: &ArchiveProgress) -> Result<bool, StartError> {
+        let seq = self.ledger.last_seq();
+        let held_up = self.is_held_up.then_some((seq, false));
+        let Some((goal, is_last)) = progress.more(seq).or(held_up) else { return Ok(false) };
+        self.attempt(progress, goal, is_last)?;
+        Ok(is_last)
+    }
+
+    fn attempt(&mut self, progress: &ArchiveProgress, goal: u64, is_last: bool) -> Result<(), StartError> {
+        match self.advance(progress, goal, is_last) {
+            Err(error) if error.is_lack_of_room() => {
+                if !self.is_held_up {
+                    tracing::warn!(%error, "archive and snapshots wait for room on the disk");
+                }
+                self.is_held_up = true;
+            }
+            other => {
+                other?;
+                if self.is_held_up {
+                    tracing::info!("archive and snapshots have room again");
+                }
+                self.is_held_up = false;
+            }
+        }
+        Ok(())
     }
 
     fn advance(&mut self, progress: &ArchiveProgress, goal: u64, is_last: bool) -> Result<(), StartError> {

@@ -202,10 +202,49 @@ pub(crate) struct Errand {
     pub(crate) result: Result<(), JournalError>,
 }
 
+impl Errand {
+    /// Commits the batch.
+    pub(crate) fn run(&mut self) {
+        self.result = self.committer.commit(&mut self.outgoing);
+    }
+}
+
+/// Those that commit large batches while the next is decided.
+pub(crate) trait Hands {
+    /// Gives them a batch; back it comes where nobody is left to take it.
+    fn give(&mut self, errand: Box<Errand>) -> Result<(), Box<Errand>>;
+
+    /// A batch that they are done with, if there is one.
+    fn take_back(&mut self) -> Option<Box<Errand>>;
+
+    /// The batch that they have, once they are done with it; `None` where it will not come back.
+    fn wait(&mut self) -> Option<Box<Errand>>;
+}
+
+/// The journal's thread.
+pub(crate) struct Channels {
+    pub(crate) errands: Sender<Box<Errand>>,
+    pub(crate) done: Receiver<Box<Errand>>,
+}
+
+impl Hands for Channels {
+    fn give(&mut self, errand: Box<Errand>) -> Result<(), Box<Errand>> {
+        self.errands.send(errand).map_err(|unsent| unsent.0)
+    }
+
+    fn take_back(&mut self) -> Option<Box<Errand>> {
+        self.done.try_recv().ok()
+    }
+
+    fn wait(&mut self) -> Option<Box<Errand>> {
+        self.done.recv().ok()
+    }
+}
+
 /// The journal's thread: commits large batches while the engine's decides the next.
 pub(crate) fn run_journal(errands: &Receiver<Box<Errand>>, done: &Sender<Box<Errand>>, shared: &Shared) {
     for mut errand in errands {
-        errand.result = errand.committer.commit(&mut errand.outgoing);
+        errand.run();
         if done.send(errand).is_err() {
             return;
         }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
+use std::time::Instant;
 
 use tokio::sync::watch;
 use upesi_archive::Archive;
@@ -11,7 +12,7 @@ use upesi_journal::{DataDirectory, Durability};
 
 use crate::archivist::{ArchiveProgress, Archivist};
 use crate::backlog::RecordReader;
-use crate::committer::{Committer, run_journal};
+use crate::committer::{Channels, Committer, Hands, run_journal};
 use crate::error::{StartError, StopReason};
 use crate::handle::{EngineHandle, Inner};
 use crate::metrics::EngineMetrics;
@@ -20,7 +21,7 @@ use crate::participants::Participants;
 use crate::queue::Queue;
 use crate::record::Effects;
 use crate::recovery::{Recovered, recover};
-use crate::worker::{Channels, Serving, Shared, Worker};
+use crate::worker::{Serving, Shared, Ticks, Worker};
 
 /// Of the archivist's thread, as `nice` counts it.
 const ARCHIVIST_NICENESS: i32 = 10;
@@ -40,32 +41,14 @@ impl Engine {
     pub fn start(
         options: EngineOptions,
         metrics: EngineMetrics,
-        mut effects: Box<dyn Effects>,
+        effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
-        let Recovered { directory, disk, ledger, writer, archive, archivist } = recover(&options)?;
-        let shared = Arc::new(Shared {
-            queue: Queue::new(options.queue_commands_max),
-            durable_seq: AtomicU64::new(ledger.last_seq()),
-            archive: ArchiveProgress::new(options.fold_every_records, archivist.ledger.last_seq()),
-            serving: Mutex::new(Serving::Yes),
-            stopped: watch::Sender::new(None),
-            is_durable: options.durability == Durability::Synced,
-        });
-        shared.archive.journal_reached(ledger.last_seq());
-        let handle = EngineHandle {
-            inner: Arc::new(Inner {
-                shared: Arc::clone(&shared),
-                archive: Arc::downgrade(&archive),
-                records: Arc::new(RecordReader::new(disk)),
-                metrics: metrics.clone(),
-            }),
-        };
-        effects.participants(Arc::new(Participants::of(&ledger)));
-        let committer = Committer::new(Arc::clone(&shared), metrics.clone(), writer, effects);
         let (errands, errands_to_run) = mpsc::channel();
         let (errands_run, done) = mpsc::channel();
         let channels = Channels { errands, done };
-        let worker = Worker::new(Arc::clone(&shared), options, metrics, ledger, committer, channels);
+        let ticks = Ticks::At(Instant::now() + options.tick_interval);
+        let Assembled { shared, handle, worker, archivist, archive, directory } =
+            assemble(options, metrics, effects, channels, ticks)?;
         let worker = spawn("upesi-engine", move || worker.run())?;
         let journal = spawn("upesi-journal", {
             let shared = Arc::clone(&shared);
@@ -106,6 +89,48 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+/// A recovered engine that nobody drives yet.
+pub(crate) struct Assembled<H> {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) handle: EngineHandle,
+    pub(crate) worker: Worker<H>,
+    pub(crate) archivist: Archivist,
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) directory: Option<DataDirectory>,
+}
+
+/// Recovers the state of the data directory and puts the engine's parts together.
+pub(crate) fn assemble<H: Hands>(
+    options: EngineOptions,
+    metrics: EngineMetrics,
+    mut effects: Box<dyn Effects>,
+    hands: H,
+    ticks: Ticks,
+) -> Result<Assembled<H>, StartError> {
+    let Recovered { directory, disk, ledger, writer, archive, archivist } = recover(&options)?;
+    let shared = Arc::new(Shared {
+        queue: Queue::new(options.queue_commands_max),
+        durable_seq: AtomicU64::new(ledger.last_seq()),
+        archive: ArchiveProgress::new(options.fold_every_records, archivist.ledger.last_seq()),
+        serving: Mutex::new(Serving::Yes),
+        stopped: watch::Sender::new(None),
+        is_durable: options.durability == Durability::Synced,
+    });
+    shared.archive.journal_reached(ledger.last_seq());
+    let handle = EngineHandle {
+        inner: Arc::new(Inner {
+            shared: Arc::clone(&shared),
+            archive: Arc::downgrade(&archive),
+            records: Arc::new(RecordReader::new(disk)),
+            metrics: metrics.clone(),
+        }),
+    };
+    effects.participants(Arc::new(Participants::of(&ledger)));
+    let committer = Committer::new(Arc::clone(&shared), metrics.clone(), writer, effects);
+    let worker = Worker::new(Arc::clone(&shared), options, metrics, ledger, committer, hands, ticks);
+    Ok(Assembled { shared, handle, worker, archivist, archive, directory })
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {

@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Weak};
 
+use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use upesi_archive::{Archive, ArchiveStats};
 use upesi_ledger::codec::Decoder;
@@ -166,8 +167,12 @@ impl EngineHandle {
     }
 }
 
+/// Does work that may wait for the disk where it holds up nobody; outside of a runtime, as in simulations, on the spot.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, SubmitError> {
-    tokio::task::spawn_blocking(work).await.map_err(|_| SubmitError::Stopped)
+    match Handle::try_current() {
+        Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| SubmitError::Stopped),
+        Err(_) => Ok(work()),
+    }
 }
 
 /// The id that a command is about and what it knows of the archive.

@@ -19,6 +19,7 @@ mod participants;
 mod queue;
 mod record;
 mod recovery;
+mod stepped;
 mod worker;
 
 pub use backlog::PendingNotice;
@@ -30,4 +31,5 @@ pub use metrics::EngineMetrics;
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{DurableRecord, Effects, NoEffects, Payload};
+pub use stepped::SteppedEngine;
 pub use worker::{EngineStatus, Serving};

@@ -30,8 +30,7 @@ pub(crate) struct Recovered {
 /// Opens a data directory and brings the state back.
 pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
     let (directory, disk) = open_disk(options)?;
-    let config =
-        LedgerConfig { hash_seed: RandomState::new().build_hasher().finish(), ..options.ledger.clone() };
+    let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
     let snapshot = latest_snapshot(&disk, &config)?;
     let archive = open_archive(options)?;
     let journal_options = upesi_journal::Options {
@@ -65,6 +64,14 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     archivist.snapshot_every_records = options.snapshot_every_records;
     archivist.keep_segments = options.keep_segments;
     Ok(Recovered { directory, disk, ledger, writer, archive, archivist })
+}
+
+/// Chosen anew at each start, so that nobody can learn it; in simulations as the options say.
+fn hash_seed(options: &EngineOptions) -> u64 {
+    match options.storage {
+        Some(_) => options.ledger.hash_seed,
+        None => RandomState::new().build_hasher().finish(),
+    }
 }
 
 fn open_disk(options: &EngineOptions) -> Result<(Option<DataDirectory>, Arc<dyn Disk>), StartError> {

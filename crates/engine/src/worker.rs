@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use upesi_ledger::{Command, Decision, Event, Ledger, Reply};
 use upesi_types::Timestamp;
 
 use crate::archivist::ArchiveProgress;
-use crate::committer::{Committer, Errand, Kind, Outgoing, Waiter};
+use crate::committer::{Committer, Errand, Hands, Kind, Outgoing, Waiter};
 use crate::error::{StopReason, SubmitError};
 use crate::handle::look_up_of;
 use crate::metrics::EngineMetrics;
@@ -88,21 +87,41 @@ impl Shared {
     }
 }
 
-/// To the journal's thread and back.
-pub(crate) struct Channels {
-    pub(crate) errands: Sender<Box<Errand>>,
-    pub(crate) done: Receiver<Box<Errand>>,
+/// When deadlines are looked at.
+pub(crate) enum Ticks {
+    /// At this instant, and from then on in intervals.
+    At(Instant),
+    /// When it is asked for.
+    Asked(bool),
 }
 
-/// The engine's thread.
-pub(crate) struct Worker {
+impl Ticks {
+    fn is_due(&self) -> bool {
+        match self {
+            Self::At(instant) => Instant::now() >= *instant,
+            Self::Asked(is_due) => *is_due,
+        }
+    }
+
+    /// Sets the next one: at once, or after the interval.
+    fn rearm(&mut self, at_once: bool, interval: Duration) {
+        match self {
+            Self::At(instant) => *instant = Instant::now() + if at_once { Duration::ZERO } else { interval },
+            Self::Asked(is_due) => *is_due = at_once,
+        }
+    }
+}
+
+/// The engine's work, on a thread of its own ([`Worker::run`]) or turn by turn.
+pub(crate) struct Worker<H> {
     shared: Arc<Shared>,
     options: EngineOptions,
     metrics: EngineMetrics,
     ledger: Ledger,
     /// Absent while the journal's thread commits a batch.
     committer: Option<Committer>,
-    channels: Channels,
+    /// Those that commit large batches.
+    hands: H,
     /// The batch that is being filled.
     open: Outgoing,
     /// Takes turns with the open one.
@@ -113,17 +132,18 @@ pub(crate) struct Worker {
     held_back: VecDeque<Command>,
     evicted_epoch: u64,
     evictable_seq: u64,
-    next_tick: Instant,
+    ticks: Ticks,
 }
 
-impl Worker {
+impl<H: Hands> Worker<H> {
     pub(crate) fn new(
         shared: Arc<Shared>,
         options: EngineOptions,
         metrics: EngineMetrics,
         ledger: Ledger,
         committer: Committer,
-        channels: Channels,
+        hands: H,
+        ticks: Ticks,
     ) -> Self {
         Self {
             shared,
@@ -132,13 +152,13 @@ impl Worker {
             spare: None,
             ledger,
             committer: Some(committer),
-            channels,
+            hands,
             decision: Decision::default(),
             participants_changed: false,
             held_back: VecDeque::new(),
             evicted_epoch: 0,
             evictable_seq: 0,
-            next_tick: Instant::now() + options.tick_interval,
+            ticks,
             options,
         }
     }
@@ -147,14 +167,22 @@ impl Worker {
     pub(crate) fn run(mut self) {
         let mut submissions = VecDeque::new();
         let reason = loop {
-            let patience = self.next_tick.saturating_duration_since(Instant::now());
+            let patience = match self.ticks {
+                Ticks::At(instant) => instant.saturating_duration_since(Instant::now()),
+                Ticks::Asked(_) => Duration::ZERO,
+            };
             if !self.shared.queue.take_all(&mut submissions, patience) {
-                break self.finish().map_or_else(StopReason::of_journal, |()| StopReason::Shutdown);
+                break self.finish();
             }
             if let Err(error) = self.turn(&mut submissions) {
                 break StopReason::of_journal(error);
             }
         };
+        self.stop(submissions, reason);
+    }
+
+    /// Refuses what is left, now that nothing will be decided any more.
+    pub(crate) fn stop(&mut self, mut submissions: VecDeque<Submission>, reason: StopReason) {
         self.open.abandon(&SubmitError::Stopped);
         for submission in submissions.drain(..) {
             refuse(submission, &SubmitError::Stopped);
@@ -167,8 +195,8 @@ impl Worker {
     }
 
     /// One turn: everything that has queued up, in batches, and the deadlines.
-    fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
-        while let Ok(errand) = self.channels.done.try_recv() {
+    pub(crate) fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
+        while let Some(errand) = self.hands.take_back() {
             self.welcome(*errand)?;
         }
         if self.open.is_empty() {
@@ -196,7 +224,7 @@ impl Worker {
                 self.take_without_room(submission);
             }
         }
-        let ticks = Instant::now() >= self.next_tick;
+        let ticks = self.ticks.is_due();
         if ticks {
             self.tick(has_room);
         }
@@ -294,7 +322,7 @@ impl Worker {
     /// Expires what is due, a bounded number per turn; when more is due the next turn follows at once.
     fn tick(&mut self, has_room: bool) {
         let now = self.stamp();
-        self.next_tick = Instant::now() + self.options.tick_interval;
+        self.ticks.rearm(false, self.options.tick_interval);
         if !has_room {
             return self.observe();
         }
@@ -303,7 +331,7 @@ impl Worker {
             self.decide(&Command::Tick, Payload::default());
         }
         if is_due(&self.ledger) {
-            self.next_tick = Instant::now();
+            self.ticks.rearm(true, self.options.tick_interval);
         }
         self.observe();
     }
@@ -321,8 +349,8 @@ impl Worker {
             let next = self.spare.take().unwrap_or_else(|| Outgoing::new(self.ledger.last_seq() + 1));
             let outgoing = mem::replace(&mut self.open, next);
             let errand = Box::new(Errand { committer, outgoing, result: Ok(()) });
-            if let Err(unsent) = self.channels.errands.send(errand) {
-                return self.welcome(Errand { result: Err(JournalError::Poisoned), ..*unsent.0 });
+            if let Err(unsent) = self.hands.give(errand) {
+                return self.welcome(Errand { result: Err(JournalError::Poisoned), ..*unsent });
             }
         } else {
             let result = committer.commit(&mut self.open);
@@ -334,9 +362,24 @@ impl Worker {
     }
 
     /// Commits what is left, here.
-    fn finish(&mut self) -> Result<(), JournalError> {
+    pub(crate) fn finish(&mut self) -> StopReason {
         self.close_batch();
-        self.committer()?.commit(&mut self.open)
+        let committed = self.committer().and_then(|mut committer| committer.commit(&mut self.open));
+        committed.map_or_else(StopReason::of_journal, |()| StopReason::Shutdown)
+    }
+
+    /// The state, those decisions included that are not durable yet.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) const fn hands(&mut self) -> &mut H {
+        &mut self.hands
+    }
+
+    /// Lets the next turn look at deadlines.
+    pub(crate) const fn ask_for_tick(&mut self) {
+        self.ticks = Ticks::Asked(true);
     }
 
     fn close_batch(&mut self) {
@@ -349,7 +392,7 @@ impl Worker {
     /// The committer, taken out, once the journal's thread has given it back.
     fn committer(&mut self) -> Result<Committer, JournalError> {
         if self.committer.is_none() {
-            let errand = self.channels.done.recv().map_err(|_| JournalError::Poisoned)?;
+            let errand = self.hands.wait().ok_or(JournalError::Poisoned)?;
             self.welcome(*errand)?;
         }
         self.committer.take().ok_or(JournalError::Poisoned)
