@@ -10,6 +10,7 @@ mod direct;
 mod keeper;
 mod pools;
 mod slot;
+pub(crate) mod stepped;
 
 #[cfg(test)]
 mod tests;

@@ -27,6 +27,7 @@ pub use contract::{
     Room, Unroutable,
 };
 pub use courier::{Courier, Outlet};
+pub use lane::stepped::{Done, Sending, Settled, SteppedLane};
 pub use metrics::{Histogram, LaneMetrics};
 pub use status::{BreakerState, LaneStatus};
 pub use upesi_ledger::{NoticeKey, ParticipantId};

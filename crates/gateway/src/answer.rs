@@ -88,7 +88,7 @@ pub(crate) fn unreadable_body(error: BodyError, body_bytes_max: usize) -> SyncEr
 }
 
 /// What the sender is told of the engine's answer. Details of the hub's inside are logged, never sent.
-pub(crate) fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
+pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
     match reply {
         Ok(Reply::Accepted) => Ok(()),
         Ok(reply) => {

@@ -12,7 +12,10 @@ mod own;
 mod path_id;
 mod receive;
 mod route;
+mod transfer_request;
 
+pub use answer::outcome;
 pub use authenticator::{Authenticator, TrustEveryone};
 pub use config::GatewayConfig;
 pub use gateway::Gateway;
+pub use transfer_request::read_transfer_request;

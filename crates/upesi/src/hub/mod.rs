@@ -1,6 +1,5 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
-mod callbacks;
 mod conversations;
 mod metrics;
 mod options;
@@ -13,6 +12,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane};
+use upesi_callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_courier::{BreakerState, Courier};
 use upesi_engine::{
     Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
@@ -23,7 +23,6 @@ use upesi_http::{BindError, BoundServer, Server, Workers, WorkersError};
 use upesi_quoting::QuotingError;
 use upesi_store::StoreError;
 
-use self::callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use self::conversations::Conversations;
 use self::metrics::MetricsText;
 use crate::config::Settings;

@@ -1,4 +1,6 @@
-//! From the outbox to the wire: what a callback looks like, and where the undelivered ones are.
+//! From the outbox to the wire: what a callback looks like, and where the undelivered ones are (L4).
+//!
+//! Between the engine, which owes notices, and the courier, which delivers them: neither knows the other.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
@@ -17,10 +19,11 @@ use upesi_ledger::{Command, Notice, NoticeContent, NoticeKey, ParticipantId, Sta
 
 /// Makes the HTTP request of a notice.
 #[derive(Debug)]
-pub(super) struct CallbackRenderer {
-    pub(super) participants: SharedParticipants,
+pub struct CallbackRenderer {
+    /// Where the callbacks go.
+    pub participants: SharedParticipants,
     /// Version of messages that the hub makes itself.
-    pub(super) version: Version,
+    pub version: Version,
 }
 
 impl Renderer<DurableRecord> for CallbackRenderer {
@@ -127,7 +130,8 @@ fn span_id(key: NoticeKey) -> SpanId {
     (hasher.finish() | 1).to_be_bytes()
 }
 
-fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<DurableRecord> {
+/// A notice of a durable record, as a lane takes it.
+pub fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<DurableRecord> {
     let mut hasher = DefaultHasher::new();
     record.notices[usize::from(key.index)].transfer.hash(&mut hasher);
     let bytes = record.payload.headers.len() + record.payload.body.len();
@@ -135,10 +139,13 @@ fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<DurableReco
 }
 
 /// Brings what the engine lets go to the lanes.
-pub(super) struct CourierEffects {
-    pub(super) courier: upesi_courier::Courier<DurableRecord>,
-    pub(super) outlet: Outlet<DurableRecord>,
-    pub(super) participants: SharedParticipants,
+pub struct CourierEffects {
+    /// Takes what operators want sent again.
+    pub courier: upesi_courier::Courier<DurableRecord>,
+    /// Takes what has become durable.
+    pub outlet: Outlet<DurableRecord>,
+    /// Told of changes of participants.
+    pub participants: SharedParticipants,
 }
 
 impl Effects for CourierEffects {
@@ -170,7 +177,7 @@ impl Effects for CourierEffects {
 
 /// The engine's outbox as the courier needs it. The engine is put in once it runs.
 #[derive(Clone, Default)]
-pub(super) struct OutboxBacklog(pub(super) Arc<OnceLock<EngineHandle>>);
+pub struct OutboxBacklog(pub Arc<OnceLock<EngineHandle>>);
 
 impl OutboxBacklog {
     fn engine(&self) -> Result<&EngineHandle, BacklogError> {

@@ -1,0 +1,141 @@
+//! A lane without tasks or connections: its decisions alone, for a caller who carries them out.
+
+use tokio::time::Instant;
+use upesi_ledger::NoticeKey;
+
+use super::core::{Core, Entry, Outcome};
+use crate::CourierConfig;
+use crate::contract::{Delivery, Page, Position, Room};
+use crate::lane::admission::Asked;
+use crate::status::BreakerState;
+
+/// The decisions of a lane, step by step, for simulations: what a lane's slots and keeper do between two waits is here one
+/// call each. All instants come from the caller.
+#[derive(Debug)]
+pub struct SteppedLane<R> {
+    core: Core<R>,
+    config: CourierConfig,
+    asked: Option<Asked>,
+}
+
+/// A notice on its way.
+#[derive(Debug)]
+pub struct Sending<R>(Entry<R>);
+
+impl<R> Sending<R> {
+    /// What is sent.
+    pub const fn delivery(&self) -> &Delivery<R> {
+        &self.0.delivery
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Answered with 2xx.
+    Delivered,
+    /// Answered otherwise.
+    Refused(String),
+    /// Not answered.
+    Unreachable(String),
+    /// It cannot be sent at all.
+    Unroutable(String),
+}
+
+/// What is to be reported to the outbox.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Delivered.
+    pub delivered: Vec<NoticeKey>,
+    /// Given up, with the reason and the number of attempts.
+    pub parked: Vec<(NoticeKey, String, u32)>,
+}
+
+impl<R> SteppedLane<R> {
+    /// A lane that begins with what the outbox holds; the seed decides its waits.
+    pub fn new(config: CourierConfig, seed: u64) -> Self {
+        Self { core: Core::new(config.clone(), seed), config, asked: None }
+    }
+
+    /// Takes a notice that has just become durable.
+    pub fn offer(&mut self, delivery: Delivery<R>, now: Instant) {
+        self.core.offer(delivery, now);
+    }
+
+    /// The page to fetch now: behind which position, and how much. To be followed by [`Self::page`].
+    pub fn ask(&mut self) -> Option<(Option<Position>, Room)> {
+        let (asked, room) = self.core.ask()?;
+        self.asked = Some(asked);
+        Some((asked.after, room))
+    }
+
+    /// Takes the page that was asked for, or learns that it could not be read.
+    pub fn page(&mut self, page: Option<Page<R>>, now: Instant) {
+        match (self.asked.take(), page) {
+            (Some(asked), Some(page)) => self.core.page(asked, page, now),
+            _ => self.core.page_failed(),
+        }
+    }
+
+    /// Notes parked notices that an operator wants sent again; gives how many there was room for.
+    pub fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) -> usize {
+        self.core.recall(keys)
+    }
+
+    /// Recalled notices to load now. To be followed by [`Self::loaded`].
+    pub fn take_recalled(&mut self, items_max: usize) -> Vec<NoticeKey> {
+        self.core.take_recalled(items_max)
+    }
+
+    /// Takes recalled notices that were loaded.
+    pub fn loaded(&mut self, deliveries: Vec<Delivery<R>>, now: Instant) {
+        self.core.loaded(deliveries, now);
+    }
+
+    /// The next notice to send, if one may be sent now and a slot is free.
+    pub fn take(&mut self, now: Instant) -> Option<Sending<R>> {
+        if self.core.in_flight() >= self.config.in_flight_max {
+            return None;
+        }
+        self.core.take(now).map(Sending)
+    }
+
+    /// Takes a notice back after its attempt.
+    pub fn finish(&mut self, sending: Sending<R>, done: Done, now: Instant) {
+        let outcome = match done {
+            Done::Delivered => Outcome::Delivered,
+            Done::Refused(reason) => Outcome::Refused(reason),
+            Done::Unreachable(reason) => Outcome::Unreachable(reason),
+            Done::Unroutable(reason) => Outcome::Unroutable(reason),
+        };
+        self.core.finish(sending.0, outcome, now);
+    }
+
+    /// Lets time pass: gives when to look again.
+    pub fn at(&mut self, now: Instant) -> Option<Instant> {
+        self.core.at(now);
+        self.core.next_time(now)
+    }
+
+    /// What is to be reported since the last call.
+    pub fn settled(&mut self) -> Settled {
+        let effects = self.core.effects();
+        let parked = effects.parked.into_iter().map(|parked| (parked.key, parked.reason, parked.attempts));
+        Settled { delivered: effects.delivered, parked: parked.collect() }
+    }
+
+    /// Notices in memory, those in flight included.
+    pub const fn items(&self) -> usize {
+        self.core.items()
+    }
+
+    /// Whether the outbox may hold more than is in memory.
+    pub const fn is_behind(&self) -> bool {
+        self.core.is_behind()
+    }
+
+    /// Whether it sends.
+    pub const fn breaker(&self) -> BreakerState {
+        self.core.breaker()
+    }
+}

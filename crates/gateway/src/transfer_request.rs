@@ -1,0 +1,33 @@
+//! A request about transfers without the server around it.
+
+use bytes::Bytes;
+use http::request::Parts;
+use upesi_engine::Payload;
+use upesi_fspiop::SyncError;
+use upesi_ledger::Command;
+use upesi_types::Timestamp;
+
+use crate::authenticator::Authenticator;
+use crate::config::GatewayConfig;
+use crate::headers::payload;
+use crate::interpret::interpret;
+use crate::route::{self, Endpoint};
+
+/// Reads a whole request about transfers, head and body, as the gateway does: what the engine is given of it.
+///
+/// Errors: what the sender is told at once; 501 with 2002 for other resources.
+pub fn read_transfer_request(
+    parts: &Parts,
+    body: Bytes,
+    config: &GatewayConfig,
+    authenticator: &dyn Authenticator,
+    now: Timestamp,
+) -> Result<(Command, Payload), SyncError> {
+    let operation = match route::resolve(&parts.method, parts.uri.path()) {
+        Ok(Endpoint::Transfers(operation)) => operation,
+        Ok(_) => return Err(SyncError::not_implemented()),
+        Err(unroutable) => return Err(unroutable.error),
+    };
+    let command = interpret(operation, parts, &body, config, authenticator, now)?;
+    Ok((command, payload(&parts.headers, body)))
+}
