@@ -1,0 +1,218 @@
+//! Many seeds, on some threads, until there is enough.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::evidence::{Evidence, EvidenceError, Run, Violation};
+use crate::machine;
+use crate::tally::Tally;
+use crate::trial::Trial;
+
+/// How often what was reached is written to the report.
+const REPORT_INTERVAL: Duration = Duration::from_secs(20);
+
+/// How much is to be done.
+#[derive(Clone, Debug, Default)]
+pub struct Plan {
+    /// The first seed; `None` continues the report, or begins at 0.
+    pub from: Option<u64>,
+    /// Units to be reached.
+    pub count: u64,
+    /// How long it may take; `None` for as long as it takes.
+    pub time_max: Option<Duration>,
+    /// Threads.
+    pub jobs: usize,
+    /// The directory of the evidence to be added to.
+    pub report: Option<PathBuf>,
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What was counted.
+    pub tally: Tally,
+    /// The first seed and the one after the last.
+    pub seeds: [u64; 2],
+    /// Broken promises, with the seeds that break them.
+    pub violations: Vec<Violation>,
+}
+
+/// What the threads share: one leg of the way, at whose end what was reached is reported.
+struct Leg<'a> {
+    trial: &'a dyn Trial,
+    ends_at: Instant,
+    /// Units that this leg need not exceed.
+    count: u64,
+    progress: Mutex<Progress>,
+}
+
+#[derive(Default)]
+struct Progress {
+    /// The next seed to be handed out.
+    next: u64,
+    reached: Outcome,
+}
+
+/// Runs a trial. What was reached is reported now and then, so that a run that is stopped can be continued.
+pub fn run(trial: &dyn Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
+    let known = plan.report.as_ref().map(|directory| Evidence::read(directory, trial.name())).transpose()?;
+    let first = plan.from.unwrap_or_else(|| known.map_or(0, |known| known.next_seed()));
+    let ends_at = plan.time_max.map(|limit| Instant::now() + limit);
+    let mut total = Outcome { seeds: [first, first], ..Outcome::default() };
+    while total.tally.units() < plan.count && ends_at.is_none_or(|end| Instant::now() < end) {
+        let begun = Instant::now();
+        let next_report = begun + REPORT_INTERVAL;
+        let leg = Leg {
+            trial,
+            ends_at: ends_at.map_or(next_report, |end| end.min(next_report)),
+            count: plan.count - total.tally.units(),
+            progress: Mutex::new(Progress { next: total.seeds[1], reached: Outcome::default() }),
+        };
+        let reached = leg.run(plan.jobs.max(1), total.seeds[1]);
+        if let Some(directory) = &plan.report {
+            add_to(directory, trial, &reached, begun.elapsed())?;
+        }
+        total.tally.merge(&reached.tally);
+        total.violations.extend(reached.violations);
+        total.seeds[1] = reached.seeds[1];
+    }
+    Ok(total)
+}
+
+impl Leg<'_> {
+    /// Every seed that was begun is finished when this returns.
+    fn run(self, jobs: usize, first: u64) -> Outcome {
+        std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(|| self.work()))));
+        let Progress { next, mut reached } = self.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+        reached.seeds = [first, next];
+        reached
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        while let Some(seed) = self.take() {
+            let outcome = catch_unwind(AssertUnwindSafe(|| self.trial.run(seed)));
+            let reached = &mut self.progress().reached;
+            match outcome {
+                Ok(tally) => reached.tally.merge(&tally),
+                Err(panic) => {
+                    let message = said(&*panic);
+                    report_violation(self.trial.name(), seed, &message);
+                    reached.violations.push(Violation { seed, message });
+                }
+            }
+        }
+    }
+
+    fn take(&self) -> Option<u64> {
+        let mut progress = self.progress();
+        if progress.reached.tally.units() >= self.count || Instant::now() >= self.ends_at {
+            return None;
+        }
+        progress.next += 1;
+        Some(progress.next - 1)
+    }
+}
+
+fn add_to(
+    directory: &Path,
+    trial: &dyn Trial,
+    reached: &Outcome,
+    duration: Duration,
+) -> Result<(), EvidenceError> {
+    let name = trial.name();
+    let mut evidence = Evidence::read(directory, name)?;
+    evidence.name = name.to_owned();
+    evidence.what = trial.what().to_owned();
+    evidence.command = format!("torture {name} --count {} --report docs/evidence", trial.goal());
+    evidence.goal = trial.goal();
+    evidence.add(Run {
+        commit: machine::commit(),
+        machine: machine::machine(),
+        build: machine::build().to_owned(),
+        date: machine::now(),
+        duration_s: duration.as_secs().max(1),
+        from: reached.seeds[0],
+        to: reached.seeds[1],
+        count: reached.tally.units(),
+        details: reached.tally.details().map(|(name, count)| (name.to_owned(), count)).collect(),
+        violations: reached.violations.len() as u64,
+        violated: reached.violations.clone(),
+    })?;
+    evidence.write(directory)
+}
+
+#[expect(clippy::print_stderr, reason = "a broken promise must be seen at once, not at the end of hours")]
+fn report_violation(name: &str, seed: u64, message: &str) {
+    eprintln!("VIOLATION {message}\n  repeat with: torture {name} --from {seed} --count 1");
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic without words").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Three units a seed; each tenth seed breaks a promise.
+    struct Invented;
+
+    impl Trial for Invented {
+        fn name(&self) -> &'static str {
+            "invented"
+        }
+
+        fn what(&self) -> &'static str {
+            "invented things"
+        }
+
+        fn goal(&self) -> u64 {
+            100
+        }
+
+        fn run(&self, seed: u64) -> Tally {
+            assert!(seed % 10 != 9, "seed {seed} is bad");
+            let mut tally = Tally::default();
+            (0..3).for_each(|_| tally.unit("thing"));
+            tally
+        }
+    }
+
+    fn plan(directory: &std::path::Path, count: u64, jobs: usize) -> Plan {
+        Plan { count, jobs, report: Some(directory.to_owned()), ..Plan::default() }
+    }
+
+    #[test]
+    fn a_campaign_reaches_its_count_and_the_next_continues_it() {
+        for jobs in [1, 3] {
+            let directory = tempfile::tempdir().unwrap();
+            let first = run(&Invented, &plan(directory.path(), 60, jobs)).unwrap();
+            assert!(first.tally.units() >= 60);
+            assert!(!first.violations.is_empty() && first.violations[0].seed == 9);
+            let second = run(&Invented, &plan(directory.path(), 30, jobs)).unwrap();
+            assert_eq!(second.seeds[0], first.seeds[1]);
+            let evidence = Evidence::read(directory.path(), "invented").unwrap();
+            assert_eq!(evidence.count, first.tally.units() + second.tally.units());
+            assert_eq!(evidence.seeds, [[0, second.seeds[1]]]);
+            assert_eq!(evidence.violations, (first.violations.len() + second.violations.len()) as u64);
+            assert_eq!(evidence.runs.iter().map(|run| run.details["thing"]).sum::<u64>(), evidence.count);
+        }
+    }
+
+    #[test]
+    fn seeds_that_were_run_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        run(&Invented, &plan(directory.path(), 10, 1)).unwrap();
+        let again = Plan { from: Some(0), ..plan(directory.path(), 10, 1) };
+        assert!(matches!(run(&Invented, &again), Err(EvidenceError::Overlap { .. })));
+    }
+}

@@ -1,0 +1,227 @@
+//! The evidence: one JSON file for each trial, which every run adds to.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+/// Violations that are written down in full.
+const VIOLATIONS_LISTED_MAX: usize = 50;
+
+/// Why evidence cannot be read or added to.
+#[derive(Debug)]
+pub enum EvidenceError {
+    /// The file cannot be read or written.
+    Io(PathBuf, io::Error),
+    /// The file is no evidence.
+    Malformed(PathBuf, serde_json::Error),
+    /// Seeds would be counted twice.
+    Overlap {
+        /// The first seed of the run.
+        from: u64,
+        /// The first seed that the file does not know.
+        next: u64,
+    },
+}
+
+impl std::fmt::Display for EvidenceError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Malformed(path, error) => write!(f, "{} is no evidence: {error}", path.display()),
+            Self::Overlap { from, next } => write!(
+                f,
+                "seeds from {from} on are in the evidence already: leave out --from, or choose {next} or more"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for EvidenceError {}
+
+/// All runs of one trial.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence {
+    /// The trial.
+    pub name: String,
+    /// What is counted.
+    pub what: String,
+    /// The command that adds to this file.
+    pub command: String,
+    /// The count that `make torture` aims at.
+    pub goal: u64,
+    /// What all runs have counted together.
+    pub count: u64,
+    /// Broken promises in all runs.
+    pub violations: u64,
+    /// Seeds `[from, to)` that were run, merged.
+    pub seeds: Vec<[u64; 2]>,
+    /// All runs, oldest first. A run that continues the one before on the same commit and machine is part of it.
+    pub runs: Vec<Run>,
+}
+
+/// One run, or several that continue one another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The commit that was tried; a `+` says that files differed from it.
+    pub commit: String,
+    /// Where.
+    pub machine: String,
+    /// `debug` or `release`.
+    pub build: String,
+    /// When it ended, ISO 8601.
+    pub date: String,
+    /// Duration in seconds.
+    pub duration_s: u64,
+    /// The first seed.
+    pub from: u64,
+    /// The seed after the last.
+    pub to: u64,
+    /// What was counted.
+    pub count: u64,
+    /// The same in more detail, by name.
+    pub details: BTreeMap<String, u64>,
+    /// Broken promises.
+    pub violations: u64,
+    /// Which, as far as there is room.
+    pub violated: Vec<Violation>,
+}
+
+/// A broken promise.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The seed that breaks it.
+    pub seed: u64,
+    /// What the check said.
+    pub message: String,
+}
+
+impl Evidence {
+    /// The file of a trial.
+    pub fn path(directory: &Path, name: &str) -> PathBuf {
+        directory.join(format!("{name}.json"))
+    }
+
+    /// What a directory knows of a trial; nothing, where there is no file.
+    pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
+        let path = Self::path(directory, name);
+        match fs::read(&path) {
+            Ok(bytes) => {
+                serde_json::from_slice(&bytes).map_err(|error| EvidenceError::Malformed(path, error))
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(EvidenceError::Io(path, error)),
+        }
+    }
+
+    /// Writes the file, replacing it at once.
+    pub fn write(&self, directory: &Path) -> Result<(), EvidenceError> {
+        let path = Self::path(directory, &self.name);
+        let beside = path.with_extension("json.tmp");
+        let mut text = serde_json::to_string_pretty(self)
+            .map_err(|error| EvidenceError::Malformed(path.clone(), error))?;
+        text.push('\n');
+        fs::create_dir_all(directory)
+            .and_then(|()| fs::write(&beside, text))
+            .and_then(|()| fs::rename(&beside, &path))
+            .map_err(|error| EvidenceError::Io(path, error))
+    }
+
+    /// The first seed that no run has come to.
+    pub fn next_seed(&self) -> u64 {
+        self.runs.iter().map(|run| run.to).max().unwrap_or(0)
+    }
+
+    /// Adds a run. Its seeds must be new.
+    pub fn add(&mut self, run: Run) -> Result<(), EvidenceError> {
+        if self.runs.iter().any(|known| run.from < known.to && known.from < run.to) {
+            return Err(EvidenceError::Overlap { from: run.from, next: self.next_seed() });
+        }
+        match self.runs.last_mut() {
+            Some(last) if last.is_continued_by(&run) => last.absorb(run),
+            _ => self.runs.push(run),
+        }
+        self.count = self.runs.iter().map(|run| run.count).sum();
+        self.violations = self.runs.iter().map(|run| run.violations).sum();
+        self.seeds = merged(self.runs.iter().map(|run| [run.from, run.to]).collect());
+        Ok(())
+    }
+}
+
+impl Run {
+    fn is_continued_by(&self, next: &Self) -> bool {
+        self.to == next.from
+            && (&self.commit, &self.machine, &self.build) == (&next.commit, &next.machine, &next.build)
+    }
+
+    fn absorb(&mut self, next: Self) {
+        self.to = next.to;
+        self.date = next.date;
+        self.duration_s += next.duration_s;
+        self.count += next.count;
+        self.violations += next.violations;
+        for (name, count) in next.details {
+            *self.details.entry(name).or_default() += count;
+        }
+        self.violated.extend(next.violated);
+        self.violated.truncate(VIOLATIONS_LISTED_MAX);
+    }
+}
+
+fn merged(mut ranges: Vec<[u64; 2]>) -> Vec<[u64; 2]> {
+    ranges.sort_unstable();
+    let mut merged: Vec<[u64; 2]> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if last[1] >= range[0] => last[1] = last[1].max(range[1]),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(commit: &str, from: u64, to: u64) -> Run {
+        let details = BTreeMap::from([("torn".to_owned(), to - from)]);
+        Run { commit: commit.into(), from, to, count: 10 * (to - from), details, ..Run::default() }
+    }
+
+    #[test]
+    fn runs_that_continue_one_another_become_one() {
+        let mut evidence = Evidence { name: "some".into(), ..Evidence::default() };
+        for added in [run("a", 0, 5), run("a", 5, 7), run("b", 7, 9), run("b", 20, 21)] {
+            evidence.add(added).unwrap();
+        }
+        assert_eq!(evidence.runs.len(), 3);
+        assert_eq!(evidence.runs[0].details["torn"], 7);
+        assert_eq!((evidence.count, evidence.next_seed()), (100, 21));
+        assert_eq!(evidence.seeds, [[0, 9], [20, 21]]);
+    }
+
+    #[test]
+    fn no_seed_counts_twice() {
+        let mut evidence = Evidence::default();
+        evidence.add(run("a", 10, 20)).unwrap();
+        for (from, to, is_new) in [(0, 10, true), (19, 21, false), (12, 13, false), (5, 30, false), (20, 21, true)] {
+            let outcome = evidence.clone().add(run("b", from, to));
+            assert_eq!(outcome.is_ok(), is_new, "{from}..{to}: {outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_read_back_as_it_was_written() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(Evidence::read(directory.path(), "some").unwrap(), Evidence::default());
+        let mut evidence = Evidence { name: "some".into(), goal: 7, ..Evidence::default() };
+        evidence.add(run("a", 0, 5)).unwrap();
+        evidence.write(directory.path()).unwrap();
+        assert_eq!(Evidence::read(directory.path(), "some").unwrap(), evidence);
+        fs::write(Evidence::path(directory.path(), "some"), "[]").unwrap();
+        assert!(matches!(Evidence::read(directory.path(), "some"), Err(EvidenceError::Malformed(..))));
+    }
+}

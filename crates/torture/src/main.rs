@@ -1,0 +1,3 @@
+//! The `torture` command.
+
+fn main() {}

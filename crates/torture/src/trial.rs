@@ -1,0 +1,18 @@
+//! What is tried.
+
+use crate::tally::Tally;
+
+/// Makes worlds from seeds and judges them.
+pub trait Trial: Sync {
+    /// The subcommand, and the name of the file with the evidence.
+    fn name(&self) -> &'static str;
+
+    /// What is counted, for a table's heading: `crash images, torn writes included`.
+    fn what(&self) -> &'static str;
+
+    /// How many of them one `make torture` is to reach.
+    fn goal(&self) -> u64;
+
+    /// Everything that one seed stands for. Panics where a promise is broken, and says which.
+    fn run(&self, seed: u64) -> Tally;
+}

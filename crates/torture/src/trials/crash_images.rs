@@ -1,0 +1,29 @@
+//! Simulated crash images of the journal, the hub and the store.
+
+use super::journal_images;
+use crate::tally::Tally;
+use crate::trial::Trial;
+
+/// A power loss or a kill at any operation, torn writes included: everything acknowledged is there, nothing torn is believed.
+#[derive(Debug)]
+pub struct CrashImages;
+
+impl Trial for CrashImages {
+    fn name(&self) -> &'static str {
+        "crash-images"
+    }
+
+    fn what(&self) -> &'static str {
+        "simulated crash images, torn writes included"
+    }
+
+    fn goal(&self) -> u64 {
+        1_000_000
+    }
+
+    fn run(&self, seed: u64) -> Tally {
+        let mut tally = Tally::default();
+        journal_images::run(seed, &mut tally);
+        tally
+    }
+}
