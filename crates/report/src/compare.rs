@@ -1,0 +1,337 @@
+//! The comparison of runs with the first of them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::error::ReportError;
+use crate::input::Results;
+use crate::run::Run;
+use crate::samples::Origin;
+use crate::statistics::{CONFIDENCE, Interval, relative_difference, repetitions_to_tell};
+use crate::{text, warnings};
+
+/// An interval narrower than this on both sides of nothing counts as "the same": no decision rests on less.
+const SAME_WITHIN: f64 = 0.02;
+/// The difference that advice on repetitions is about.
+const ADVICE_EFFECT: f64 = 0.05;
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Operations completed per second.
+    Throughput,
+    /// Latency that half of the operations stay below.
+    Median,
+    /// Latency that 99 of 100 operations stay below.
+    Tail,
+    /// CPU time of the hub per operation.
+    Cpu,
+}
+
+impl Metric {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 4] = [Self::Throughput, Self::Median, Self::Tail, Self::Cpu];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Median => "p50",
+            Self::Tail => "p99",
+            Self::Cpu => "CPU per operation",
+        }
+    }
+
+    /// Whether more of it is better.
+    pub const fn more_is_better(self) -> bool {
+        matches!(self, Self::Throughput)
+    }
+
+    /// A value of it with its unit.
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::Throughput => format!("{}/s", crate::figures::number(value)),
+            Self::Median | Self::Tail => crate::figures::milliseconds(value),
+            Self::Cpu => crate::figures::microseconds(value),
+        }
+    }
+}
+
+/// What can be said of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is outside of what noise does.
+    Real,
+    /// Whatever it is, it is too small to matter.
+    Same,
+    /// It may be noise.
+    Noise,
+    /// There is one measurement only, so that nothing is known of noise.
+    Untold,
+}
+
+/// How one figure of a run differs from that of the base.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Which figure.
+    pub metric: Metric,
+    /// The base's value: per second, milliseconds or microseconds.
+    pub base: f64,
+    /// The other's.
+    pub other: f64,
+    /// The difference relative to the base: 0.12 is 12 % more.
+    pub relative: f64,
+    /// Where the difference lies with the comparison's confidence.
+    pub interval: Option<Interval>,
+    /// What can be said of it.
+    pub judgement: Judgement,
+    /// Further repetitions of each side that would show a difference of 5 %, where the judgement is noise.
+    pub repetitions_more: Option<usize>,
+    /// Whether the interval rests on parts of one run instead of repetitions.
+    pub within_run: bool,
+}
+
+impl Difference {
+    /// Whether a real difference is for the better.
+    pub fn is_better(&self) -> bool {
+        (self.relative > 0.0) == self.metric.more_is_better()
+    }
+
+    /// `+12 % ± 3 %`.
+    pub fn text(&self) -> String {
+        let relative = crate::figures::signed_percent(self.relative);
+        match &self.interval {
+            Some(interval) => format!("{relative} ± {}", crate::figures::percent(interval.half_width())),
+            None => relative,
+        }
+    }
+}
+
+/// A run beside the base.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// What both are runs of, where suites are compared.
+    pub subject: Option<String>,
+    /// The base's label.
+    pub base: String,
+    /// The other's label.
+    pub other: String,
+    /// The verdict in words.
+    pub verdict: String,
+    /// The differences that both runs have figures for.
+    pub differences: Vec<Difference>,
+    /// What speaks against comparing the two.
+    pub warnings: Vec<String>,
+}
+
+/// The comparison of two or more runs.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Every run but the base beside the base.
+    pub pairs: Vec<Pair>,
+    /// Confidence of the intervals: with several runs beside one base higher than 0.95 for each, so that all hold together.
+    pub confidence: f64,
+    table: String,
+}
+
+impl Comparison {
+    /// How the intervals were made, in a sentence.
+    pub fn method(&self) -> String {
+        format!(
+            "Intervals: Welch's t on logarithms, {} confidence. Figures with a \u{2020} rest on parts of one run, which tell \
+             the noise within a run and not that between runs.",
+            crate::figures::percent(self.confidence)
+        )
+    }
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.table)?;
+        for pair in &self.pairs {
+            write!(formatter, "\n{}", text::pair(pair))?;
+        }
+        writeln!(formatter, "\n{}", self.method())
+    }
+}
+
+/// Compares.
+pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
+    let runs = &results.runs;
+    let table = text::table(runs);
+    if results.only_suites && results.suites.len() > 1 {
+        let pairs = suites(results);
+        return if pairs.is_empty() {
+            Err(ReportError::NothingInCommon)
+        } else {
+            Ok(Comparison { pairs, confidence: CONFIDENCE, table })
+        };
+    }
+    let [base, others @ ..] = runs.as_slice() else { return Err(ReportError::Nothing) };
+    if others.is_empty() {
+        return Err(ReportError::OnlyOne);
+    }
+    // Bonferroni: with several intervals beside one base, each has to be surer.
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / others.len() as f64;
+    let pairs = others.iter().map(|other| pair(base, other, None, confidence)).collect();
+    Ok(Comparison { pairs, confidence, table })
+}
+
+fn suites(results: &Results) -> Vec<Pair> {
+    let key = |run: &Run| (run.name().to_owned(), run.parameters_text());
+    let [first, others @ ..] = results.suites.as_slice() else { return Vec::new() };
+    let runs = |suite: &crate::input::Suite| {
+        suite.runs.iter().map(|&index| &results.runs[index]).collect::<Vec<_>>()
+    };
+    let base: BTreeMap<_, _> = runs(first).into_iter().map(|run| (key(run), run)).collect();
+    let mut pairs = Vec::new();
+    for suite in others {
+        for run in runs(suite) {
+            let Some(base) = base.get(&key(run)) else { continue };
+            let (name, parameters) = key(run);
+            let subject = if parameters.is_empty() { name } else { format!("{name}, {parameters}") };
+            pairs.push(pair(base, run, Some(subject), CONFIDENCE));
+        }
+    }
+    pairs
+}
+
+fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pair {
+    let differences: Vec<_> =
+        Metric::ALL.into_iter().filter_map(|metric| difference(metric, base, other, confidence)).collect();
+    let warnings = warnings::of_pair(base, other);
+    let verdict = verdict(base, other, &differences);
+    Pair { subject, base: base.label.clone(), other: other.label.clone(), verdict, differences, warnings }
+}
+
+fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Option<Difference> {
+    let (base_value, other_value) = (base.figure(metric)?, other.figure(metric)?);
+    if base_value <= 0.0 {
+        return None;
+    }
+    let samples = base.samples(metric).zip(other.samples(metric));
+    let interval = samples
+        .as_ref()
+        .and_then(|(base, other)| relative_difference(&base.values, &other.values, confidence));
+    let relative = interval.map_or(other_value / base_value - 1.0, |interval| interval.centre);
+    let judgement = interval.map_or(Judgement::Untold, |interval| judge(&interval));
+    let advice = samples.as_ref().filter(|_| judgement == Judgement::Noise).and_then(|(base, other)| {
+        let needed = repetitions_to_tell(&base.values, &other.values, ADVICE_EFFECT, confidence)?;
+        Some(needed.saturating_sub(base.values.len().min(other.values.len()))).filter(|more| *more > 0)
+    });
+    let within_run = samples.is_some_and(|(base, other)| {
+        interval.is_some() && (base.origin == Origin::Blocks || other.origin == Origin::Blocks)
+    });
+    Some(Difference {
+        metric,
+        base: base_value,
+        other: other_value,
+        relative,
+        interval,
+        judgement,
+        repetitions_more: advice,
+        within_run,
+    })
+}
+
+fn judge(interval: &Interval) -> Judgement {
+    if interval.low.abs().max(interval.high.abs()) <= SAME_WITHIN {
+        Judgement::Same
+    } else if interval.contains(0.0) {
+        Judgement::Noise
+    } else {
+        Judgement::Real
+    }
+}
+
+/// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for certain.
+fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> String {
+    if base.unit() != other.unit() {
+        return format!(
+            "{} counts {} and {} counts {}: the two cannot be compared.",
+            base.label,
+            base.units(),
+            other.label,
+            other.units()
+        );
+    }
+    let open = base.is_open_loop() && other.is_open_loop();
+    let main = if open { Metric::Tail } else { Metric::Throughput };
+    let Some(difference) = differences.iter().find(|difference| difference.metric == main) else {
+        return format!("{} and {} have no {} in common to compare.", base.label, other.label, main.name());
+    };
+    let mut verdict = sentence(&base.label, &other.label, difference);
+    let also = differences.iter().filter(|other| {
+        other.metric != main
+            && other.judgement == Judgement::Real
+            && !(open && other.metric == Metric::Throughput)
+    });
+    let also: Vec<_> = also.map(|difference| clause(difference, other.unit())).collect();
+    if !also.is_empty() {
+        verdict.push_str(&format!(" Also real: {}.", also.join("; ")));
+    }
+    verdict
+}
+
+fn magnitude(difference: &Difference) -> String {
+    let relative = crate::figures::percent(difference.relative);
+    match &difference.interval {
+        Some(interval) => format!("{relative} ± {}", crate::figures::percent(interval.half_width())),
+        None => relative,
+    }
+}
+
+fn direction(difference: &Difference) -> &'static str {
+    match (difference.metric, difference.relative > 0.0) {
+        (Metric::Throughput, true) => "faster",
+        (Metric::Throughput, false) => "slower",
+        (Metric::Median | Metric::Tail, true) => "higher",
+        (Metric::Median | Metric::Tail, false) => "lower",
+        (Metric::Cpu, true) => "more",
+        (Metric::Cpu, false) => "less",
+    }
+}
+
+fn sentence(base: &str, other: &str, difference: &Difference) -> String {
+    let subject = match difference.metric {
+        Metric::Throughput => format!("{other} is"),
+        metric => format!("{other}: {} is", metric.name()),
+    };
+    let (size, direction) = (magnitude(difference), direction(difference));
+    match difference.judgement {
+        Judgement::Real => format!("{subject} {size} {direction} than {base}; the difference is real."),
+        Judgement::Same => format!(
+            "{other} and {base} are the same in {} for all practical purposes: {}.",
+            difference.metric.name(),
+            difference.text()
+        ),
+        Judgement::Noise => {
+            let advice = difference.repetitions_more.map_or_else(String::new, |more| {
+                let repetitions = if more == 1 { "repetition" } else { "repetitions" };
+                format!("; {more} more {repetitions} of each would tell 5 %")
+            });
+            let text = difference.text();
+            format!(
+                "{other} against {base}: no difference in {} can be told from the noise: {text}{advice}.",
+                difference.metric.name()
+            )
+        }
+        Judgement::Untold => format!(
+            "{subject} {size} {direction} than {base} in one measurement each; whether that is noise cannot be told without \
+             repetitions."
+        ),
+    }
+}
+
+fn clause(difference: &Difference, unit: &str) -> String {
+    let (size, direction) = (magnitude(difference), direction(difference));
+    match difference.metric {
+        Metric::Throughput => format!("{size} {direction}"),
+        Metric::Median | Metric::Tail => format!("{} {size} {direction}", difference.metric.name()),
+        Metric::Cpu => format!("{size} {direction} CPU per {unit}"),
+    }
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

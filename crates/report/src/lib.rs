@@ -1,0 +1,60 @@
+//! Reports of the characterization lab.
+//!
+//! Reads what runs leave behind (`result.json`, of layout 1 and 2, and the `suite.json` of several runs) and tells people what
+//! it means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words, and one HTML page
+//! that needs nothing but itself. Nothing here measures; everything here can be repeated from the files.
+#![allow(clippy::float_arithmetic, reason = "statistics and coordinates of plots; no money is computed here")]
+
+mod compare;
+mod error;
+mod figures;
+mod html;
+mod input;
+mod markdown;
+pub mod published;
+mod run;
+mod samples;
+pub mod statistics;
+mod text;
+mod warnings;
+
+use std::path::{Path, PathBuf};
+
+pub use compare::{Comparison, Difference, Judgement, Metric, Pair};
+pub use error::ReportError;
+
+/// Compares results with the first of them; of suites, every run with the run of the same name and parameters in the first.
+/// Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The comparison's `Display` is a
+/// table and the verdict in words.
+///
+/// # Errors
+/// When fewer than two results are given or one cannot be read.
+pub fn compare(paths: &[PathBuf]) -> Result<Comparison, ReportError> {
+    compare::compare(&input::load(paths)?)
+}
+
+/// The results as a table for a terminal.
+///
+/// # Errors
+/// When a result cannot be read.
+pub fn text(paths: &[PathBuf]) -> Result<String, ReportError> {
+    Ok(text::table(&input::load(paths)?.runs))
+}
+
+/// The results as a table in Markdown, with the conditions that they share below it.
+///
+/// # Errors
+/// When a result cannot be read.
+pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
+    Ok(markdown::table(&input::load(paths)?))
+}
+
+/// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results are
+/// compared with the first; suites bring their plots.
+///
+/// # Errors
+/// When a result cannot be read or the page not be written.
+pub fn write_html(paths: &[PathBuf], page: &Path) -> Result<(), ReportError> {
+    let content = html::page(&input::load(paths)?);
+    std::fs::write(page, content).map_err(|source| ReportError::Unwritable { path: page.to_owned(), source })
+}

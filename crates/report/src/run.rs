@@ -1,0 +1,357 @@
+//! One run as it is read: every member that may be absent is optional, so that results of older and newer labs and of other
+//! programs can be read.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+
+/// Reads `null` as the default: a lab writes it where something was not measured.
+fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(from: D) -> Result<T, D::Error> {
+    Ok(Option::<T>::deserialize(from)?.unwrap_or_default())
+}
+
+/// Latency in milliseconds.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Latency {
+    pub p50: Option<f64>,
+    pub p90: Option<f64>,
+    pub p95: Option<f64>,
+    pub p99: Option<f64>,
+    pub p999: Option<f64>,
+    pub p9999: Option<f64>,
+    pub max: Option<f64>,
+    pub mean: Option<f64>,
+    pub share_over_1s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Phase {
+    #[serde(default, deserialize_with = "lenient")]
+    pub latency_ms: Latency,
+}
+
+/// CPU and memory of a process.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Process {
+    #[serde(default, deserialize_with = "lenient")]
+    pub name: String,
+    pub cpu_us_per_operation: Option<f64>,
+    pub cores: Option<f64>,
+    pub rss_mb: Option<f64>,
+    pub rss_peak_mb: Option<f64>,
+    pub disk_write_mb: Option<f64>,
+    pub context_switches_voluntary: Option<f64>,
+    pub context_switches_involuntary: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Slice {
+    pub throughput_per_s: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Baseline {
+    #[serde(default, deserialize_with = "lenient")]
+    pub name: String,
+    pub throughput_per_s: Option<f64>,
+    pub ratio: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub latency_ms: Latency,
+    pub process: Option<Process>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Position {
+    #[serde(default, deserialize_with = "lenient")]
+    pub participant: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub hub: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub books: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub ok: bool,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Audit {
+    #[serde(default, deserialize_with = "lenient")]
+    pub ok: bool,
+    /// Absent in results of other programs, which then did perform it.
+    pub performed: Option<bool>,
+    pub accepted: Option<u64>,
+    pub finished: Option<u64>,
+    pub in_flight: Option<u64>,
+    pub lost: Option<u64>,
+    pub doubled: Option<u64>,
+    pub contradictions: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub positions: Vec<Position>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub findings: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Schedule {
+    pub lag_ms_p99: Option<f64>,
+    pub skipped: Option<u64>,
+    pub valid: Option<bool>,
+}
+
+/// One interval of the timeline.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub(crate) struct Row {
+    #[serde(default, deserialize_with = "lenient")]
+    pub t: f64,
+    pub completed: Option<f64>,
+    pub failed: Option<f64>,
+    pub offered: Option<f64>,
+    pub p50_ms: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub max_ms: Option<f64>,
+    pub hub_cpu_cores: Option<f64>,
+    pub hub_rss_mb: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Timeline {
+    pub interval_s: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub rows: Vec<Row>,
+}
+
+/// Counts per latency: each bucket is its upper bound in microseconds and how many were in it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Histogram {
+    #[serde(default, deserialize_with = "lenient")]
+    pub buckets: Vec<(f64, f64)>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Stage {
+    #[serde(default, deserialize_with = "lenient")]
+    pub stage: String,
+    pub operations: Option<f64>,
+    pub per_s: Option<f64>,
+    pub mean_us: Option<f64>,
+    pub p99_us: Option<f64>,
+    pub queue_depth: Option<f64>,
+    pub batch_mean: Option<f64>,
+    pub cpu_share: Option<f64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Validity {
+    pub valid: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub findings: Vec<String>,
+}
+
+/// The steady window: seconds left out at the start and at the end, and what is between.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Window {
+    pub trimmed_start_s: Option<f64>,
+    pub trimmed_end_s: Option<f64>,
+    pub seconds: Option<f64>,
+}
+
+/// A run.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Run {
+    #[serde(default, deserialize_with = "lenient")]
+    pub scenario: String,
+    pub name: Option<String>,
+    pub title: Option<String>,
+    pub description: Option<String>,
+    pub kind: Option<String>,
+    pub unit: Option<String>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub parameters: BTreeMap<String, Value>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub environment: Map<String, Value>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub options: Map<String, Value>,
+    pub seed: Option<u64>,
+    pub target: Option<String>,
+    pub completed: Option<u64>,
+    pub failed: Option<u64>,
+    pub lost: Option<u64>,
+    pub late: Option<u64>,
+    pub throughput_per_s: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub latency_ms: Latency,
+    #[serde(default, deserialize_with = "lenient")]
+    pub phases: BTreeMap<String, Phase>,
+    pub schedule: Option<Schedule>,
+    pub hub: Option<Process>,
+    pub lab: Option<Process>,
+    pub durable: Option<bool>,
+    pub baseline: Option<Baseline>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub more_baselines: Vec<Baseline>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub slices: Vec<Slice>,
+    pub audit: Option<Audit>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub timeline: Timeline,
+    #[serde(default, deserialize_with = "lenient")]
+    pub histogram: Histogram,
+    #[serde(default, deserialize_with = "lenient")]
+    pub stages: Vec<Stage>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub processes: Vec<Process>,
+    pub validity: Option<Validity>,
+    pub window: Option<Window>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub repetitions: Vec<f64>,
+    /// The whole file, for figures that a suite's plot names by their path.
+    #[serde(skip)]
+    pub raw: Value,
+    /// What tells it from the other runs on the page.
+    #[serde(skip)]
+    pub label: String,
+    /// The name of its directory.
+    #[serde(skip)]
+    pub directory: String,
+}
+
+impl Run {
+    /// The scenario's short name.
+    pub fn name(&self) -> &str {
+        self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.scenario)
+    }
+
+    /// The heading of the run.
+    pub fn title(&self) -> &str {
+        self.title.as_deref().filter(|title| !title.is_empty()).unwrap_or_else(|| self.name())
+    }
+
+    /// What is counted, in the singular.
+    pub fn unit(&self) -> &str {
+        if let Some(unit) = self.unit.as_deref().filter(|unit| !unit.is_empty()) {
+            return unit;
+        }
+        // Layout 1 names the scenario in the plural of what it counts.
+        self.scenario.strip_suffix('s').filter(|unit| !unit.is_empty()).unwrap_or("operation")
+    }
+
+    /// What is counted, in the plural.
+    pub fn units(&self) -> String {
+        format!("{}s", self.unit())
+    }
+
+    /// What a sweep varied, as `batch 10, dfsps 4`.
+    pub fn parameters_text(&self) -> String {
+        let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
+        self.parameters.iter().map(one).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The processes: those of layout 2, or else hub, lab and forwarder of layout 1.
+    pub fn processes(&self) -> Vec<Process> {
+        if !self.processes.is_empty() {
+            return self.processes.clone();
+        }
+        let named = |name: &str, process: &Option<Process>| {
+            Some(Process { name: name.to_owned(), ..process.clone()? })
+        };
+        named("hub", &self.hub).into_iter().chain(named("lab", &self.lab)).collect()
+    }
+
+    /// The hub's process.
+    pub fn hub(&self) -> Option<Process> {
+        self.processes().into_iter().find(|process| process.name == "hub").or_else(|| self.hub.clone())
+    }
+
+    /// CPU of the hub per operation, in microseconds.
+    pub fn hub_cpu_us(&self) -> Option<f64> {
+        self.hub()?.cpu_us_per_operation
+    }
+
+    /// Whether arrivals followed a schedule, so that throughput is what was asked for and not what was found.
+    pub fn is_open_loop(&self) -> bool {
+        self.schedule.is_some()
+            || self
+                .options
+                .get("load")
+                .and_then(Value::as_object)
+                .is_some_and(|load| load.contains_key("open"))
+    }
+
+    /// Whether the run's figures count, and what speaks against them.
+    pub fn validity(&self) -> (Option<bool>, Vec<String>) {
+        match (&self.validity, &self.schedule) {
+            (Some(validity), _) => (validity.valid, validity.findings.clone()),
+            (None, Some(schedule)) if schedule.valid == Some(false) => {
+                let finding = format!(
+                    "the generator lagged its schedule: p99 {} late, {} arrivals skipped",
+                    schedule.lag_ms_p99.map_or_else(|| "?".to_owned(), crate::figures::milliseconds),
+                    schedule.skipped.unwrap_or(0)
+                );
+                (Some(false), vec![finding])
+            }
+            (None, Some(schedule)) => (schedule.valid, Vec::new()),
+            (None, None) => (None, Vec::new()),
+        }
+    }
+
+    /// The audit, where one was performed.
+    pub fn audited(&self) -> Option<&Audit> {
+        self.audit.as_ref().filter(|audit| audit.performed != Some(false))
+    }
+
+    /// First and last second that the figures are of.
+    pub fn steady_window(&self) -> Option<(f64, f64)> {
+        let window = self.window.as_ref()?;
+        let start = window.trimmed_start_s.unwrap_or(0.0);
+        Some((start, start + window.seconds?))
+    }
+
+    /// Rows of the timeline within the steady window.
+    pub fn steady_rows(&self) -> Vec<Row> {
+        let (start, end) = self.steady_window().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
+        self.timeline.rows.iter().filter(|row| row.t >= start && row.t < end).copied().collect()
+    }
+
+    /// Seconds that a row of the timeline is of.
+    pub fn interval_s(&self) -> f64 {
+        self.timeline.interval_s.filter(|seconds| *seconds > 0.0).unwrap_or(1.0)
+    }
+
+    /// A figure by name: a parameter, or a path of members such as `latency_ms.p99`.
+    pub fn value(&self, path: &str) -> Option<&Value> {
+        let found = match path {
+            "p50_ms" | "p99_ms" | "max_ms" => self.raw.get("latency_ms")?.get(path.trim_end_matches("_ms")),
+            "hub_cpu_us" => self.raw.get("hub")?.get("cpu_us_per_operation"),
+            _ => self
+                .parameters
+                .get(path)
+                .or_else(|| path.split('.').try_fold(&self.raw, |value, member| value.get(member))),
+        };
+        found.filter(|value| !value.is_null())
+    }
+
+    /// The same as a number.
+    pub fn number(&self, path: &str) -> Option<f64> {
+        let number = match self.value(path)? {
+            Value::Number(number) => number.as_f64(),
+            Value::String(text) => text.parse().ok(),
+            _ => None,
+        };
+        number.filter(|number| number.is_finite())
+    }
+}
+
+/// A value of JSON as people write it: no quotes, members as `name value`.
+pub(crate) fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Bool(flag) => if *flag { "yes" } else { "no" }.to_owned(),
+        Value::Number(number) => number.to_string(),
+        Value::Array(values) => values.iter().map(plain).collect::<Vec<_>>().join(", "),
+        Value::Object(members) => {
+            let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
+            members.iter().filter(|(_, value)| !value.is_null()).map(one).collect::<Vec<_>>().join(", ")
+        }
+    }
+}

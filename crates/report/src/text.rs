@@ -1,0 +1,191 @@
+//! Tables for a terminal.
+
+use std::fmt::Write as _;
+
+use crate::compare::{Judgement, Pair};
+use crate::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
+use crate::run::Run;
+
+/// Rows of cells, aligned: the first column to the left, figures to the right.
+pub(crate) struct Grid {
+    head: Vec<&'static str>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Grid {
+    /// A table with these columns.
+    pub fn new(head: &[&'static str]) -> Self {
+        Self { head: head.to_vec(), rows: Vec::new() }
+    }
+
+    /// One more row.
+    pub fn row(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+            cells.chain([self.head[column].chars().count()]).max().unwrap_or(0)
+        };
+        (0..self.head.len()).map(width).collect()
+    }
+
+    /// For a terminal.
+    pub fn text(&self) -> String {
+        let widths = self.widths();
+        let mut text = String::new();
+        let mut line = |cells: &[&str]| {
+            let mut line = String::new();
+            for (column, (cell, &width)) in cells.iter().zip(&widths).enumerate() {
+                let gap = " ".repeat(width - cell.chars().count());
+                let _ =
+                    if column == 0 { write!(line, "  {cell}{gap}") } else { write!(line, "  {gap}{cell}") };
+            }
+            text.push_str(line.trim_end());
+            text.push('\n');
+        };
+        line(&self.head);
+        for row in &self.rows {
+            line(&row.iter().map(String::as_str).collect::<Vec<_>>());
+        }
+        text
+    }
+
+    /// For Markdown.
+    pub fn markdown(&self) -> String {
+        let mut text = String::new();
+        let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
+        text.push_str(&line(&self.head.iter().map(|&head| head.to_owned()).collect::<Vec<_>>()));
+        let rule = (0..self.head.len()).map(|column| if column == 0 { "---" } else { "---:" });
+        text.push_str(&format!("| {} |\n", rule.collect::<Vec<_>>().join(" | ")));
+        for row in &self.rows {
+            text.push_str(&line(&row.iter().map(|cell| escaped(cell)).collect::<Vec<_>>()));
+        }
+        text
+    }
+}
+
+/// A text that cannot end a cell of Markdown or start an element of HTML.
+pub(crate) fn escaped(cell: &str) -> String {
+    let mut text = String::with_capacity(cell.len());
+    for letter in cell.chars() {
+        match letter {
+            '|' | '\\' | '`' | '*' | '_' | '[' | ']' | '<' => {
+                text.push('\\');
+                text.push(letter);
+            }
+            '\n' | '\r' => text.push(' '),
+            _ => text.push(letter),
+        }
+    }
+    text
+}
+
+/// The audit in a word.
+pub(crate) fn audit_word(run: &Run) -> &'static str {
+    match run.audited() {
+        None => ABSENT,
+        Some(audit) if audit.ok => "holds",
+        Some(_) => "FAILED",
+    }
+}
+
+/// The validity in a word.
+pub(crate) fn validity_word(run: &Run) -> &'static str {
+    match run.validity().0 {
+        None => ABSENT,
+        Some(true) => "yes",
+        Some(false) => "NO",
+    }
+}
+
+/// The figures of runs as rows.
+pub(crate) fn grid(runs: &[Run]) -> Grid {
+    let mut grid = Grid::new(&[
+        "run",
+        "per second",
+        "p50",
+        "p99",
+        "p99.9",
+        "max",
+        "failed",
+        "lost",
+        "CPU each",
+        "valid",
+        "audit",
+    ]);
+    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
+    for run in runs {
+        let latency = &run.latency_ms;
+        grid.row(vec![
+            run.label.clone(),
+            or_absent(run.throughput_per_s, number),
+            or_absent(latency.p50, milliseconds),
+            or_absent(latency.p99, milliseconds),
+            or_absent(latency.p999, milliseconds),
+            or_absent(latency.max, milliseconds),
+            counted(run.failed),
+            counted(run.lost),
+            or_absent(run.hub_cpu_us(), microseconds),
+            validity_word(run).to_owned(),
+            audit_word(run).to_owned(),
+        ]);
+        for baseline in run.baseline.iter().chain(&run.more_baselines) {
+            let latency = &baseline.latency_ms;
+            let cpu = baseline.process.as_ref().and_then(|process| process.cpu_us_per_operation);
+            grid.row(vec![
+                format!("  {}", baseline.name),
+                or_absent(baseline.throughput_per_s, number),
+                or_absent(latency.p50, milliseconds),
+                or_absent(latency.p99, milliseconds),
+                or_absent(latency.p999, milliseconds),
+                or_absent(latency.max, milliseconds),
+                String::new(),
+                String::new(),
+                or_absent(cpu, microseconds),
+            ]);
+        }
+    }
+    grid
+}
+
+/// The figures of runs for a terminal.
+pub(crate) fn table(runs: &[Run]) -> String {
+    grid(runs).text()
+}
+
+/// What a judgement is called in a table.
+pub(crate) const fn judgement(judgement: Judgement) -> &'static str {
+    match judgement {
+        Judgement::Real => "real",
+        Judgement::Same => "the same",
+        Judgement::Noise => "within noise",
+        Judgement::Untold => "one measurement",
+    }
+}
+
+/// A pair: verdict, differences, warnings.
+pub(crate) fn pair(pair: &Pair) -> String {
+    let mut text = String::new();
+    if let Some(subject) = &pair.subject {
+        let _ = writeln!(text, "{subject}");
+    }
+    let _ = writeln!(text, "{}", pair.verdict);
+    let mut grid = Grid::new(&["", "base", "other", "difference", ""]);
+    for difference in &pair.differences {
+        let mark = if difference.within_run { " \u{2020}" } else { "" };
+        grid.row(vec![
+            difference.metric.name().to_owned(),
+            difference.metric.format(difference.base),
+            difference.metric.format(difference.other),
+            format!("{}{mark}", difference.text()),
+            judgement(difference.judgement).to_owned(),
+        ]);
+    }
+    text.push_str(&grid.text());
+    for warning in &pair.warnings {
+        let _ = writeln!(text, "  warning: {warning}");
+    }
+    text
+}
