@@ -1,0 +1,45 @@
+//! Where the CPU time of this process goes, and its memory, asked for while it runs.
+//!
+//! Nothing here costs anything until it is asked for. [`profile`] then takes samples for a while: at each tick of the
+//! process's CPU clock, the kernel interrupts the thread that is running, and a handler copies its registers and the top of
+//! its stack into memory set aside for that. It takes no lock, allocates nothing and follows no pointer; what the
+//! copies mean is found out afterwards, by an ordinary thread. [`memory::summary`] reads what the kernel and the allocator
+//! count anyway.
+//!
+//! This is the one crate with `unsafe` code: `signal.rs` and `allocator.rs`, each block with its reason.
+
+mod allocator;
+mod error;
+mod flame;
+mod maps;
+pub mod memory;
+mod sampler;
+mod signal;
+mod stacks;
+mod symbols;
+mod unwind;
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+pub use error::ProfileError;
+pub use memory::{Holder, MemorySummary};
+pub use stacks::Profile;
+
+/// Longest profile, in seconds.
+pub const SECONDS_MAX: u64 = 60;
+
+/// Watches the process for this long and says where its CPU time went. Blocks the thread that asks.
+///
+/// # Errors
+///
+/// When another profile is being taken, when the time is not 1 to 60 seconds, or when the kernel refuses.
+pub fn profile(seconds: u64) -> Result<Profile, ProfileError> {
+    if !(1..=SECONDS_MAX).contains(&seconds) {
+        return Err(ProfileError::Seconds);
+    }
+    let samples = sampler::sample(Duration::from_secs(seconds))?;
+    Ok(stacks::resolve(&samples))
+}

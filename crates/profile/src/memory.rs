@@ -1,0 +1,100 @@
+//! Where the memory of this process is: as the kernel sees it, as the allocator sees it, and who in the program holds how much.
+
+use serde_json::{Map, Value, json};
+
+use crate::allocator;
+
+/// Something in the program that may hold much memory, or many things.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// What it holds, such as `callbacks waiting in lanes`.
+    pub what: String,
+    /// How many.
+    pub count: Option<u64>,
+    /// Bytes, where that is known.
+    pub bytes: Option<u64>,
+}
+
+/// The memory of this process, in bytes.
+#[derive(Clone, Debug)]
+pub struct MemorySummary(Value);
+
+impl MemorySummary {
+    /// As a JSON object.
+    pub fn to_json(&self) -> String {
+        format!("{:#}\n", self.0)
+    }
+}
+
+/// Lines of `/proc/self/status` that are shown, and what as. See proc(5).
+const STATUS: [(&str, &str); 7] = [
+    ("VmRSS", "resident"),
+    ("VmHWM", "residentPeak"),
+    ("RssAnon", "residentAnonymous"),
+    ("RssFile", "residentOfFiles"),
+    ("RssShmem", "residentShared"),
+    ("VmSwap", "swapped"),
+    ("VmSize", "virtual"),
+];
+
+/// Asks kernel and allocator. Takes some microseconds.
+pub fn summary(holders: &[Holder]) -> MemorySummary {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let allocator = allocator::ask().map(|allocator| {
+        json!({
+            "inUse": allocator.in_use,
+            "keptFree": allocator.kept_free,
+            "inUseAsOwnMappings": allocator.mapped,
+        })
+    });
+    let held: Vec<Value> = holders
+        .iter()
+        .map(|holder| json!({ "what": holder.what, "count": holder.count, "bytes": holder.bytes }))
+        .collect();
+    MemorySummary(json!({
+        "process": process(&status),
+        "allocator": allocator,
+        "threads": number(&status, "Threads"),
+        "holders": held,
+    }))
+}
+
+fn process(status: &str) -> Value {
+    let member = |(line, name): &(&str, &str)| {
+        let kib = number(status, line)?;
+        Some(((*name).to_owned(), Value::from(kib.saturating_mul(1024))))
+    };
+    Value::Object(STATUS.iter().filter_map(member).collect::<Map<_, _>>())
+}
+
+/// The number behind `name:`.
+fn number(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kernel_and_allocator_agree_about_the_order_of_size() {
+        let block = vec![1_u8; 8 << 20];
+        let holder = Holder { what: "a block".to_owned(), count: Some(1), bytes: Some(block.len() as u64) };
+        let summary: Value = serde_json::from_str(&summary(&[holder]).to_json()).unwrap();
+        let bytes = |pointer: &str| summary.pointer(pointer).and_then(Value::as_u64).unwrap();
+        assert!(bytes("/process/resident") >= 8 << 20, "{summary}");
+        assert!(bytes("/process/residentPeak") >= bytes("/process/resident"), "{summary}");
+        assert_eq!(bytes("/holders/0/bytes"), 8 << 20);
+        assert!(bytes("/threads") >= 1);
+        if cfg!(target_env = "gnu") {
+            assert!(bytes("/allocator/inUse") >= 8 << 20, "{summary}");
+        }
+    }
+
+    #[test]
+    fn a_line_that_is_not_there_is_left_out() {
+        assert_eq!(process("VmRSS:\t  12 kB\nThreads:\t3\n"), json!({ "resident": 12_288 }));
+        assert_eq!(number("Threads:\t3\n", "Thread"), None);
+    }
+}

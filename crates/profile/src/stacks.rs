@@ -1,0 +1,104 @@
+//! A profile: how often which stack was seen.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::flame;
+use crate::maps;
+use crate::sampler::Samples;
+use crate::symbols::Symbols;
+use crate::unwind::StackReader;
+
+/// Thread and functions, outermost first.
+pub(crate) type Stack = Vec<Arc<str>>;
+
+/// Where the CPU time of the process went for a while.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    pub(crate) stacks: BTreeMap<Stack, u64>,
+    /// Samples taken.
+    pub samples: u64,
+    /// Samples for which there was no room.
+    pub lost: u64,
+    /// Samples per second of CPU time.
+    pub hertz: u64,
+    /// How long samples were taken.
+    pub duration: Duration,
+}
+
+impl Profile {
+    /// CPU time used, over all threads.
+    pub fn cpu_time(&self) -> Duration {
+        Duration::from_millis((self.samples + self.lost) * 1000 / self.hertz.max(1))
+    }
+
+    /// Threads by the number of samples, the busiest first.
+    pub fn threads(&self) -> Vec<(Arc<str>, u64)> {
+        let mut by_name: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        for (stack, count) in &self.stacks {
+            if let Some(thread) = stack.first() {
+                *by_name.entry(thread).or_default() += count;
+            }
+        }
+        let mut threads: Vec<_> = by_name.into_iter().map(|(name, count)| (name.clone(), count)).collect();
+        threads.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        threads
+    }
+
+    /// One stack per line, outermost first, with semicolons between and the count behind: the format that flame graph
+    /// tools read.
+    pub fn folded(&self) -> String {
+        let mut text = String::new();
+        for (stack, count) in &self.stacks {
+            for (index, name) in stack.iter().enumerate() {
+                if index > 0 {
+                    text.push(';');
+                }
+                text.extend(name.chars().map(|letter| if letter == ';' { ':' } else { letter }));
+            }
+            // Writing into a String does not fail.
+            let _ = writeln!(text, " {count}");
+        }
+        text
+    }
+
+    /// A flame graph, which any browser shows: by thread, outermost function on top. A click enlarges, typing searches.
+    pub fn flame_graph(&self, title: &str) -> String {
+        flame::draw(self, title)
+    }
+}
+
+/// Finds out what the copies mean.
+pub(crate) fn resolve(samples: &Samples) -> Profile {
+    let files = maps::of_this_process();
+    let mut reader = StackReader::new(&files);
+    let mut symbols = Symbols::new(&files);
+    let mut threads: BTreeMap<i32, Arc<str>> = BTreeMap::new();
+    let mut stacks: BTreeMap<Stack, u64> = BTreeMap::new();
+    for sample in &samples.samples {
+        let thread = threads.entry(sample.thread).or_insert_with(|| thread_name(sample.thread)).clone();
+        let mut stack = Vec::with_capacity(64);
+        for address in reader.addresses(sample) {
+            stack.extend(symbols.names(address).iter().cloned());
+        }
+        stack.push(thread);
+        stack.reverse();
+        *stacks.entry(stack).or_default() += 1;
+    }
+    Profile {
+        stacks,
+        samples: samples.samples.len() as u64,
+        lost: samples.lost as u64,
+        hertz: samples.hertz,
+        duration: samples.duration,
+    }
+}
+
+/// Threads of a kind share a name but for the number at its end, and are one here.
+fn thread_name(thread: i32) -> Arc<str> {
+    let name = std::fs::read_to_string(format!("/proc/self/task/{thread}/comm")).unwrap_or_default();
+    let name = name.trim().trim_end_matches(|letter: char| letter.is_ascii_digit() || letter == '-');
+    if name.is_empty() { "(ended)".into() } else { name.into() }
+}
