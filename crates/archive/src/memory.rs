@@ -39,6 +39,12 @@ impl MemoryArchive {
         state.applied = state.durable.clone();
     }
 
+    /// A copy as [`MemoryArchive::crash`] would leave this one, which stays as it is.
+    pub fn after_crash(&self) -> Self {
+        let durable = self.state().durable.clone();
+        Self { state: Mutex::new(State { applied: durable.clone(), durable }) }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         // A panic in another test thread leaves the maps whole: every change is made by one call.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -6,6 +6,7 @@
 
 pub mod campaign;
 pub mod evidence;
+pub mod hub;
 pub mod machine;
 pub mod regressions;
 pub mod table;

@@ -1,3 +1,11 @@
 //! The `torture` command.
 
-fn main() {}
+mod arguments;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+fn main() -> ExitCode {
+    arguments::Arguments::parse().run()
+}

@@ -1,6 +1,6 @@
 //! Simulated crash images of the journal, the hub and the store.
 
-use super::journal_images;
+use super::{hub_images, journal_images};
 use crate::tally::Tally;
 use crate::trial::Trial;
 
@@ -24,6 +24,7 @@ impl Trial for CrashImages {
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         journal_images::run(seed, &mut tally);
+        hub_images::run(seed, &mut tally);
         tally
     }
 }

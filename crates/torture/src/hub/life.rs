@@ -1,0 +1,138 @@
+//! What DFSPs send to a hub, and what they remember of its answers.
+
+use std::collections::BTreeMap;
+
+use tokio::task::JoinSet;
+use upesi_engine::{EngineHandle, Payload, SubmitError};
+use upesi_journal::sim_disk::Random;
+use upesi_ledger::{Command, PublicState};
+
+use super::scheme::{abort, fulfil, id, onboard, prepare};
+
+/// Most requests that are under way together.
+const TOGETHER_MAX: u64 = 6;
+/// Longest body, in bytes.
+const BODY_BYTES_MAX: u64 = 3_000;
+
+/// A transfer as its DFSPs know it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Known {
+    /// The prepare was answered 202.
+    pub is_acknowledged: bool,
+    /// Its end was answered 202.
+    pub ended: Option<PublicState>,
+    /// Its end was sent and never answered.
+    pub is_unsure: bool,
+}
+
+/// All transfers, by number.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    /// What is known of each.
+    pub transfers: BTreeMap<u64, Known>,
+    /// Answers with success so far.
+    pub acknowledged: u64,
+    /// Refusals for lack of room.
+    pub refused_full: u64,
+    /// Refusals because the engine has stopped.
+    pub refused_stopped: u64,
+    /// Whether an answer with success came after the engine had first refused for having stopped.
+    pub is_answered_after_the_end: bool,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug)]
+enum Sent {
+    Prepare(u64),
+    End(u64, PublicState),
+}
+
+impl Memory {
+    /// Onboards two banks and sends bursts of requests, until the engine stops. Whether it still runs.
+    pub async fn live(&mut self, engine: &EngineHandle, random: &mut Random, bursts: u64) -> bool {
+        if onboard(engine).await.is_err() {
+            return false;
+        }
+        for _ in 0..bursts {
+            if !self.burst(engine, random).await {
+                return false;
+            }
+            if random.one_in(4) {
+                report_deliveries(engine, 1 + random.below(8) as usize).await;
+            }
+        }
+        true
+    }
+
+    /// Some requests at the same time, no two about the same transfer. Whether the engine still runs.
+    pub async fn burst(&mut self, engine: &EngineHandle, random: &mut Random) -> bool {
+        let mut under_way = JoinSet::new();
+        for _ in 0..=random.below(TOGETHER_MAX) {
+            let (sent, command) = self.draw(random);
+            let body = vec![b'x'; random.below(BODY_BYTES_MAX) as usize];
+            let payload = Payload { headers: "content-type: text/plain\r\n".into(), body: body.into() };
+            let engine = engine.clone();
+            under_way.spawn(async move { (sent, engine.submit(command, payload).await) });
+        }
+        let mut is_alive = true;
+        while let Some(answered) = under_way.join_next().await {
+            let (sent, answer) = answered.expect("a request does not panic");
+            is_alive &= answer != Err(SubmitError::Stopped);
+            self.note(sent, answer.map(drop));
+        }
+        is_alive
+    }
+
+    fn draw(&mut self, random: &mut Random) -> (Sent, Command) {
+        let open = |known: &Known| known.is_acknowledged && known.ended.is_none() && !known.is_unsure;
+        let open: Vec<u64> =
+            self.transfers.iter().filter(|(_, known)| open(known)).map(|(number, _)| *number).collect();
+        if open.is_empty() || random.one_in(2) {
+            let number = self.transfers.len() as u64;
+            self.transfers.insert(number, Known::default());
+            return (Sent::Prepare(number), prepare(id(number)));
+        }
+        let number = open[random.below(open.len() as u64) as usize];
+        // Nobody else ends it until the answer is there.
+        self.known(number).is_unsure = true;
+        if random.one_in(4) {
+            (Sent::End(number, PublicState::Aborted), abort(id(number)))
+        } else {
+            (Sent::End(number, PublicState::Committed), fulfil(id(number)))
+        }
+    }
+
+    fn known(&mut self, number: u64) -> &mut Known {
+        self.transfers.get_mut(&number).expect("a transfer that was sent")
+    }
+
+    fn note(&mut self, sent: Sent, answer: Result<(), SubmitError>) {
+        match (sent, answer) {
+            (_, Err(SubmitError::Stopped)) => self.refused_stopped += 1,
+            (Sent::Prepare(_), Err(_)) => self.refused_full += 1,
+            (Sent::End(number, _), Err(_)) => {
+                // Refused for lack of room: it has no effect, and may be sent again.
+                self.known(number).is_unsure = false;
+                self.refused_full += 1;
+            }
+            (Sent::Prepare(number), Ok(())) => {
+                self.known(number).is_acknowledged = true;
+                self.acknowledged += 1;
+            }
+            (Sent::End(number, state), Ok(())) => {
+                let known = self.known(number);
+                (known.ended, known.is_unsure) = (Some(state), false);
+                self.acknowledged += 1;
+            }
+        }
+    }
+}
+
+/// The courier reports some deliveries.
+async fn report_deliveries(engine: &EngineHandle, count: usize) {
+    let owed = engine.read(move |ledger| ledger.outbox().iter().map(|(key, _)| key).take(count).collect());
+    if let Ok(keys) = owed.await {
+        // Reports may be lost.
+        let _ = engine.submit_quietly(Command::Delivered(keys));
+    }
+}

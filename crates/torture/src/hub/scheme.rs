@@ -1,0 +1,161 @@
+//! Two banks and what they send.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
+use upesi_ledger::command::{
+    Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
+};
+use upesi_ledger::{
+    AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange,
+    LedgerAccountTypeId,
+};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+/// When everything happens, in milliseconds since 1970.
+pub const NOW_MS: i64 = 1_900_000_000_000;
+/// After all deadlines that matter.
+const EXPIRES_MS: i64 = NOW_MS + 1_000_000_000;
+const PREIMAGE: [u8; 32] = [7; 32];
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+
+/// A clock that stands still; the engine makes its time increase.
+#[derive(Debug)]
+pub struct StandingClock;
+
+impl Clock for StandingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ms(NOW_MS)
+    }
+}
+
+/// The clock of all hubs here.
+pub fn clock() -> Arc<dyn Clock> {
+    Arc::new(StandingClock)
+}
+
+fn name(text: &str) -> FspId {
+    FspId::parse(text).expect("a name")
+}
+
+fn amount(text: &str) -> Amount {
+    Amount::parse_decimal(text).expect("an amount")
+}
+
+fn currency() -> Currency {
+    Currency::parse("KES").expect("a currency")
+}
+
+/// The id of a numbered transfer, spread as random ids are.
+pub fn id(number: u64) -> TransferId {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes());
+    bytes[8..].copy_from_slice(&number.to_be_bytes());
+    TransferId::from_random_bytes(bytes)
+}
+
+/// A prepare of one unit from the first bank to the second.
+pub fn prepare(id: TransferId) -> Command {
+    let [payer, payee] = DFSPS;
+    Command::Prepare(Prepare {
+        id,
+        source: name(payer),
+        payer: name(payer),
+        payee: name(payee),
+        amount: Ok(amount("1")),
+        currency: currency(),
+        condition: Some(Sha256::digest(PREIMAGE).into()),
+        expires_at: Timestamp::from_ms(EXPIRES_MS),
+        fingerprint: [2; 16],
+        extensions: None,
+        archived: Archived::Unknown,
+    })
+}
+
+/// Its fulfil.
+pub fn fulfil(id: TransferId) -> Command {
+    let [payer, payee] = DFSPS;
+    Command::Fulfil(Fulfil {
+        transfer: id.into(),
+        source: name(payee),
+        destination: Some(name(payer)),
+        state: FulfilState::Committed,
+        may_reserve: true,
+        fulfilment: Fulfilment::Preimage(PREIMAGE),
+        fingerprint: [3; 16],
+        extensions: None,
+        archived: Archived::Unknown,
+    })
+}
+
+/// Its rejection by the payee.
+pub fn abort(id: TransferId) -> Command {
+    let [payer, payee] = DFSPS;
+    Command::Abort(Abort {
+        transfer: id.into(),
+        source: name(payee),
+        destination: Some(name(payer)),
+        code: ErrorCode::PAYEE_REJECTION,
+        description: "no".into(),
+        fingerprint: [4; 16],
+        archived: Archived::Unknown,
+    })
+}
+
+/// Hub accounts, a settlement model, two banks with funds. What is there already is refused, which does no harm.
+pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
+    for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
+        let account =
+            AdminCommand::CreateHubAccount { name: name("Hub"), currency: currency(), kind: kind.into() };
+        admin(engine, account).await?;
+    }
+    let model = NewSettlementModel {
+        name: "DEFERREDNET".into(),
+        granularity: Granularity::Net,
+        interchange: Interchange::Multilateral,
+        delay: Delay::Deferred,
+        currency: None,
+        require_liquidity_check: true,
+        ledger_account_type: "POSITION".into(),
+        settlement_account_type: "SETTLEMENT".into(),
+        auto_position_reset: true,
+    };
+    admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
+    for (index, dfsp) in (0_u64..).zip(DFSPS) {
+        onboard_dfsp(engine, name(dfsp), index).await?;
+    }
+    Ok(())
+}
+
+async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) -> Result<(), SubmitError> {
+    let plenty = amount("1000000000");
+    let participant = AdminCommand::CreateParticipant { name: dfsp, currency: currency(), is_proxy: false };
+    admin(engine, participant).await?;
+    let (net_debit_cap, initial_position) = (plenty, Amount::ZERO);
+    let open = AdminCommand::OpenAccounts { name: dfsp, currency: currency(), net_debit_cap, initial_position };
+    admin(engine, open).await?;
+    let settlement = engine
+        .read(move |ledger| ledger.participant_named(&dfsp)?.account(currency(), LedgerAccountTypeId::SETTLEMENT))
+        .await?
+        .expect("accounts were opened");
+    let funds = FundsPrepare {
+        direction: FundsDirection::In,
+        id: id(u64::MAX - index),
+        name: dfsp,
+        account: settlement,
+        amount: plenty,
+        currency: currency(),
+        external_reference: "bank".into(),
+        reason: "prefund".into(),
+        extensions: None,
+        fingerprint: [1; 16],
+    };
+    admin(engine, AdminCommand::PrepareFunds(funds)).await?;
+    let (kind, value) = (EndpointType::TRANSFER_POST, "http://127.0.0.1:1/transfers".into());
+    admin(engine, AdminCommand::SetEndpoint { name: dfsp, kind, value }).await
+}
+
+async fn admin(engine: &EngineHandle, command: AdminCommand) -> Result<(), SubmitError> {
+    engine.submit(Command::Admin(command), Payload::default()).await.map(drop)
+}
