@@ -1,6 +1,33 @@
 //! Where a run took place.
 
+use std::path::Path;
+
 use serde::Serialize;
+
+/// What the files of a hub are on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Storage {
+    /// The device, such as `/dev/vda1`.
+    pub device: String,
+    /// The file system, such as `ext4`.
+    pub filesystem: String,
+}
+
+/// How this program was built.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Build {
+    /// `release` or `debug`. Figures of a debug build say nothing.
+    pub profile: &'static str,
+    /// Version of this program.
+    pub version: &'static str,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+        Self { profile, version: env!("CARGO_PKG_VERSION") }
+    }
+}
 
 /// The machine and the program, as far as they explain figures.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -15,15 +42,21 @@ pub struct Environment {
     pub kernel: Option<String>,
     /// Version of this program.
     pub version: String,
+    /// How it was built.
+    pub build: Build,
     /// Commit this program was built from.
     pub commit: Option<String>,
+    /// What the hub's data, or the results, are written to.
+    pub storage: Option<Storage>,
+    /// When the hub makes transfers durable, in words; absent when unknown.
+    pub durability: Option<String>,
     /// When the run began, ISO 8601.
     pub started_at: String,
 }
 
 impl Environment {
-    /// Looks around.
-    pub fn detect(commit: Option<String>, started_at: String) -> Self {
+    /// Looks around; `directory` is where data is written to.
+    pub fn detect(commit: Option<String>, started_at: String, directory: &Path) -> Self {
         let read = |path: &str| std::fs::read_to_string(path).ok();
         let value_of = |text: &str, name: &str| {
             let line = text.lines().find(|line| line.starts_with(name))?;
@@ -37,8 +70,44 @@ impl Environment {
             memory_mb: kibibytes.map(|kibibytes| kibibytes / 1024),
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),
             version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: Build::default(),
             commit,
+            storage: storage_of(directory),
+            durability: None,
             started_at,
         }
+    }
+}
+
+/// The mount that a directory is on: the last one with the longest matching path.
+fn storage_of(directory: &Path) -> Option<Storage> {
+    let directory = std::fs::canonicalize(directory).ok()?;
+    let mounts = std::fs::read_to_string("/proc/mounts").ok()?;
+    mount_of(&mounts, &directory)
+}
+
+fn mount_of(mounts: &str, directory: &Path) -> Option<Storage> {
+    let fields = |line: &str| {
+        let mut fields = line.split_ascii_whitespace().map(str::to_owned);
+        Some((fields.next()?, fields.next()?, fields.next()?))
+    };
+    let found = mounts.lines().filter_map(fields).filter(|(_, path, _)| directory.starts_with(path));
+    let (device, _, filesystem) = found.max_by_key(|(_, path, _)| path.len())?;
+    Some(Storage { device, filesystem })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_mount_counts() {
+        let mounts =
+            "/dev/vda / ext4 rw 0 0\ntmpfs /tmp tmpfs rw 0 0\n/dev/vdb /tmp/data xfs rw 0 0\nbroken\n";
+        for (path, device) in [("/home", "/dev/vda"), ("/tmp/x", "tmpfs"), ("/tmp/data/1", "/dev/vdb")] {
+            assert_eq!(mount_of(mounts, Path::new(path)).unwrap().device, device);
+        }
+        assert_eq!(mount_of("", Path::new("/")), None);
+        assert!(storage_of(Path::new("/nonexistent/upesi")).is_none());
     }
 }

@@ -7,29 +7,40 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use upesi_http::Workers;
 
+use crate::interval::Interval;
 use crate::operation::Generator;
-use crate::options::Load;
-use crate::schedule::due;
+use crate::schedule::{Profile, arrivals};
+use crate::shape::Load;
 use crate::tally::{Step, Tally, microseconds_between};
 
 /// Wait of a virtual user after a request that was not accepted, so that a dead hub is not hammered.
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
+/// How often a virtual user that is not needed yet, or no more, looks again.
+const IDLE_NAP: Duration = Duration::from_millis(20);
 /// The longest that the pacer of an open loop sleeps before it looks whether it should end.
 const PACER_NAP_MAX: Duration = Duration::from_millis(50);
 
-/// The times of one slice: load runs from `from` to `until`, and counts from `measure_from`.
+/// The times of one slice: load runs from `from` to `until`, and counts from `measure_from` to `measure_until`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
     pub from: Instant,
     pub measure_from: Instant,
+    pub measure_until: Instant,
     pub until: Instant,
 }
 
 impl Window {
     /// Whether what happens then counts.
     pub fn counts(&self, at: Instant) -> bool {
-        (self.measure_from..self.until).contains(&at)
+        (self.measure_from..self.measure_until).contains(&at)
     }
+}
+
+/// What one worker counts: over the slice, and since it was last looked at.
+#[derive(Debug, Default)]
+struct Counts {
+    tally: Tally,
+    interval: Interval,
 }
 
 /// One running slice.
@@ -37,7 +48,7 @@ struct Slice {
     generator: Arc<Generator>,
     window: Window,
     /// One per worker, so that counting does not share locks.
-    tallies: Vec<Mutex<Tally>>,
+    counts: Vec<Mutex<Counts>>,
     outstanding: AtomicUsize,
     ended: AtomicBool,
 }
@@ -53,27 +64,32 @@ pub(crate) struct Running {
 pub(crate) fn start(
     workers: &Arc<Workers>,
     generator: &Arc<Generator>,
-    load: Load,
+    load: &Load,
+    seed: u64,
     window: Window,
 ) -> Running {
     let slice = Arc::new(Slice {
         generator: generator.clone(),
         window,
-        tallies: workers.iter().map(|_| Mutex::default()).collect(),
+        counts: workers.iter().map(|_| Mutex::default()).collect(),
         outstanding: AtomicUsize::new(0),
         ended: AtomicBool::new(false),
     });
     let (mut users, mut pacer) = (Vec::new(), None);
-    match load {
-        Load::Closed { users: count } => {
-            let user = |index| workers.get(index).spawn(slice.clone().user(index % workers.count()));
-            users.extend((0..count).map(user));
-        }
-        Load::Open { rate_per_s, outstanding_max } => {
-            let (slice, workers) = (slice.clone(), workers.clone());
-            // A thread of its own: the runtime's timers tell milliseconds apart, the system's sleep tens of microseconds.
-            pacer = Some(std::thread::spawn(move || slice.pace(&workers, rate_per_s, outstanding_max)));
-        }
+    let profile = match load {
+        Load::RampingUsers { start, stages } => Some(Arc::new(Profile::new(*start, stages))),
+        _ => None,
+    };
+    if let Some(arrivals) = arrivals(load, seed) {
+        let (slice, workers, outstanding_max) = (slice.clone(), workers.clone(), load.outstanding_max());
+        // A thread of its own: the runtime's timers tell milliseconds apart, the system's sleep tens of microseconds.
+        pacer = Some(std::thread::spawn(move || slice.pace(&workers, arrivals, outstanding_max)));
+    } else {
+        let user = |index| {
+            let profile = profile.clone().map(|profile| (profile, index));
+            workers.get(index).spawn(slice.clone().user(index % workers.count(), profile))
+        };
+        users.extend((0..load.outstanding_max()).map(user));
     }
     Running { slice, users, pacer }
 }
@@ -81,7 +97,14 @@ pub(crate) fn start(
 impl Running {
     /// Operations that completed inside the window so far.
     pub fn completed(&self) -> u64 {
-        self.slice.tallies.iter().map(|tally| lock(tally).completed).sum()
+        self.slice.counts.iter().map(|counts| lock(counts).tally.completed).sum()
+    }
+
+    /// What happened since this was last asked.
+    pub fn interval(&self) -> Interval {
+        let mut sum = Interval::default();
+        self.slice.counts.iter().for_each(|counts| lock(counts).interval.drain_into(&mut sum));
+        sum
     }
 
     /// Waits until everything that was sent has ended or timed out.
@@ -104,23 +127,30 @@ impl Running {
         }
         self.slice.ended.store(true, Ordering::Release);
         let mut sum = Tally::default();
-        self.slice.tallies.iter().for_each(|tally| sum.add(&lock(tally)));
+        self.slice.counts.iter().for_each(|counts| sum.add(&lock(counts).tally));
         sum
     }
 }
 
-fn lock(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
+    counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Slice {
-    /// A virtual user.
-    async fn user(self: Arc<Self>, worker: usize) {
+    /// A virtual user; where their number moves, the one of this index.
+    async fn user(self: Arc<Self>, worker: usize, profile: Option<(Arc<Profile>, usize)>) {
         loop {
             let began = Instant::now();
             if began >= self.window.until {
                 return;
             }
+            if let Some((profile, index)) = &profile
+                && profile.level_at(began - self.window.from) < (index + 1) as f64
+            {
+                tokio::time::sleep(IDLE_NAP).await;
+                continue;
+            }
+            lock(&self.counts[worker]).interval.offer();
             if !self.operate(worker, self.generator.next_number(), began).await {
                 tokio::time::sleep(PAUSE_AFTER_FAILURE).await;
             }
@@ -128,9 +158,14 @@ impl Slice {
     }
 
     /// Sends arrivals when they are due, from a thread of its own.
-    fn pace(self: Arc<Self>, workers: &Workers, rate_per_s: u32, outstanding_max: usize) {
-        for arrival in 0.. {
-            let intended = self.window.from + due(arrival, rate_per_s);
+    fn pace(
+        self: Arc<Self>,
+        workers: &Workers,
+        arrivals: impl Iterator<Item = Duration>,
+        outstanding_max: usize,
+    ) {
+        for due in arrivals {
+            let intended = self.window.from + due;
             if intended >= self.window.until {
                 return;
             }
@@ -143,10 +178,11 @@ impl Slice {
             }
             let handle = workers.round_robin();
             let worker = handle.index();
+            lock(&self.counts[worker]).interval.offer();
             if self.outstanding.fetch_add(1, Ordering::AcqRel) >= outstanding_max {
                 self.outstanding.fetch_sub(1, Ordering::AcqRel);
                 if self.window.counts(intended) {
-                    lock(&self.tallies[worker]).skipped += 1;
+                    lock(&self.counts[worker]).tally.skipped += 1;
                 }
                 continue;
             }
@@ -164,7 +200,7 @@ impl Slice {
     fn lagged(&self, worker: usize, intended: Instant) {
         if self.window.counts(intended) {
             let lag_us = microseconds_between(intended, Instant::now());
-            lock(&self.tallies[worker]).lag.saturating_record(lag_us);
+            lock(&self.counts[worker]).tally.lag.saturating_record(lag_us);
         }
     }
 
@@ -172,7 +208,11 @@ impl Slice {
     async fn operate(&self, worker: usize, number: u64, began: Instant) -> bool {
         let steps = self.generator.perform(number).await;
         let phases = self.generator.scenario.phases();
-        lock(&self.tallies[worker]).count(phases, &steps, began, &self.window);
+        {
+            let mut counts = lock(&self.counts[worker]);
+            let latency_us = counts.tally.count(phases, &steps, began, &self.window);
+            counts.interval.end(latency_us);
+        }
         !steps.iter().any(|step| matches!(step, Step::Repeated | Step::Refused | Step::Unanswered))
     }
 }

@@ -9,8 +9,8 @@ use upesi_sim::{
 };
 use upesi_types::{FspId, TransferId};
 
+use crate::pairs::Pairs;
 use crate::scenario::Scenario;
-use crate::schedule::Pairs;
 use crate::tally::{Step, Steps};
 
 /// Separates the drawing of parties from other draws.

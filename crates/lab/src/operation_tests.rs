@@ -3,6 +3,7 @@ use upesi_sim::{DfspSettings, OriginatorOptions, PaymentOptions, SimConfig, Simu
 use upesi_types::{Amount, Currency};
 
 use super::*;
+use crate::pairs::PairChoice;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -36,7 +37,7 @@ impl World {
         Generator {
             scenario,
             originator: Originator::new(&self.simulator, options).with_payments(payments),
-            pairs: Pairs { dfsps: 3, unidirectional: false, seed: 1 },
+            pairs: Pairs { dfsps: 3, choice: PairChoice::Uniform, seed: 1 },
             names: self.simulator.names().collect(),
             parties: 7,
             secret: SimConfig::new(1, Upstream::Peers).secret,

@@ -1,5 +1,6 @@
 //! What to run.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +9,11 @@ use serde::Serialize;
 use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
+use crate::measured::Parameter;
+use crate::pairs::PairChoice;
 use crate::scenario::Scenario;
+use crate::shape::Load;
+use crate::targets::Target;
 
 /// Most virtual users, and most operations outstanding in open loop.
 pub const OUTSTANDING_MAX: usize = 100_000;
@@ -16,37 +21,10 @@ pub const OUTSTANDING_MAX: usize = 100_000;
 pub const RATE_PER_S_MAX: u32 = 1_000_000;
 /// Most DFSPs.
 pub const DFSPS_MAX: usize = 1_000;
+/// Most stages of a load.
+pub const STAGES_MAX: usize = 1_000;
 /// Most slices of a run.
 pub const SLICES_MAX: usize = 100;
-
-/// How operations arrive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Load {
-    /// Closed loop: each virtual user does one operation to its end, and then the next.
-    Closed {
-        /// Virtual users.
-        users: usize,
-    },
-    /// Open loop: operations begin at a fixed rate whether or not earlier ones are done; latency counts from the
-    /// intended start.
-    Open {
-        /// Arrivals per second.
-        rate_per_s: u32,
-        /// Operations without outcome at a time; arrivals beyond are counted as skipped and make the run invalid.
-        outstanding_max: usize,
-    },
-}
-
-impl Load {
-    /// Operations that may be without outcome at a time.
-    pub const fn outstanding_max(self) -> usize {
-        match self {
-            Self::Closed { users } => users,
-            Self::Open { outstanding_max, .. } => outstanding_max,
-        }
-    }
-}
 
 /// What a hub is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -92,6 +70,17 @@ pub struct TargetHub {
     pub durable: Option<bool>,
 }
 
+/// What of the load this process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// All of it.
+    #[default]
+    Whole,
+    /// A part: other processes drive the same hub with DFSPs of their own, so only one's own DFSPs are looked at.
+    Load,
+}
+
 /// Options of `lab run`.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
@@ -109,6 +98,8 @@ pub struct RunOptions {
     pub duration: Duration,
     /// Unmeasured time before the first slice.
     pub warm_up: Duration,
+    /// Unmeasured time of load after each slice.
+    pub cool_down: Duration,
     /// Into how many alternating slices the time is cut; `None` chooses.
     pub slices: Option<usize>,
     /// Decides who deals with whom, about which party, and which of it the faults hit.
@@ -117,8 +108,8 @@ pub struct RunOptions {
     pub amount: Amount,
     /// In which currency.
     pub currency: Currency,
-    /// Whether the first DFSP always asks and pays the second.
-    pub unidirectional: bool,
+    /// Who deals with whom.
+    pub pairs: PairChoice,
     /// How the payees behave: flavour, delays and faults.
     pub behaviour: DfspSettings,
     /// Whether messages carry a W3C trace context.
@@ -145,6 +136,27 @@ pub struct RunOptions {
     pub expiry: Duration,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
+    /// What the run is called and what it must reach.
+    pub identity: Identity,
+    /// What of the load this process is.
+    pub role: Role,
+    /// How the names of the DFSPs begin, before `-1` and so on.
+    pub dfsp_prefix: String,
+}
+
+/// What a run is called, what a sweep varied in it, and what it must reach.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// Name of the scenario file.
+    pub name: Option<String>,
+    /// What it is.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// What a sweep varied.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// What the run must reach.
+    pub targets: Vec<Target>,
 }
 
 impl Default for RunOptions {
@@ -157,11 +169,12 @@ impl Default for RunOptions {
             load: Load::Closed { users: 32 },
             duration: Duration::from_secs(20),
             warm_up: Duration::from_secs(2),
+            cool_down: Duration::ZERO,
             slices: None,
             seed: 1,
             amount: Amount::parse_wire("2").unwrap_or_default(),
             currency: Currency::parse("XXX").unwrap_or_else(|| unreachable!("XXX is in the list")),
-            unidirectional: false,
+            pairs: PairChoice::Uniform,
             behaviour: DfspSettings::default(),
             trace: true,
             out: None,
@@ -175,6 +188,9 @@ impl Default for RunOptions {
             quiesce_timeout: Duration::from_secs(30),
             expiry: Duration::from_secs(60),
             commit: None,
+            identity: Identity::default(),
+            role: Role::Whole,
+            dfsp_prefix: "dfsp".to_owned(),
         }
     }
 }
@@ -198,8 +214,19 @@ pub enum OptionsError {
     #[error("measure for at least 100 milliseconds")]
     Duration,
     /// Slices.
-    #[error("cut the run into 1 to {SLICES_MAX} slices of at least 100 milliseconds")]
+    #[error(
+        "cut the run into 1 to {SLICES_MAX} slices of at least 100 milliseconds, and a load with stages into one"
+    )]
     Slices,
+    /// Who deals with whom.
+    #[error("give one weight above zero for each DFSP, or a share of at most 1000 per mille")]
+    Pairs,
+    /// The names of the DFSPs.
+    #[error("the DFSPs' names must begin with 1 to 24 printable characters")]
+    DfspPrefix,
+    /// A load that moves.
+    #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
+    Stages,
     /// Amount.
     #[error("each operation must be about more than nothing")]
     Amount,
@@ -211,6 +238,8 @@ pub enum OptionsError {
     Baseline,
 }
 
+/// The setting that makes a hub answer before anything is on disk.
+const NOT_DURABLE: &str = "engine.durable=false";
 const SLICE_MIN: Duration = Duration::from_millis(100);
 /// What a slice lasts when the number of slices is not given.
 const SLICE_USUAL: Duration = Duration::from_secs(4);
@@ -224,22 +253,31 @@ impl RunOptions {
         if !(2..=DFSPS_MAX).contains(&self.dfsps) {
             return Err(OptionsError::Dfsps);
         }
+        if !(1..=24).contains(&self.dfsp_prefix.len()) {
+            return Err(OptionsError::DfspPrefix);
+        }
         if !(1..=PARTIES_PER_DFSP).contains(&self.parties) {
             return Err(OptionsError::Parties);
         }
         if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
             return Err(OptionsError::Outstanding);
         }
-        if let Load::Open { rate_per_s, .. } = self.load
-            && !(1..=RATE_PER_S_MAX).contains(&rate_per_s)
-        {
+        if self.load.rate_per_s_max().is_some_and(|rate| !(1..=RATE_PER_S_MAX).contains(&rate)) {
             return Err(OptionsError::Rate);
+        }
+        let stages = self.load.stages();
+        if stages.len() > STAGES_MAX || (!stages.is_empty() && !self.baselines.is_empty()) {
+            return Err(OptionsError::Stages);
+        }
+        if !self.pairs.fits(self.dfsps) {
+            return Err(OptionsError::Pairs);
         }
         if self.duration < SLICE_MIN {
             return Err(OptionsError::Duration);
         }
         let slices = self.slice_count();
-        if !(1..=SLICES_MAX).contains(&slices) || self.duration / (slices as u32) < SLICE_MIN {
+        let is_too_short = !(1..=SLICES_MAX).contains(&slices) || self.duration / (slices as u32) < SLICE_MIN;
+        if is_too_short || (!stages.is_empty() && slices != 1) {
             return Err(OptionsError::Slices);
         }
         if self.amount <= Amount::ZERO {
@@ -251,8 +289,19 @@ impl RunOptions {
     /// How many slices the run has. Without a baseline there is nothing to alternate with, but slices still show how
     /// much the machine's noise moves the figures.
     pub fn slice_count(&self) -> usize {
+        if !self.load.stages().is_empty() {
+            return self.slices.unwrap_or(1);
+        }
         let usual = self.duration.as_millis() / SLICE_USUAL.as_millis();
         self.slices.unwrap_or_else(|| usize::try_from(usual).unwrap_or(SLICES_MAX).clamp(1, 5))
+    }
+
+    /// Whether the hub makes transfers durable, as far as can be known.
+    pub fn durable(&self) -> Option<bool> {
+        match &self.target {
+            Some(target) => target.durable,
+            None => Some(!self.hub_arguments.iter().any(|argument| argument.ends_with(NOT_DURABLE))),
+        }
     }
 
     /// How many threads simulate and generate load.
@@ -265,6 +314,7 @@ impl RunOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::Stage;
 
     #[test]
     fn senseless_options_are_named() {
@@ -272,6 +322,7 @@ mod tests {
         assert_eq!(good().validate(), Ok(()));
         let open = |rate_per_s| Load::Open { rate_per_s, outstanding_max: 10 };
         let ms = Duration::from_millis;
+        let moving = || Load::RampingUsers { start: 1, stages: vec![Stage { level: 9, length: ms(5_000) }] };
         for (options, error) in [
             (RunOptions { dfsps: 1, ..good() }, OptionsError::Dfsps),
             (RunOptions { parties: 0, ..good() }, OptionsError::Parties),
@@ -281,6 +332,12 @@ mod tests {
             (RunOptions { slices: Some(0), ..good() }, OptionsError::Slices),
             (RunOptions { slices: Some(3), duration: ms(200), ..good() }, OptionsError::Slices),
             (RunOptions { amount: Amount::ZERO, ..good() }, OptionsError::Amount),
+            (RunOptions { pairs: PairChoice::weighted([1, 2]), ..good() }, OptionsError::Pairs),
+            (
+                RunOptions { load: moving(), baselines: vec![Baseline::Forwarder], ..good() },
+                OptionsError::Stages,
+            ),
+            (RunOptions { load: moving(), slices: Some(2), ..good() }, OptionsError::Slices),
         ] {
             assert_eq!(options.validate(), Err(error));
         }

@@ -34,9 +34,8 @@ impl Usage {
         let usage = || {
             let ticks = cpu_ticks(&read("stat")?)?;
             let status = read("status")?;
-            let per_second = rustix::param::clock_ticks_per_second().max(1);
             Some(Self {
-                cpu: Duration::from_micros(ticks.saturating_mul(1_000_000) / per_second),
+                cpu: cpu_time(ticks),
                 resident_bytes: status_bytes(&status, "VmRSS:").unwrap_or(0),
                 resident_peak_bytes: status_bytes(&status, "VmHWM:").unwrap_or(0),
             })
@@ -63,8 +62,14 @@ pub(crate) fn allow_many_files() {
     }
 }
 
+/// Ticks of the kernel as time.
+pub(crate) fn cpu_time(ticks: u64) -> Duration {
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_micros(ticks.saturating_mul(1_000_000) / per_second)
+}
+
 /// Fields 14 and 15 of `stat`. The second field, the program's name, may contain blanks and parentheses.
-fn cpu_ticks(stat: &str) -> Option<u64> {
+pub(crate) fn cpu_ticks(stat: &str) -> Option<u64> {
     let after_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = after_name.split_ascii_whitespace().skip(11);
     let (user, system): (u64, u64) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);

@@ -15,8 +15,10 @@ use crate::measured::{
     BreakpointResult, DriftResult, HistogramResult, Parameter, ProcessRow, StageResult, TargetCheck,
     TimelineResult, Validity, WindowResult,
 };
-use crate::options::{Baseline, Load, RunOptions};
+use crate::options::{Baseline, RunOptions};
+use crate::pairs::PairChoice;
 use crate::scenario::Scenario;
+use crate::shape::Load;
 
 /// Version of the layout of `result.json`; see docs/lab/result.md for when it grows.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -128,6 +130,12 @@ pub struct OptionsEcho {
     pub currency: String,
     /// One direction only.
     pub unidirectional: bool,
+    /// Who deals with whom: `uniform`, `unidirectional`, `hot pair 900 ‰` or `weighted`.
+    pub pairs: String,
+    /// Seconds of load after each slice.
+    pub cool_down_s: f64,
+    /// Arguments of the hub that was started.
+    pub hub_arguments: Vec<String>,
     /// Behaviour of the payees.
     pub behaviour: DfspSettings,
     /// Trace contexts sent.
@@ -146,13 +154,16 @@ impl OptionsEcho {
             scenario: options.scenario,
             dfsps: options.dfsps,
             parties: options.parties,
-            load: options.load,
+            load: options.load.clone(),
             duration_s: seconds(options.duration),
             warm_up_s: seconds(options.warm_up),
             slices: options.slice_count(),
             amount: options.amount.to_string(),
             currency: options.currency.to_string(),
-            unidirectional: options.unidirectional,
+            unidirectional: options.pairs == PairChoice::Unidirectional,
+            pairs: options.pairs.to_string(),
+            cool_down_s: seconds(options.cool_down),
+            hub_arguments: options.hub_arguments.clone(),
             behaviour: options.behaviour,
             trace: options.trace,
             baselines: options.baselines.clone(),

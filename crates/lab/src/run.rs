@@ -1,44 +1,32 @@
 //! Runs a scenario: DFSPs deal with each other through a hub, and, for comparison, without one.
 
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use upesi_http::Workers;
-use upesi_sim::{
-    AmountType, Originator, OriginatorOptions, PaymentOptions, Phase, SimConfig, SimError, Simulator,
-    Upstream, mix, prefix_of,
-};
-use upesi_types::Timestamp;
+use upesi_sim::{Phase, SimError, Upstream, mix};
+use upesi_types::{Amount, Timestamp};
 
 use crate::admin_client::{AdminClient, AdminError};
 use crate::answers::AnswersEvidence;
-use crate::audit::{Evidence, audit};
-use crate::child::{ChildError, HubProcess, Process, free_loopback_addresses};
-use crate::environment::Environment;
-use crate::latency::{LatencyMs, Phases};
-use crate::load::{self, Window};
+use crate::audit::Evidence;
+use crate::child::{ChildError, HubProcess};
+use crate::measure::Watch;
 use crate::onboard::{OnboardError, onboard, set_answer_endpoints};
-use crate::operation::Generator;
-use crate::options::{Baseline, OptionsError, RunOptions};
+use crate::options::{OptionsError, Role, RunOptions};
 use crate::registration::register;
-use crate::result::{LabResult, OptionsEcho};
+use crate::result::LabResult;
 use crate::scenario::{Scenario, phase_name};
-use crate::schedule::Pairs;
-use crate::statistics::rounded;
-use crate::subject::{Subject, schedule, usage_of_lab};
+use crate::subject::Subject;
+use crate::timeline::Timeline;
 
 /// Load before each slice but the first, so that connections are open and queues have their usual length.
 const RAMP: Duration = Duration::from_millis(500);
 /// A baseline is measured for this part of the hub's time.
-const BASELINE_PART: u32 = 2;
-/// Connections from the simulators to a hub.
-const CONNECTIONS_MIN: usize = 64;
-const CONNECTIONS_MAX: usize = 8_192;
-const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const BASELINE_PART: u32 = 2;
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
 
 /// Why a run gave no result.
@@ -72,11 +60,11 @@ pub enum LabError {
     },
 }
 
-struct Run<'options> {
-    options: &'options RunOptions,
-    workers: Arc<Workers>,
-    nonce: u64,
-    progress: ProgressBar,
+pub(crate) struct Run<'options> {
+    pub(crate) options: &'options RunOptions,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) nonce: u64,
+    pub(crate) progress: ProgressBar,
 }
 
 /// Runs the scenario. Blocks until it is over; progress goes to stderr if that is a terminal.
@@ -120,7 +108,7 @@ fn now() -> Timestamp {
 
 fn progress_bar(options: &RunOptions) -> ProgressBar {
     let slices = options.slice_count() as u32;
-    let ramps = options.warm_up + RAMP * (slices - 1);
+    let ramps = options.warm_up + RAMP * (slices - 1) + options.cool_down * slices;
     let baselines = options.baselines.len() as u32;
     let total = options.duration + ramps + (options.duration / BASELINE_PART + RAMP * slices) * baselines;
     // Draws nothing where stderr is no terminal.
@@ -143,7 +131,6 @@ impl Run<'_> {
                 (Some(hub), fspiop, admin, Some(pid))
             }
         };
-        let durable = options.target.as_ref().map_or(Some(true), |target| target.durable);
         let admin = AdminClient::new(&admin_url)?;
         let slice = options.duration / options.slice_count() as u32;
         let mut hub = self.subject("hub", Upstream::Hub(target_url.clone()), pid, slice)?;
@@ -151,25 +138,29 @@ impl Run<'_> {
         let before = admin.positions(options.currency).await?;
         let (mut baselines, forwarder) = self.baselines(slice / BASELINE_PART).await?;
 
+        let known_data = own_hub.is_some().then(|| data.clone());
+        let mut watch = Watch { admin: &admin, has_metrics: true, timeline: Timeline::new(pid, known_data) };
         for index in 0..options.slice_count() {
-            self.slice(&mut hub, if index == 0 { options.warm_up } else { RAMP }).await;
+            let ramp = if index == 0 { options.warm_up } else { RAMP };
+            self.slice(&mut hub, ramp, Some(&mut watch)).await;
             for baseline in &mut baselines {
-                self.slice(baseline, RAMP).await;
+                self.slice(baseline, RAMP, None).await;
             }
         }
         self.progress.set_message("waiting for what is in flight");
         self.quiesce(&hub).await;
+        let after = admin.positions(options.currency).await?;
         let evidence = Evidence {
             currency: options.currency,
-            before,
-            after: admin.positions(options.currency).await?,
+            before: self.own(before, &hub),
+            after: self.own(after, &hub),
             expected: hub.simulator.expected_positions(),
             transfers: hub.simulator.transfer_counts(),
             counters: hub.simulator.counters(),
             originated: hub.tally.exchanges(Phase::Transfer).originated(),
         };
         drop(forwarder);
-        let result = self.result(&hub, &baselines, &evidence, target_url, durable, started_at);
+        let result = self.result(&hub, &baselines, &evidence, &watch.timeline, target_url, started_at);
         if let Some(hub) = &mut own_hub {
             hub.end();
             if result.passed() {
@@ -203,7 +194,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn binary(&self) -> Result<PathBuf, LabError> {
+    pub(crate) fn binary(&self) -> Result<PathBuf, LabError> {
         match &self.options.binary {
             Some(binary) => Ok(binary.clone()),
             None => std::env::current_exe().map_err(|source| LabError::Io {
@@ -213,12 +204,12 @@ impl Run<'_> {
         }
     }
 
-    fn log(&self, name: &str) -> Option<PathBuf> {
+    pub(crate) fn log(&self, name: &str) -> Option<PathBuf> {
         self.options.out.as_ref().map(|out| out.join(name))
     }
 
     /// Where a hub of ours keeps its data. A fresh directory per run, so that old data is never touched.
-    fn data_directory(&self) -> PathBuf {
+    pub(crate) fn data_directory(&self) -> PathBuf {
         let parent = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
         parent.join(format!("upesi-lab-hub-{:016x}", self.nonce))
     }
@@ -227,110 +218,6 @@ impl Run<'_> {
         self.progress.set_message("starting the hub");
         let log = self.log("hub.log");
         Ok(HubProcess::start(&self.binary()?, data, &self.options.hub_arguments, log.as_deref()).await?)
-    }
-
-    fn subject(
-        &self,
-        name: &'static str,
-        upstream: Upstream,
-        pid: Option<u32>,
-        slice: Duration,
-    ) -> Result<Subject, LabError> {
-        let options = self.options;
-        let mut config = SimConfig::new(options.dfsps, upstream);
-        config.listen = SocketAddr::new(options.sim_address, 0);
-        config.seed = options.seed;
-        // A POST and a PUT per transfer may wait for their answers at a time. Fewer connections would make the load
-        // generator the bottleneck unseen.
-        config.connections_max = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
-        config.currencies = vec![options.currency];
-        let secret = config.secret.clone();
-        let simulator = Simulator::start(config, &self.workers)?;
-        let originator_options = OriginatorOptions {
-            amount: options.amount,
-            currency: options.currency,
-            expiry: options.expiry,
-            seed: options.seed,
-            nonce: self.nonce,
-            trace: options.trace,
-            resends_max: 0,
-        };
-        let payments = PaymentOptions {
-            callback_timeout: options.callback_timeout,
-            parties_per_dfsp: options.parties,
-            amount_type: AmountType::Send,
-        };
-        let generator = Generator {
-            scenario: options.scenario,
-            originator: Originator::new(&simulator, originator_options).with_payments(payments),
-            pairs: Pairs { dfsps: options.dfsps, unidirectional: options.unidirectional, seed: options.seed },
-            names: simulator.names().collect(),
-            parties: options.parties,
-            secret,
-            callback_timeout: options.callback_timeout,
-            operations: AtomicU64::new(0),
-        };
-        Ok(Subject::new(name, simulator, generator, pid, slice))
-    }
-
-    /// The baselines, and the forwarder's process, which ends with its value.
-    async fn baselines(&self, slice: Duration) -> Result<(Vec<Subject>, Option<Process>), LabError> {
-        let (mut subjects, mut process) = (Vec::new(), None);
-        for baseline in &self.options.baselines {
-            let name = baseline.name();
-            match baseline {
-                Baseline::SimsOnly => subjects.push(self.subject(name, Upstream::Peers, None, slice)?),
-                Baseline::Forwarder => {
-                    self.progress.set_message("starting the forwarder");
-                    let [address] = free_loopback_addresses()?;
-                    let mut subject =
-                        self.subject(name, Upstream::Hub(format!("http://{address}")), None, slice)?;
-                    let mut arguments: Vec<String> =
-                        ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
-                    for (index, dfsp) in subject.simulator.names().enumerate() {
-                        let route = format!("{dfsp}={}", subject.simulator.base_url(&dfsp));
-                        let prefix = format!("{}={dfsp}", prefix_of(index));
-                        arguments.extend(["--route".to_owned(), route, "--prefix".to_owned(), prefix]);
-                    }
-                    let log = self.log("forwarder.log");
-                    let mut started =
-                        Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
-                    started.ready(&[address]).await?;
-                    subject.pid = Some(started.pid());
-                    subjects.push(subject);
-                    process = Some(started);
-                }
-            }
-        }
-        Ok((subjects, process))
-    }
-
-    /// Drives one subject for its time, after `ramp` of unmeasured load.
-    async fn slice(&self, subject: &mut Subject, ramp: Duration) {
-        self.progress.set_prefix(subject.name);
-        let from = Instant::now();
-        let window = Window { from, measure_from: from + ramp, until: from + ramp + subject.slice };
-        let running = load::start(&self.workers, &subject.generator, self.options.load, window);
-        self.wait_until(window.measure_from, &running).await;
-        let (began, process_before, lab_before) = (Instant::now(), subject.usage(), usage_of_lab());
-        self.wait_until(window.until, &running).await;
-        let (ended, process_after, lab_after) = (Instant::now(), subject.usage(), usage_of_lab());
-        let tally = running.finish().await;
-
-        subject.record(&tally, ended - began, [process_before, process_after], [lab_before, lab_after]);
-    }
-
-    async fn wait_until(&self, until: Instant, running: &load::Running) {
-        loop {
-            let now = Instant::now();
-            if now >= until {
-                return;
-            }
-            let nap = (until - now).min(PROGRESS_INTERVAL);
-            tokio::time::sleep(nap).await;
-            self.progress.inc(u64::try_from(nap.as_millis()).unwrap_or(0));
-            self.progress.set_message(format!("{} completed in this slice", running.completed()));
-        }
     }
 
     /// Waits until nothing is in flight, for at most the time given.
@@ -346,58 +233,21 @@ impl Run<'_> {
         }
     }
 
+    /// The positions that count: where others drive the hub too, those of one's own DFSPs.
+    fn own(&self, mut positions: BTreeMap<String, Amount>, hub: &Subject) -> BTreeMap<String, Amount> {
+        if self.options.role == Role::Load {
+            let names = &hub.generator.names;
+            positions.retain(|name, _| names.iter().any(|own| own.as_str() == name));
+        }
+        positions
+    }
+
     /// What is known about questions and answers.
-    fn answers(&self, hub: &Subject) -> AnswersEvidence {
+    pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
         let phases = self.options.scenario.phases().iter().filter(|phase| **phase != Phase::Transfer);
         AnswersEvidence {
             phases: phases.map(|phase| (phase_name(*phase), *hub.tally.exchanges(*phase))).collect(),
             counters: hub.simulator.counters(),
-        }
-    }
-
-    fn result(
-        &self,
-        hub: &Subject,
-        baselines: &[Subject],
-        evidence: &Evidence,
-        target: String,
-        durable: Option<bool>,
-        started_at: Timestamp,
-    ) -> LabResult {
-        let hub_throughput = hub.throughput();
-        let mut compared = baselines.iter().map(|baseline| baseline.as_baseline(hub_throughput));
-        let baseline = compared.next();
-        let scenario = self.options.scenario;
-        let audit = audit(evidence).with_answers(&self.answers(hub), scenario.moves_money());
-        let requests = |phase: &Phase| hub.tally.exchanges(*phase);
-        LabResult {
-            name: scenario.name().to_owned(),
-            kind: "end-to-end",
-            unit: scenario.operation(),
-            scenario: scenario.name(),
-            environment: Environment::detect(self.options.commit.clone(), started_at.to_string()),
-            options: OptionsEcho::of(self.options),
-            seed: self.options.seed,
-            target,
-            completed: hub.tally.completed,
-            failed: hub.tally.failed,
-            lost: audit.lost,
-            late: scenario.phases().iter().map(|phase| requests(phase).late).sum(),
-            originated: requests(&scenario.phases()[0]).originated(),
-            throughput_per_s: rounded(hub_throughput, 1),
-            latency_ms: LatencyMs::of(&hub.tally.latency),
-            phases: Phases::of(scenario, &hub.tally),
-            schedule: schedule(self.options, &hub.tally),
-            hub: hub.process(),
-            lab: hub.lab(),
-            durable,
-            ratio: baseline.as_ref().and_then(|baseline| baseline.ratio),
-            baseline,
-            more_baselines: compared.collect(),
-            slices: hub.slices.clone(),
-            simulators: evidence.counters,
-            audit,
-            ..LabResult::default()
         }
     }
 }

@@ -1,13 +1,16 @@
 //! What is driven and measured in a run: the hub or a baseline.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use upesi_sim::Simulator;
 
+use crate::detail::Detail;
+use crate::hub_metrics::Snapshot;
 use crate::latency::{LatencyMs, Phases};
+use crate::measured::ProcessRow;
 use crate::operation::Generator;
-use crate::options::{Load, RunOptions};
+use crate::options::RunOptions;
 use crate::process::Usage;
 use crate::result::{BaselineResult, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{
@@ -34,15 +37,31 @@ pub(crate) struct Subject {
     pub lab_cpu: Duration,
     pub process_last: Usage,
     pub lab_last: Usage,
+    /// What the process and the lab did beside, over all slices.
+    pub detail: Detail,
+    pub lab_detail: Detail,
+    /// The hub's metrics at the beginning and the end of each slice.
+    pub metrics: Vec<(Snapshot, Snapshot)>,
 }
 
-pub(crate) fn usage_of_lab() -> Usage {
+/// The counters of the hub and of the lab at one moment.
+#[derive(Clone, Debug)]
+pub(crate) struct Reading {
+    pub at: Instant,
+    pub process: Usage,
+    pub lab: Usage,
+    pub process_detail: Detail,
+    pub lab_detail: Detail,
+    pub metrics: Option<Snapshot>,
+}
+
+fn usage_of_lab() -> Usage {
     // Absent figures show as zero; a run is not given up for them.
     Usage::own().unwrap_or_default()
 }
 
 pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleResult> {
-    if matches!(options.load, Load::Closed { .. }) {
+    if !options.load.is_open() {
         return None;
     }
     let lag = |quantile| tally.lag.value_at_quantile(quantile);
@@ -53,6 +72,19 @@ pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleRe
         skipped: tally.skipped,
         valid: tally.skipped == 0 && lag(0.99) <= LAG_US_MAX,
     })
+}
+
+fn process_row(name: &str, result: &ProcessResult, detail: &Detail) -> ProcessRow {
+    ProcessRow {
+        name: name.to_owned(),
+        cpu_us_per_operation: result.cpu_us_per_operation,
+        cores: result.cores,
+        rss_mb: result.rss_mb,
+        rss_peak_mb: result.rss_peak_mb,
+        disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
+        context_switches_voluntary: detail.voluntary,
+        context_switches_involuntary: detail.involuntary,
+    }
 }
 
 impl Subject {
@@ -77,21 +109,33 @@ impl Subject {
             lab_cpu: Duration::ZERO,
             process_last: Usage::default(),
             lab_last: Usage::default(),
+            detail: Detail::default(),
+            lab_detail: Detail::default(),
+            metrics: Vec::new(),
         }
     }
 
-    /// Adds a slice. The usages were read at the beginning and at the end of `between_readings`.
-    pub fn record(
-        &mut self,
-        tally: &Tally,
-        between_readings: Duration,
-        process: [Usage; 2],
-        lab: [Usage; 2],
-    ) {
-        self.process_cpu += process[1].cpu.saturating_sub(process[0].cpu);
-        self.lab_cpu += lab[1].cpu.saturating_sub(lab[0].cpu);
-        (self.process_last, self.lab_last) = (process[1], lab[1]);
-        self.measured += between_readings;
+    /// Reads every counter of this moment but the hub's metrics.
+    pub fn read(&self) -> Reading {
+        Reading {
+            at: Instant::now(),
+            process: self.usage(),
+            lab: usage_of_lab(),
+            process_detail: self.pid.map(Detail::of).unwrap_or_default(),
+            lab_detail: Detail::of(std::process::id()),
+            metrics: None,
+        }
+    }
+
+    /// Adds a slice between two readings.
+    pub fn record(&mut self, tally: &Tally, before: Reading, after: Reading) {
+        self.process_cpu += after.process.cpu.saturating_sub(before.process.cpu);
+        self.lab_cpu += after.lab.cpu.saturating_sub(before.lab.cpu);
+        (self.process_last, self.lab_last) = (after.process, after.lab);
+        self.detail.add_growth(&before.process_detail, &after.process_detail);
+        self.lab_detail.add_growth(&before.lab_detail, &after.lab_detail);
+        self.metrics.extend(before.metrics.zip(after.metrics));
+        self.measured += after.at - before.at;
         self.slices.push(SliceResult {
             seconds: self.slice.as_secs_f64(),
             completed: tally.completed,
@@ -100,7 +144,7 @@ impl Subject {
         self.tally.add(tally);
     }
 
-    pub fn usage(&self) -> Usage {
+    fn usage(&self) -> Usage {
         self.pid.and_then(|pid| Usage::of(pid).ok()).unwrap_or_default()
     }
 
@@ -114,6 +158,12 @@ impl Subject {
 
     pub fn lab(&self) -> ProcessResult {
         self.process_result(self.lab_cpu, self.lab_last)
+    }
+
+    /// The process behind the subject, if it is on this machine, and the lab.
+    pub fn process_rows(&self) -> Vec<ProcessRow> {
+        let own = self.process().map(|result| process_row(self.name, &result, &self.detail));
+        own.into_iter().chain([process_row("lab", &self.lab(), &self.lab_detail)]).collect()
     }
 
     fn process_result(&self, cpu: Duration, last: Usage) -> ProcessResult {

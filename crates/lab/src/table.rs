@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use upesi_sim::Phase;
 
 use crate::latency::{LatencyMs, Phases};
-use crate::options::Load;
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 use crate::scenario::phase_name;
 
@@ -24,11 +23,10 @@ impl LabResult {
     /// The figures as lines of text, ending with the audit's verdict.
     pub fn table(&self) -> String {
         let mut table = Table(format!("{} at {}\n", self.scenario, self.target));
-        let load = match self.options.load {
-            Load::Closed { users } => format!("{users} virtual users"),
-            Load::Open { rate_per_s, .. } => format!("{rate_per_s} arrivals/s"),
-        };
-        table.row("load", &format!("{} DFSPs, {load}, {} s", self.options.dfsps, self.options.duration_s));
+        table.row(
+            "load",
+            &format!("{} DFSPs, {}, {} s", self.options.dfsps, self.options.load, self.options.duration_s),
+        );
         let lost = format!("{} completed, {} failed, {} lost", self.completed, self.failed, self.lost);
         table.row(self.scenario, &lost);
         table.row("throughput", &format!("{:.0}/s", self.throughput_per_s));

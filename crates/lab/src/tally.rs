@@ -134,8 +134,9 @@ impl Default for Tally {
 }
 
 impl Tally {
-    /// Counts an operation that began at `began` and went through `phases`.
-    pub fn count(&mut self, phases: &[Phase], steps: &Steps, began: Instant, window: &Window) {
+    /// Counts an operation that began at `began` and went through `phases`. Gives its latency in microseconds if it
+    /// completed.
+    pub fn count(&mut self, phases: &[Phase], steps: &Steps, began: Instant, window: &Window) -> Option<u64> {
         let counts = window.counts(began);
         let (mut from, mut is_complete) = (began, true);
         for &phase in phases {
@@ -151,12 +152,15 @@ impl Tally {
             }
         }
         if is_complete {
+            let latency_us = microseconds_between(began, from);
             self.completed += u64::from(window.counts(from));
             if counts {
-                self.latency.saturating_record(microseconds_between(began, from));
+                self.latency.saturating_record(latency_us);
             }
+            Some(latency_us)
         } else {
             self.failed += u64::from(counts);
+            None
         }
     }
 
@@ -197,9 +201,11 @@ mod tests {
     fn phases_begin_where_the_one_before_ended_and_the_whole_where_it_was_meant_to() {
         let start = Instant::now();
         let at = |ms| start + Duration::from_millis(ms);
-        let window = Window { from: start, measure_from: at(10), until: at(100) };
+        let window = Window { from: start, measure_from: at(10), measure_until: at(100), until: at(100) };
         let mut tally = Tally::default();
-        let mut count = |steps: Steps, began| tally.count(&Phase::ALL, &steps, at(began), &window);
+        let mut count = |steps: Steps, began| {
+            let _ = tally.count(&Phase::ALL, &steps, at(began), &window);
+        };
         count([Step::Done(at(13)), Step::Done(at(20)), Step::Done(at(25))], 11);
         // Began inside, completed outside: its latency counts, its completion does not.
         count([Step::Done(at(98)), Step::Done(at(99)), Step::Done(at(101))], 97);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum};
 use upesi_lab::forwarder::{self, ForwarderError, Prefix, Route};
-use upesi_lab::{Baseline, LabError, Load, RunOptions, Scenario, TargetHub};
+use upesi_lab::{Baseline, LabError, Load, PairChoice, RunOptions, Scenario, TargetHub};
 use upesi_types::{Amount, Currency};
 
 use super::behaviour::BehaviourArguments;
@@ -177,7 +177,7 @@ impl RunArguments {
             seed: self.seed,
             amount: self.amount,
             currency: self.currency,
-            unidirectional: self.unidirectional,
+            pairs: if self.unidirectional { PairChoice::Unidirectional } else { PairChoice::Uniform },
             behaviour: self.behaviour.settings(),
             trace: !self.no_trace,
             out: self.out.clone(),
@@ -191,6 +191,7 @@ impl RunArguments {
             quiesce_timeout: self.quiesce_timeout,
             expiry: self.expiry,
             commit: option_env!("UPESI_COMMIT").map(str::to_owned),
+            ..RunOptions::default()
         }
     }
 }

@@ -1,0 +1,214 @@
+//! What a hub says about its own stages in `GET /metrics`, before and after: the Prometheus text format.
+#![expect(clippy::float_arithmetic, reason = "rates and means of a hub's counters; no money")]
+
+use std::collections::BTreeMap;
+
+use crate::measured::StageResult;
+use crate::statistics::{ratio, rounded};
+
+/// A sample name longer than this many metrics is not from a hub we know.
+const SAMPLES_MAX: usize = 1_000_000;
+
+/// Stages that are histograms of seconds: the stage's name, and the metric's. Names of the reference hub where it has them,
+/// so that this works with either.
+const STAGES: [(&str, &str); 11] = [
+    ("prepare", "moja_cl_transfer_prepare"),
+    ("fulfil", "moja_cl_transfer_fulfil"),
+    ("position", "moja_cl_transfer_position"),
+    ("journal_write", "upesi_journal_write_seconds"),
+    ("journal_sync", "upesi_journal_sync_seconds"),
+    ("callback", "upesi_callback_attempt_seconds"),
+    ("notification", "moja_ml_notification_event_delivery"),
+    ("lookup", "moja_als_ing_getPartiesByTypeAndID"),
+    ("quote", "moja_qs_quotes_post"),
+    ("quote_answer", "moja_qs_quotes_id_put"),
+    ("relay", "upesi_relay_delivery_seconds"),
+];
+
+/// The queue of the engine.
+const QUEUE: &str = "upesi_engine_queue_depth";
+
+/// The samples of one moment, summed over all labels but `le`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Snapshot {
+    sums: BTreeMap<String, f64>,
+    /// Counts by upper bound in seconds, as texts that sort by their value.
+    buckets: BTreeMap<String, Vec<(f64, f64)>>,
+}
+
+impl Snapshot {
+    /// Reads the text; lines that are not understood are left out.
+    pub fn read(text: &str) -> Self {
+        let mut snapshot = Self::default();
+        for line in text.lines().take(SAMPLES_MAX).filter(|line| !line.starts_with('#')) {
+            let Some((name, labels, value)) = sample(line) else { continue };
+            match name.strip_suffix("_bucket").zip(bound(labels)) {
+                Some((family, bound)) => snapshot.add_bucket(family, bound, value),
+                None => *snapshot.sums.entry(name.to_owned()).or_default() += value,
+            }
+        }
+        snapshot
+    }
+
+    fn add_bucket(&mut self, family: &str, bound: f64, value: f64) {
+        let buckets = self.buckets.entry(family.to_owned()).or_default();
+        match buckets.iter_mut().find(|(known, _)| *known == bound) {
+            Some((_, count)) => *count += value,
+            None => buckets.push((bound, value)),
+        }
+    }
+
+    fn sum(&self, name: &str) -> f64 {
+        self.sums.get(name).copied().unwrap_or(0.0)
+    }
+
+    /// How much a counter grew since an earlier snapshot. Some hubs leave the suffix `_total` out.
+    pub fn growth(&self, before: &Self, name: &str) -> f64 {
+        (self.sum(name) - before.sum(name)).max(0.0)
+    }
+
+    fn quantile(&self, before: &Self, family: &str, quantile: f64) -> Option<f64> {
+        let mut buckets = self.buckets.get(family)?.clone();
+        for (bound, count) in before.buckets.get(family).into_iter().flatten() {
+            if let Some((_, now)) = buckets.iter_mut().find(|(known, _)| known == bound) {
+                *now -= count;
+            }
+        }
+        buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
+        let wanted = buckets.last()?.1 * quantile;
+        let (mut low, mut below) = (0.0, 0.0);
+        for (bound, count) in buckets {
+            if count >= wanted && wanted > 0.0 {
+                // Beyond the last bound nothing is known but that it is more.
+                let high = if bound.is_finite() { bound } else { return Some(low) };
+                return Some(low + (high - low) * ratio(wanted - below, count - below).unwrap_or(1.0));
+            }
+            (low, below) = (bound, count);
+        }
+        None
+    }
+}
+
+/// The engine's queue at the moment of a text.
+pub(crate) fn queue_depth(text: &str) -> Option<f64> {
+    let line = text.lines().find(|line| line.starts_with(QUEUE))?;
+    sample(line).map(|(_, _, value)| value)
+}
+
+fn sample(line: &str) -> Option<(&str, &str, f64)> {
+    let (name, rest) = match line.find('{') {
+        Some(open) => {
+            let close = line.rfind('}')?;
+            (&line[..open], (line.get(open + 1..close)?, &line[close + 1..]))
+        }
+        None => {
+            let blank = line.find(' ')?;
+            (&line[..blank], ("", &line[blank..]))
+        }
+    };
+    let value = rest.1.split_ascii_whitespace().next()?.parse().ok()?;
+    Some((name, rest.0, value))
+}
+
+/// The value of the label `le`.
+fn bound(labels: &str) -> Option<f64> {
+    let start = labels.find("le=\"").filter(|at| *at == 0 || labels.as_bytes()[*at - 1] == b',')? + 4;
+    let text = &labels[start..start + labels[start..].find('"')?];
+    if text == "+Inf" { Some(f64::INFINITY) } else { text.parse().ok() }
+}
+
+/// The hub's stages over all measured times: pairs of snapshots at their beginnings and ends.
+pub(crate) fn stages(
+    spans: &[(Snapshot, Snapshot)],
+    seconds: f64,
+    queue_depth: Option<f64>,
+) -> Vec<StageResult> {
+    let grown = |name: &str| spans.iter().map(|(before, after)| after.growth(before, name)).sum::<f64>();
+    let mut stages = Vec::new();
+    for (stage, family) in STAGES {
+        let operations = grown(&format!("{family}_count"));
+        if operations <= 0.0 {
+            continue;
+        }
+        let p99 = spans.last().and_then(|(before, after)| after.quantile(before, family, 0.99));
+        stages.push(StageResult {
+            stage: stage.to_owned(),
+            operations: operations as u64,
+            per_s: rounded(ratio(operations, seconds).unwrap_or(0.0), 1),
+            mean_us: rounded(grown(&format!("{family}_sum")) * 1e6 / operations, 1),
+            p99_us: p99.map(|seconds| rounded(seconds * 1e6, 1)),
+            ..StageResult::default()
+        });
+    }
+    let commands = grown("upesi_engine_commands_total");
+    if commands > 0.0 {
+        let batches = grown("upesi_engine_batch_commands_count");
+        let deciding = grown("moja_cl_transfer_position_sum");
+        stages.push(StageResult {
+            stage: "engine".to_owned(),
+            operations: commands as u64,
+            per_s: rounded(ratio(commands, seconds).unwrap_or(0.0), 1),
+            mean_us: rounded(deciding * 1e6 / commands, 1),
+            queue_depth: queue_depth.map(|depth| rounded(depth, 1)),
+            batch_mean: ratio(commands, batches).map(|mean| rounded(mean, 2)),
+            ..StageResult::default()
+        });
+    }
+    stages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: &str = "\
+# TYPE upesi_engine_commands counter
+upesi_engine_commands_total 10
+upesi_engine_queue_depth 7
+upesi_callback_attempt_seconds_bucket{dest=\"a,le=\\\"\",le=\"0.1\"} 1
+upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"+Inf\"} 1
+upesi_callback_attempt_seconds_sum{dest=\"a\"} 0.05
+upesi_callback_attempt_seconds_count{dest=\"a\"} 1
+nonsense
+";
+    const AFTER: &str = "\
+upesi_engine_commands_total 110
+upesi_engine_batch_commands_count 25
+moja_cl_transfer_position_sum 0.002
+moja_cl_transfer_position_count 25
+upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"0.1\"} 51
+upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"0.2\"} 101
+upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"+Inf\"} 101
+upesi_callback_attempt_seconds_sum{dest=\"a\"} 5.05
+upesi_callback_attempt_seconds_count{dest=\"a\"} 101
+# EOF
+";
+
+    #[test]
+    fn stages_are_what_grew_between_two_texts() {
+        let spans = [(Snapshot::read(BEFORE), Snapshot::read(AFTER))];
+        let stages = stages(&spans, 10.0, Some(3.25));
+        let of = |name: &str| stages.iter().find(|stage| stage.stage == name).unwrap();
+        let callback = of("callback");
+        assert_eq!((callback.operations, callback.per_s, callback.mean_us), (100, 10.0, 50_000.0));
+        // 99 of 100 lie within the second bucket, nearly at its end.
+        assert!(callback.p99_us.is_some_and(|p99| (190_000.0..=200_000.0).contains(&p99)), "{callback:?}");
+        let engine = of("engine");
+        assert_eq!((engine.operations, engine.mean_us), (100, 20.0));
+        assert_eq!((engine.batch_mean, engine.queue_depth), (Some(4.0), Some(3.3)));
+        assert!(!stages.iter().any(|stage| stage.stage == "prepare"), "nothing was prepared");
+        assert_eq!(queue_depth(BEFORE), Some(7.0));
+        assert_eq!(queue_depth(AFTER), None);
+    }
+
+    #[test]
+    fn what_is_no_metrics_text_gives_no_stages() {
+        for text in ["", "<html></html>", "a{b 1", "}{ 1", "x{le=\"", "{}"] {
+            assert_eq!(
+                stages(&[(Snapshot::default(), Snapshot::read(text))], 1.0, None),
+                Vec::new(),
+                "{text}"
+            );
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One slice of a run: load on one subject, and the readings around the measured time.
+
+use std::time::{Duration, Instant};
+
+use crate::admin_client::AdminClient;
+use crate::hub_metrics::{Snapshot, queue_depth};
+use crate::load::{self, Window};
+use crate::run::Run;
+use crate::subject::{Reading, Subject};
+use crate::timeline::{INTERVAL, Ticks, Timeline};
+
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
+
+/// What is watched of the hub while it is driven. Baselines are not watched.
+pub(crate) struct Watch<'run> {
+    pub admin: &'run AdminClient,
+    /// False once the hub turned out to have no metrics.
+    pub has_metrics: bool,
+    pub timeline: Timeline,
+}
+
+impl Watch<'_> {
+    async fn metrics(&mut self) -> Option<String> {
+        if !self.has_metrics {
+            return None;
+        }
+        let body = self.admin.get("/metrics").await.ok();
+        let text = body.and_then(|body| String::from_utf8(body.to_vec()).ok());
+        self.has_metrics = text.is_some();
+        text
+    }
+}
+
+impl Run<'_> {
+    /// Drives one subject for its time, after `ramp` of unmeasured load.
+    pub(crate) async fn slice(
+        &self,
+        subject: &mut Subject,
+        ramp: Duration,
+        mut watch: Option<&mut Watch<'_>>,
+    ) {
+        self.progress.set_prefix(subject.name);
+        let from = Instant::now();
+        let measure_until = from + ramp + subject.slice;
+        let until = measure_until + self.options.cool_down;
+        let window = Window { from, measure_from: from + ramp, measure_until, until };
+        let seed = self.options.seed ^ subject.slices.len() as u64;
+        let running = load::start(&self.workers, &subject.generator, &self.options.load, seed, window);
+        if let Some(watch) = watch.as_deref_mut() {
+            watch.timeline.begin();
+        }
+        let mut ticks = Ticks::starting_at(from);
+        self.drive(&running, window.measure_from, &mut ticks, watch.as_deref_mut()).await;
+        let before = read(subject, watch.as_deref_mut()).await;
+        self.drive(&running, window.measure_until, &mut ticks, watch.as_deref_mut()).await;
+        let after = read(subject, watch.as_deref_mut()).await;
+        self.drive(&running, window.until, &mut ticks, watch.as_deref_mut()).await;
+        if let Some(watch) = watch {
+            watch.timeline.end(until - from);
+        }
+        let tally = running.finish().await;
+        subject.record(&tally, before, after);
+    }
+
+    /// Waits, and takes a row of the timeline at the end of each interval.
+    async fn drive(
+        &self,
+        running: &load::Running,
+        until: Instant,
+        ticks: &mut Ticks,
+        mut watch: Option<&mut Watch<'_>>,
+    ) {
+        loop {
+            let now = Instant::now();
+            if now >= ticks.next {
+                if let Some(watch) = watch.as_deref_mut() {
+                    tick(running, now, ticks, watch).await;
+                }
+                ticks.last = now;
+                ticks.next += INTERVAL;
+                continue;
+            }
+            if now >= until {
+                return;
+            }
+            let nap = (until.min(ticks.next) - now).min(PROGRESS_INTERVAL);
+            tokio::time::sleep(nap).await;
+            self.progress.inc(u64::try_from(nap.as_millis()).unwrap_or(0));
+            self.progress.set_message(format!("{} completed in this slice", running.completed()));
+        }
+    }
+}
+
+async fn tick(running: &load::Running, now: Instant, ticks: &Ticks, watch: &mut Watch<'_>) {
+    let interval = running.interval();
+    let depth = watch.metrics().await.and_then(|text| queue_depth(&text));
+    watch.timeline.tick(&interval, ticks.next - ticks.begin, now - ticks.last, depth);
+}
+
+async fn read(subject: &Subject, watch: Option<&mut Watch<'_>>) -> Reading {
+    let mut reading = subject.read();
+    if let Some(watch) = watch {
+        reading.metrics = watch.metrics().await.map(|text| Snapshot::read(&text));
+    }
+    reading
+}

@@ -1,0 +1,132 @@
+//! What a run measured, put together.
+
+use upesi_types::Timestamp;
+
+use crate::audit::{Evidence, audit};
+use crate::environment::Environment;
+use crate::hub_metrics;
+use crate::latency::{LatencyMs, Phases};
+use crate::measured::{HistogramResult, ProcessRow, StageResult, TimelineResult, WindowResult};
+use crate::result::{LabResult, OptionsEcho};
+use crate::run::Run;
+use crate::statistics::{ratio, rounded};
+use crate::subject::{Subject, schedule};
+use crate::timeline::{INTERVAL, Timeline};
+use crate::validity::judge;
+use upesi_sim::Phase;
+
+/// What durable means of a hub of ours.
+const DURABLE: &str = "every batch is synced to storage before its answers leave";
+
+impl Run<'_> {
+    /// Puts everything together.
+    pub(crate) fn result(
+        &self,
+        hub: &Subject,
+        baselines: &[Subject],
+        evidence: &Evidence,
+        timeline: &Timeline,
+        target: String,
+        started_at: Timestamp,
+    ) -> LabResult {
+        let hub_throughput = hub.throughput();
+        let mut compared = baselines.iter().map(|baseline| baseline.as_baseline(hub_throughput));
+        let baseline = compared.next();
+        let scenario = self.options.scenario;
+        let audit = audit(evidence).with_answers(&self.answers(hub), scenario.moves_money());
+        let requests = |phase: &Phase| hub.tally.exchanges(*phase);
+        let identity = &self.options.identity;
+        let mut result = LabResult {
+            name: identity.name.clone().unwrap_or_else(|| scenario.name().to_owned()),
+            title: identity.title.clone(),
+            description: identity.description.clone(),
+            kind: "end-to-end",
+            unit: scenario.operation(),
+            parameters: identity.parameters.clone(),
+            scenario: scenario.name(),
+            environment: self.environment(started_at),
+            options: OptionsEcho::of(self.options),
+            seed: self.options.seed,
+            target,
+            completed: hub.tally.completed,
+            failed: hub.tally.failed,
+            lost: audit.lost,
+            late: scenario.phases().iter().map(|phase| requests(phase).late).sum(),
+            originated: requests(&scenario.phases()[0]).originated(),
+            throughput_per_s: rounded(hub_throughput, 1),
+            latency_ms: LatencyMs::of(&hub.tally.latency),
+            phases: Phases::of(scenario, &hub.tally),
+            schedule: schedule(self.options, &hub.tally),
+            hub: hub.process(),
+            lab: hub.lab(),
+            durable: self.options.durable(),
+            ratio: baseline.as_ref().and_then(|baseline| baseline.ratio),
+            baseline,
+            more_baselines: compared.collect(),
+            slices: hub.slices.clone(),
+            simulators: evidence.counters,
+            audit,
+            timeline: Some(TimelineResult {
+                interval_s: u32::try_from(INTERVAL.as_secs()).unwrap_or(1),
+                rows: timeline.rows.clone(),
+            }),
+            histogram: Some(HistogramResult::of(&hub.tally.latency)),
+            stages: stages(hub, timeline),
+            processes: process_rows(hub, baselines),
+            window: self.window(),
+            repetitions: hub.slices.iter().map(|slice| slice.throughput_per_s).collect(),
+            ..LabResult::default()
+        };
+        result.validity = judge(self.options, &result);
+        result.targets = identity.targets.iter().map(|target| target.check(&result)).collect();
+        result
+    }
+
+    fn environment(&self, started_at: Timestamp) -> Environment {
+        let directory = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
+        let mut environment =
+            Environment::detect(self.options.commit.clone(), started_at.to_string(), &directory);
+        environment.durability = self.options.durable().map(|durable| {
+            let text = if durable { DURABLE } else { "none: answers leave before anything is on disk" };
+            text.to_owned()
+        });
+        environment
+    }
+
+    fn window(&self) -> WindowResult {
+        WindowResult {
+            trimmed_start_s: self.options.warm_up.as_secs_f64(),
+            trimmed_end_s: self.options.cool_down.as_secs_f64(),
+            seconds: self.options.duration.as_secs_f64(),
+        }
+    }
+}
+
+/// The hub's stages, and its kinds of threads with their shares of its CPU.
+fn stages(hub: &Subject, timeline: &Timeline) -> Vec<StageResult> {
+    let mut stages = hub_metrics::stages(&hub.metrics, hub.measured.as_secs_f64(), timeline.queue_depth());
+    let all: f64 = hub.detail.threads.values().map(std::time::Duration::as_secs_f64).sum();
+    for (kind, cpu) in &hub.detail.threads {
+        let Some(share) = ratio(cpu.as_secs_f64(), all).map(|share| rounded(share, 4)) else { continue };
+        if share <= 0.0 {
+            continue;
+        }
+        match stages.iter_mut().find(|stage| stage.stage == *kind) {
+            Some(stage) => stage.cpu_share = Some(share),
+            None => stages.push(StageResult {
+                stage: format!("threads: {kind}"),
+                cpu_share: Some(share),
+                ..StageResult::default()
+            }),
+        }
+    }
+    stages
+}
+
+/// The hub, the lab while it drove the hub, and the baselines that are processes.
+fn process_rows(hub: &Subject, baselines: &[Subject]) -> Vec<ProcessRow> {
+    let mut rows = hub.process_rows();
+    let of_baselines = baselines.iter().flat_map(Subject::process_rows);
+    rows.extend(of_baselines.filter(|row| row.name != "lab"));
+    rows
+}

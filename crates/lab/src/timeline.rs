@@ -1,0 +1,130 @@
+//! The second-by-second record of a run.
+#![expect(clippy::float_arithmetic, reason = "seconds of a timeline; no money")]
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::detail::directory_bytes;
+use crate::interval::Interval;
+use crate::measured::TimelineRow;
+use crate::process::Usage;
+use crate::statistics::{cores_used, mebibytes, rounded};
+
+/// Length of an interval.
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// The data directory is measured in every so many intervals: it may have many files.
+const DISK_INTERVALS: u64 = 10;
+
+/// Takes a row of the timeline at the end of each interval.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    pub rows: Vec<TimelineRow>,
+    /// The hub's process, if it is on this machine.
+    pid: Option<u32>,
+    /// The hub's data directory, if the lab knows it.
+    data: Option<PathBuf>,
+    /// Depths of the engine's queue, one per interval.
+    queue_depths: Vec<f64>,
+    /// Load before the present slice.
+    load_before: Duration,
+    usage: Option<Usage>,
+    ticks: u64,
+}
+
+impl Timeline {
+    pub const fn new(pid: Option<u32>, data: Option<PathBuf>) -> Self {
+        Self {
+            rows: Vec::new(),
+            pid,
+            data,
+            queue_depths: Vec::new(),
+            load_before: Duration::ZERO,
+            usage: None,
+            ticks: 0,
+        }
+    }
+
+    /// A slice begins.
+    pub fn begin(&mut self) {
+        self.usage = self.read_usage();
+    }
+
+    /// A slice of this much load ended.
+    pub fn end(&mut self, load: Duration) {
+        self.load_before += load;
+    }
+
+    /// An interval ended, `since_begin` after the slice began and `taken` after the interval before it.
+    pub fn tick(
+        &mut self,
+        interval: &Interval,
+        since_begin: Duration,
+        taken: Duration,
+        queue_depth: Option<f64>,
+    ) {
+        let mut row = interval.row(rounded((self.load_before + since_begin).as_secs_f64(), 2));
+        let usage = self.read_usage();
+        if let Some((before, after)) = self.usage.zip(usage) {
+            let cpu = after.cpu.saturating_sub(before.cpu);
+            row.hub_cpu_cores = cores_used(cpu, taken).map(|cores| rounded(cores, 2));
+            row.hub_rss_mb = Some(rounded(mebibytes(after.resident_bytes), 1));
+        }
+        self.usage = usage;
+        if self.ticks.is_multiple_of(DISK_INTERVALS) {
+            let bytes = self.data.as_deref().map(directory_bytes);
+            row.hub_disk_mb = bytes.map(|bytes| rounded(mebibytes(bytes), 2));
+        }
+        self.ticks += 1;
+        self.queue_depths.extend(queue_depth);
+        self.rows.push(row);
+    }
+
+    fn read_usage(&self) -> Option<Usage> {
+        self.pid.and_then(|pid| Usage::of(pid).ok())
+    }
+
+    /// Mean depth of the engine's queue; `None` when it was never read.
+    pub fn queue_depth(&self) -> Option<f64> {
+        let count = self.queue_depths.len();
+        (count > 0).then(|| self.queue_depths.iter().sum::<f64>() / count as f64)
+    }
+}
+
+/// The ends of the intervals of a slice.
+#[derive(Debug)]
+pub(crate) struct Ticks {
+    pub begin: Instant,
+    pub next: Instant,
+    pub last: Instant,
+}
+
+impl Ticks {
+    pub fn starting_at(start: Instant) -> Self {
+        Self { begin: start, next: start + INTERVAL, last: start }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_count_load_over_all_slices() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut timeline = Timeline::new(Some(std::process::id()), Some(directory.path().to_owned()));
+        let interval = Interval::default();
+        for slice in 0..2_u32 {
+            timeline.begin();
+            for second in 1..=2 {
+                timeline.tick(&interval, INTERVAL * second, INTERVAL, Some(f64::from(slice)));
+            }
+            timeline.end(INTERVAL * 5 / 2);
+        }
+        let times: Vec<f64> = timeline.rows.iter().map(|row| row.t).collect();
+        assert_eq!(times, [1.0, 2.0, 3.5, 4.5]);
+        assert!(timeline.rows.iter().all(|row| row.hub_rss_mb.is_some() && row.hub_cpu_cores.is_some()));
+        let disks = timeline.rows.iter().filter(|row| row.hub_disk_mb.is_some()).count();
+        assert_eq!((disks, timeline.queue_depth()), (1, Some(0.5)));
+        assert_eq!(Timeline::new(None, None).queue_depth(), None);
+    }
+}

@@ -1,0 +1,159 @@
+//! Whether a run's figures count: the gates that a run must pass beside its audit.
+#![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
+
+use upesi_sim::Flavour;
+
+use crate::measured::{ProcessRow, StageResult, Validity};
+use crate::options::RunOptions;
+use crate::result::{LabResult, ScheduleResult};
+use crate::scenario::Scenario;
+
+/// How far the ratios between stages may be from what they should be: 2 %, as in the validity gate of published runs.
+const RATIO_TOLERANCE: f64 = 0.02;
+/// The load generator's threads must be idle for a tenth of the time, or it may be what limits the run.
+const GENERATOR_BUSY_MAX: f64 = 0.9;
+/// In a closed loop nothing completes while nothing is sent; a run of fewer operations tells nothing about percentiles.
+const OPERATIONS_MIN: u64 = 100;
+
+/// What speaks against a result.
+pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
+    let mut findings = Vec::new();
+    if !result.audit.ok {
+        findings.push("the audit does not hold: see its findings".to_owned());
+    }
+    if let Some(schedule) = &result.schedule {
+        findings.extend(schedule_findings(schedule));
+    }
+    if result.completed < OPERATIONS_MIN {
+        findings.push(format!(
+            "only {} operations completed in the measured time: too few for percentiles, measure for longer",
+            result.completed
+        ));
+    }
+    let lab = result.processes.iter().find(|process| process.name == "lab");
+    findings.extend(lab.and_then(|lab| saturation(lab, options.worker_count())));
+    if options.scenario == Scenario::Transfers && behaves_well(options) {
+        findings.extend(ratios(options, &result.stages));
+    }
+    Validity::of(findings)
+}
+
+fn schedule_findings(schedule: &ScheduleResult) -> Vec<String> {
+    let mut findings = Vec::new();
+    if schedule.skipped > 0 {
+        findings.push(format!(
+            "the load generator skipped {} arrivals, because as many operations as allowed were without outcome",
+            schedule.skipped
+        ));
+    }
+    if schedule.lag_ms_p99 > 10.0 {
+        findings.push(format!(
+            "the load generator lagged its schedule: 1 of 100 arrivals was sent more than {:.0} ms late",
+            schedule.lag_ms_p99
+        ));
+    }
+    findings
+}
+
+fn saturation(lab: &ProcessRow, workers: usize) -> Option<String> {
+    let busy = lab.cores? / workers as f64;
+    (busy > GENERATOR_BUSY_MAX).then(|| {
+        format!(
+            "load generator and DFSPs kept their {workers} threads {:.0} % busy: they may be the limit; \
+             give them more --workers or another machine",
+            busy * 100.0
+        )
+    })
+}
+
+/// Whether no fault changes how often a stage is gone through.
+fn behaves_well(options: &RunOptions) -> bool {
+    let behaviour = &options.behaviour;
+    [
+        behaviour.drop_per_mille,
+        behaviour.duplicate_per_mille,
+        behaviour.wrong_fulfilment_per_mille,
+        behaviour.abort_per_mille,
+        behaviour.http_error_per_mille,
+    ] == [0; 5]
+}
+
+fn ratios(options: &RunOptions, stages: &[StageResult]) -> Vec<String> {
+    let operations =
+        |name: &str| stages.iter().find(|stage| stage.stage == name).map(|stage| stage.operations as f64);
+    let Some(prepares) = operations("prepare").filter(|prepares| *prepares > 0.0) else { return Vec::new() };
+    // The PATCH to a payee that waits for it is a third notification.
+    let notifications = if options.behaviour.flavour == Flavour::Reserved { 3.0 } else { 2.0 };
+    // What is under way at either end of the window is on one side of the ratio only.
+    let under_way = options.load.outstanding_max() as f64 * notifications;
+    let mut findings = Vec::new();
+    for (stage, wanted) in [("fulfil", 1.0), ("notification", notifications)] {
+        let Some(count) = operations(stage) else { continue };
+        let allowed = prepares * wanted * RATIO_TOLERANCE + under_way;
+        if (count - prepares * wanted).abs() > allowed {
+            findings.push(format!(
+                "{:.3} {stage}s per prepare instead of {wanted:.0}: the window is not steady",
+                count / prepares
+            ));
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::Load;
+
+    fn stage(name: &str, operations: u64) -> StageResult {
+        StageResult { stage: name.to_owned(), operations, ..StageResult::default() }
+    }
+
+    fn good() -> LabResult {
+        LabResult {
+            completed: 10_000,
+            stages: vec![stage("prepare", 10_000), stage("fulfil", 9_990), stage("notification", 20_100)],
+            processes: vec![ProcessRow { name: "lab".to_owned(), cores: Some(1.0), ..ProcessRow::default() }],
+            ..LabResult::default()
+        }
+    }
+
+    fn findings(change: impl FnOnce(&mut LabResult)) -> Vec<String> {
+        let options =
+            RunOptions { workers: Some(2), load: Load::Closed { users: 32 }, ..RunOptions::default() };
+        let mut result = good();
+        change(&mut result);
+        judge(&options, &result).findings
+    }
+
+    #[test]
+    fn each_gate_is_named_when_it_is_not_passed() {
+        assert_eq!(findings(|_| ()), Vec::<String>::new());
+        let schedule = ScheduleResult { lag_ms_p99: 14.0, skipped: 3, ..ScheduleResult::default() };
+        type Change = Box<dyn FnOnce(&mut LabResult)>;
+        let cases: [(&str, Change); 6] = [
+            ("audit", Box::new(|result| result.audit.ok = false)),
+            ("more than 14 ms late", Box::new(move |result| result.schedule = Some(schedule))),
+            ("too few", Box::new(|result| result.completed = 99)),
+            ("93 % busy", Box::new(|result| result.processes[0].cores = Some(1.86))),
+            ("0.900 fulfils per prepare", Box::new(|result| result.stages[1].operations = 9_000)),
+            ("1.900 notifications per prepare", Box::new(|result| result.stages[2].operations = 19_000)),
+        ];
+        for (text, change) in cases {
+            let findings = findings(change);
+            assert!(findings.iter().any(|finding| finding.contains(text)), "{text}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn faults_and_missing_metrics_excuse_the_ratios() {
+        let mut options = RunOptions::default();
+        let mut result = good();
+        result.stages.truncate(1);
+        assert!(judge(&options, &result).valid);
+        result.stages = vec![stage("prepare", 10_000), stage("fulfil", 5_000)];
+        assert!(!judge(&options, &result).valid);
+        options.behaviour.abort_per_mille = 500;
+        assert!(judge(&options, &result).valid);
+    }
+}
