@@ -1,7 +1,8 @@
 //! Fills a store with entries like those of a party directory and prints what that costs.
 //!
 //! `cargo bench -p upesi-store --bench fill`, settings by environment: `COUNT` entries (10,000,000), `CHUNK` entries per
-//! update (10,000), `ORDER` (`random` or `sorted`), `CHECK` (1 reads each key before it is written, as an import does),
+//! update (10,000), `IN_MEMORY_MB` (0) to keep the table in memory, `ORDER` (`random` or `sorted`), `CHECK` (1 reads each
+//! key before it is written, as an import does),
 //! `LOOKUPS` (100,000), `DIR` (a fresh temporary directory), and those of [`options`]. Linux only: memory and CPU time come
 //! from `/proc`.
 #![allow(missing_docs, clippy::print_stdout, clippy::float_arithmetic)]
@@ -26,6 +27,10 @@ fn main() {
 
     let store = Store::open(&directory, &options).expect("open");
     let table = store.table("parties").expect("table");
+    let in_memory = setting::<u64>("IN_MEMORY_MB", 0) << 20;
+    if in_memory > 0 {
+        store.keep_in_memory(&table, in_memory);
+    }
     fill(&store, &table, 1_000, 1_000);
     look_up("1,000 entries", &table, 1_000, lookups);
     let rss_before = memory("VmRSS");
@@ -49,6 +54,17 @@ fn main() {
     let store = Store::open(&directory, &options).expect("reopen");
     let table = store.table("parties").expect("table");
     row("reopen, ms", start.elapsed().as_millis().to_string());
+    if in_memory > 0 {
+        let cpu_before = cpu();
+        store.keep_in_memory(&table, in_memory);
+        while start.elapsed() < Duration::from_secs(120) && store.stats().resident_tables == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        row(
+            "into memory, s (of CPU)",
+            format!("{:.1} ({:.1})", start.elapsed().as_secs_f64(), (cpu() - cpu_before).as_secs_f64()),
+        );
+    }
     look_up("reopened", &table, count, lookups);
     let rss = memory("VmRSS");
     row("RSS reopened, MB", format!("{rss} (growth {})", rss as i64 - rss_before as i64));

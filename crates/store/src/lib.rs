@@ -6,10 +6,12 @@
 //! only.
 
 mod error;
+mod loading;
 mod options;
 mod pending;
 mod record;
 mod recovery;
+mod resident;
 mod store;
 mod table;
 mod tables;

@@ -1,5 +1,6 @@
 //! Opening, closing, and handing updates to the writer.
 
+use std::collections::VecDeque;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,6 +12,8 @@ use tokio::sync::oneshot;
 use upesi_journal::{Access, Disk, JournalError, RealDisk};
 
 use crate::recovery::{self, Recovered};
+use crate::resident::Resident;
+use crate::table::TableState;
 use crate::tables::Tables;
 use crate::transaction::Transaction;
 use crate::writer::{Completion, Job, Worker};
@@ -36,6 +39,10 @@ pub struct StoreStats {
     pub disk_bytes: u64,
     /// About what waits in memory to be sorted, in bytes.
     pub pending_bytes: u64,
+    /// Tables that are in memory as a whole, so that gets need no disk.
+    pub resident_tables: u64,
+    /// What those and the ones still being taken in need there, in bytes.
+    pub resident_bytes: u64,
     /// Whether an earlier failure stopped all updates.
     pub poisoned: bool,
 }
@@ -49,6 +56,7 @@ pub(crate) struct Inner {
     pub(crate) batches: AtomicU64,
     pub(crate) updates: AtomicU64,
     pub(crate) updates_shed: AtomicU64,
+    to_load: Mutex<VecDeque<Arc<TableState>>>,
 }
 
 struct WriterHandle {
@@ -81,6 +89,7 @@ impl Store {
             batches: AtomicU64::new(0),
             updates: AtomicU64::new(0),
             updates_shed: AtomicU64::new(0),
+            to_load: Mutex::default(),
         });
         let frame = upesi_journal::Batch::new(log.next_seq());
         let worker = Worker { inner: Arc::clone(&inner), disk, log, frame };
@@ -98,6 +107,17 @@ impl Store {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
         Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
+    }
+
+    /// Has all of `table` kept in memory, in about 14 bytes for each entry, so that [`Table::get`] takes a fraction of a
+    /// microsecond. For tables with few different values; others stay on disk. It is read once, beside everything else;
+    /// until then, and when it would take more than `bytes_max` bytes, gets go to the disk as ever. Nothing else changes.
+    pub fn keep_in_memory(&self, table: &Table, bytes_max: u64) {
+        if table.state.make_resident(bytes_max) {
+            self.inner.to_load().push_back(Arc::clone(&table.state));
+            // Wakes the writer; where its queue is full it is awake.
+            drop(self.enqueue(|_| Ok(())));
+        }
     }
 
     /// Queues `update` at once and resolves when what it wrote is durable; only then is it visible to readers.
@@ -140,6 +160,8 @@ impl Store {
             updates_shed: inner.updates_shed.load(Ordering::Relaxed),
             disk_bytes: inner.tables.disk_bytes(),
             pending_bytes: inner.tables.pending_bytes() as u64,
+            resident_tables: inner.tables.resident(|table| u64::from(table.is_complete())),
+            resident_bytes: inner.tables.resident(Resident::bytes),
             poisoned: inner.poisoned.load(Ordering::Acquire),
         }
     }
@@ -176,6 +198,11 @@ impl Store {
 }
 
 impl Inner {
+    /// Tables that are still to be taken into memory.
+    pub(crate) fn to_load(&self) -> MutexGuard<'_, VecDeque<Arc<TableState>>> {
+        lock(&self.to_load)
+    }
+
     /// Whether a batch may be begun.
     pub(crate) fn ready(&self) -> Result<(), StoreError> {
         if self.poisoned.load(Ordering::Acquire) {

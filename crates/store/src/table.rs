@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::ops::{Bound, Deref};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use fjall::{Keyspace, UserKey, UserValue};
 
 use crate::StoreError;
 use crate::pending::{Change, Changes, Pending};
+use crate::resident::{Found, Resident};
 use crate::tables::Tables;
 
 /// Changes are shown to readers in portions of this many, so that a reader waits microseconds at most.
@@ -24,10 +25,12 @@ pub struct Table {
     pub(crate) tables: Arc<Tables>,
 }
 
-/// A table's two parts: what waits in memory, and what is sorted on disk.
+/// A table's two parts: what waits in memory, and what is sorted on disk. And, where that was asked for, all of it in
+/// memory.
 pub(crate) struct TableState {
     pub(crate) keyspace: Keyspace,
     pending: RwLock<Pending>,
+    resident: OnceLock<Resident>,
 }
 
 /// A stored value; shared, not copied.
@@ -40,6 +43,11 @@ pub type Entry = (Vec<u8>, Value);
 impl Table {
     /// The durable value of `key`. A value that is queued or being synced is not seen before its update resolves.
     pub fn get(&self, key: &[u8]) -> Result<Option<Value>, StoreError> {
+        if let Some(resident) = self.state.resident.get()
+            && let Found::Known(value) = resident.get(key)
+        {
+            return Ok(value.map(Value));
+        }
         // Pending first: a change leaves there only after the sorted tables have it.
         if let Some(change) = self.state.pending().get(key) {
             return Ok(change.clone().map(Value));
@@ -102,7 +110,7 @@ impl Table {
 
 impl TableState {
     pub(crate) fn new(keyspace: Keyspace) -> Self {
-        Self { keyspace, pending: RwLock::default() }
+        Self { keyspace, pending: RwLock::default(), resident: OnceLock::new() }
     }
 
     pub(crate) fn pending(&self) -> RwLockReadGuard<'_, Pending> {
@@ -114,8 +122,22 @@ impl TableState {
         self.pending.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The table in memory, if that was asked for.
+    pub(crate) fn resident(&self) -> Option<&Resident> {
+        self.resident.get()
+    }
+
+    /// Has the table kept in memory from now on; the writer loads what it holds already. Whether this was the first call.
+    pub(crate) fn make_resident(&self, bytes_max: u64) -> bool {
+        let entries = self.keyspace.approximate_len() as u64;
+        self.resident.set(Resident::new(entries, bytes_max)).is_ok()
+    }
+
     /// Shows durable changes to readers.
     pub(crate) fn show(&self, changes: Changes) {
+        if let Some(resident) = self.resident.get() {
+            changes.iter().for_each(|(key, change)| resident.set(key, change.as_ref()));
+        }
         let mut changes = changes.into_iter().peekable();
         while changes.peek().is_some() {
             let mut pending = self.pending_mut();

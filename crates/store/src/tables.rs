@@ -15,6 +15,7 @@ use fjall::config::{
 };
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 
+use crate::resident::Resident;
 use crate::table::TableState;
 use crate::{StoreError, StoreOptions};
 
@@ -106,6 +107,11 @@ impl Tables {
             self.wait_for_merging(&state.keyspace)?;
         }
         Ok(())
+    }
+
+    /// The sum of a figure over the tables that are kept in memory.
+    pub(crate) fn resident(&self, figure: impl Fn(&Resident) -> u64) -> u64 {
+        self.states().values().filter_map(|state| state.resident()).map(figure).sum()
     }
 
     /// Bytes on disk.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::Receiver;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use upesi_journal::{Disk, JournalError, Maintenance, Writer, delete_segments_below};
 use upesi_types::Timestamp;
 
+use crate::loading::Loading;
 use crate::store::Inner;
 use crate::transaction::{Action, Batch, Transaction};
 use crate::{StoreError, record};
@@ -31,7 +32,17 @@ impl Worker {
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         // So that the first batches find a segment that is written already.
         self.keep_house();
-        while let Ok(first) = jobs.recv() {
+        let mut loading = Loading::new(Arc::clone(&self.inner));
+        loop {
+            let first = match loading.step() {
+                Some(pause) => jobs.recv_timeout(pause),
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let first = match first {
+                Ok(first) => first,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
             match self.inner.ready() {
                 Ok(()) => self.work(first, jobs),
                 Err(error) => {

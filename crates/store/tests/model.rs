@@ -35,11 +35,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn open(path: &Path) -> (Store, Table) {
+fn open(path: &Path, in_memory: bool) -> (Store, Table) {
     // A flush every dozen updates.
     let options = StoreOptions { pending_bytes: 2 << 10, ..small_options() };
     let store = Store::open(path, &options).unwrap();
     let table = store.table("things").unwrap();
+    if in_memory {
+        store.keep_in_memory(&table, 1 << 20);
+    }
     (store, table)
 }
 
@@ -47,10 +50,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_table_is_a_sorted_map(steps in proptest::collection::vec(step(), 1..160)) {
+    fn a_table_is_a_sorted_map(
+        steps in proptest::collection::vec(step(), 1..160),
+        in_memory in any::<bool>(),
+    ) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store");
-        let mut opened = open(&path);
+        let mut opened = open(&path, in_memory);
         let mut model: BTreeMap<Vec<u8>, Vec<u8>> = BTreeMap::new();
         for step in steps {
             let table = opened.1.clone();
@@ -80,7 +86,7 @@ proptest! {
                 Step::Reopen => {
                     drop(table);
                     drop(opened);
-                    opened = open(&path);
+                    opened = open(&path, in_memory);
                 }
             }
         }

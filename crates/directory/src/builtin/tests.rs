@@ -7,7 +7,8 @@ use super::*;
 use crate::test_support::{entry, fsp, open_store};
 
 fn directory_in(path: &std::path::Path, ownership_check: bool) -> BuiltInDirectory {
-    BuiltInDirectory::open(&open_store(path), BuiltInOptions { ownership_check }).unwrap()
+    BuiltInDirectory::open(&open_store(path), BuiltInOptions { ownership_check, ..BuiltInOptions::default() })
+        .unwrap()
 }
 
 /// The owners of an identifier as `sub id/currency=DFSP`, in the directory's order.

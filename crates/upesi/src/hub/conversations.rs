@@ -55,8 +55,13 @@ impl Conversations {
         let store = Store::open(settings.data.dir.join(STORE), &options::store(settings))?;
         let metrics = RelayMetrics::register(registry);
         let relay = Relay::new(options::relay(settings), participants, Arc::new(courier), clock, metrics);
-        let ownership_check = settings.lookup.ownership_check;
-        let built_in = BuiltInDirectory::open(&store, BuiltInOptions { ownership_check })?;
+        let built_in = BuiltInDirectory::open(
+            &store,
+            BuiltInOptions {
+                ownership_check: settings.lookup.ownership_check,
+                memory_bytes_max: settings.lookup.directory_memory_bytes_max,
+            },
+        )?;
         let oracles = OracleRegistry::open(&store, settings.lookup.builtin_directory)?;
         let config = options::directory(settings);
         let metrics = DirectoryMetrics::register(registry);

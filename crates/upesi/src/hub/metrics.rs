@@ -4,12 +4,17 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use upesi_courier::{BreakerState, Courier, Histogram};
-use upesi_engine::{DurableRecord, EngineHandle, SharedParticipants};
+use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::Server;
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
+use upesi_profile::Holder;
 use upesi_store::Store;
+
+use super::process::ProcessMetrics;
+use crate::config::Settings;
 
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
@@ -23,10 +28,12 @@ struct PositionSample {
 /// Gives the text of `/metrics`.
 pub(super) struct MetricsText {
     pub(super) registry: Registry,
+    counted: EngineMetrics,
     pub(super) engine: EngineHandle,
     pub(super) courier: Courier<DurableRecord>,
     pub(super) participants: SharedParticipants,
     store: Store,
+    process: ProcessMetrics,
     /// The FSPIOP port, once it serves.
     pub(super) fspiop: OnceLock<Arc<Server>>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
@@ -35,6 +42,8 @@ pub(super) struct MetricsText {
 
 impl MetricsText {
     pub(super) fn new(
+        settings: &Settings,
+        counted: EngineMetrics,
         registry: Registry,
         engine: EngineHandle,
         courier: Courier<DurableRecord>,
@@ -42,7 +51,8 @@ impl MetricsText {
         store: Store,
     ) -> Self {
         let (fspiop, positions) = (OnceLock::new(), Mutex::default());
-        Self { registry, engine, courier, participants, store, fspiop, positions }
+        let process = ProcessMetrics::new(settings);
+        Self { registry, counted, engine, courier, participants, store, process, fspiop, positions }
     }
 
     /// Reads the positions anew.
@@ -64,8 +74,30 @@ impl MetricsText {
         self.write_positions(&mut text);
         self.write_lanes(&mut text);
         self.write_store(&mut text);
+        self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");
         text
+    }
+
+    /// Who in the hub may hold much memory.
+    pub(super) fn holders(&self) -> Vec<Holder> {
+        let lanes = self.courier.lanes();
+        let in_lanes: usize = lanes.iter().map(|lane| lane.queued + lane.retrying + lane.in_flight).sum();
+        let lane_bytes: usize = lanes.iter().map(|lane| lane.bytes).sum();
+        let counted = |gauge: &Gauge| u64::try_from(gauge.get()).ok();
+        let holder = |what: &str, count, bytes| Holder { what: what.to_owned(), count, bytes };
+        vec![
+            holder("reserved transfers", counted(&self.counted.transfers_reserved), None),
+            holder(
+                "finished transfers that wait for the archive",
+                counted(&self.counted.transfers_finished_in_memory),
+                None,
+            ),
+            holder("callbacks owed", counted(&self.counted.callbacks_undelivered), None),
+            holder("callbacks in lanes, with their content", Some(in_lanes as u64), Some(lane_bytes as u64)),
+            holder("changes that the store has yet to sort", None, Some(self.store.stats().pending_bytes)),
+            holder("connections of DFSPs", self.fspiop.get().map(|server| server.connections() as u64), None),
+        ]
     }
 
     fn write_connections(&self, text: &mut String) {
@@ -95,6 +127,18 @@ impl MetricsText {
                 "gauge",
                 "Changes in memory that wait to be sorted",
                 stats.pending_bytes,
+            ),
+            (
+                "upesi_store_resident_tables",
+                "gauge",
+                "Tables that are in memory as a whole",
+                stats.resident_tables,
+            ),
+            (
+                "upesi_store_resident_bytes",
+                "gauge",
+                "Memory of the tables that are kept there as a whole",
+                stats.resident_bytes,
             ),
             ("upesi_store_stopped", "gauge", "1 once the disk failed the store", u64::from(stats.poisoned)),
         ] {

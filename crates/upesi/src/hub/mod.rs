@@ -3,6 +3,7 @@
 mod conversations;
 mod metrics;
 mod options;
+mod process;
 mod serve;
 
 use std::net::SocketAddr;
@@ -139,6 +140,7 @@ impl Hub {
         };
         let mut registry = Registry::default();
         let metrics = EngineMetrics::new(&mut registry);
+        let counted = metrics.clone();
         let (engine, handle) = Engine::start(
             EngineOptions { clock: Arc::clone(&clock), ..options::engine(settings) },
             metrics,
@@ -155,6 +157,8 @@ impl Hub {
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
         let gateway = conversations.attach(gateway);
         let text = Arc::new(MetricsText::new(
+            settings,
+            counted,
             registry,
             handle.clone(),
             courier.clone(),
@@ -174,6 +178,10 @@ impl Hub {
         context.metrics = Arc::new({
             let text = Arc::clone(&text);
             move || text.render()
+        });
+        context.profiling = settings.admin.profiling.then(|| {
+            let text = Arc::clone(&text);
+            Arc::new(move || text.holders()) as upesi_admin::Holders
         });
         context.log_level = Arc::new(move |level| log.set_level(level).map_err(|error| error.to_string()));
         keep_positions(&admin_workers, Arc::clone(&text));
