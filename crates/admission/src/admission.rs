@@ -1,0 +1,183 @@
+//! New work before work that finishes something.
+
+use crate::limiter::{Limiter, LimiterConfig, Seen};
+use crate::shares::{Denied, Shares, SharesConfig, SourceId};
+
+/// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish something.
+const FINISHING_TARGET_FACTOR: u32 = 4;
+/// Turns that new work must have been at its floor before requests that finish something are limited: half a second.
+const FLOOR_TURNS: u32 = 25;
+
+/// What a request is to the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    /// It begins something: POST, GET, DELETE.
+    New,
+    /// It finishes what was begun: PUT.
+    Finishing,
+}
+
+impl Class {
+    /// Both, in the order of their discriminants.
+    pub const ALL: [Self; 2] = [Self::New, Self::Finishing];
+}
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// The hub has more to do than it can, and the sender has had its share.
+    Overload,
+    /// The sender is over the rate that each DFSP has.
+    Rate,
+}
+
+/// The bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdmissionConfig {
+    /// The standing delay that is kept, in microseconds; 0 for no limit by delay.
+    pub delay_target_us: u32,
+    /// New requests of all sources together per turn, in thousandths; `None` for no bound.
+    pub quota: Option<u64>,
+    /// New requests of one source per turn, in thousandths; `None` for no bound.
+    pub quota_per_source: Option<u64>,
+    /// Sources remembered at a time.
+    pub sources_max: usize,
+}
+
+/// What was seen since the last turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Observed {
+    /// The shortest wait in microseconds; `None` where there were too few to tell.
+    pub delay_us: Option<u32>,
+    /// Requests taken without asking, by [`Class`].
+    pub taken: [u64; 2],
+    /// Turns that ended since the last time, at least one.
+    pub turns: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Gate {
+    limiter: Limiter,
+    shares: Shares,
+    taken: u64,
+    refused: u64,
+}
+
+impl Gate {
+    const fn new(delay_target_us: u32, quota_per_source: Option<u64>, sources_max: usize) -> Self {
+        Self {
+            limiter: Limiter::new(LimiterConfig { delay_target_us }),
+            shares: Shares::new(SharesConfig { quota_per_source, sources_max }),
+            taken: 0,
+            refused: 0,
+        }
+    }
+
+    fn ask(&mut self, source: SourceId) -> Result<(), Denied> {
+        let answer = self.shares.ask(source);
+        if answer.is_ok() {
+            self.taken += 1;
+        } else {
+            self.refused += 1;
+        }
+        answer
+    }
+
+    fn turn(&mut self, delay_us: Option<u32>, taken_unasked: u64, quota: Option<u64>, turns: u64) {
+        let taken = core::mem::take(&mut self.taken) + taken_unasked;
+        let refused = core::mem::take(&mut self.refused);
+        self.limiter.turn(Seen { delay_us, taken, refused, turns });
+        let limit = match (self.limiter.limit(), quota) {
+            (Some(limit), Some(quota)) => Some(limit.min(quota)),
+            (limit, quota) => limit.or(quota),
+        };
+        self.shares.turn(limit, turns);
+    }
+}
+
+/// Decides which requests a hub takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    config: AdmissionConfig,
+    new: Gate,
+    finishing: Gate,
+    /// Turns in a row that new work has been at its floor.
+    floor_turns: u32,
+}
+
+impl Admission {
+    /// Everything is taken that no quota forbids.
+    pub fn new(config: AdmissionConfig) -> Self {
+        let mut new = Gate::new(config.delay_target_us, config.quota_per_source, config.sources_max);
+        new.shares.turn(config.quota, 1);
+        let target = config.delay_target_us.saturating_mul(FINISHING_TARGET_FACTOR);
+        Self { config, new, finishing: Gate::new(target, None, config.sources_max), floor_turns: 0 }
+    }
+
+    /// Whether [`Self::ask`] need not be called for this class until the next turn, because it would take everything.
+    pub const fn is_open(&self, class: Class) -> bool {
+        match class {
+            Class::New => {
+                self.config.quota.is_none()
+                    && self.config.quota_per_source.is_none()
+                    && self.new.limiter.limit().is_none()
+                    && self.finishing.limiter.limit().is_none()
+            }
+            Class::Finishing => self.finishing.limiter.limit().is_none(),
+        }
+    }
+
+    /// What limits the new work of all together, in thousandths of a request per turn.
+    pub fn limit(&self) -> Option<u64> {
+        match (self.new.limiter.limit(), self.config.quota) {
+            (Some(limit), Some(quota)) => Some(limit.min(quota)),
+            (limit, quota) => limit.or(quota),
+        }
+    }
+
+    /// Whether even requests that finish something are limited.
+    pub const fn limits_finishing(&self) -> bool {
+        self.finishing.limiter.limit().is_some()
+    }
+
+    /// The sources whose new work was refused since the last turn, with how often.
+    pub fn refused(&self) -> impl Iterator<Item = (SourceId, u64)> {
+        self.new.shares.refused()
+    }
+
+    /// Whether a request is taken.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ask(&mut self, class: Class, source: SourceId) -> Result<(), Refusal> {
+        let answer = match class {
+            // What cannot be finished must not be begun.
+            Class::New if self.limits_finishing() => {
+                self.new.refused += 1;
+                return Err(Refusal::Overload);
+            }
+            Class::New => self.new.ask(source),
+            Class::Finishing if self.limits_finishing() => self.finishing.ask(source),
+            Class::Finishing => {
+                self.finishing.taken += 1;
+                Ok(())
+            }
+        };
+        answer.map_err(|denied| match denied {
+            Denied::Share => Refusal::Overload,
+            Denied::Quota => Refusal::Rate,
+        })
+    }
+
+    /// Ends a turn.
+    pub fn turn(&mut self, observed: Observed) {
+        let Observed { delay_us, taken, turns } = observed;
+        self.new.turn(delay_us, taken[Class::New as usize], self.config.quota, turns);
+        self.floor_turns =
+            if self.new.limiter.is_at_floor() { self.floor_turns.saturating_add(1) } else { 0 };
+        // Until new work has given way, the delay says nothing about the rest.
+        let may_limit = self.floor_turns >= FLOOR_TURNS || self.limits_finishing();
+        let delay_us = delay_us.filter(|_| may_limit);
+        self.finishing.turn(delay_us, taken[Class::Finishing as usize], None, turns);
+    }
+}

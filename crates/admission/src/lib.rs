@@ -1,0 +1,31 @@
+#![doc = include_str!("../README.md")]
+#![no_std]
+
+extern crate alloc;
+
+mod admission;
+mod limiter;
+mod shares;
+
+pub use admission::{Admission, AdmissionConfig, Class, Observed, Refusal};
+pub use limiter::{Limiter, LimiterConfig, Seen};
+pub use shares::{Denied, Shares, SharesConfig, SourceId};
+
+/// Length of a turn in milliseconds.
+pub const TURN_MS: u64 = 20;
+
+/// Turns in a second.
+pub const TURNS_PER_S: u64 = 1000 / TURN_MS;
+
+/// One request in the units of quotas and credits, thousandths of a request, so that rates below one a turn are exact.
+pub const REQUEST: u64 = 1000;
+
+/// A rate per second as a quota per turn, in thousandths of a request.
+pub const fn quota_of_rate(requests_per_s: u64) -> u64 {
+    requests_per_s.saturating_mul(REQUEST) / TURNS_PER_S
+}
+
+/// A quota per turn, in thousandths of a request, as a rate per second.
+pub const fn rate_of_quota(quota: u64) -> u64 {
+    quota.saturating_mul(TURNS_PER_S) / REQUEST
+}

@@ -1,0 +1,99 @@
+//! Who gives way to whom.
+
+use upesi_admission::{Admission, AdmissionConfig, Class, Observed, REQUEST, Refusal, SourceId};
+
+const TARGET_US: u32 = 2_000;
+const PAYER: SourceId = SourceId(1);
+
+fn config() -> AdmissionConfig {
+    AdmissionConfig { delay_target_us: TARGET_US, quota: None, quota_per_source: None, sources_max: 64 }
+}
+
+fn observed(delay_us: u32, taken: [u64; 2]) -> Observed {
+    Observed { delay_us: Some(delay_us), taken, turns: 1 }
+}
+
+/// A hub that has been late for a while after a good time.
+fn overloaded(delay_us: u32, turns: u32) -> Admission {
+    let mut admission = Admission::new(config());
+    for _ in 0..50 {
+        admission.turn(observed(0, [100, 100]));
+    }
+    for _ in 0..turns {
+        admission.turn(observed(delay_us, [100, 100]));
+    }
+    admission
+}
+
+/// How many of a thousand are taken in one turn.
+fn taken(admission: &mut Admission, class: Class) -> usize {
+    (0..1_000).filter(|_| admission.ask(class, PAYER).is_ok()).count()
+}
+
+#[test]
+fn a_hub_in_time_is_open() {
+    let mut admission = overloaded(TARGET_US, 100);
+    for class in Class::ALL {
+        assert!(admission.is_open(class));
+        assert_eq!(taken(&mut admission, class), 1_000);
+    }
+    assert_eq!(admission.limit(), None);
+}
+
+#[test]
+fn new_work_gives_way_first() {
+    let mut admission = overloaded(2 * TARGET_US, 3);
+    assert!(!admission.is_open(Class::New) && admission.is_open(Class::Finishing));
+    // At most what can be saved up.
+    assert!(taken(&mut admission, Class::New) <= 500);
+    assert_eq!(admission.ask(Class::New, PAYER), Err(Refusal::Overload));
+    assert_eq!(taken(&mut admission, Class::Finishing), 1_000);
+}
+
+#[test]
+fn finishing_is_refused_only_while_nothing_new_is_taken() {
+    let mut admission = overloaded(10 * TARGET_US, 200);
+    assert!(admission.limits_finishing());
+    assert_eq!(taken(&mut admission, Class::New), 0);
+    let finished = taken(&mut admission, Class::Finishing);
+    assert!(finished > 0 && finished < 1_000, "{finished}");
+    for _ in 0..200 {
+        admission.turn(observed(0, [0, 0]));
+    }
+    assert!(admission.is_open(Class::New) && admission.is_open(Class::Finishing));
+}
+
+#[test]
+fn a_quota_refuses_what_is_over_it_whatever_the_delay() {
+    let config = AdmissionConfig { delay_target_us: 0, quota: Some(10 * REQUEST), ..config() };
+    let mut admission = Admission::new(config);
+    assert!(!admission.is_open(Class::New) && admission.is_open(Class::Finishing));
+    let mut total = 0;
+    for _ in 0..100 {
+        total += taken(&mut admission, Class::New);
+        admission.turn(observed(u32::MAX, [0, 0]));
+    }
+    assert!((1_000..1_045).contains(&total), "{total}");
+    assert_eq!(admission.limit(), Some(10 * REQUEST));
+}
+
+#[test]
+fn a_rate_per_source_is_told_apart() {
+    let config = AdmissionConfig { quota_per_source: Some(REQUEST), ..config() };
+    let mut admission = Admission::new(config);
+    assert_eq!(taken(&mut admission, Class::New), 50);
+    assert_eq!(admission.ask(Class::New, PAYER), Err(Refusal::Rate));
+    assert_eq!(admission.ask(Class::New, SourceId(2)), Ok(()));
+    assert_eq!(admission.ask(Class::Finishing, PAYER), Ok(()));
+}
+
+#[test]
+fn the_same_turns_give_the_same_answers() {
+    let run = || {
+        let mut admission = overloaded(3 * TARGET_US, 10);
+        let answers: Vec<bool> =
+            (0..5_000).map(|index| admission.ask(Class::New, SourceId(index % 7)).is_ok()).collect();
+        (admission, answers)
+    };
+    assert_eq!(run(), run());
+}

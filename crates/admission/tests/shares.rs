@@ -1,0 +1,147 @@
+//! Properties of shares: no more than the limit, no less where it is asked for, and nobody at another's expense.
+
+use proptest::prelude::*;
+use upesi_admission::{Denied, REQUEST, Shares, SharesConfig, SourceId};
+
+/// Turns until demand is known and saved credit is spent.
+const SETTLING_TURNS: u64 = 100;
+const MEASURED_TURNS: u64 = 100;
+
+fn shares(quota_per_source: Option<u64>, sources_max: usize) -> Shares {
+    Shares::new(SharesConfig { quota_per_source, sources_max })
+}
+
+/// Lets source `n + 1` ask `demands[n]` times a turn, all in turn; gives what each was granted in the measured turns.
+fn granted(shares: &mut Shares, quota: Option<u64>, demands: &[u64]) -> Vec<u64> {
+    let mut granted = vec![0; demands.len()];
+    for turn in 0..SETTLING_TURNS + MEASURED_TURNS {
+        let most = demands.iter().max().copied().unwrap_or(0);
+        for round in 0..most {
+            for (index, _) in demands.iter().enumerate().filter(|(_, demand)| round < **demand) {
+                let is_granted = shares.ask(SourceId(index as u32 + 1)).is_ok();
+                granted[index] += u64::from(is_granted && turn >= SETTLING_TURNS);
+            }
+        }
+        shares.turn(quota, 1);
+    }
+    granted
+}
+
+/// What max-min fairness gives each, by its definition: fill all alike until the quota or the demand is met.
+fn max_min(quota: u64, demands: &[u64]) -> Vec<u64> {
+    let demands: Vec<u64> = demands.iter().map(|demand| demand * REQUEST).collect();
+    let mut given = vec![0; demands.len()];
+    let mut left = quota;
+    loop {
+        let hungry: Vec<usize> = (0..demands.len()).filter(|index| given[*index] < demands[*index]).collect();
+        let part = left / hungry.len().max(1) as u64;
+        if hungry.is_empty() || part == 0 {
+            return given;
+        }
+        for index in hungry {
+            let more = part.min(demands[index] - given[index]);
+            given[index] += more;
+            left -= more;
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn everybody_gets_the_max_min_fair_share(
+        demands in prop::collection::vec(0_u64..200, 1..12),
+        quota in 1_u64..600,
+    ) {
+        let quota = quota * REQUEST;
+        let granted = granted(&mut shares(None, 64), Some(quota), &demands);
+        let fair = max_min(quota, &demands);
+        for (index, (granted, fair)) in granted.iter().zip(&fair).enumerate() {
+            let fair = fair * MEASURED_TURNS / REQUEST;
+            // What was saved up, and what rounding costs.
+            let slack = fair / 10 + 10;
+            prop_assert!(granted.abs_diff(fair) <= slack, "source {index}: {granted} of {fair}, {demands:?}, {quota}");
+        }
+    }
+
+    #[test]
+    fn together_they_get_the_limit_and_no_more(
+        demands in prop::collection::vec(0_u64..200, 1..12),
+        quota in 1_u64..600,
+    ) {
+        let total: u64 = granted(&mut shares(None, 64), Some(quota * REQUEST), &demands).iter().sum();
+        let asked: u64 = demands.iter().sum();
+        let right = quota.min(asked) * MEASURED_TURNS;
+        prop_assert!(total <= right + right / 20 + 10, "{total} of {right}");
+        prop_assert!(total + right / 20 + 10 >= right, "{total} of {right}");
+    }
+
+    #[test]
+    fn the_state_is_bounded_whoever_asks(ids in prop::collection::vec(any::<u32>(), 1..2_000), max in 1_usize..50) {
+        let mut shares = shares(Some(REQUEST), max);
+        for (index, id) in ids.iter().enumerate() {
+            let _ = shares.ask(SourceId(*id));
+            // The one that stands for all others may come on top.
+            prop_assert!(shares.sources() <= max + 1);
+            if index % 100 == 0 {
+                shares.turn(Some(10 * REQUEST), 1);
+            }
+        }
+        for _ in 0..200 {
+            shares.turn(None, 1);
+        }
+        prop_assert_eq!(shares.sources(), 0);
+    }
+}
+
+#[test]
+fn one_that_asks_rarely_is_never_refused_beside_a_flood() {
+    let mut shares = shares(None, 64);
+    let (flood, rare) = (SourceId(1), SourceId(2));
+    for turn in 0..2_000 {
+        for _ in 0..1_000 {
+            let _ = shares.ask(flood);
+        }
+        if turn % 50 == 0 && turn > 0 {
+            assert_eq!(shares.ask(rare), Ok(()), "turn {turn}");
+        }
+        shares.turn(Some(10 * REQUEST), 1);
+    }
+}
+
+#[test]
+fn without_a_limit_nothing_is_refused() {
+    let mut shares = shares(None, 1);
+    for id in 0..1_000 {
+        assert_eq!(shares.ask(SourceId(id)), Ok(()));
+    }
+}
+
+#[test]
+fn a_quota_holds_where_others_ask_for_nothing() {
+    let mut shares = shares(Some(2 * REQUEST), 64);
+    let granted = granted(&mut shares, None, &[10, 1]);
+    assert_eq!(granted, [2 * MEASURED_TURNS, MEASURED_TURNS]);
+    assert_eq!(shares.ask(SourceId(1)), Ok(()));
+    assert_eq!(shares.ask(SourceId(1)), Ok(()));
+    assert_eq!(shares.ask(SourceId(1)), Err(Denied::Quota));
+    assert_eq!(shares.refused().collect::<Vec<_>>(), [(SourceId(1), 1)]);
+}
+
+#[test]
+fn a_limit_below_one_request_a_turn_is_kept_over_many() {
+    let mut shares = shares(None, 64);
+    let granted = granted(&mut shares, Some(REQUEST / 4), &[3]);
+    assert!((24..=26).contains(&granted[0]), "{granted:?}");
+}
+
+#[test]
+fn a_flood_that_ends_leaves_everything_to_the_others() {
+    let mut shares = shares(None, 64);
+    granted(&mut shares, Some(20 * REQUEST), &[1_000, 15]);
+    for _ in 0..40 {
+        shares.turn(Some(20 * REQUEST), 1);
+    }
+    for _ in 0..15 {
+        assert_eq!(shares.ask(SourceId(2)), Ok(()));
+    }
+}
