@@ -10,6 +10,7 @@ use upesi_quoting::KeptQuote;
 use upesi_store::StoreError;
 use upesi_types::Timestamp;
 
+use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
 use crate::lanes::{LaneStatus, NoLanes};
@@ -39,6 +40,8 @@ pub struct AdminContext {
     pub lanes: Arc<dyn LaneStatus>,
     /// The metrics.
     pub metrics: Metrics,
+    /// What `/debug/heap` shows of the hub itself; `None` where profiling is off.
+    pub profiling: Option<Holders>,
     /// What changes the log level.
     pub log_level: LogLevel,
     /// When the process started, for its uptime.
@@ -60,6 +63,7 @@ impl AdminContext {
             quotes: None,
             lanes: Arc::new(NoLanes),
             metrics: Arc::new(String::new),
+            profiling: None,
             log_level: Arc::new(|_| Err("this process cannot change its log level".to_owned())),
             started: Instant::now(),
             started_at: Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)),

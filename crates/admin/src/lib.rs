@@ -5,6 +5,7 @@ mod accounts;
 mod body;
 mod callbacks;
 mod context;
+mod debug;
 mod directory;
 mod docs;
 mod endpoints;
@@ -30,6 +31,7 @@ mod transactions;
 mod transfers;
 
 pub use context::{AdminContext, FindQuote, LogLevel, Metrics};
+pub use debug::Holders;
 pub use directory::DirectoryHandle;
 pub use lanes::{Lane, LaneStatus, NoLanes};
 pub use service::{AdminService, BODY_BYTES_MAX, limits};

@@ -18,7 +18,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 16],
+    resources: [&'static str; 18],
 }
 
 pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Response, ApiError> {
@@ -40,6 +40,8 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/lanes",
             "/health",
             "/metrics",
+            "/debug/profile",
+            "/debug/heap",
             "/openapi.yaml",
             "/docs",
         ],

@@ -6,8 +6,9 @@ use axum::routing::{get, post, put};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, callbacks, directory, docs, endpoints, enums, funds, health, imports, lanes,
-    limits, operations, oracles, participants, positions, quotes, settlement_models, transactions, transfers,
+    account_types, accounts, callbacks, debug, directory, docs, endpoints, enums, funds, health, imports,
+    lanes, limits, operations, oracles, participants, positions, quotes, settlement_models, transactions,
+    transfers,
 };
 
 pub(crate) fn router(context: AdminContext) -> Router {
@@ -75,6 +76,8 @@ fn operator_routes() -> Router<AdminContext> {
         .route("/health", get(health::get))
         .route("/live", get(health::live))
         .route("/metrics", get(operations::metrics))
+        .route("/debug/profile", get(debug::profile))
+        .route("/debug/heap", get(debug::heap))
         .route("/openapi.yaml", get(docs::get))
         .route("/docs", get(docs::get))
         .route("/docs/{file}", get(docs::get))

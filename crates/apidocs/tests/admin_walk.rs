@@ -200,6 +200,8 @@ impl Walk {
             "getHealth",
             "getLive",
             "getMetrics",
+            "getProfile",
+            "getHeap",
             "getMetadata",
             "getEnums",
             "getDocument",

@@ -136,6 +136,7 @@ impl Hub {
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
             log_level: Arc::new(|_| Ok(())),
+            profiling: Some(Arc::new(Vec::new)),
             ..AdminContext::new(handle.clone())
         };
         let admin = AdminService::new(context);
