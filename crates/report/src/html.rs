@@ -1,5 +1,269 @@
-//! The page.
+//! The page: one file that loads nothing, prints, and reads without its script.
+
+mod axis;
+mod comparison;
+mod distribution;
+mod markup;
+mod plot;
+mod run_section;
+mod stages;
+mod sweep;
+mod timeline;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::{Digest as _, Sha256};
+
+use self::markup::Markup;
+use crate::compare;
+use crate::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
 use crate::input::Results;
-pub(crate) fn page(_results: &Results) -> String {
-    String::new()
+use crate::run::{Run, plain};
+use crate::text::{audit_word, validity_word};
+
+const STYLE: &str = include_str!("html/page.css");
+const SCRIPT: &str = include_str!("html/page.js");
+/// Most runs whose lines are told apart in one plot.
+const OVERLAID_MAX: usize = plot::COLOURS;
+/// Up to this many runs are shown unfolded.
+const OPEN_MAX: usize = 2;
+
+/// Words that a page must explain, and their meaning for somebody who runs a payment scheme and no computers.
+const GLOSSARY: [(&str, &str); 12] = [
+    (
+        "Throughput",
+        "How many operations were completed in each second. It says how many payments a country can make at the same time.",
+    ),
+    (
+        "Latency",
+        "How long one operation took, from the moment it should have started until the payer's side knew the outcome.",
+    ),
+    (
+        "p50, p99, p99.9",
+        "p99 = 99 of 100 payments were faster than this. p50 is the middle one. The average hides the slow ones; the percentiles show them.",
+    ),
+    (
+        "Slowest",
+        "The single slowest operation. One in a million; interesting for finding causes, not for promises.",
+    ),
+    (
+        "± and interval",
+        "Measuring twice never gives the same figure. The interval says where the true one lies, with 95 % confidence.",
+    ),
+    (
+        "Real, within noise",
+        "A difference is real when its interval does not contain zero; otherwise chance alone could have made it.",
+    ),
+    (
+        "Virtual user (closed load)",
+        "Somebody who pays, waits for the outcome, and pays again at once. More users, more load; a slow hub slows them down.",
+    ),
+    (
+        "Arrival rate (open load)",
+        "Payments arrive at a set rate whether or not the hub keeps up, as customers do. Waiting in a queue counts as latency.",
+    ),
+    (
+        "Durable",
+        "What was acknowledged survives a power cut, because it was on disk before the acknowledgement.",
+    ),
+    (
+        "Audit",
+        "After the run every balance at the hub is compared with the participants' own books, and every accepted request must have exactly one outcome.",
+    ),
+    ("Valid", "The machine that made the load kept up, so that the figures are the hub's and not its own."),
+    (
+        "CPU each",
+        "Processor time for one operation. 100 µs means that one core could do ten thousand a second if it did nothing else.",
+    ),
+];
+
+/// The page.
+pub(crate) fn page(results: &Results) -> String {
+    let runs = &results.runs;
+    let title = title(results);
+    let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
+    let mut page = Markup::new();
+    page.raw("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">");
+    // Should a text ever leave its place all the same, nothing in it may run or be fetched.
+    page.put(
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'\">",
+        &[&digest],
+    );
+    page.put(
+        "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"><title>{}</title><style>",
+        &[&title],
+    );
+    page.raw(STYLE).raw("</style></head><body>");
+    header(&mut page, results, &title);
+    page.raw("<main>");
+    if let Ok(comparison) = compare::compare(results)
+        && compared(results)
+    {
+        page.add(&comparison::section(&comparison));
+    }
+    suites(&mut page, results);
+    if runs.len() > 1 {
+        page.raw("<section><h2>All runs</h2>").add(&overview(runs)).raw("</section>");
+        overlays(&mut page, runs);
+    }
+    for (index, run) in runs.iter().enumerate() {
+        run_part(&mut page, run, index, runs.len());
+    }
+    glossary(&mut page);
+    page.raw("</main><footer>Written by <code>upesi lab report</code>. This file loads nothing and can be kept, sent and printed.</footer><script>");
+    page.raw(SCRIPT).raw("</script></body></html>\n");
+    page.into_string()
+}
+
+/// Whether the runs were put side by side to be compared: runs of one suite are parts of one answer.
+fn compared(results: &Results) -> bool {
+    if results.only_suites {
+        results.suites.len() > 1
+    } else {
+        results.suites.is_empty() && results.runs.len() > 1
+    }
+}
+
+fn title(results: &Results) -> String {
+    match (results.suites.as_slice(), results.runs.as_slice()) {
+        ([suite], _) if results.only_suites => suite.title.clone(),
+        (_, [run]) => run.title().to_owned(),
+        (_, [first, rest @ ..]) if rest.iter().all(|run| run.title() == first.title()) => {
+            format!("{}: {} runs compared", first.title(), rest.len() + 1)
+        }
+        (suites, _) if results.only_suites => format!("{} suites compared", suites.len()),
+        (_, runs) => format!("{} runs compared", runs.len()),
+    }
+}
+
+fn header(page: &mut Markup, results: &Results, title: &str) {
+    page.raw("<header><p class=\"brand\">Upesi <span>characterization lab</span><button type=\"button\" id=\"theme\" hidden>Light / dark</button></p>");
+    page.put("<h1>{}</h1>", &[&title]);
+    let Some(first) = results.runs.first() else {
+        page.raw("</header>");
+        return;
+    };
+    if let Some(description) = first.description.as_deref().filter(|text| !text.is_empty())
+        && results.runs.iter().all(|run| run.description == first.description)
+    {
+        page.put("<p class=\"description\">{}</p>", &[&description]);
+    }
+    let member = |name: &str| first.environment.get(name).map(plain).filter(|text| !text.is_empty());
+    let day = member("started_at").map(|text| {
+        text.chars().take(16).map(|letter| if letter == 'T' { ' ' } else { letter }).collect::<String>()
+            + " UTC"
+    });
+    let cores = member("cores").map(|cores| format!("{cores} cores"));
+    let memory = member("memory_mb")
+        .and_then(|text| text.parse::<f64>().ok())
+        .map(|memory| format!("{} GiB", number(memory / 1024.0)));
+    let facts = [
+        day,
+        member("cpu"),
+        cores,
+        memory,
+        member("version").map(|version| format!("version {version}")),
+        member("commit"),
+    ];
+    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    page.put("<p class=\"facts\">{}</p></header>", &[&facts.join(" · ")]);
+}
+
+fn suites(page: &mut Markup, results: &Results) {
+    for (number, suite) in results.suites.iter().enumerate() {
+        let mut plots = Markup::new();
+        for (index, plot) in suite.plots.iter().enumerate() {
+            if let Some(plot) = sweep::plot(plot, results, &format!("sweep-{number}-{index}")) {
+                plots.add(&plot.markup());
+            }
+        }
+        if !plots.is_empty() {
+            let heading = if results.suites.len() > 1 { suite.title.as_str() } else { "What it depends on" };
+            page.put("<section><h2>{}</h2><div class=\"pair\">", &[&heading])
+                .add(&plots)
+                .raw("</div></section>");
+        }
+        if !suite.missing.is_empty() {
+            page.put("<p class=\"note\">Left no result: {}.</p>", &[&suite.missing.join(", ")]);
+        }
+    }
+}
+
+fn overview(runs: &[Run]) -> Markup {
+    let mut markup = Markup::new();
+    markup.raw(
+        "<div class=\"scroll\"><table><thead><tr><th>run</th><th>per second</th><th>p50</th><th>p99</th><th>p99.9</th><th>slowest</th>\
+         <th>failed</th><th>lost</th><th>CPU each</th><th>valid</th><th>audit</th></tr></thead><tbody>",
+    );
+    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
+    for (index, run) in runs.iter().enumerate() {
+        let latency = &run.latency_ms;
+        markup.put("<tr><th scope=\"row\"><a href=\"#run-{}\">{}</a></th>", &[&index, &run.label]);
+        for value in [
+            or_absent(run.throughput_per_s, number),
+            or_absent(latency.p50, milliseconds),
+            or_absent(latency.p99, milliseconds),
+            or_absent(latency.p999, milliseconds),
+            or_absent(latency.max, milliseconds),
+            counted(run.failed),
+            counted(run.lost),
+            or_absent(run.hub_cpu_us(), microseconds),
+            validity_word(run).to_owned(),
+            audit_word(run).to_owned(),
+        ] {
+            let class = if matches!(value.as_str(), "NO" | "FAILED") { "alarm" } else { "" };
+            markup.put("<td class=\"{}\">{}</td>", &[&class, &value]);
+        }
+        markup.raw("</tr>");
+    }
+    markup.raw("</tbody></table></div>");
+    markup
+}
+
+/// Runs drawn over each other, where they are few enough to be told apart.
+fn overlays(page: &mut Markup, runs: &[Run]) {
+    if runs.len() > OVERLAID_MAX {
+        return;
+    }
+    let runs: Vec<&Run> = runs.iter().collect();
+    let mut plots = Markup::new();
+    for plot in timeline::of_runs(&runs, "all") {
+        plots.add(&plot.markup());
+    }
+    if let Some(mut plot) = distribution::percentiles(&runs, "percentiles") {
+        plot.wide = true;
+        plots.add(&plot.markup());
+    }
+    if !plots.is_empty() {
+        page.raw("<section><h2>Side by side</h2>").add(&plots).raw("</section>");
+    }
+}
+
+fn run_part(page: &mut Markup, run: &Run, index: usize, runs: usize) {
+    let group = format!("run-{index}");
+    if runs == 1 {
+        page.put("<div class=\"run\" id=\"{}\">", &[&group]);
+        page.add(&run_section::summary(run)).add(&run_section::details(run, &group)).raw("</div>");
+        return;
+    }
+    let open = if runs <= OPEN_MAX { " open" } else { "" };
+    page.raw("<details class=\"run\"");
+    page.put(" id=\"{}\"{}><summary><h2>{}</h2>", &[&group, &open, &run.label]);
+    let throughput =
+        run.throughput_per_s.map(|value| format!("{} {} per second", number(value), run.units()));
+    let tail = run.latency_ms.p99.map(|value| format!("p99 {}", milliseconds(value)));
+    let facts: Vec<_> = throughput.into_iter().chain(tail).collect();
+    page.put("<span>{}</span></summary>", &[&facts.join(", ")]);
+    if let Some(description) = run.description.as_deref().filter(|text| !text.is_empty()) {
+        page.put("<p class=\"description\">{}</p>", &[&description]);
+    }
+    page.add(&run_section::summary(run)).add(&run_section::details(run, &group)).raw("</details>");
+}
+
+fn glossary(page: &mut Markup) {
+    page.raw("<section class=\"glossary\"><h2>What the words mean</h2><dl>");
+    for (word, meaning) in GLOSSARY {
+        page.put("<div><dt>{}</dt><dd>{}</dd></div>", &[&word, &meaning]);
+    }
+    page.raw("</dl></section>");
 }

@@ -1,0 +1,170 @@
+//! Plots of a suite: a figure against what was varied.
+
+use std::collections::BTreeMap;
+
+use super::axis::{Axis, Scale, round_milliseconds, round_number};
+use super::plot::{Plot, Point, Series, Stroke};
+use crate::compare::Metric;
+use crate::figures::number;
+use crate::input::{Plot as SuitePlot, Results};
+use crate::run::{Run, plain};
+use crate::statistics::{CONFIDENCE, mean_interval};
+
+/// Values that are further apart than this ratio are laid out by ratio.
+const LOG_RATIO: f64 = 20.0;
+
+/// Draws a plot of a suite; `None` when no run has both figures.
+pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<Plot> {
+    let runs: Vec<&Run> = plot.runs.iter().filter_map(|&index| results.runs.get(index)).collect();
+    let unit = runs.first().map_or_else(String::new, |run| run.units());
+    let numeric = runs.iter().all(|run| run.value(&plot.x).is_none() || run.number(&plot.x).is_some());
+    let categories = categories(plot, &runs);
+    let x_of = |run: &Run| {
+        if numeric {
+            run.number(&plot.x)
+        } else {
+            let text = plain(run.value(&plot.x)?);
+            Some(categories.iter().position(|category| *category == text)? as f64)
+        }
+    };
+    let mut lines: BTreeMap<(u64, String), Vec<Point>> = BTreeMap::new();
+    for run in &runs {
+        let (Some(x), Some(y)) = (x_of(run), run.number(&plot.y)) else { continue };
+        let value = plot.series.as_deref().and_then(|series| run.value(series));
+        // Lines in the order of their numbers; texts after them, by themselves.
+        let order =
+            value.and_then(serde_json::Value::as_f64).map_or(u64::MAX, |value| (value.max(0.0) * 1e3) as u64);
+        let name = match (&plot.series, value) {
+            (Some(series), Some(value)) => format!("{} {}", plain(value), spelled(series)),
+            _ => String::new(),
+        };
+        let interval = (plot.y == "throughput_per_s")
+            .then(|| run.samples(Metric::Throughput))
+            .flatten()
+            .and_then(|samples| mean_interval(&samples.values, CONFIDENCE));
+        let x_text = format!("{} {}", spelled(&plot.x), run.value(&plot.x).map(plain).unwrap_or_default());
+        let margin =
+            interval.map_or_else(String::new, |interval| format!(" ± {}", number(interval.half_width())));
+        let y_text = format!("{}{margin} {}", figure(&plot.y, y), suffix(&plot.y)).trim_end().to_owned();
+        let range = interval.map(|interval| (interval.low.max(0.0), interval.high));
+        lines.entry((order, name)).or_default().push(Point { x, y, x_text, y_text, range });
+    }
+    let series: Vec<Series> = lines
+        .into_iter()
+        .enumerate()
+        .map(|(colour, ((_, name), mut points))| {
+            points.sort_by(|first, second| first.x.total_cmp(&second.x));
+            Series { name, colour, stroke: Stroke::Dotted, points: points.into_iter().map(Some).collect() }
+        })
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    let points = || series.iter().flat_map(|series| series.points.iter().flatten());
+    let tops = points().flat_map(|point| [point.y, point.range.map_or(point.y, |(_, high)| high)]);
+    let y_format = if is_time(&plot.y) { round_milliseconds } else { round_number };
+    let y = Axis::new(Scale::from_zero(tops), 5, y_format, "");
+    let x = if numeric {
+        numbers_axis(points().map(|point| point.x), &plot.x)
+    } else {
+        categories_axis(&categories, &plot.x)
+    };
+    let note = if points().any(|point| point.range.is_some()) {
+        format!("{}; bars are 95 % intervals.", y_name(&plot.y, &unit))
+    } else {
+        format!("{}.", y_name(&plot.y, &unit))
+    };
+    Some(Plot {
+        title: plot.title.clone(),
+        note,
+        x,
+        y,
+        series,
+        shaded: Vec::new(),
+        wide: false,
+        group: group.to_owned(),
+    })
+}
+
+/// The texts on the horizontal axis, in the order in which the suite names them.
+fn categories(plot: &SuitePlot, runs: &[&Run]) -> Vec<String> {
+    let mut categories: Vec<String> = Vec::new();
+    for text in runs.iter().filter_map(|run| run.value(&plot.x)).map(plain) {
+        if !categories.contains(&text) {
+            categories.push(text);
+        }
+    }
+    categories
+}
+
+fn categories_axis(categories: &[String], name: &str) -> Axis {
+    let scale = Scale::Linear { low: -0.5, high: categories.len() as f64 - 0.5 };
+    let ticks = categories
+        .iter()
+        .enumerate()
+        .map(|(index, text)| (scale.place(index as f64), text.clone()))
+        .collect();
+    Axis { scale, ticks, name: spelled(name) }
+}
+
+/// Ticks exactly where there are values: what was varied has few.
+fn numbers_axis(values: impl Iterator<Item = f64>, name: &str) -> Axis {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values.dedup();
+    let (low, high) = (values[0], values[values.len() - 1]);
+    let scale = if low > 0.0 && high / low > LOG_RATIO {
+        let margin = (high / low).powf(0.04);
+        Scale::Log { low: low / margin, high: high * margin }
+    } else {
+        let margin = if high > low { (high - low) * 0.04 } else { 1.0 };
+        Scale::Linear { low: low - margin, high: high + margin }
+    };
+    let ticks = values.iter().map(|value| (scale.place(*value), short(*value))).collect();
+    Axis { scale, ticks, name: spelled(name) }
+}
+
+/// Large round numbers as `10 K` and `2 M`.
+fn short(value: f64) -> String {
+    match value.abs() {
+        magnitude if magnitude >= 1e6 => format!("{} M", round_number((value / 1e4).round() / 1e2)),
+        magnitude if magnitude >= 1e4 => format!("{} K", round_number((value / 1e2).round() / 1e1)),
+        _ => round_number(value),
+    }
+}
+
+/// A name of a parameter as words.
+fn spelled(name: &str) -> String {
+    match name {
+        "dfsps" => "DFSPs".to_owned(),
+        "rows" | "existing_rows" => "existing transfers".to_owned(),
+        "vus" | "users" => "virtual users".to_owned(),
+        name => name.replace(['_', '.'], " "),
+    }
+}
+
+fn is_time(figure: &str) -> bool {
+    figure.starts_with("latency_ms") || figure.ends_with("_ms")
+}
+
+fn figure(name: &str, value: f64) -> String {
+    if is_time(name) { crate::figures::milliseconds(value) } else { number(value) }
+}
+
+fn suffix(name: &str) -> &'static str {
+    match name {
+        "throughput_per_s" => "per second",
+        "hub_cpu_us" | "hub.cpu_us_per_operation" => "µs",
+        _ => "",
+    }
+}
+
+fn y_name(name: &str, units: &str) -> String {
+    match name {
+        "throughput_per_s" => format!("{units} per second"),
+        "latency_ms.p50" | "p50_ms" => "p50 latency".to_owned(),
+        "latency_ms.p99" | "p99_ms" => "p99 latency".to_owned(),
+        "hub_cpu_us" | "hub.cpu_us_per_operation" => "CPU of the hub per operation, µs".to_owned(),
+        name => spelled(name),
+    }
+}

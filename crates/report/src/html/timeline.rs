@@ -1,0 +1,199 @@
+//! Plots over the time of a run.
+
+use super::axis::{Axis, Scale, round_milliseconds, round_number};
+use super::plot::{Plot, Point, Series, Stroke};
+use crate::figures::{milliseconds, number};
+use crate::run::{Row, Run};
+
+/// Most points of a line: more than a page shows apart.
+const POINTS_MAX: usize = 240;
+
+/// How several rows become one point.
+#[derive(Clone, Copy)]
+enum Merge {
+    Mean,
+    Worst,
+}
+
+/// One line to draw: its name, how it looks, and what it shows of a row.
+struct Line {
+    name: String,
+    colour: usize,
+    stroke: Stroke,
+    value: fn(&Row) -> Option<f64>,
+    merge: Merge,
+}
+
+fn line(name: &str, colour: usize, stroke: Stroke, value: fn(&Row) -> Option<f64>, merge: Merge) -> Line {
+    Line { name: name.to_owned(), colour, stroke, value, merge }
+}
+
+/// Throughput, latency, CPU and memory of one run, one below the other on the same time.
+pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
+    let units = run.units();
+    let throughput = [
+        line("offered", 4, Stroke::Dashed, |row| row.offered, Merge::Mean),
+        line("completed", 0, Stroke::Solid, |row| row.completed, Merge::Mean),
+        line("failed", 3, Stroke::Solid, |row| row.failed.filter(|failed| *failed > 0.0), Merge::Mean),
+    ];
+    let latency = [
+        line("slowest", 4, Stroke::Faint, |row| row.max_ms, Merge::Worst),
+        line("p99", 1, Stroke::Solid, |row| row.p99_ms, Merge::Worst),
+        line("p50", 0, Stroke::Solid, |row| row.p50_ms, Merge::Mean),
+    ];
+    let cpu = [line("CPU cores", 0, Stroke::Solid, |row| row.hub_cpu_cores, Merge::Mean)];
+    let memory = [line("memory", 0, Stroke::Solid, |row| row.hub_rss_mb, Merge::Worst)];
+    let rate = |value: f64| format!("{}/s", number(value));
+    let cores = |value: f64| format!("{} cores", number(value));
+    let megabytes = |value: f64| format!("{} MiB", number(value));
+    let plots = [
+        plot(
+            run,
+            group,
+            &throughput,
+            Value {
+                title: format!("{} per second", crate::figures::capitalised(&units)),
+                log: false,
+                format: rate,
+                per_interval: true,
+            },
+        ),
+        plot(
+            run,
+            group,
+            &latency,
+            Value {
+                title: "Latency, logarithmic".to_owned(),
+                log: true,
+                format: milliseconds,
+                per_interval: false,
+            },
+        ),
+        plot(
+            run,
+            group,
+            &cpu,
+            Value {
+                title: "CPU cores that the hub keeps busy".to_owned(),
+                log: false,
+                format: cores,
+                per_interval: false,
+            },
+        ),
+        plot(
+            run,
+            group,
+            &memory,
+            Value {
+                title: "Memory of the hub, MiB".to_owned(),
+                log: false,
+                format: megabytes,
+                per_interval: false,
+            },
+        ),
+    ];
+    plots.into_iter().flatten().collect()
+}
+
+/// Throughput and tail latency of several runs on one time.
+pub(crate) fn of_runs(runs: &[&Run], group: &str) -> Vec<Plot> {
+    let rate = |value: f64| format!("{}/s", number(value));
+    let figures: [(&str, bool, fn(&Row) -> Option<f64>, Merge, fn(f64) -> String, bool); 2] = [
+        ("Completed per second", false, |row| row.completed, Merge::Mean, rate, true),
+        (
+            "p99 latency of each second, logarithmic",
+            true,
+            |row| row.p99_ms,
+            Merge::Worst,
+            milliseconds,
+            false,
+        ),
+    ];
+    let mut plots = Vec::new();
+    for (title, log, value, merge, format, per_interval) in figures {
+        let series = runs.iter().enumerate().map(|(index, run)| {
+            let line = line(&run.label, index, Stroke::Solid, value, merge);
+            let scale = if per_interval { 1.0 / run.interval_s() } else { 1.0 };
+            series(run, &line, format, scale)
+        });
+        let series: Vec<_> = series.filter(|series| series.points.iter().any(Option::is_some)).collect();
+        // One line alone is no comparison.
+        if series.len() > 1 {
+            let seconds = runs.iter().map(|run| duration(run)).fold(0.0, f64::max);
+            plots.push(assemble(title.to_owned(), String::new(), series, log, seconds, Vec::new(), group));
+        }
+    }
+    plots
+}
+
+struct Value {
+    title: String,
+    log: bool,
+    format: fn(f64) -> String,
+    /// Whether rows count per interval what is shown per second.
+    per_interval: bool,
+}
+
+fn plot(run: &Run, group: &str, lines: &[Line], value: Value) -> Option<Plot> {
+    let scale = if value.per_interval { 1.0 / run.interval_s() } else { 1.0 };
+    let all = lines.iter().map(|line| series(run, line, value.format, scale));
+    let series: Vec<_> = all.filter(|series| series.points.iter().any(Option::is_some)).collect();
+    if series.is_empty() {
+        return None;
+    }
+    let seconds = duration(run);
+    let mut shaded = Vec::new();
+    if let Some((start, end)) = run.steady_window() {
+        shaded.extend((start > 0.0).then_some((0.0, start)));
+        shaded.extend((end < seconds).then_some((end, seconds)));
+    }
+    let merged = run.timeline.rows.len().div_ceil(POINTS_MAX);
+    let mut note = String::new();
+    if merged > 1 {
+        let seconds = number(merged as f64 * run.interval_s());
+        note = format!("each point is of {seconds} s: means, of p99, slowest and memory the worst. ");
+    }
+    if !shaded.is_empty() {
+        note.push_str("Grey: not part of the figures.");
+    }
+    Some(assemble(value.title, note, series, value.log, seconds, shaded, group))
+}
+
+fn assemble(
+    title: String,
+    note: String,
+    series: Vec<Series>,
+    log: bool,
+    seconds: f64,
+    shaded: Vec<(f64, f64)>,
+    group: &str,
+) -> Plot {
+    let values = || series.iter().flat_map(|series| series.points.iter().flatten().map(|point| point.y));
+    let y = if log {
+        Axis::new(Scale::log(values()), 4, round_milliseconds, "")
+    } else {
+        Axis::new(Scale::from_zero(values()), 4, round_number, "")
+    };
+    Plot { title, note, x: Axis::time(seconds), y, series, shaded, wide: true, group: group.to_owned() }
+}
+
+fn duration(run: &Run) -> f64 {
+    run.timeline.rows.last().map_or(0.0, |row| row.t + run.interval_s())
+}
+
+fn series(run: &Run, line: &Line, format: fn(f64) -> String, scale: f64) -> Series {
+    let rows = &run.timeline.rows;
+    let chunk = rows.len().div_ceil(POINTS_MAX).max(1);
+    let points = rows.chunks(chunk).map(|rows| {
+        let values: Vec<f64> = rows.iter().filter_map(line.value).filter(|value| value.is_finite()).collect();
+        let merged = match line.merge {
+            Merge::Mean => crate::statistics::mean(&values)?,
+            Merge::Worst => values.into_iter().reduce(f64::max)?,
+        };
+        let y = merged * scale;
+        // A point stands in the middle of what it is of.
+        let x = rows[0].t + run.interval_s() * rows.len() as f64 / 2.0;
+        Some(Point { x, y, x_text: format!("{} s", number(rows[0].t)), y_text: format(y), range: None })
+    });
+    Series { name: line.name.clone(), colour: line.colour, stroke: line.stroke, points: points.collect() }
+}
