@@ -40,11 +40,7 @@ struct Segment {
 impl Filter {
     /// A filter that expects `keys` ids to begin with.
     pub(crate) fn with_capacity(keys: usize) -> Self {
-        let filter = Self {
-            segments: [const { OnceLock::new() }; SEGMENTS_MAX],
-            segments_used: AtomicUsize::new(0),
-            room: Mutex::new(0),
-        };
+        let filter = Self::without_segments();
         filter.grow(&mut filter.room(), keys);
         filter
     }
@@ -76,6 +72,40 @@ impl Filter {
     /// Memory taken, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.segments.iter().filter_map(OnceLock::get).map(|segment| segment.words.len() * 4).sum()
+    }
+
+    /// The words of each segment, in order, for keeping the filter in a file.
+    pub(crate) fn segments(&self) -> impl Iterator<Item = &[AtomicU32]> {
+        self.segments.iter().filter_map(OnceLock::get).map(|segment| &*segment.words)
+    }
+
+    /// How many ids the last segment may still take.
+    pub(crate) fn room_left(&self) -> u64 {
+        *self.room() as u64
+    }
+
+    /// A filter from the words of its segments, the last with room for so many ids; `None` where no filter has such.
+    pub(crate) fn from_segments(segments: Vec<Vec<u32>>, room: u64) -> Option<Self> {
+        let count = segments.len();
+        let is_segment = |words: &Vec<u32>| !words.is_empty() && words.len().is_multiple_of(BLOCK_WORDS);
+        if count > SEGMENTS_MAX || !segments.iter().all(is_segment) {
+            return None;
+        }
+        let filter = Self::without_segments();
+        for (slot, words) in filter.segments.iter().zip(segments) {
+            let _ = slot.set(Segment { words: words.into_iter().map(AtomicU32::new).collect() });
+        }
+        filter.segments_used.store(count, Ordering::Release);
+        *filter.room() = usize::try_from(room).ok()?;
+        Some(filter)
+    }
+
+    fn without_segments() -> Self {
+        Self {
+            segments: [const { OnceLock::new() }; SEGMENTS_MAX],
+            segments_used: AtomicUsize::new(0),
+            room: Mutex::new(0),
+        }
     }
 
     fn room(&self) -> MutexGuard<'_, usize> {

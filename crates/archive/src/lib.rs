@@ -4,17 +4,24 @@
 //! by deleting its directory and folding the journal again. It never sits on the commit path. One thread writes
 //! ([`Archive::apply`]); any number of threads look up.
 
+mod division;
 mod error;
 mod filter;
+mod filter_file;
 mod fjall_archive;
+mod keyspace;
+mod layout;
 mod memory;
+mod merged;
+mod options;
 
 use std::ops::ControlFlow;
 
 pub use error::ArchiveError;
-pub use fjall_archive::{ArchiveOptions, FjallArchive};
+pub use fjall_archive::FjallArchive;
 pub use memory::MemoryArchive;
-use upesi_types::TransferId;
+pub use options::ArchiveOptions;
+use upesi_types::{Timestamp, TransferId};
 
 /// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
 pub type ArchiveEntry = (TransferId, Vec<u8>);
@@ -42,6 +49,17 @@ pub trait Archive: Send + Sync {
     /// the present one leaves it where it is. May wait for the store's housekeeping.
     fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError>;
 
+    /// [`Archive::apply`], with the time of the record `watermark`, by which retention later knows how old a division is.
+    fn apply_at(
+        &self,
+        entries: &[ArchiveEntry],
+        watermark: u64,
+        time: Timestamp,
+    ) -> Result<(), ArchiveError> {
+        let _ = time;
+        self.apply(entries, watermark)
+    }
+
     /// Makes everything applied so far survive a crash and returns the durable watermark.
     fn sync(&self) -> Result<u64, ArchiveError>;
 
@@ -63,6 +81,55 @@ pub trait Archive: Send + Sync {
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ArchiveError>;
+
+    /// The divisions, the oldest first; empty for an archive that has none.
+    fn divisions(&self) -> Vec<Division> {
+        Vec::new()
+    }
+
+    /// The first journal sequence number whose finished transfers are here; 1 unless divisions were removed.
+    fn first_seq(&self) -> u64 {
+        self.divisions().first().map_or(1, |division| division.first_seq)
+    }
+
+    /// Closes the division that grows, unless it is empty, and begins the next. Any thread may call this.
+    fn divide(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false` where
+    /// there is no division that begins with `first_seq`.
+    fn for_each_in(
+        &self,
+        first_seq: u64,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<bool, ArchiveError> {
+        let _ = (first_seq, visit);
+        Ok(false)
+    }
+
+    /// Removes the oldest division for good, if it begins with `first_seq` and is closed; `false` where it does not, or
+    /// somebody is reading it. Any thread may call this.
+    fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {
+        let _ = first_seq;
+        Ok(false)
+    }
+}
+
+/// A part of an archive: the transfers that finished within a range of the journal. Transfers leave the archive by
+/// divisions, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// The first journal sequence number of the range.
+    pub first_seq: u64,
+    /// The last, so far where the division still grows; 0 while it is empty.
+    pub watermark: u64,
+    /// The time of that record; `None` where an earlier version, which kept no time, wrote the division.
+    pub last_time: Option<Timestamp>,
+    /// Number of its transfers; an overestimate by those that were applied twice.
+    pub transfers_estimate: u64,
+    /// Whether another division has begun behind it.
+    pub is_closed: bool,
 }
 
 /// What an archive says about itself.

@@ -113,7 +113,7 @@ fn the_message_says_that_deleting_helps_and_deleting_does() {
     let path = directory.path().join("archive");
     whole_archive(&path);
     let mut files = Vec::new();
-    files_below(&path.join("keyspaces/1/tables"), &mut files);
+    files_below(&path.join("00000000000000000001/keyspaces/1/tables"), &mut files);
     inflict(Damage::Cut, &files[0]);
     let message = read_all(&path).unwrap_err().to_string();
     assert!(message.contains("derived data") && message.contains("delete that directory"), "{message}");

@@ -9,7 +9,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 use upesi_archive::{Archive, ArchiveEntry};
-use upesi_journal::{Disk, JournalError, Reader, SnapshotStore, delete_segments_below};
+use upesi_journal::{Disk, Reader, SnapshotStore, delete_segments_below};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::{Ledger, Record};
 
@@ -221,7 +221,7 @@ impl Archivist {
             transfer.encode(&mut Encoder(&mut value));
             (transfer.id, value)
         }));
-        self.archive.apply(&self.entries, seq)?;
+        self.archive.apply_at(&self.entries, seq, self.ledger.last_time())?;
         self.entries.clear();
         Ok(())
     }
@@ -238,18 +238,21 @@ impl Archivist {
         store.prune(SNAPSHOTS_KEPT)?;
         self.snapshot_seq = seq;
         tracing::debug!(seq, bytes = bytes.len(), "snapshot written");
-        if !self.keep_segments {
-            self.delete_old_segments(&store)?;
-        }
-        Ok(())
+        self.delete_old_segments(&store)
     }
 
-    /// Deletes the segments that neither the older snapshot nor an undelivered callback needs.
-    fn delete_old_segments(&self, store: &SnapshotStore) -> Result<(), JournalError> {
+    /// Deletes the segments that neither the older snapshot nor an undelivered callback needs. Where segments are kept,
+    /// only those whose transfers have left the archive: there, retention decides how long.
+    fn delete_old_segments(&self, store: &SnapshotStore) -> Result<(), StartError> {
+        let retained = if self.keep_segments { self.archive.first_seq() } else { u64::MAX };
+        if retained <= 1 {
+            return Ok(());
+        }
         let oldest_snapshot = store.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
         let oldest_notice = self.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
         let oldest_reserved = self.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
         let needed = (oldest_snapshot + 1).min(oldest_notice).min(oldest_reserved.unwrap_or(u64::MAX));
+        let needed = needed.min(retained);
         let deleted = delete_segments_below(&*self.disk, needed)?;
         if deleted > 0 {
             tracing::info!(deleted, needed, "deleted journal segments that are archived");

@@ -159,6 +159,11 @@ impl EngineHandle {
         self.inner.archive.upgrade().map(|archive| archive.stats())
     }
 
+    /// The archive, for retention; `None` once the engine is gone. Whoever holds it for long keeps the archive open.
+    pub fn archive(&self) -> Option<Arc<dyn Archive>> {
+        self.inner.archive.upgrade()
+    }
+
     /// Waits until the engine has stopped and tells why.
     pub async fn stopped(&self) -> StopReason {
         let mut stopped: watch::Receiver<_> = self.inner.shared.stopped.subscribe();

@@ -1,0 +1,73 @@
+//! How divisions lie in the archive's directory.
+//!
+//!     00000000000000000001/           a division, named by its first journal record (twenty digits)
+//!     00000000000000000001.filter     its filter
+//!     00000000000016777231/           the next; the last of them grows
+//!
+//! An archive of an earlier version is one store in the directory itself; it becomes the first division.
+
+use std::path::{Path, PathBuf};
+
+use crate::ArchiveError;
+use crate::keyspace::{sync_parent, with_suffix};
+
+const DIGITS: usize = 20;
+/// A directory that every store of fjall has.
+const STORE_MARK: &str = "keyspaces";
+
+pub(crate) fn division_path(archive: &Path, first_seq: u64) -> PathBuf {
+    archive.join(format!("{first_seq:020}"))
+}
+
+/// Makes the directory where there is none, finishes what a crash interrupted, and gives the first records of the
+/// divisions, ascending.
+pub(crate) fn prepare(archive: &Path) -> Result<Vec<u64>, ArchiveError> {
+    prepare_files(archive).map_err(|source| ArchiveError::Io { path: archive.to_path_buf(), source })
+}
+
+fn prepare_files(archive: &Path) -> std::io::Result<Vec<u64>> {
+    adopt(archive)?;
+    if !archive.try_exists()? {
+        std::fs::create_dir_all(archive)?;
+        sync_parent(archive)?;
+    }
+    let mut found = Vec::new();
+    for file in std::fs::read_dir(archive)? {
+        let file = file?;
+        let Ok(name) = file.file_name().into_string() else { continue };
+        let number = || name.get(..DIGITS)?.parse::<u64>().ok();
+        match (number(), name.get(DIGITS..)) {
+            (Some(first_seq), Some("")) => found.push(first_seq),
+            // A division that was never begun, or that was being removed.
+            (Some(_), Some(".new" | ".removed")) if file.file_type()?.is_dir() => {
+                std::fs::remove_dir_all(file.path())?;
+            }
+            _ => {}
+        }
+    }
+    found.sort_unstable();
+    Ok(found)
+}
+
+/// Moves an archive of an earlier version one directory down.
+fn adopt(archive: &Path) -> std::io::Result<()> {
+    let beside = with_suffix(archive, ".divided");
+    if archive.join(STORE_MARK).try_exists()? {
+        if beside.try_exists()? {
+            // Made, and not yet filled, before a crash.
+            std::fs::remove_dir(&beside)?;
+        }
+        std::fs::create_dir(&beside)?;
+        std::fs::rename(archive, division_path(&beside, 1))?;
+        std::fs::File::open(&beside)?.sync_all()?;
+        sync_parent(archive)?;
+    }
+    if beside.try_exists()? {
+        if archive.try_exists()? {
+            return std::fs::remove_dir(&beside);
+        }
+        std::fs::rename(&beside, archive)?;
+        sync_parent(archive)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,222 @@
+//! Divisions: that they are filled one after the other, are one archive to those who ask, and leave by age.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use support::{copy_directory, entries, entry, small_options};
+use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, Division, FjallArchive};
+use upesi_types::Timestamp;
+
+/// Tables of 10 transfers, divisions of 100.
+fn options() -> ArchiveOptions {
+    ArchiveOptions { division_transfers: 100, ..small_options(10) }
+}
+
+fn open(path: &Path) -> FjallArchive {
+    FjallArchive::open(path, &options()).unwrap()
+}
+
+/// Applies the transfers in steps of ten; the record `n` was made at `n` seconds.
+fn apply(archive: &FjallArchive, from: u64, to: u64) {
+    for at in (from..to).step_by(10) {
+        let end = (at + 10).min(to);
+        archive.apply_at(&entries(at..end), end, Timestamp::from_ms(end as i64 * 1000)).unwrap();
+    }
+}
+
+fn all(archive: &FjallArchive) -> Vec<ArchiveEntry> {
+    let mut all = Vec::new();
+    archive
+        .for_each(&mut |id, value| {
+            all.push((id, value.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    all
+}
+
+fn sorted(mut entries: Vec<ArchiveEntry>) -> Vec<ArchiveEntry> {
+    entries.sort_by_key(|(id, _)| id.to_bytes());
+    entries
+}
+
+fn firsts(archive: &FjallArchive) -> Vec<u64> {
+    archive.divisions().iter().map(|division| division.first_seq).collect()
+}
+
+fn expect_exactly(archive: &FjallArchive, from: u64, to: u64) {
+    for index in 0..to + 50 {
+        let (id, value) = entry(index);
+        let expected = (from..to).contains(&index).then_some(value);
+        assert_eq!(archive.get(&id).unwrap(), expected, "transfer {index}");
+    }
+    assert_eq!(all(archive), sorted(entries(from..to)));
+}
+
+#[test]
+fn divisions_follow_each_other_and_are_one_archive() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    assert_eq!(firsts(&archive), [1, 101, 201, 301]);
+    expect_exactly(&archive, 0, 350);
+    archive.sync().unwrap();
+    drop(archive);
+    let archive = open(directory.path());
+    assert_eq!(archive.watermark(), 350);
+    assert_eq!(firsts(&archive), [1, 101, 201, 301]);
+    expect_exactly(&archive, 0, 350);
+    let second = archive.divisions()[1];
+    let expected = Division {
+        first_seq: 101,
+        watermark: 200,
+        last_time: Some(Timestamp::from_ms(200_000)),
+        transfers_estimate: second.transfers_estimate,
+        is_closed: true,
+    };
+    assert_eq!(second, expected);
+    assert!((100..=110).contains(&second.transfers_estimate));
+    assert!(!archive.divisions()[3].is_closed);
+}
+
+#[test]
+fn the_oldest_division_leaves_and_stays_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    assert!(!archive.remove_oldest(101).unwrap(), "it is not the oldest");
+    assert!(archive.remove_oldest(1).unwrap());
+    assert!(!archive.remove_oldest(1).unwrap(), "it is gone");
+    assert_eq!(archive.first_seq(), 101);
+    expect_exactly(&archive, 100, 350);
+    apply(&archive, 350, 400);
+    drop(archive);
+    let archive = open(directory.path());
+    assert_eq!(archive.first_seq(), 101);
+    expect_exactly(&archive, 100, 400);
+    for first_seq in [101, 201, 301] {
+        assert!(archive.remove_oldest(first_seq).unwrap());
+    }
+    assert!(!archive.remove_oldest(401).unwrap(), "the one that grows stays");
+    assert_eq!((archive.watermark(), archive.first_seq()), (400, 401));
+    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
+    assert_eq!(left.len(), 1, "no files are left behind: {left:?}");
+}
+
+#[test]
+fn a_division_that_is_read_is_not_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 250);
+    let mut seen = 0;
+    let visited = archive.for_each_in(1, &mut |_, _| {
+        if seen == 0 {
+            assert!(!archive.remove_oldest(1).unwrap());
+        }
+        seen += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(visited.unwrap());
+    assert_eq!(seen, 100);
+    assert!(archive.remove_oldest(1).unwrap());
+    assert!(!archive.for_each_in(1, &mut |_, _| ControlFlow::Continue(())).unwrap());
+    expect_exactly(&archive, 100, 250);
+}
+
+#[test]
+fn a_division_can_be_closed_before_it_is_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    archive.divide().unwrap();
+    assert_eq!(firsts(&archive), [1], "an empty one is not closed");
+    apply(&archive, 0, 37);
+    archive.divide().unwrap();
+    archive.divide().unwrap();
+    assert_eq!(firsts(&archive), [1, 38]);
+    assert_eq!(archive.watermark(), 37, "what was pending is written first");
+    apply(&archive, 37, 60);
+    expect_exactly(&archive, 0, 60);
+}
+
+#[test]
+fn a_range_applied_again_is_there_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 250);
+    apply(&archive, 50, 150);
+    apply(&archive, 250, 300);
+    archive.sync().unwrap();
+    assert_eq!(archive.watermark(), 300);
+    assert_eq!(all(&archive), sorted(entries(0..300)));
+}
+
+#[test]
+fn a_missing_division_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    apply(&open(directory.path()), 0, 350);
+    std::fs::remove_dir_all(directory.path().join("00000000000000000201")).unwrap();
+    let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
+    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("a division ends at record 200, the next begins at 301"), "{error}");
+}
+
+#[test]
+fn what_a_crash_interrupted_is_finished_or_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    apply(&open(directory.path()), 0, 350);
+    let file = |name: &str| directory.path().join(name);
+    // A division in the making, and one that was being removed.
+    copy_directory(&file("00000000000000000301"), &file("00000000000000000401.new"));
+    std::fs::rename(file("00000000000000000001"), file("00000000000000000001.removed")).unwrap();
+    let archive = open(directory.path());
+    assert_eq!(firsts(&archive), [101, 201, 301]);
+    assert!(!file("00000000000000000401.new").exists() && !file("00000000000000000001.removed").exists());
+    assert_eq!(archive.watermark(), 350);
+}
+
+#[test]
+fn an_archive_of_an_earlier_version_becomes_the_first_division() {
+    for crashed_between in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let (new, old) = (directory.path().join("new"), directory.path().join("old"));
+        apply(&open(&new), 0, 90);
+        // As earlier versions had it: one store in the directory itself.
+        let target = if crashed_between { directory.path().join("old.divided") } else { old.clone() };
+        let target = if crashed_between { target.join("00000000000000000001") } else { target };
+        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+        std::fs::rename(new.join("00000000000000000001"), target).unwrap();
+        let archive = open(&old);
+        assert_eq!(firsts(&archive), [1]);
+        assert_eq!(archive.watermark(), 90);
+        apply(&archive, 90, 250);
+        expect_exactly(&archive, 0, 250);
+        drop(archive);
+        expect_exactly(&open(&old), 0, 250);
+    }
+}
+
+#[test]
+fn filters_are_kept_and_never_stale() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ArchiveOptions { division_transfers: 60_000, ..ArchiveOptions::default() };
+    let (mut at, mut kept) = (0, 0);
+    for round in 0..4 {
+        let archive = FjallArchive::open(directory.path(), &options).unwrap();
+        kept += u64::from(archive.stats().filter_ready);
+        // In every other round something is written that the kept filter does not have.
+        let end = at + if round % 2 == 0 { 55_000 } else { 0 };
+        archive.apply(&entries(at..end), end).unwrap();
+        at = end;
+        for index in (0..at).step_by(997) {
+            assert!(archive.get(&entry(index).0).unwrap().is_some(), "transfer {index} of {at}");
+        }
+        let waits = std::iter::repeat_with(|| std::thread::yield_now());
+        waits.take_while(|()| !archive.stats().filter_ready).for_each(drop);
+        assert!(!archive.may_contain(&entry(1 << 40).0));
+    }
+    assert!(kept >= 1, "the first is empty and ready at once");
+    assert!(directory.path().join("00000000000000000001.filter").exists());
+}
