@@ -86,7 +86,8 @@ impl Leg<'_> {
     /// Every seed that was begun is finished when this returns.
     fn run(self, jobs: usize, first: u64) -> Outcome {
         std::thread::scope(|scope| (0..jobs).for_each(|_| drop(scope.spawn(|| self.work()))));
-        let Progress { next, mut reached } = self.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Progress { next, mut reached } =
+            self.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         reached.seeds = [first, next];
         reached
     }

@@ -207,7 +207,9 @@ mod tests {
     fn no_seed_counts_twice() {
         let mut evidence = Evidence::default();
         evidence.add(run("a", 10, 20)).unwrap();
-        for (from, to, is_new) in [(0, 10, true), (19, 21, false), (12, 13, false), (5, 30, false), (20, 21, true)] {
+        for (from, to, is_new) in
+            [(0, 10, true), (19, 21, false), (12, 13, false), (5, 30, false), (20, 21, true)]
+        {
             let outcome = evidence.clone().add(run("b", from, to));
             assert_eq!(outcome.is_ok(), is_new, "{from}..{to}: {outcome:?}");
         }

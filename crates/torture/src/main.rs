@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
+#[expect(clippy::print_stderr, reason = "a panic is a broken promise: one line says which")]
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(|panic| eprintln!("{panic}")));
     arguments::Arguments::parse().run()
 }

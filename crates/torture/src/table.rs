@@ -19,7 +19,8 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
 
 /// One line for each trial.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
-    let mut lines = String::from("| what | tried | violations | goal | commit, date |\n|---|---:|---:|---:|---|\n");
+    let mut lines =
+        String::from("| what | tried | violations | goal | commit, date |\n|---|---:|---:|---:|---|\n");
     for trial in trials::TRIALS {
         let evidence = Evidence::read(directory, trial.name())?;
         let last = evidence.runs.last().map_or_else(

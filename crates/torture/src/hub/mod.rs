@@ -8,9 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_archive::MemoryArchive;
-use upesi_engine::{
-    Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, StartError, Storage,
-};
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, StartError, Storage};
 use upesi_journal::sim_disk::{Kept, Random, SimDisk};
 
 /// No deadlines pass by themselves here.

@@ -8,8 +8,7 @@ use upesi_ledger::command::{
     Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange,
-    LedgerAccountTypeId,
+    AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, LedgerAccountTypeId,
 };
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -133,10 +132,13 @@ async fn onboard_dfsp(engine: &EngineHandle, dfsp: FspId, index: u64) -> Result<
     let participant = AdminCommand::CreateParticipant { name: dfsp, currency: currency(), is_proxy: false };
     admin(engine, participant).await?;
     let (net_debit_cap, initial_position) = (plenty, Amount::ZERO);
-    let open = AdminCommand::OpenAccounts { name: dfsp, currency: currency(), net_debit_cap, initial_position };
+    let open =
+        AdminCommand::OpenAccounts { name: dfsp, currency: currency(), net_debit_cap, initial_position };
     admin(engine, open).await?;
     let settlement = engine
-        .read(move |ledger| ledger.participant_named(&dfsp)?.account(currency(), LedgerAccountTypeId::SETTLEMENT))
+        .read(move |ledger| {
+            ledger.participant_named(&dfsp)?.account(currency(), LedgerAccountTypeId::SETTLEMENT)
+        })
         .await?
         .expect("accounts were opened");
     let funds = FundsPrepare {

@@ -36,7 +36,10 @@ pub fn judge(remains: &Remains, setup: &Setup, memory: &Memory, what: &str) -> V
 async fn demand(handle: &EngineHandle, memory: &Memory) -> Account {
     let numbers: Vec<u64> = memory.transfers.keys().copied().collect();
     let question = move |ledger: &Ledger| Account {
-        states: numbers.iter().map(|number| ledger.transfer(id(*number)).map(Transfer::public_state)).collect(),
+        states: numbers
+            .iter()
+            .map(|number| ledger.transfer(id(*number)).map(Transfer::public_state))
+            .collect(),
         findings: upesi_ledger::audit::check(ledger),
         state: state(ledger),
         last_seq: ledger.last_seq(),
@@ -49,7 +52,9 @@ fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
     for ((number, known), in_memory) in memory.transfers.iter().zip(&account.states) {
         let found = in_memory.or_else(|| archived(remains, *number));
         match (found, known.ended) {
-            (None, _) => assert!(!known.is_acknowledged, "{what}: transfer {number} was acknowledged and is lost"),
+            (None, _) => {
+                assert!(!known.is_acknowledged, "{what}: transfer {number} was acknowledged and is lost")
+            }
             (Some(state), Some(ended)) => {
                 assert_eq!(state, ended, "{what}: transfer {number} ended otherwise than was answered");
             }

@@ -35,7 +35,12 @@ pub fn run(seed: u64, tally: &mut Tally) {
             assert!(again == state, "{what}: a second start comes to another state");
         }
     }
-    judge(&remains.after_kill(), &setup, &memory, &format!("hub, seed {seed}, killed at operation {ordinal}"));
+    judge(
+        &remains.after_kill(),
+        &setup,
+        &memory,
+        &format!("hub, seed {seed}, killed at operation {ordinal}"),
+    );
     tally.unit("hub");
     tally.add("acknowledged", memory.acknowledged);
 }

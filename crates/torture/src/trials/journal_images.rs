@@ -62,7 +62,8 @@ fn judge(script: &Script, image: &SimDisk, progress: &Progress, random: &mut Ran
 fn stopped_again(script: &Script, image: &SimDisk, random: &mut Random, tally: &mut Tally) -> SimDisk {
     let attempt = image.after_power_loss(Kept::Nothing);
     attempt.inject(random.below(8), Fault::Crash);
-    let opened = upesi_journal::open(upesi_journal::sim_disk::script::dynamic(&attempt), script.options.clone());
+    let opened =
+        upesi_journal::open(upesi_journal::sim_disk::script::dynamic(&attempt), script.options.clone());
     tally.add("stopped while recovering", u64::from(opened.is_err()));
     attempt.after_power_loss(Kept::Some(random.bits()))
 }

@@ -1,15 +1,22 @@
 //! What is tried, one file for each.
 
+mod bit_flips;
 mod crash_images;
+mod disk_full;
+mod fsync;
 mod hub_images;
+mod journal_flips;
 mod journal_images;
 
+pub use bit_flips::BitFlips;
 pub use crash_images::CrashImages;
+pub use disk_full::FullDisks;
+pub use fsync::FailedSyncs;
 
 use crate::trial::Trial;
 
 /// All trials, in the order of the table.
-pub const TRIALS: &[&dyn Trial] = &[&CrashImages];
+pub const TRIALS: &[&dyn Trial] = &[&CrashImages, &FailedSyncs, &BitFlips, &FullDisks];
 
 /// A trial by its name.
 pub fn named(name: &str) -> Option<&'static dyn Trial> {

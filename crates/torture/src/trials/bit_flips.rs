@@ -1,0 +1,284 @@
+//! Rot, and writes that went astray.
+
+use std::sync::Arc;
+
+use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
+use upesi_journal::{Disk, END, JournalError, Reader, SECTOR_BYTES, SnapshotStore};
+
+use super::journal_flips;
+use crate::hub::life::Memory;
+use crate::hub::verdict::state;
+use crate::hub::{Remains, Setup, block_on};
+use crate::tally::Tally;
+use crate::trial::Trial;
+
+const BURSTS: u64 = 16;
+/// Changes that are tried on the data directory of one seed.
+const CHANGES: u64 = 100;
+/// One in so many is also given to a hub to start from.
+const STARTED: u64 = 8;
+/// About so many operations a life has.
+const ORDINALS: u64 = 150;
+
+/// Each change is detected or harmless: what is read is what was written.
+#[derive(Debug)]
+pub struct BitFlips;
+
+impl Trial for BitFlips {
+    fn name(&self) -> &'static str {
+        "bit-flips"
+    }
+
+    fn what(&self) -> &'static str {
+        "bit flips, lost, stale and misdirected writes, none silently accepted"
+    }
+
+    fn goal(&self) -> u64 {
+        1_000_000
+    }
+
+    fn run(&self, seed: u64) -> Tally {
+        let mut tally = Tally::default();
+        let mut random = Random::new(seed ^ 0x666c_6970);
+        journal_flips::run(seed, &mut random, &mut tally);
+        let original = Original::new(seed, &mut random);
+        for _ in 0..CHANGES {
+            original.change_and_judge(&mut random, &mut tally);
+        }
+        tally
+    }
+}
+
+/// What happens to a sector.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    /// One bit.
+    Flip,
+    /// Several bits of one sector.
+    Flips,
+    /// Another sector's contents, of the same file or another: a write that went to the wrong place.
+    Misdirected,
+    /// Bytes that never belonged there.
+    Foreign,
+    /// Zeros: a write that never arrived.
+    Lost,
+}
+
+impl Change {
+    fn draw(random: &mut Random) -> Self {
+        match random.below(12) {
+            0 => Self::Flips,
+            1 => Self::Misdirected,
+            2 => Self::Foreign,
+            3 => Self::Lost,
+            _ => Self::Flip,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Flip => "one bit",
+            Self::Flips => "several bits",
+            Self::Misdirected => "misdirected",
+            Self::Foreign => "foreign",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A data directory in order, and what it holds.
+struct Original {
+    seed: u64,
+    setup: Setup,
+    remains: Remains,
+    files: Vec<(String, Vec<u8>)>,
+    records: u64,
+    snapshots: Vec<(u64, Vec<u8>)>,
+    state: Vec<u8>,
+    /// Whether a hub ended in order: then a snapshot knows what the journal must hold.
+    is_closed: bool,
+}
+
+impl Original {
+    fn new(seed: u64, random: &mut Random) -> Self {
+        let setup = Setup::draw(random);
+        let is_closed = !random.one_in(4);
+        let first = Remains::none(seed);
+        if !is_closed {
+            first.disk.inject(ORDINALS + random.below(ORDINALS), Fault::Crash);
+        }
+        let mut memory = Memory::default();
+        block_on(async {
+            let (engine, handle) = first.start(&setup).expect("starts");
+            memory.live(&handle, random, BURSTS).await;
+            engine.shutdown();
+        });
+        let remains = first.after_power_loss(Kept::Everything);
+        if !is_closed {
+            // A torn tail would be removed at a start; it is not what is looked at here.
+            let options = upesi_journal::Options::default();
+            upesi_journal::open(dynamic(&remains.disk), options).expect("recovers");
+        }
+        let remains = remains.after_power_loss(Kept::Nothing);
+        let files = names(&remains.disk);
+        let contents = |name: &String| remains.disk.contents(name).expect("is there");
+        Self {
+            seed,
+            files: files.iter().map(|name| (name.clone(), contents(name))).collect(),
+            records: records(&remains.disk).expect("reads"),
+            snapshots: snapshots(&remains.disk),
+            state: started(&remains.after_kill(), &setup).expect("starts"),
+            setup,
+            remains,
+            is_closed,
+        }
+    }
+
+    fn change_and_judge(&self, random: &mut Random, tally: &mut Tally) {
+        let change = Change::draw(random);
+        // What nobody knows of can vanish without a trace: only a hub that ended in order has said what there must be.
+        if !self.is_closed && change != Change::Flip {
+            return;
+        }
+        let (name, bytes) = &self.files[random.below(self.files.len() as u64) as usize];
+        let Some(changed) = self.changed(change, bytes, random) else { return };
+        let what = format!("seed {}, {} in {name}", self.seed, change.name());
+        let remains = self.remains.after_kill();
+        remains.disk.corrupt(name, |bytes| *bytes = changed);
+        let is_detected = self.detected(&remains.disk, &what);
+        tally.unit(change.name());
+        let is_journal = name.ends_with(".seg");
+        let must_start = change == Change::Lost || change == Change::Misdirected;
+        if must_start || random.one_in(STARTED) {
+            let is_refused = self.start_and_judge(&remains, is_detected, &what);
+            tally.add("starts", 1);
+            tally.add("refused starts", u64::from(is_refused));
+        }
+        tally.add(if is_journal { "in the journal" } else { "in snapshots" }, 1);
+        tally.add(if is_detected { "detected" } else { "harmless" }, 1);
+    }
+
+    fn changed(&self, change: Change, bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
+        let mut changed = bytes.to_vec();
+        // Most of a segment is free room; what is in use is of more interest.
+        let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
+        let range = if random.one_in(8) { bytes.len() } else { used };
+        let at = random.below(range as u64) as usize;
+        let start = at / SECTOR_BYTES * SECTOR_BYTES;
+        let end = bytes.len().min(start + SECTOR_BYTES);
+        match change {
+            Change::Flip => changed[at] ^= 1 << random.below(8),
+            Change::Flips => {
+                for _ in 0..2 + random.below(30) {
+                    changed[start + random.below((end - start) as u64) as usize] ^= 1 << random.below(8);
+                }
+            }
+            Change::Foreign => changed[start..end].fill_with(|| random.bits() as u8),
+            Change::Lost => changed[start..end].fill(0),
+            Change::Misdirected => {
+                let (_, other) = &self.files[random.below(self.files.len() as u64) as usize];
+                let from = random.below(other.len().div_ceil(SECTOR_BYTES) as u64) as usize * SECTOR_BYTES;
+                let length = (end - start).min(other.len() - from);
+                changed[start..start + length].copy_from_slice(&other[from..from + length]);
+            }
+        }
+        (changed != bytes).then_some(changed)
+    }
+
+    /// Reads everything. Whether something was found; panics where something else was read than was written.
+    fn detected(&self, disk: &SimDisk, what: &str) -> bool {
+        let mut is_detected = false;
+        match upesi_journal::verify(dynamic(disk)) {
+            Ok(found) => {
+                is_detected |= found.torn.is_some();
+                let read = records(disk).unwrap_or_else(|error| panic!("{what}: verified, then {error}"));
+                // A last frame that is gone is known to the snapshot, which the start asks.
+                let is_known = found.last_seq < self.last_known();
+                assert!(read == self.records || is_known, "{what}: other records are read");
+                is_detected |= is_known;
+            }
+            Err(JournalError::Damaged { .. }) => is_detected = true,
+            Err(error) => panic!("{what}: {error}"),
+        }
+        let store = SnapshotStore::open_for_reading(dynamic(disk));
+        for (seq, bytes) in &self.snapshots {
+            match store.read(*seq) {
+                Ok(snapshot) => assert!(snapshot.bytes == *bytes, "{what}: another snapshot is read"),
+                Err(JournalError::Damaged { .. }) => is_detected = true,
+                Err(error) => panic!("{what}: {error}"),
+            }
+        }
+        is_detected
+    }
+
+    fn last_known(&self) -> u64 {
+        if self.is_closed { self.snapshots.last().map_or(0, |(seq, _)| *seq) } else { 0 }
+    }
+
+    /// Starts a hub on it: it refuses and changes nothing, or comes to the very same state. Whether it refuses.
+    fn start_and_judge(&self, remains: &Remains, is_detected: bool, what: &str) -> bool {
+        let segments = |disk: &SimDisk| {
+            let names = names(disk).into_iter().filter(|name| name.ends_with(".seg"));
+            names.map(|name| disk.contents(&name)).collect::<Vec<_>>()
+        };
+        let before = segments(&remains.disk);
+        match started(remains, &self.setup) {
+            Some(state) => {
+                assert!(state == self.state, "{what}: a hub starts from something else");
+                false
+            }
+            None => {
+                assert!(is_detected, "{what}: a hub refuses what can be read");
+                assert!(
+                    segments(&remains.disk) == before,
+                    "{what}: a hub that refuses to start changed something"
+                );
+                true
+            }
+        }
+    }
+}
+
+fn dynamic(disk: &SimDisk) -> Arc<dyn Disk> {
+    Arc::new(disk.clone())
+}
+
+/// Segments and snapshots.
+fn names(disk: &SimDisk) -> Vec<String> {
+    let mut names = Vec::new();
+    for directory in ["journal", "snapshots"] {
+        let files = disk.list(directory).expect("lists").into_iter();
+        let files = files.filter(|name| name.ends_with(".seg") || name.ends_with(".snap"));
+        names.extend(files.map(|name| format!("{directory}/{name}")));
+    }
+    names
+}
+
+/// A hash of all records, in order.
+fn records(disk: &SimDisk) -> Result<u64, JournalError> {
+    let mut reader = Reader::new(dynamic(disk), 1);
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    while let Some(record) = reader.next_record(END)? {
+        let header = record.seq.to_le_bytes().into_iter().chain(record.time.as_ns().to_le_bytes());
+        for byte in header.chain(record.bytes.iter().copied()) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    Ok(hash)
+}
+
+fn snapshots(disk: &SimDisk) -> Vec<(u64, Vec<u8>)> {
+    let store = SnapshotStore::open_for_reading(dynamic(disk));
+    let infos = store.list().expect("lists");
+    infos.iter().map(|info| (info.seq, store.read(info.seq).expect("reads").bytes)).collect()
+}
+
+/// The state of a hub that starts; `None` where it refuses.
+fn started(remains: &Remains, setup: &Setup) -> Option<Vec<u8>> {
+    block_on(async {
+        let (engine, handle) = remains.start(setup).ok()?;
+        let found = handle.read(state).await.ok();
+        engine.shutdown();
+        found
+    })
+}

@@ -1,0 +1,116 @@
+//! No room, and room again.
+
+use upesi_engine::{EngineHandle, Serving};
+use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
+
+use crate::hub::life::Memory;
+use crate::hub::scheme::onboard;
+use crate::hub::verdict::judge;
+use crate::hub::{Remains, Setup, block_on};
+use crate::tally::Tally;
+use crate::trial::Trial;
+
+/// Times that a hub runs out of room in one life.
+const SQUEEZES: u64 = 8;
+/// Room that is left then, in bytes: less than one burst may need, up to a few segments.
+const ROOM_BYTES_MAX: u64 = 48 * 1024;
+/// Bursts while there is little room, and after.
+const BURSTS: u64 = 4;
+/// A single operation meets a full disk; about so many a life has.
+const ORDINALS: u64 = 200;
+
+/// Changes are refused, questions are answered, and it goes on by itself when there is room.
+#[derive(Debug)]
+pub struct FullDisks;
+
+impl Trial for FullDisks {
+    fn name(&self) -> &'static str {
+        "disk-full"
+    }
+
+    fn what(&self) -> &'static str {
+        "full disks, and recoveries when room returns"
+    }
+
+    fn goal(&self) -> u64 {
+        10_000
+    }
+
+    fn run(&self, seed: u64) -> Tally {
+        let mut tally = Tally::default();
+        squeeze(seed, &mut tally);
+        refuse_one(seed, &mut tally);
+        tally
+    }
+}
+
+/// The capacity comes down to what is used and a little more, again and again.
+fn squeeze(seed: u64, tally: &mut Tally) {
+    let mut random = Random::new(seed ^ 0x6675_6c6c);
+    let setup = Setup::draw(&mut random);
+    let remains = Remains::none(seed);
+    let mut memory = Memory::default();
+    block_on(async {
+        let (engine, handle) = remains.start(&setup).expect("starts");
+        onboard(&handle).await.expect("there is room");
+        for round in 0..SQUEEZES {
+            let what = format!("seed {seed}, squeeze {round}");
+            remains.disk.set_capacity(remains.disk.used_bytes() + random.below(ROOM_BYTES_MAX));
+            bursts(&mut memory, &handle, &mut random, &what).await;
+            assert!(answers(&handle).await, "{what}: no answer while the disk is full");
+            remains.disk.set_capacity(u64::MAX);
+            let refused = memory.refused_full;
+            bursts(&mut memory, &handle, &mut random, &what).await;
+            assert_eq!(memory.refused_full, refused, "{what}: refused although there is room");
+            assert_eq!(handle.status().serving, Serving::Yes, "{what}");
+            tally.unit("squeezes");
+        }
+        engine.shutdown();
+    });
+    tally.add("refused", memory.refused_full);
+    tally.add("acknowledged", memory.acknowledged);
+    for kept in [Kept::Nothing, Kept::Some(seed)] {
+        judge(&remains.after_power_loss(kept), &setup, &memory, &format!("seed {seed}, squeezed, {kept:?}"));
+    }
+}
+
+/// One operation finds no room, whichever it is.
+fn refuse_one(seed: u64, tally: &mut Tally) {
+    let mut random = Random::new(seed ^ 0x6f6e_6521);
+    let setup = Setup::draw(&mut random);
+    let remains = Remains::none(seed);
+    let ordinal = random.below(ORDINALS);
+    remains.disk.inject(ordinal, Fault::Full);
+    let mut memory = Memory::default();
+    block_on(async {
+        let Ok((engine, handle)) = remains.start(&setup) else { return };
+        // Refused once, an operator repeats it.
+        if onboard(&handle).await.is_ok() || onboard(&handle).await.is_ok() {
+            for _ in 0..2 * BURSTS {
+                memory.burst(&handle, &mut random).await;
+            }
+        }
+        engine.shutdown();
+    });
+    let Some(operation) = remains.disk.operations().get(ordinal as usize).copied() else { return };
+    let what = format!("seed {seed}, no room for {operation:?} at operation {ordinal}");
+    // A sync that fails for lack of room is a failed sync. A write into room that was allocated fails for lack of room on
+    // copy-on-write file systems only; then what is decided cannot be recorded, and the engine stops.
+    let may_stop = matches!(operation, Operation::Sync | Operation::SyncDirectory | Operation::Write);
+    assert!(may_stop || memory.refused_stopped == 0, "{what}: the engine stopped");
+    tally.unit("single operations");
+    tally.add("stops", u64::from(memory.refused_stopped > 0));
+    for kept in [Kept::Nothing, Kept::Some(seed)] {
+        judge(&remains.after_power_loss(kept), &setup, &memory, &format!("{what}, {kept:?}"));
+    }
+}
+
+async fn bursts(memory: &mut Memory, handle: &EngineHandle, random: &mut Random, what: &str) {
+    for _ in 0..BURSTS {
+        assert!(memory.burst(handle, random).await, "{what}: the engine stopped");
+    }
+}
+
+async fn answers(handle: &EngineHandle) -> bool {
+    handle.read(|ledger| ledger.last_seq()).await.is_ok_and(|seq| seq > 0)
+}

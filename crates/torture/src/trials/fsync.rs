@@ -1,0 +1,119 @@
+//! Syncs that fail.
+
+use upesi_engine::StopReason;
+use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
+
+use crate::hub::life::Memory;
+use crate::hub::verdict::judge;
+use crate::hub::{Remains, Setup, block_on};
+use crate::tally::Tally;
+use crate::trial::Trial;
+
+const BURSTS: u64 = 12;
+/// Syncs of one life that are made to fail, one in each repetition.
+const FAILURES: u64 = 4;
+/// Bursts that are sent to a hub that has stopped.
+const BURSTS_AFTER: u64 = 3;
+
+/// The first failed sync is the last acknowledgement: nothing is believed of it, nothing is tried again.
+#[derive(Debug)]
+pub struct FailedSyncs;
+
+impl Trial for FailedSyncs {
+    fn name(&self) -> &'static str {
+        "fsync"
+    }
+
+    fn what(&self) -> &'static str {
+        "failed syncs without an acknowledgement after the first"
+    }
+
+    fn goal(&self) -> u64 {
+        10_000
+    }
+
+    fn run(&self, seed: u64) -> Tally {
+        let mut tally = Tally::default();
+        let mut random = Random::new(seed ^ 0x6673_796e);
+        let setup = Setup::orderly(&mut random);
+        let whole = Remains::none(seed);
+        live(&whole, &setup, seed);
+        let is_sync = |operation: &Operation| matches!(operation, Operation::Sync | Operation::SyncDirectory);
+        let operations = whole.disk.operations();
+        let syncs: Vec<usize> = (0..operations.len()).filter(|place| is_sync(&operations[*place])).collect();
+        for _ in 0..FAILURES {
+            let ordinal = syncs[random.below(syncs.len() as u64) as usize] as u64;
+            fail(seed, &setup, ordinal, &mut random, &mut tally);
+        }
+        tally
+    }
+}
+
+fn fail(seed: u64, setup: &Setup, ordinal: u64, random: &mut Random, tally: &mut Tally) {
+    let what = format!("seed {seed}, sync at operation {ordinal}");
+    let remains = Remains::none(seed);
+    remains.disk.inject(ordinal, Fault::Broken);
+    let lived = live(&remains, setup, seed);
+    if remains.disk.operations().len() as u64 <= ordinal {
+        // The batches were cut otherwise this time, and it never came to that.
+        return;
+    }
+    match &lived.end {
+        End::NotStarted => tally.add("at the start", 1),
+        End::Stopped(StopReason::Journal(_)) => {
+            assert_eq!(lived.acknowledged_later, 0, "{what}: acknowledged after a failed sync");
+            tally.add("under load", 1);
+        }
+        // The archivist's last snapshot; the journal has everything.
+        End::Lived => tally.add("at the end", 1),
+        End::Stopped(other) => panic!("{what}: the engine stopped because {other}"),
+    }
+    tally.add(Tally::UNITS, 1);
+    tally.add("acknowledged before", lived.memory.acknowledged);
+    let seen = random.bits();
+    for (how, image) in [
+        ("killed", remains.after_kill()),
+        ("nothing kept", remains.after_power_loss(Kept::Nothing)),
+        ("some kept", remains.after_power_loss(Kept::Some(seen))),
+    ] {
+        judge(&image, setup, &lived.memory, &format!("{what}, {how}"));
+    }
+}
+
+/// How a life ended.
+enum End {
+    /// The engine did not start.
+    NotStarted,
+    /// It stopped by itself.
+    Stopped(StopReason),
+    /// It was shut down.
+    Lived,
+}
+
+struct Lived {
+    memory: Memory,
+    /// Answers with success after the engine had stopped.
+    acknowledged_later: u64,
+    end: End,
+}
+
+/// The same life for the same seed.
+fn live(remains: &Remains, setup: &Setup, seed: u64) -> Lived {
+    let mut random = Random::new(!seed);
+    let mut memory = Memory::default();
+    let (acknowledged_later, end) = block_on(async {
+        let Ok((engine, handle)) = remains.start(setup) else { return (0, End::NotStarted) };
+        if memory.live(&handle, &mut random, BURSTS).await {
+            engine.shutdown();
+            return (0, End::Lived);
+        }
+        let reason = handle.stopped().await;
+        let before = memory.acknowledged;
+        for _ in 0..BURSTS_AFTER {
+            memory.burst(&handle, &mut random).await;
+        }
+        engine.shutdown();
+        (memory.acknowledged - before, End::Stopped(reason))
+    });
+    Lived { memory, acknowledged_later, end }
+}

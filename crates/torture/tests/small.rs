@@ -1,0 +1,80 @@
+//! The small sizes of `make test`: what `make torture` does a hundred times over.
+
+use std::path::Path;
+
+use upesi_torture::campaign::{Outcome, Plan, run};
+use upesi_torture::regressions::REGRESSIONS;
+use upesi_torture::trials;
+
+/// Each run draws the same seeds; `make torture` goes on from there.
+fn reach(name: &str, count: u64, jobs: usize) -> Outcome {
+    let trial = trials::named(name).expect("a trial");
+    let plan = Plan { from: Some(0), count, jobs, ..Plan::default() };
+    let outcome = run(trial, &plan).expect("there is no report to be read");
+    assert!(outcome.violations.is_empty(), "{:#?}", outcome.violations);
+    assert!(outcome.tally.units() >= count);
+    outcome
+}
+
+/// The run has met what it is about.
+fn assert_met(outcome: &Outcome, least: &[(&str, u64)]) {
+    for (name, count) in least {
+        let met = outcome.tally.get(name);
+        assert!(met >= *count, "only {met} {name}: {:?}", outcome.tally);
+    }
+}
+
+#[test]
+fn ten_thousand_crash_images() {
+    let outcome = reach("crash-images", 10_000, 2);
+    assert_met(
+        &outcome,
+        &[("torn", 300), ("hub", 500), ("stopped while recovering", 500), ("acknowledged", 1_000)],
+    );
+}
+
+#[test]
+fn two_hundred_failed_syncs() {
+    let outcome = reach("fsync", 200, 2);
+    assert_met(&outcome, &[("under load", 100), ("at the start", 5), ("acknowledged before", 1_000)]);
+}
+
+#[test]
+fn ten_thousand_flips() {
+    let outcome = reach("bit-flips", 10_000, 2);
+    let least = [
+        ("one bit", 5_000),
+        ("lost", 50),
+        ("misdirected", 50),
+        ("foreign", 50),
+        ("in snapshots", 100),
+        ("refused starts", 500),
+    ];
+    assert_met(&outcome, &least);
+}
+
+#[test]
+fn full_disks_and_room_again() {
+    let outcome = reach("disk-full", 300, 2);
+    assert_met(&outcome, &[("refused", 50), ("single operations", 5), ("acknowledged", 3_000)]);
+}
+
+#[test]
+fn what_was_found_once_is_not_found_again() {
+    for regression in REGRESSIONS {
+        let trial = trials::named(regression.trial).expect("a trial");
+        let plan = Plan { from: Some(regression.seed), count: 1, jobs: 1, ..Plan::default() };
+        let outcome = run(trial, &plan).expect("there is no report to be read");
+        assert!(outcome.violations.is_empty(), "{}: {:#?}", regression.what, outcome.violations);
+    }
+}
+
+/// The README says what the evidence says.
+#[test]
+fn the_table_is_up_to_date() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
+    let updated = upesi_torture::table::updated(&readme, &root.join("docs/evidence")).expect("evidence");
+    assert!(readme.contains(upesi_torture::table::BEGIN), "README.md has lost the markers of the table");
+    assert!(updated == readme, "README.md is not what docs/evidence says: run `make evidence`");
+}
