@@ -17,6 +17,9 @@ pub struct CourierConfig {
     pub connect_timeout: Duration,
     /// Time from sending a notice to the end of the response's head; connecting included.
     pub request_timeout: Duration,
+    /// Whether a connection serves more than one request. Without, every request opens one of its own, as some hubs do; for
+    /// measurements.
+    pub keep_alive: bool,
     /// How long a connection may idle before it is used no more.
     pub connection_idle_timeout: Duration,
     /// Response body that is read and thrown away; a longer one costs the connection.
@@ -57,6 +60,7 @@ impl Default for CourierConfig {
             retrying_max: 1024,
             connect_timeout: Duration::from_secs(3),
             request_timeout: Duration::from_secs(10),
+            keep_alive: true,
             connection_idle_timeout: Duration::from_secs(60),
             response_body_bytes_max: 64 * 1024,
             retry_wait_first: Duration::from_millis(200),

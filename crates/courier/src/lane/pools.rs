@@ -33,7 +33,7 @@ impl Pools {
             idle_timeout: config.connection_idle_timeout,
             response_body_bytes_max: config.response_body_bytes_max,
             response_body,
-            keep_alive: true,
+            keep_alive: config.keep_alive,
         };
         Self { config, pools: Mutex::default() }
     }

@@ -1,0 +1,201 @@
+//! Feeds an engine with a stream: a bounded number of commands at a time, from one thread or several.
+
+use std::cell::RefCell;
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Arc, Barrier, OnceLock};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use tokio::runtime::Builder;
+use tokio::task::LocalSet;
+use upesi_engine::{
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, SubmitError,
+};
+use upesi_journal::Durability;
+use upesi_ledger::{Command, NoticeKey, Reply};
+
+use super::IsolatedError;
+use super::measurement::{nanosecond_histogram, record};
+use super::meter::{ThreadTimes, UsedCpu};
+use super::scheme::Scheme;
+use super::stream::decode::Ready;
+
+/// Name of the threads that submit.
+pub(super) const SUBMITTER: &str = "lab-submit";
+/// Wait before a command is submitted again that found the engine busy.
+const BUSY_WAIT: Duration = Duration::from_millis(1);
+/// Commands under way while a directory is prepared.
+const PRELOAD_IN_FLIGHT: usize = 4_096;
+
+/// How a stream is fed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flow {
+    /// Threads; what one payer sends comes from one thread.
+    pub submitters: usize,
+    /// Commands under way at a time, all threads together.
+    pub in_flight: usize,
+}
+
+/// What came of feeding.
+#[derive(Debug)]
+pub(super) struct Fed {
+    /// From the first submission to the last answer.
+    pub took: Duration,
+    /// From submission to durable answer, in nanoseconds.
+    pub latency_ns: Histogram<u64>,
+    /// CPU by thread meanwhile.
+    pub cpu: UsedCpu,
+    /// Times that the engine was busy.
+    pub busy: u64,
+}
+
+/// Submits every command once and waits for every answer.
+pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -> Result<Fed, IsolatedError> {
+    let (begin, end) = (Arc::new(Barrier::new(flow.submitters + 1)), Arc::new(Barrier::new(flow.submitters + 1)));
+    let mut threads = Vec::new();
+    for submitter in 0..flow.submitters {
+        let (begin, end, engine, ready) = (begin.clone(), end.clone(), engine.clone(), Arc::clone(ready));
+        let in_flight = (flow.in_flight / flow.submitters).max(1);
+        let work = move || {
+            let mine = (0..ready.len()).filter(|index| ready[*index].payer % flow.submitters == submitter);
+            let mine: Vec<usize> = mine.collect();
+            begin.wait();
+            let submitted = submit_all(engine, ready, mine, in_flight);
+            let ended = Instant::now();
+            // Until the CPU of this thread has been read, and again so that it is not gone before.
+            end.wait();
+            end.wait();
+            (submitted, ended)
+        };
+        let thread = std::thread::Builder::new().name(format!("{SUBMITTER}-{submitter}")).spawn(work);
+        threads.push(thread.map_err(IsolatedError::thread)?);
+    }
+    let before = ThreadTimes::now();
+    begin.wait();
+    let started = Instant::now();
+    end.wait();
+    let mut fed =
+        Fed { took: Duration::ZERO, latency_ns: nanosecond_histogram(), cpu: before.since(), busy: 0 };
+    end.wait();
+    for thread in threads {
+        let (submitted, ended) = thread.join().map_err(|_| IsolatedError::panicked())?;
+        let (latency_ns, busy) = submitted?;
+        let _ = fed.latency_ns.add(&latency_ns);
+        fed.busy += busy;
+        fed.took = fed.took.max(ended - started);
+    }
+    Ok(fed)
+}
+
+/// What the tasks of one thread share.
+struct Shared {
+    engine: EngineHandle,
+    ready: Arc<Vec<Ready>>,
+    mine: Vec<usize>,
+    next: usize,
+    latency_ns: Histogram<u64>,
+    busy: u64,
+    failure: Option<IsolatedError>,
+}
+
+fn submit_all(
+    engine: EngineHandle,
+    ready: Arc<Vec<Ready>>,
+    mine: Vec<usize>,
+    in_flight: usize,
+) -> Result<(Histogram<u64>, u64), IsolatedError> {
+    let runtime = Builder::new_current_thread().enable_time().build().map_err(IsolatedError::thread)?;
+    let tasks = in_flight.min(mine.len());
+    let latency_ns = nanosecond_histogram();
+    let shared = Shared { engine, ready, mine, next: 0, latency_ns, busy: 0, failure: None };
+    let shared = Rc::new(RefCell::new(shared));
+    let local = LocalSet::new();
+    for _ in 0..tasks {
+        local.spawn_local(submit_in_turn(Rc::clone(&shared)));
+    }
+    runtime.block_on(local);
+    let mut shared = shared.borrow_mut();
+    match shared.failure.take() {
+        Some(failure) => Err(failure),
+        None => Ok((shared.latency_ns.clone(), shared.busy)),
+    }
+}
+
+/// Submits one command after the other until there are none left.
+async fn submit_in_turn(shared: Rc<RefCell<Shared>>) {
+    let engine = shared.borrow().engine.clone();
+    loop {
+        let Ready { command, payload, .. } = {
+            let mut shared = shared.borrow_mut();
+            let Some(&index) = shared.mine.get(shared.next).filter(|_| shared.failure.is_none()) else { return };
+            shared.next += 1;
+            shared.ready[index].clone()
+        };
+        let began = Instant::now();
+        loop {
+            match engine.submit(command.clone(), payload.clone()).await {
+                Ok(Reply::Accepted) => break record(&mut shared.borrow_mut().latency_ns, began.elapsed()),
+                Err(SubmitError::Busy) => {
+                    shared.borrow_mut().busy += 1;
+                    tokio::time::sleep(BUSY_WAIT).await;
+                }
+                other => {
+                    let reason = other.map_or_else(|error| error.to_string(), |reply| format!("{reply:?}"));
+                    shared.borrow_mut().failure =
+                        Some(IsolatedError::Refused { what: "a message of the stream", reason });
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// Reports every callback as delivered, as a courier would that needs no time.
+pub(super) struct Deliver {
+    engine: Arc<OnceLock<EngineHandle>>,
+    keys: Vec<NoticeKey>,
+}
+
+impl Effects for Deliver {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.keys.extend(record.keys());
+    }
+
+    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+
+    fn flush(&mut self) {
+        if let (false, Some(engine)) = (self.keys.is_empty(), self.engine.get()) {
+            // What does not fit into the queue stays in the outbox, which does no harm here.
+            let _ = engine.submit_quietly(Command::Delivered(std::mem::take(&mut self.keys)));
+        }
+    }
+
+    fn participants(&mut self, _participants: Arc<Participants>) {}
+}
+
+/// Starts an engine whose callbacks are reported as delivered.
+pub(super) fn start_delivering(
+    options: EngineOptions,
+    metrics: EngineMetrics,
+) -> Result<(Engine, EngineHandle), IsolatedError> {
+    let slot = Arc::new(OnceLock::new());
+    let effects = Deliver { engine: Arc::clone(&slot), keys: Vec::new() };
+    let (engine, handle) = Engine::start(options, metrics, Box::new(effects))?;
+    let _ = slot.set(handle.clone());
+    Ok((engine, handle))
+}
+
+/// Makes a data directory with the scheme, and with `ready` in it, delivered; fast, without a sync.
+pub(super) fn preload(data: &Path, scheme: &Scheme, ready: &Arc<Vec<Ready>>) -> Result<(), IsolatedError> {
+    let options = EngineOptions { durability: Durability::Volatile, ..EngineOptions::new(data) };
+    let (engine, handle) = start_delivering(options, EngineMetrics::default())?;
+    let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
+    runtime.block_on(scheme.onboard(&handle))?;
+    if !ready.is_empty() {
+        feed(&handle, ready, Flow { submitters: 1, in_flight: PRELOAD_IN_FLIGHT })?;
+    }
+    // Leaves a snapshot behind, so that what starts on the directory next does so at once.
+    engine.shutdown();
+    Ok(())
+}

@@ -1,0 +1,189 @@
+//! The journal alone: batches of records of one size, appended one after the other.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use upesi_journal::{
+    Batch, DataDirectory, Disk, Durability, Maintenance, Options, Writer, delete_segments_below, open,
+};
+use upesi_sim::mix;
+use upesi_types::Timestamp;
+
+use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record, timed_stage};
+use super::meter::{ThreadTimes, UsedCpu};
+use super::scratch::Scratch;
+use super::settings::Keys;
+use super::source::{number, yes_no};
+use super::{Context, IsolatedError};
+use crate::measured::StageResult;
+use crate::statistics::{per_second, rounded};
+
+/// A record of a prepare with its request, as the lab's own messages have it, in bytes.
+const RECORD_BYTES: usize = 1_450;
+/// Largest batch, in bytes, so that it fits a frame.
+const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// What is appended.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    record_bytes: usize,
+    /// Records in one batch.
+    batch: usize,
+    /// Batches of one repetition.
+    batches: usize,
+    durable: bool,
+    /// Whether the next segment is written full of zeros ahead of time.
+    zero_ahead: bool,
+    segment_bytes: u64,
+    repetitions: usize,
+}
+
+/// A journal that is being appended to.
+struct Journal<'settings> {
+    settings: &'settings Settings,
+    disk: Arc<dyn Disk>,
+    writer: Writer,
+    batch: Batch,
+    bytes: Vec<u8>,
+}
+
+/// Durations of the parts of appends, in nanoseconds.
+struct Times {
+    append: Histogram<u64>,
+    write: Histogram<u64>,
+    sync: Histogram<u64>,
+    maintain: Histogram<u64>,
+    /// Encoding of records not included.
+    took: Duration,
+    bytes: u64,
+}
+
+impl Settings {
+    pub fn read(keys: &mut Keys<'_>) -> Self {
+        let settings = Self {
+            record_bytes: keys.size("record_bytes", 1..=1024 * 1024, RECORD_BYTES),
+            batch: keys.size("batch", 1..=65_536, 1),
+            batches: keys.size("batches", 1..=10_000_000, 2_000),
+            durable: keys.flag("durable", true),
+            zero_ahead: keys.flag("zero_ahead", true),
+            segment_bytes: keys.integer("segment_bytes", 64 * 1024..=4 << 30, 64 << 20),
+            repetitions: keys.size("repetitions", 1..=1_000, 5),
+        };
+        if settings.batch.saturating_mul(settings.record_bytes) > BATCH_BYTES_MAX {
+            keys.contradiction(format!("batch × record_bytes must not be more than {BATCH_BYTES_MAX}"));
+        }
+        settings
+    }
+
+    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        let scratch = Scratch::new(&context.scratch)?;
+        let mut journal = Journal::open(self, &scratch.path().join("data"), context.seed)?;
+        let mut measurement = Measurement::new("record", "a journal in this process");
+        let mut sum = Times::new();
+        let mut cpu = UsedCpu::default();
+        // The first segment has no zeros in front of it, and the disk's caches are cold.
+        journal.append(self.batches.div_ceil(10))?;
+        for _ in 0..self.repetitions {
+            let before = ThreadTimes::now();
+            let times = journal.append(self.batches)?;
+            cpu.add(&before.since());
+            measurement.repeat(times.took, (self.batch * self.batches) as u64, &times.append);
+            sum.add(&times);
+        }
+        let wall = measurement.took();
+        measurement.stages = vec![
+            timed_stage("journal_write", &sum.write, wall),
+            StageResult {
+                batch_mean: Some(self.batch as f64),
+                ..timed_stage("journal_sync", &sum.sync, wall)
+            },
+            timed_stage("journal_maintain", &sum.maintain, wall),
+            StageResult {
+                stage: "journal_bytes".to_owned(),
+                operations: sum.bytes,
+                per_s: rounded(per_second(sum.bytes, wall), 0),
+                ..StageResult::default()
+            },
+        ];
+        let completed = measurement.completed();
+        measurement.processes = vec![part_of_this_process("hub", cpu.total(), wall, completed)];
+        measurement.durable = Some(self.durable);
+        measurement.parameters = vec![
+            ("record_bytes", number(self.record_bytes)),
+            ("batch", number(self.batch)),
+            ("durable", yes_no(self.durable)),
+            ("zero_ahead", yes_no(self.zero_ahead)),
+        ];
+        Ok(measurement)
+    }
+}
+
+impl<'settings> Journal<'settings> {
+    fn open(settings: &'settings Settings, data: &Path, seed: u64) -> Result<Self, IsolatedError> {
+        let disk = DataDirectory::open(data)?.disk();
+        let options = Options {
+            segment_bytes: settings.segment_bytes,
+            durability: if settings.durable { Durability::Synced } else { Durability::Volatile },
+            zero_ahead: settings.zero_ahead,
+            identity: seed,
+            ..Options::default()
+        };
+        let mut writer = open(Arc::clone(&disk), options)?.writer;
+        while writer.maintain()? == Maintenance::Advanced {}
+        let words = (0..settings.record_bytes.div_ceil(8)).map(|word| mix(seed ^ word as u64));
+        let mut bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).collect();
+        bytes.truncate(settings.record_bytes);
+        let batch = Batch::new(writer.next_seq());
+        Ok(Self { settings, disk, writer, batch, bytes })
+    }
+
+    fn append(&mut self, batches: usize) -> Result<Times, IsolatedError> {
+        let mut times = Times::new();
+        for _ in 0..batches {
+            self.batch.reset(self.writer.next_seq());
+            for _ in 0..self.settings.batch {
+                let time = Timestamp::from_ns(self.batch.next_seq() as i64);
+                self.batch.push(time, |buffer| buffer.extend_from_slice(&self.bytes));
+            }
+            let started = Instant::now();
+            let appended = self.writer.append(&mut self.batch)?;
+            let durable = Instant::now();
+            self.writer.maintain()?;
+            let maintained = durable.elapsed();
+            record(&mut times.append, durable - started);
+            record(&mut times.write, Duration::from_nanos(appended.write_ns));
+            record(&mut times.sync, Duration::from_nanos(appended.sync_ns));
+            record(&mut times.maintain, maintained);
+            times.took += durable - started + maintained;
+            times.bytes += appended.bytes;
+            if appended.rolled {
+                // Not timed: a hub does it on another thread.
+                delete_segments_below(&*self.disk, appended.first_seq)?;
+            }
+        }
+        Ok(times)
+    }
+}
+
+impl Times {
+    fn new() -> Self {
+        let [append, write, sync, maintain] = std::array::from_fn(|_| nanosecond_histogram());
+        Self { append, write, sync, maintain, took: Duration::ZERO, bytes: 0 }
+    }
+
+    fn add(&mut self, other: &Self) {
+        for (sum, more) in [
+            (&mut self.append, &other.append),
+            (&mut self.write, &other.write),
+            (&mut self.sync, &other.sync),
+            (&mut self.maintain, &other.maintain),
+        ] {
+            // Cannot fail: all have the same bounds.
+            let _ = sum.add(more);
+        }
+        self.took += other.took;
+        self.bytes += other.bytes;
+    }
+}

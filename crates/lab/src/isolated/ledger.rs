@@ -1,0 +1,144 @@
+//! The ledger alone: deciding and folding, in memory, on this thread. No queue, no journal, no answers.
+
+use std::time::Instant;
+
+use upesi_ledger::command::Archived;
+use upesi_ledger::{AdminCommand, Command, Decision, Ledger, LedgerConfig, Notice, Reply};
+use upesi_types::Timestamp;
+
+use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record, timed_stage};
+use super::meter::{ThreadTimes, UsedCpu};
+use super::scheme::Scheme;
+use super::settings::Keys;
+use super::source::Source;
+use super::stream::MessageKind;
+use super::stream::decode::Ready;
+use super::{Context, IsolatedError};
+
+/// Messages where none are given.
+const MESSAGES: usize = 100_000;
+
+/// What is decided.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    source: Source,
+    kind: MessageKind,
+    repetitions: usize,
+}
+
+/// A ledger that is its own journal: every decision is folded at once.
+pub(super) struct Folded {
+    pub ledger: Ledger,
+    decision: Decision,
+    now: Timestamp,
+}
+
+impl Folded {
+    /// A ledger with a scheme.
+    pub fn onboarded(scheme: &Scheme) -> Result<Self, IsolatedError> {
+        let now = super::stream::now();
+        let mut folded =
+            Self { ledger: Ledger::new(LedgerConfig::default()), decision: Decision::default(), now };
+        folded.operate(scheme.setup())?;
+        let funds = scheme.funds(&folded.ledger);
+        folded.operate(funds)?;
+        Ok(folded)
+    }
+
+    fn operate(&mut self, commands: Vec<AdminCommand>) -> Result<(), IsolatedError> {
+        for command in commands {
+            self.decide(&Command::Admin(command));
+            if let Reply::Admin(Err(refusal)) = &self.decision.reply {
+                let reason = refusal.to_string();
+                return Err(IsolatedError::Refused { what: "an operator's command", reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// Decides a command and folds the decision into the state.
+    pub fn decide(&mut self, command: &Command) {
+        self.now = Timestamp::from_ns(self.now.as_ns() + 1);
+        self.decision.clear();
+        self.ledger.decide(command, self.now, &mut self.decision);
+        if !self.decision.is_empty() {
+            let Decision { events, notices, .. } = &mut self.decision;
+            self.ledger.evolve(self.ledger.last_seq() + 1, self.now, events.drain(..), notices);
+        }
+    }
+
+    /// The callbacks that the last decision owes.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.decision.notices)
+    }
+}
+
+/// As a command is decided when the archive does not know the transfer.
+pub(super) fn looked_up(ready: &Ready) -> Command {
+    let mut command = ready.command.clone();
+    match &mut command {
+        Command::Prepare(prepare) => prepare.archived = Archived::Absent,
+        Command::Fulfil(fulfil) => fulfil.archived = Archived::Absent,
+        _ => {}
+    }
+    command
+}
+
+impl Settings {
+    pub fn read(keys: &mut Keys<'_>) -> Self {
+        Self {
+            source: Source::read(keys, MESSAGES),
+            kind: match keys.choice("what", &["prepare", "fulfil"]) {
+                "fulfil" => MessageKind::Fulfil,
+                _ => MessageKind::Prepare,
+            },
+            repetitions: keys.size("repetitions", 1..=1_000, 5),
+        }
+    }
+
+    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        let stream = self.source.load(context, self.kind)?;
+        let count = self.source.messages;
+        let (prepares, fulfils) = match self.kind {
+            MessageKind::Prepare => (stream.decode(MessageKind::Prepare, count)?, Vec::new()),
+            MessageKind::Fulfil => stream.decode_fulfilled(count)?,
+        };
+        let [prepares, fulfils] =
+            [prepares, fulfils].map(|ready| ready.iter().map(looked_up).collect::<Vec<Command>>());
+        let scheme = Scheme::of(&stream, None)?;
+        let unit = if self.kind == MessageKind::Fulfil { "fulfil" } else { "prepare" };
+        let mut measurement = Measurement::new(unit, "a ledger in this process");
+        let mut cpu = UsedCpu::default();
+        for _ in 0..self.repetitions {
+            let mut folded = Folded::onboarded(&scheme)?;
+            let measured = if fulfils.is_empty() {
+                &prepares
+            } else {
+                prepares.iter().for_each(|command| folded.decide(command));
+                &fulfils
+            };
+            let before = ThreadTimes::now();
+            let mut latency_ns = nanosecond_histogram();
+            let started = Instant::now();
+            let mut last = started;
+            for command in measured {
+                folded.decide(command);
+                // One reading of the clock ends one decision and begins the next.
+                let now = Instant::now();
+                record(&mut latency_ns, now - last);
+                last = now;
+            }
+            cpu.add(&before.since());
+            let ledger = &folded.ledger;
+            let done =
+                if fulfils.is_empty() { ledger.reserved_len() as u64 } else { ledger.totals().committed };
+            measurement.failed += (count as u64).saturating_sub(done);
+            measurement.repeat(last - started, done, &latency_ns);
+        }
+        let (wall, completed) = (measurement.took(), measurement.completed());
+        measurement.stages = vec![timed_stage("position", &measurement.latency_ns, wall)];
+        measurement.processes = vec![part_of_this_process("hub", cpu.total(), wall, completed)];
+        measurement.parameters = self.source.parameters(&stream);
+        Ok(measurement)
+    }
+}

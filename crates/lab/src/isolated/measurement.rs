@@ -1,0 +1,196 @@
+//! What a stage gives, and the result that is made of it.
+#![expect(clippy::float_arithmetic, reason = "rates and means of measurements; no money")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use upesi_types::Timestamp;
+
+use super::Context;
+use super::meter::UsedCpu;
+use crate::environment::Environment;
+use crate::latency::LatencyMs;
+use crate::measured::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
+use crate::process::Usage;
+use crate::result::{LabResult, SliceResult};
+use crate::statistics::{cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event};
+
+/// Longest latency told apart, in nanoseconds: ten minutes.
+const LATENCY_NS_MAX: u64 = 600_000_000_000;
+const NS_PER_US: u64 = 1_000;
+
+/// A histogram of nanoseconds with three significant digits: a ledger's decision takes less than a microsecond.
+pub(super) fn nanosecond_histogram() -> Histogram<u64> {
+    Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3)
+        .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"))
+}
+
+/// Adds a time to a histogram of nanoseconds.
+pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
+    histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LATENCY_NS_MAX).max(1));
+}
+
+/// One repetition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Repetition {
+    pub took: Duration,
+    pub completed: u64,
+}
+
+/// What came of measuring a stage.
+#[derive(Debug)]
+pub(super) struct Measurement {
+    /// What is counted.
+    pub unit: &'static str,
+    pub repetitions: Vec<Repetition>,
+    /// Operations that did not do what they should.
+    pub failed: u64,
+    /// Of the operations of all repetitions, in nanoseconds.
+    pub latency_ns: Histogram<u64>,
+    pub stages: Vec<StageResult>,
+    pub processes: Vec<ProcessRow>,
+    pub parameters: Vec<(&'static str, Parameter)>,
+    /// Why the figures do not count, if they do not.
+    pub findings: Vec<String>,
+    /// Whether what was acknowledged was synced before.
+    pub durable: Option<bool>,
+    /// Where the stage ran, for people.
+    pub target: &'static str,
+}
+
+impl Measurement {
+    pub fn new(unit: &'static str, target: &'static str) -> Self {
+        Self {
+            unit,
+            repetitions: Vec::new(),
+            failed: 0,
+            latency_ns: nanosecond_histogram(),
+            stages: Vec::new(),
+            processes: Vec::new(),
+            parameters: Vec::new(),
+            findings: Vec::new(),
+            durable: None,
+            target,
+        }
+    }
+
+    /// Operations of all repetitions.
+    pub fn completed(&self) -> u64 {
+        self.repetitions.iter().map(|repetition| repetition.completed).sum()
+    }
+
+    /// Time of all repetitions.
+    pub fn took(&self) -> Duration {
+        self.repetitions.iter().map(|repetition| repetition.took).sum()
+    }
+
+    /// Adds a repetition.
+    pub fn repeat(&mut self, took: Duration, completed: u64, latency_ns: &Histogram<u64>) {
+        self.repetitions.push(Repetition { took, completed });
+        // Cannot fail: all have the same bounds.
+        let _ = self.latency_ns.add(latency_ns);
+    }
+
+    /// Makes the result.
+    pub fn result(self, kind: &str, context: &Context, started_at: Timestamp) -> LabResult {
+        let (completed, took) = (self.completed(), self.took());
+        let rates: Vec<f64> = self
+            .repetitions
+            .iter()
+            .map(|repetition| rounded(per_second(repetition.completed, repetition.took), 1))
+            .collect();
+        let mut findings = self.findings;
+        if self.failed > 0 {
+            findings.push(format!("{} of {} operations failed", self.failed, completed + self.failed));
+        }
+        let slices = self.repetitions.iter().zip(&rates).map(|(repetition, rate)| SliceResult {
+            seconds: rounded(repetition.took.as_secs_f64(), 6),
+            completed: repetition.completed,
+            throughput_per_s: *rate,
+        });
+        let name = if context.name.is_empty() { kind } else { &context.name };
+        LabResult {
+            name: name.to_owned(),
+            title: context.title.clone(),
+            description: context.description.clone(),
+            kind: "isolated",
+            unit: self.unit,
+            parameters: self.parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<BTreeMap<_, _>>(),
+            scenario: super::KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(known, _)| known),
+            environment: Environment::detect(context.commit.clone(), started_at.to_string(), &context.scratch),
+            seed: context.seed,
+            target: self.target.to_owned(),
+            completed,
+            failed: self.failed,
+            throughput_per_s: rounded(median(rates.iter().copied()).unwrap_or_default(), 1),
+            latency_ms: latency_of(&self.latency_ns),
+            durable: self.durable,
+            slices: slices.collect(),
+            histogram: Some(HistogramResult::of(&in_microseconds(&self.latency_ns))),
+            stages: self.stages,
+            processes: self.processes,
+            validity: Validity::of(findings),
+            window: WindowResult { seconds: rounded(took.as_secs_f64(), 6), ..WindowResult::default() },
+            repetitions: rates,
+            ..LabResult::default()
+        }
+    }
+}
+
+/// Percentiles in milliseconds, to the nanosecond.
+fn latency_of(histogram: &Histogram<u64>) -> LatencyMs {
+    let milliseconds = |ns: u64| rounded(ns as f64 / 1e6, 6);
+    let at = |quantile| milliseconds(histogram.value_at_quantile(quantile));
+    LatencyMs {
+        p50: at(0.5),
+        p90: at(0.9),
+        p95: at(0.95),
+        p99: at(0.99),
+        p999: at(0.999),
+        p9999: at(0.9999),
+        max: milliseconds(histogram.max()),
+        mean: rounded(histogram.mean() / 1e6, 6),
+        share_over_1s: rounded(crate::statistics::share_above(histogram, 1_000_000_000), 6),
+    }
+}
+
+/// The same distribution in microseconds, rounded up.
+fn in_microseconds(histogram: &Histogram<u64>) -> Histogram<u64> {
+    let mut microseconds = latency_histogram();
+    for step in histogram.iter_recorded() {
+        microseconds.saturating_record_n(step.value_iterated_to().div_ceil(NS_PER_US), step.count_at_value());
+    }
+    microseconds
+}
+
+/// A stage whose operations were timed one by one, in nanoseconds.
+pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -> StageResult {
+    StageResult {
+        stage: stage.to_owned(),
+        operations: times.len(),
+        per_s: rounded(per_second(times.len(), wall), 1),
+        mean_us: rounded(times.mean() / 1e3, 3),
+        p99_us: Some(rounded(times.value_at_quantile(0.99) as f64 / 1e3, 3)),
+        ..StageResult::default()
+    }
+}
+
+/// Threads of this process that play a part of their own, beside what they did.
+pub(super) fn part_of_this_process(name: &str, cpu: Duration, wall: Duration, operations: u64) -> ProcessRow {
+    let usage = Usage::own().unwrap_or_default();
+    ProcessRow {
+        name: name.to_owned(),
+        cpu_us_per_operation: us_per_event(cpu, operations).map(|us| rounded(us, 3)),
+        cores: cores_used(cpu, wall).map(|cores| rounded(cores, 3)),
+        rss_mb: rounded(mebibytes(usage.resident_bytes), 1),
+        rss_peak_mb: rounded(mebibytes(usage.resident_peak_bytes), 1),
+        ..ProcessRow::default()
+    }
+}
+
+/// Which part of all CPU a part of the threads used.
+pub(super) fn share(used: &UsedCpu, prefix: &str) -> Option<f64> {
+    crate::statistics::ratio(used.of(prefix).as_secs_f64(), used.total().as_secs_f64())
+        .map(|share| rounded(share, 3))
+}

@@ -1,0 +1,142 @@
+//! One stage of the hub at a time: the ledger, positions (ledger and journal), the journal, the archive, callbacks, and the
+//! two requests of a transfer over HTTP, each without the others.
+//!
+//! [`run`] takes the kind and the table of a scenario file and gives a result like any other run. What each kind measures
+//! and leaves out stands in `docs/lab/isolated.md`.
+
+mod archive;
+mod edge;
+mod error;
+mod flow;
+mod journal;
+mod ledger;
+mod measurement;
+mod meter;
+mod notification;
+mod position;
+mod receiver;
+mod scheme;
+mod scratch;
+mod settings;
+mod source;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+pub use error::IsolatedError;
+use measurement::Measurement;
+use settings::Keys;
+
+use crate::result::LabResult;
+
+/// What surrounds a run of one stage.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Name of the scenario.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// A directory on the disk to measure. What is made there is removed at the end.
+    pub scratch: PathBuf,
+    /// The `upesi` binary that is started as hub by the kinds `prepare` and `fulfil`; `None` is this program itself.
+    pub binary: Option<PathBuf>,
+    /// More arguments for that hub, such as `--set=log.level=debug`.
+    pub hub_arguments: Vec<String>,
+    /// Where that hub's log goes; `None` throws it away.
+    pub logs: Option<PathBuf>,
+    /// Decides what generated streams and records hold.
+    pub seed: u64,
+    /// The commit this program was built from, if known.
+    pub commit: Option<String>,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            title: String::new(),
+            description: String::new(),
+            scratch: std::env::temp_dir(),
+            binary: None,
+            hub_arguments: Vec::new(),
+            logs: None,
+            seed: 1,
+            commit: None,
+        }
+    }
+}
+
+/// The stages that can be measured alone, and what each is, in a few words.
+pub const KINDS: [(&str, &str); 7] = [
+    ("ledger", "deciding and folding, in memory, on one thread"),
+    ("position", "a recorded stream through the engine: ledger and journal, no HTTP"),
+    ("journal", "appending batches of records, with or without sync"),
+    ("archive", "storing finished transfers and finding them again"),
+    ("notification", "a recorded stream through the courier to receivers"),
+    ("prepare", "POST /transfers over HTTP to a hub of its own, until the 202"),
+    ("fulfil", "PUT /transfers/{ID} over HTTP for transfers that are reserved already, until the 200"),
+];
+
+/// The settings of one run, ready.
+enum Stage {
+    Ledger(ledger::Settings),
+    Position(position::Settings),
+    Journal(journal::Settings),
+    Archive(archive::Settings),
+    Notification(notification::Settings),
+    Edge(edge::Settings),
+}
+
+impl Stage {
+    /// Reads the table of a kind; every mistake is named.
+    fn read(kind: &str, table: &toml::Table) -> Result<Self, IsolatedError> {
+        let mut keys = Keys::new(kind, table);
+        let stage = match kind {
+            "ledger" => Self::Ledger(ledger::Settings::read(&mut keys)),
+            "position" => Self::Position(position::Settings::read(&mut keys)),
+            "journal" => Self::Journal(journal::Settings::read(&mut keys)),
+            "archive" => Self::Archive(archive::Settings::read(&mut keys)),
+            "notification" => Self::Notification(notification::Settings::read(&mut keys)),
+            "prepare" => Self::Edge(edge::Settings::read(edge::Request::Prepare, &mut keys)),
+            "fulfil" => Self::Edge(edge::Settings::read(edge::Request::Fulfil, &mut keys)),
+            other => return Err(IsolatedError::unknown_kind(other)),
+        };
+        keys.finish()?;
+        Ok(stage)
+    }
+
+    fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        match self {
+            Self::Ledger(settings) => settings.run(context),
+            Self::Position(settings) => settings.run(context),
+            Self::Journal(settings) => settings.run(context),
+            Self::Archive(settings) => settings.run(context),
+            Self::Notification(settings) => settings.run(context),
+            Self::Edge(settings) => settings.run(context),
+        }
+    }
+}
+
+/// Checks the table of a kind without running anything.
+///
+/// # Errors
+/// [`IsolatedError::Kind`] for an unknown kind, [`IsolatedError::Settings`] with every mistake in the table.
+pub fn check(kind: &str, table: &toml::Table) -> Result<(), IsolatedError> {
+    Stage::read(kind, table).map(drop)
+}
+
+/// Measures one stage alone. Blocks until it is over; must not be called from within an async runtime.
+///
+/// # Errors
+/// A mistake in the table, an unreadable stream, a disk or a process that fails.
+pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResult, IsolatedError> {
+    let stage = Stage::read(kind, table)?;
+    crate::process::allow_many_files();
+    let started_at = stream::now();
+    let measurement = stage.run(context)?;
+    Ok(measurement.result(kind, context, started_at))
+}

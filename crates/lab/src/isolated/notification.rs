@@ -1,0 +1,327 @@
+//! Callbacks alone: the prepares of a stream through the courier to receivers. No gateway, no engine, no journal.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use upesi_callbacks::{CallbackRenderer, delivery};
+use upesi_courier::{
+    Backlog, BacklogFuture, Courier, CourierConfig, Delivery, NoticeKey, OutgoingRequest, Outlet, Page,
+    ParticipantId, Position, Renderer, Room, Unroutable,
+};
+use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants};
+use upesi_fspiop::Version;
+use upesi_http::{HeaderName, HeaderValue, Workers};
+
+use super::ledger::{Folded, looked_up};
+use super::measurement::{Measurement, part_of_this_process};
+use super::meter::{ThreadTimes, UsedCpu};
+use super::receiver::{NUMBER_HEADER, RECEIVER, Receivers};
+use super::scheme::Scheme;
+use super::settings::Keys;
+use super::source::{Source, number, yes_no};
+use super::stream::{MessageKind, Stream};
+use super::{Context, IsolatedError};
+use crate::measured::StageResult;
+use crate::statistics::{per_second, rounded};
+
+/// Callbacks of one repetition where no number is given.
+const MESSAGES: usize = 20_000;
+/// Name of the courier's threads.
+const COURIER: &str = "lab-courier";
+/// Notices that are handed over together, as a batch of the journal would be.
+const HANDED_OVER: usize = 64;
+/// Without any delivery for so long a run has failed.
+const STUCK: Duration = Duration::from_secs(30);
+const LANES_POLL: Duration = Duration::from_millis(1);
+/// Memory for the notices of a lane: never what limits.
+const QUEUE_BYTES_MAX: usize = 1 << 30;
+
+/// How callbacks are delivered.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    source: Source,
+    keep_alive: bool,
+    /// Connections to one DFSP, and callbacks in flight to it.
+    connections: usize,
+    /// How long receivers take to answer.
+    receiver_delay: Duration,
+    /// Threads of the courier.
+    threads: usize,
+    receiver_threads: usize,
+    /// Callbacks handed over and not reported as delivered, at most.
+    queued: usize,
+    repetitions: usize,
+}
+
+impl Settings {
+    pub fn read(keys: &mut Keys<'_>) -> Self {
+        Self {
+            source: Source::read(keys, MESSAGES),
+            keep_alive: keys.flag("keep_alive", true),
+            connections: keys.size("connections", 1..=4_096, CourierConfig::default().in_flight_max),
+            receiver_delay: Duration::from_millis(keys.integer("receiver_delay_ms", 0..=10_000, 0)),
+            threads: keys.size("threads", 1..=64, 1),
+            receiver_threads: keys.size("receiver_threads", 1..=64, 1),
+            queued: keys.size("queued", 1..=1_000_000, 4_096),
+            repetitions: keys.size("repetitions", 1..=1_000, 5),
+        }
+    }
+
+    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        let stream = self.source.load(context, MessageKind::Prepare)?;
+        let receivers =
+            Receivers::start(self.receiver_threads, self.receiver_delay, self.source.messages)?;
+        let workers = Workers::start(self.threads, COURIER)?;
+        let measured = self.deliver(&stream, &receivers, &workers);
+        workers.shutdown();
+        receivers.stop();
+        measured
+    }
+
+    fn deliver(
+        &self,
+        stream: &Stream,
+        receivers: &Receivers,
+        workers: &Workers,
+    ) -> Result<Measurement, IsolatedError> {
+        let (records, participants) = self.records(stream, receivers)?;
+        let progress = Arc::new(Progress::default());
+        let renderer = Numbered(CallbackRenderer { participants, version: Version::V1_1 });
+        let courier = self.courier(workers, Arc::clone(&progress), renderer)?;
+        open_lanes(&courier, &records)?;
+        let mut feed = Feed { outlet: courier.outlet(), progress, handed_over: 0, queued: self.queued };
+        // Opens the connections.
+        feed.all(&records[..records.len().div_ceil(20)], None)?;
+        let mut measurement = Measurement::new("callback", "a courier in this process");
+        let mut cpu = UsedCpu::default();
+        for repetition in 1..=self.repetitions as u64 {
+            let records = numbered_from(&records, repetition * NUMBERS);
+            let (before, arrived) = (ThreadTimes::now(), receivers.arrived());
+            let took = feed.all(&records, Some(receivers))?;
+            cpu.add(&before.since());
+            measurement.repeat(took, receivers.arrived() - arrived, &receivers.take_latency());
+        }
+        measurement.failed = feed.progress.parked.load(Ordering::Acquire);
+        self.describe(&mut measurement, stream, &courier, &cpu);
+        Ok(measurement)
+    }
+
+    fn describe(
+        &self,
+        measurement: &mut Measurement,
+        stream: &Stream,
+        courier: &Courier<DurableRecord>,
+        cpu: &UsedCpu,
+    ) {
+        let (wall, completed) = (measurement.took(), measurement.completed());
+        let (mut attempts, mut attempts_us, mut refused) = (0, 0, 0);
+        for lane in courier.lanes() {
+            let Some(metrics) = courier.metrics(lane.target) else { continue };
+            attempts += metrics.attempt_duration.counts().iter().sum::<u64>();
+            attempts_us += metrics.attempt_duration.sum_us();
+            refused += metrics.refused.load(Ordering::Relaxed) + metrics.unreachable.load(Ordering::Relaxed);
+        }
+        if refused > 0 {
+            measurement.findings.push(format!("{refused} attempts were not answered with success"));
+        }
+        let mean_us = crate::statistics::ratio(attempts_us as f64, attempts as f64).unwrap_or_default();
+        measurement.stages = vec![StageResult {
+            stage: "callback".to_owned(),
+            operations: completed,
+            per_s: rounded(per_second(completed, wall), 1),
+            mean_us: rounded(mean_us, 1),
+            ..StageResult::default()
+        }];
+        measurement.processes = vec![
+            part_of_this_process("hub", cpu.of(COURIER), wall, completed),
+            part_of_this_process("lab", cpu.of(RECEIVER), wall, completed),
+        ];
+        measurement.parameters = self.source.parameters(stream);
+        measurement.parameters.extend([
+            ("keep_alive", yes_no(self.keep_alive)),
+            ("connections", number(self.connections)),
+            ("receiver_delay_ms", number(self.receiver_delay.as_millis() as usize)),
+            ("threads", number(self.threads)),
+        ]);
+    }
+
+    fn courier(
+        &self,
+        workers: &Workers,
+        progress: Arc<Progress>,
+        renderer: Numbered,
+    ) -> Result<Courier<DurableRecord>, IsolatedError> {
+        let config = CourierConfig {
+            in_flight_max: self.connections,
+            // Lanes never overflow: what is handed over is bounded by `queued`.
+            queue_items_max: self.queued + HANDED_OVER + self.connections,
+            queue_bytes_max: QUEUE_BYTES_MAX,
+            retrying_max: self.connections,
+            keep_alive: self.keep_alive,
+            ..CourierConfig::default()
+        };
+        let refused = |mistakes: Vec<upesi_courier::ConfigError>| {
+            IsolatedError::Settings(mistakes.iter().map(ToString::to_string).collect())
+        };
+        Courier::start(workers, config, progress, Arc::new(renderer)).map_err(refused)
+    }
+
+    /// What a journal would hold of the stream's prepares, and who takes part.
+    fn records(
+        &self,
+        stream: &Stream,
+        receivers: &Receivers,
+    ) -> Result<(Vec<Arc<DurableRecord>>, SharedParticipants), IsolatedError> {
+        let mut folded = Folded::onboarded(&Scheme::of(stream, Some(receivers.url()))?)?;
+        let participants = SharedParticipants::default();
+        participants.set(Arc::new(Participants::of(&folded.ledger)));
+        let mut records = Vec::with_capacity(self.source.messages);
+        for (index, ready) in stream.decode(MessageKind::Prepare, self.source.messages)?.iter().enumerate() {
+            folded.decide(&looked_up(ready));
+            let Payload { headers, body } = ready.payload.clone();
+            records.push(Arc::new(DurableRecord {
+                // From 1, so that a number can be told from none.
+                seq: index as u64 + 1,
+                time: folded.ledger.last_time(),
+                notices: folded.take_notices(),
+                payload: Payload { headers, body },
+            }));
+        }
+        Ok((records, participants))
+    }
+}
+
+/// The same records later in the journal: a lane takes nothing twice.
+fn numbered_from(records: &[Arc<DurableRecord>], offset: u64) -> Vec<Arc<DurableRecord>> {
+    let later = |record: &Arc<DurableRecord>| DurableRecord { seq: record.seq + offset, ..(**record).clone() };
+    records.iter().map(|record| Arc::new(later(record))).collect()
+}
+
+/// Opens the lanes of all receivers and waits until they take what they are given, instead of asking for it.
+fn open_lanes(
+    courier: &Courier<DurableRecord>,
+    records: &[Arc<DurableRecord>],
+) -> Result<(), IsolatedError> {
+    let targets: BTreeSet<_> = records.iter().flat_map(|record| record.keys()).map(|key| key.target).collect();
+    targets.iter().for_each(|target| courier.open(*target));
+    let started = Instant::now();
+    while courier.lanes().iter().any(|lane| lane.catching_up) {
+        if started.elapsed() > STUCK {
+            return Err(IsolatedError::Stuck { what: "opening lanes", seconds: STUCK.as_secs() });
+        }
+        std::thread::sleep(LANES_POLL);
+    }
+    Ok(())
+}
+
+/// What has been reported by the courier. It is the backlog too: an empty one.
+#[derive(Default)]
+struct Progress {
+    delivered: Mutex<u64>,
+    changed: Condvar,
+    parked: AtomicU64,
+}
+
+impl Progress {
+    fn add(&self, count: u64) {
+        *self.delivered.lock().unwrap_or_else(PoisonError::into_inner) += count;
+        self.changed.notify_all();
+    }
+
+    /// Waits until more than `known` have been reported and tells how many; `None` when nothing moves.
+    fn after(&self, known: u64) -> Option<u64> {
+        let delivered = self.delivered.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self.changed.wait_timeout_while(delivered, STUCK, |delivered| *delivered <= known);
+        let delivered = *waited.unwrap_or_else(PoisonError::into_inner).0;
+        (delivered > known).then_some(delivered)
+    }
+
+    fn now(&self) -> u64 {
+        *self.delivered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Backlog<DurableRecord> for Progress {
+    fn pending(
+        &self,
+        _target: ParticipantId,
+        _after: Option<Position>,
+        _room: Room,
+    ) -> BacklogFuture<'_, Page<DurableRecord>> {
+        // What is handed over always fits into the lane, so nothing stands here only.
+        Box::pin(async { Ok(Page { items: Vec::new(), more: false }) })
+    }
+
+    fn load(&self, _keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
+    fn delivered(&self, keys: Vec<NoticeKey>) {
+        self.add(keys.len() as u64);
+    }
+
+    fn parked(&self, _key: NoticeKey, reason: String, _attempts: u32) {
+        tracing::warn!(%reason, "a callback of a measurement was parked");
+        self.parked.fetch_add(1, Ordering::AcqRel);
+        self.add(1);
+    }
+}
+
+/// The hub's own callbacks, each with a number by which its receiver can tell when it was handed over.
+struct Numbered(CallbackRenderer);
+
+impl Renderer<DurableRecord> for Numbered {
+    fn render(&self, key: NoticeKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
+        let mut request = self.0.render(key, record)?;
+        let number = (record.seq - 1) % NUMBERS;
+        request.headers.insert(HeaderName::from_static(NUMBER_HEADER), HeaderValue::from(number));
+        Ok(request)
+    }
+}
+
+/// Sequences of later repetitions are further apart than any number of messages.
+const NUMBERS: u64 = 1 << 32;
+
+/// Hands callbacks over, a bounded number at a time.
+struct Feed {
+    outlet: Outlet<DurableRecord>,
+    progress: Arc<Progress>,
+    handed_over: u64,
+    queued: usize,
+}
+
+impl Feed {
+    /// Hands all records over and waits until all are reported.
+    fn all(
+        &mut self,
+        records: &[Arc<DurableRecord>],
+        receivers: Option<&Receivers>,
+    ) -> Result<Duration, IsolatedError> {
+        let stuck = || IsolatedError::Stuck { what: "delivery of callbacks", seconds: STUCK.as_secs() };
+        let started = Instant::now();
+        let mut delivered = self.progress.now();
+        for (index, record) in records.iter().enumerate() {
+            while self.handed_over - delivered >= self.queued as u64 {
+                self.outlet.flush();
+                delivered = self.progress.after(delivered).ok_or_else(stuck)?;
+            }
+            for key in record.keys() {
+                if let Some(receivers) = receivers {
+                    receivers.sent(index);
+                }
+                self.outlet.offer(delivery(key, record));
+                self.handed_over += 1;
+            }
+            if index % HANDED_OVER == HANDED_OVER - 1 {
+                self.outlet.flush();
+            }
+        }
+        self.outlet.flush();
+        while delivered < self.handed_over {
+            delivered = self.progress.after(delivered).ok_or_else(stuck)?;
+        }
+        Ok(started.elapsed())
+    }
+}

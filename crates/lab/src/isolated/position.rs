@@ -1,0 +1,194 @@
+//! Position handling alone: a stream through the engine, which decides, journals and answers. No HTTP, no callbacks.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::runtime::Builder;
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, SubmitError};
+use upesi_journal::Durability;
+
+use super::flow::{Fed, Flow, SUBMITTER, feed, preload, start_delivering};
+use super::measurement::{Measurement, part_of_this_process, share};
+use super::meter::UsedCpu;
+use super::scheme::Scheme;
+use super::scratch::Scratch;
+use super::settings::Keys;
+use super::source::{Source, number, yes_no};
+use super::stream::MessageKind;
+use super::stream::decode::Ready;
+use super::{Context, IsolatedError};
+use crate::hub_metrics::{Snapshot, stages};
+use crate::measured::{Parameter, StageResult};
+
+/// Messages where none are given: as many as the published figures were taken with.
+const MESSAGES: usize = 5_000;
+/// Commands under way where no number is given.
+const IN_FLIGHT: usize = 1_024;
+/// What the engine's queue holds.
+const IN_FLIGHT_MAX: usize = 65_536;
+
+/// How positions are handled.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    source: Source,
+    /// Prepares, or the fulfils of transfers that are reserved already.
+    kind: MessageKind,
+    /// Commands in one batch at most; `None` lets batches grow as they will.
+    batch: Option<usize>,
+    durable: bool,
+    flow: Flow,
+    /// Whether callbacks are reported as delivered, which the engine journals too.
+    deliveries: bool,
+    repetitions: usize,
+}
+
+/// One engine that was fed once.
+struct Run {
+    fed: Fed,
+    failed: u64,
+    metrics: (Snapshot, Snapshot),
+}
+
+impl Settings {
+    pub fn read(keys: &mut Keys<'_>) -> Self {
+        let settings = Self {
+            source: Source::read(keys, MESSAGES),
+            kind: match keys.choice("what", &["prepare", "fulfil"]) {
+                "fulfil" => MessageKind::Fulfil,
+                _ => MessageKind::Prepare,
+            },
+            batch: keys.bound("batch", 1..=1_000_000),
+            durable: keys.flag("durable", true),
+            flow: Flow {
+                submitters: keys.size("submitters", 1..=64, 1),
+                in_flight: keys.size("in_flight", 1..=IN_FLIGHT_MAX, IN_FLIGHT),
+            },
+            deliveries: keys.choice("deliveries", &["none", "reported"]) == "reported",
+            repetitions: keys.size("repetitions", 1..=1_000, 5),
+        };
+        let Flow { submitters, in_flight } = settings.flow;
+        if settings.batch.is_some_and(|batch| batch > in_flight) {
+            keys.contradiction("batch must not be more than in_flight: batches would never be full".to_owned());
+        }
+        if submitters > in_flight {
+            keys.contradiction("submitters must not be more than in_flight".to_owned());
+        }
+        settings
+    }
+
+    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        let stream = self.source.load(context, self.kind)?;
+        let count = self.source.messages;
+        let (prepares, fulfils) = match self.kind {
+            MessageKind::Prepare => (stream.decode(MessageKind::Prepare, count)?, None),
+            MessageKind::Fulfil => {
+                let (prepares, fulfils) = stream.decode_fulfilled(count)?;
+                (prepares, Some(Arc::new(fulfils)))
+            }
+        };
+        let prepares = Arc::new(prepares);
+        let scheme = Scheme::of(&stream, None)?;
+        let unit = if fulfils.is_some() { "fulfil" } else { "prepare" };
+        let mut measurement = Measurement::new(unit, "an engine in this process");
+        let (mut cpu, mut spans) = (UsedCpu::default(), Vec::new());
+        for _ in 0..self.repetitions {
+            let scratch = Scratch::new(&context.scratch)?;
+            let run = self.run_once(scratch.path(), &scheme, &prepares, fulfils.as_ref())?;
+            let Run { fed, failed, metrics } = run;
+            measurement.failed += failed;
+            measurement.repeat(fed.took, (count as u64).saturating_sub(failed), &fed.latency_ns);
+            cpu.add(&fed.cpu);
+            spans.push(metrics);
+            if fed.busy > 0 {
+                measurement.findings.push(format!("the engine was busy {} times", fed.busy));
+            }
+        }
+        measurement.stages = self.stages(&measurement, &spans, &cpu);
+        let (wall, completed) = (measurement.took(), measurement.completed());
+        measurement.processes = vec![
+            part_of_this_process("hub", cpu.of("upesi-"), wall, completed),
+            part_of_this_process("lab", cpu.of(SUBMITTER), wall, completed),
+        ];
+        measurement.durable = Some(self.durable);
+        measurement.parameters = self.source.parameters(&stream);
+        measurement.parameters.extend([
+            ("batch", self.batch.map_or_else(|| Parameter::from("natural"), number)),
+            ("durable", yes_no(self.durable)),
+            ("submitters", number(self.flow.submitters)),
+            ("in_flight", number(self.flow.in_flight)),
+            ("deliveries", Parameter::from(if self.deliveries { "reported" } else { "none" })),
+        ]);
+        Ok(measurement)
+    }
+
+    fn options(&self, data: &Path) -> EngineOptions {
+        let defaults = EngineOptions::new(data);
+        EngineOptions {
+            batch_commands_max: self.batch.unwrap_or(defaults.batch_commands_max),
+            durability: if self.durable { Durability::Synced } else { Durability::Volatile },
+            ..defaults
+        }
+    }
+
+    fn run_once(
+        &self,
+        directory: &Path,
+        scheme: &Scheme,
+        prepares: &Arc<Vec<Ready>>,
+        fulfils: Option<&Arc<Vec<Ready>>>,
+    ) -> Result<Run, IsolatedError> {
+        let data = directory.join("data");
+        let before = if fulfils.is_some() { Arc::clone(prepares) } else { Arc::default() };
+        preload(&data, scheme, &before)?;
+        let mut registry = Registry::default();
+        let metrics = EngineMetrics::new(&mut registry);
+        let (engine, handle) = if self.deliveries {
+            start_delivering(self.options(&data), metrics)?
+        } else {
+            Engine::start(self.options(&data), metrics, Box::new(NoEffects))?
+        };
+        let first = snapshot(&registry);
+        let fed = feed(&handle, fulfils.unwrap_or(prepares), self.flow)?;
+        let last = snapshot(&registry);
+        let done = done(&handle, fulfils.is_some())?;
+        engine.shutdown();
+        let failed = (prepares.len() as u64).saturating_sub(done);
+        Ok(Run { fed, failed, metrics: (first, last) })
+    }
+
+    fn stages(
+        &self,
+        measurement: &Measurement,
+        spans: &[(Snapshot, Snapshot)],
+        cpu: &UsedCpu,
+    ) -> Vec<StageResult> {
+        let mut found = stages(spans, measurement.took().as_secs_f64(), None);
+        for stage in &mut found {
+            match stage.stage.as_str() {
+                "engine" => stage.cpu_share = share(cpu, "upesi-engine"),
+                "journal_sync" => stage.cpu_share = share(cpu, "upesi-journal"),
+                _ => {}
+            }
+        }
+        found
+    }
+}
+
+fn snapshot(registry: &Registry) -> Snapshot {
+    let mut text = String::new();
+    // Writing into a String does not fail.
+    let _ = encode(&mut text, registry);
+    Snapshot::read(&text)
+}
+
+/// How many transfers ended as they should: reserved, or committed.
+fn done(engine: &EngineHandle, are_committed: bool) -> Result<u64, IsolatedError> {
+    let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
+    let count = engine.read(move |ledger| {
+        if are_committed { ledger.totals().committed } else { ledger.reserved_len() as u64 }
+    });
+    let failed = |error: SubmitError| IsolatedError::Refused { what: "a question", reason: error.to_string() };
+    runtime.block_on(count).map_err(failed)
+}

@@ -1,0 +1,78 @@
+//! Where the messages of a stage come from: a file, or made up.
+
+use std::path::PathBuf;
+
+use super::settings::Keys;
+use super::stream::{BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, Stream};
+use super::{Context, IsolatedError};
+use crate::measured::Parameter;
+
+/// Most messages of one repetition.
+const MESSAGES_MAX: usize = 5_000_000;
+
+/// Which messages a stage is fed with.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    /// A recorded stream; `None` makes one up.
+    pub stream: Option<PathBuf>,
+    /// How many messages are fed.
+    pub messages: usize,
+    /// Between how many DFSPs, where they are made up.
+    pub dfsps: usize,
+    /// Length of a made-up prepare's body in bytes.
+    pub body_bytes: usize,
+}
+
+impl Source {
+    pub fn read(keys: &mut Keys<'_>, messages: usize) -> Self {
+        let stream = keys.text("stream").map(PathBuf::from);
+        if stream.is_some() && (keys.has("dfsps") || keys.has("body_bytes")) {
+            keys.contradiction(
+                "a recorded stream has its own DFSPs and bodies: leave dfsps and body_bytes out, or the stream"
+                    .to_owned(),
+            );
+        }
+        let defaults = GenerateOptions::default();
+        Self {
+            stream,
+            messages: keys.size("messages", 1..=MESSAGES_MAX, messages),
+            dfsps: keys.size("dfsps", 2..=DFSPS_MAX, 2),
+            body_bytes: keys.size("body_bytes", BODY_BYTES_MIN..=32_768, defaults.body_bytes),
+        }
+    }
+
+    /// Reads the file, or makes the stream up.
+    pub fn load(&self, context: &Context, kind: MessageKind) -> Result<Stream, IsolatedError> {
+        if let Some(path) = &self.stream {
+            return Ok(Stream::read(path)?);
+        }
+        Ok(Stream::generate(&GenerateOptions {
+            transfers: self.messages,
+            dfsps: self.dfsps,
+            fulfils: kind == MessageKind::Fulfil,
+            body_bytes: self.body_bytes,
+            seed: context.seed,
+        })?)
+    }
+
+    /// What a result tells of it.
+    pub fn parameters(&self, stream: &Stream) -> Vec<(&'static str, Parameter)> {
+        let mut parameters =
+            vec![("messages", number(self.messages)), ("dfsps", number(stream.header.dfsps.len()))];
+        match &self.stream {
+            Some(path) => parameters.push(("stream", Parameter::Text(path.display().to_string()))),
+            None => parameters.push(("body_bytes", number(self.body_bytes))),
+        }
+        parameters
+    }
+}
+
+/// A number as results hold it.
+pub(super) fn number(value: usize) -> Parameter {
+    Parameter::Number(i64::try_from(value).unwrap_or(i64::MAX))
+}
+
+/// Yes or no as results hold it.
+pub(super) fn yes_no(value: bool) -> Parameter {
+    Parameter::Text(if value { "yes" } else { "no" }.to_owned())
+}

@@ -1,0 +1,167 @@
+//! Each stage with tiny sizes: what counts is that everything is counted.
+
+use std::sync::Arc;
+
+use toml::Table;
+
+use super::flow::{Flow, feed, preload};
+use super::scheme::Scheme;
+use super::scratch::Scratch;
+use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
+use super::*;
+use crate::measured::Parameter;
+
+fn context(scratch: &tempfile::TempDir) -> Context {
+    Context { scratch: scratch.path().join("scratch"), name: "tiny".to_owned(), ..Context::default() }
+}
+
+fn measure(kind: &str, table: &str) -> LabResult {
+    let scratch = tempfile::tempdir().unwrap();
+    let result = run(kind, &table.parse::<Table>().unwrap(), &context(&scratch)).unwrap();
+    assert_eq!((result.kind, result.scenario, result.name.as_str()), ("isolated", kind, "tiny"));
+    assert!(result.validity.valid && result.failed == 0 && result.passed(), "{:?}", result.validity);
+    assert!(result.throughput_per_s > 0.0 && result.latency_ms.max > 0.0, "{result:?}");
+    assert_eq!(result.repetitions.len(), result.slices.len());
+    let left = std::fs::read_dir(scratch.path().join("scratch")).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "scratch directories are removed");
+    result
+}
+
+fn stage<'result>(result: &'result LabResult, name: &str) -> &'result crate::measured::StageResult {
+    result.stages.iter().find(|stage| stage.stage == name).unwrap()
+}
+
+#[test]
+fn the_ledger_decides_every_message() {
+    let result = measure("ledger", "messages = 200\ndfsps = 4\nrepetitions = 2");
+    assert_eq!((result.unit, result.completed, result.repetitions.len()), ("prepare", 400, 2));
+    assert_eq!(result.parameters["dfsps"], Parameter::Number(4));
+    let result = measure("ledger", "messages = 200\nwhat = 'fulfil'\nrepetitions = 1");
+    assert_eq!((result.unit, result.completed, stage(&result, "position").operations), ("fulfil", 200, 200));
+}
+
+#[test]
+fn batches_of_positions_keep_their_bound() {
+    let result = measure(
+        "position",
+        "messages = 300\nbatch = 10\nin_flight = 100\nsubmitters = 2\nrepetitions = 2\ndurable = false",
+    );
+    assert_eq!((result.unit, result.completed, result.durable), ("prepare", 600, Some(false)));
+    let engine = stage(&result, "engine");
+    assert_eq!(engine.operations, 600);
+    assert!(engine.batch_mean.is_some_and(|mean| (1.0..=10.0).contains(&mean)), "{engine:?}");
+    assert_eq!(result.parameters["batch"], Parameter::Number(10));
+}
+
+#[test]
+fn positions_are_committed_durably() {
+    let table = "messages = 100\nwhat = 'fulfil'\ndfsps = 3\nrepetitions = 1\ndeliveries = 'reported'";
+    let result = measure("position", table);
+    assert_eq!((result.unit, result.completed, result.durable), ("fulfil", 100, Some(true)));
+    assert_eq!(result.parameters["batch"], Parameter::from("natural"));
+    assert!(stage(&result, "journal_sync").operations >= 1);
+}
+
+#[test]
+fn the_journal_holds_every_record() {
+    let result = measure(
+        "journal",
+        "record_bytes = 300\nbatch = 4\nbatches = 50\nrepetitions = 3\nsegment_bytes = 65536\ndurable = false",
+    );
+    assert_eq!((result.unit, result.completed), ("record", 600));
+    assert!(stage(&result, "journal_bytes").operations > 600 * 300, "the records and their frames");
+    assert_eq!(stage(&result, "journal_sync").operations, 150);
+}
+
+#[test]
+fn the_archive_finds_what_is_there_and_nothing_else() {
+    for (what, completed) in [("insert", 1_000), ("hit", 400), ("miss", 400)] {
+        let table =
+            format!("what = '{what}'\ntransfers = 1000\nlookups = 400\nbatch = 300\nrepetitions = 2");
+        let result = measure("archive", &table);
+        assert_eq!(result.completed, completed, "{what}");
+        for name in ["archive_insert", "archive_hit", "archive_miss", "archive_sync"] {
+            assert!(stage(&result, name).operations > 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn every_callback_arrives_with_and_without_kept_connections() {
+    for keep_alive in [true, false] {
+        let table = format!(
+            "messages = 120\ndfsps = 3\nconnections = 4\nqueued = 40\nrepetitions = 2\nkeep_alive = {keep_alive}"
+        );
+        let result = measure("notification", &table);
+        assert_eq!((result.unit, result.completed), ("callback", 240));
+        assert_eq!(stage(&result, "callback").operations, 240);
+    }
+    let slow = "messages = 20\nconnections = 10\nreceiver_delay_ms = 2\nrepetitions = 1\nbody_bytes = 9000";
+    assert_eq!(measure("notification", slow).completed, 20);
+}
+
+#[test]
+fn mistakes_are_named_before_anything_runs() {
+    for (kind, table, wanted) in [
+        ("positions", "", "there is no isolated kind \"positions\""),
+        ("position", "batch = 2000", "batch must not be more than in_flight"),
+        ("position", "batch = 2000\nnonsense = 1", "nonsense: isolated kind position has no such key"),
+        ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
+        ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
+        ("archive", "transfers = 2", "at least as many transfers"),
+        ("prepare", "callbacks = 'sent'", "give held or swallowed"),
+        ("fulfil", "messages = 3", "more messages than repetitions"),
+        ("notification", "keep_alive = 'no'", "give true or false"),
+    ] {
+        let table: Table = table.parse().unwrap();
+        let error = check(kind, &table).unwrap_err();
+        assert!(error.is_usage() && error.to_string().contains(wanted), "{kind}: {error}");
+    }
+    for (kind, _) in KINDS {
+        check(kind, &Table::new()).unwrap();
+    }
+}
+
+#[test]
+fn a_missing_stream_is_told_apart() {
+    let scratch = tempfile::tempdir().unwrap();
+    let table: Table = "stream = '/nonexistent/stream'".parse().unwrap();
+    let error = run("ledger", &table, &context(&scratch)).unwrap_err();
+    assert!(error.missing_stream().is_some() && !error.is_usage(), "{error}");
+}
+
+#[test]
+fn what_a_hub_took_can_be_recorded_and_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    let generated = GenerateOptions { transfers: 50, dfsps: 3, fulfils: true, ..GenerateOptions::default() };
+    let stream = Stream::generate(&generated).unwrap();
+    let scratch = Scratch::new(directory.path()).unwrap();
+    let data = scratch.path().join("data");
+    let scheme = Scheme::of(&stream, None).unwrap();
+    preload(&data, &scheme, &Arc::new(stream.decode(MessageKind::Prepare, 50).unwrap())).unwrap();
+    let options = upesi_engine::EngineOptions::new(&data);
+    let (engine, handle) = flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
+    let fulfils = Arc::new(stream.decode(MessageKind::Fulfil, 40).unwrap());
+    feed(&handle, &fulfils, Flow { submitters: 3, in_flight: 9 }).unwrap();
+    engine.shutdown();
+
+    let record = |messages_max, fulfils| {
+        Stream::record(&RecordOptions { data: data.clone(), messages_max, fulfils }).unwrap()
+    };
+    let (recorded, skipped) = record(1_000, true);
+    assert_eq!((recorded.header.prepares, recorded.header.fulfils), (50, 40));
+    assert_eq!((skipped.unreadable, skipped.orphans), (0, 0));
+    assert!(skipped.others > 0, "operators' commands are left out");
+    let bodies = |stream: &Stream, kind| -> Vec<_> {
+        stream.of_kind(kind).map(|message| (message.id, message.headers.clone(), message.body.clone())).collect()
+    };
+    assert_eq!(bodies(&recorded, MessageKind::Prepare), bodies(&stream, MessageKind::Prepare));
+    let (few, _) = record(20, false);
+    assert_eq!((few.header.prepares, few.header.fulfils), (20, 0));
+
+    let file = directory.path().join("stream");
+    recorded.write(&file).unwrap();
+    let table = format!("stream = {:?}\nwhat = 'fulfil'\nmessages = 40\nrepetitions = 1", file.display());
+    assert_eq!(measure("ledger", &table.replace("messages = 40", "messages = 10")).completed, 10);
+    assert_eq!(measure("ledger", &table).completed, 40);
+}
