@@ -47,6 +47,8 @@ fn max_min(quota: u64, demands: &[u64]) -> Vec<u64> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
     #[test]
     fn everybody_gets_the_max_min_fair_share(
         demands in prop::collection::vec(0_u64..200, 1..12),

@@ -47,8 +47,13 @@ pub(crate) fn open_metrics(body: String) -> Answer {
 
 /// An error object (FSPIOP API v1.1 §7.6).
 pub(crate) fn refusal(error: &SyncError) -> Answer {
+    refusal_with_body(error, error.to_body())
+}
+
+/// The same with its body at hand.
+pub(crate) fn refusal_with_body(error: &SyncError, body: impl Into<Bytes>) -> Answer {
     let status = StatusCode::from_u16(error.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut answer = json(status, error.to_body());
+    let mut answer = json(status, body);
     if error.code == ErrorCode::SERVER_BUSY {
         answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_S);
     }

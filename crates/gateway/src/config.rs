@@ -5,6 +5,8 @@ use std::time::Duration;
 use upesi_fspiop::Versions;
 use upesi_types::FspId;
 
+use crate::admission::AdmissionSettings;
+
 /// What the gateway accepts and how long it waits.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
@@ -24,6 +26,12 @@ pub struct GatewayConfig {
     pub completed_timestamp_age_s_max: i64,
     /// Whether paths may have the party-id types CONSENT and THIRD_PARTY_LINK, which only third-party schemes use.
     pub extended_party_id_types: bool,
+    /// Whether requests are counted and timed. Without, the metrics of requests stay at nothing; for measurements.
+    pub records_metrics: bool,
+    /// Whether each request is logged, at `info` under the target `upesi_access`.
+    pub logs_access: bool,
+    /// When requests are refused for the sake of those that are taken.
+    pub admission: AdmissionSettings,
 }
 
 impl Default for GatewayConfig {
@@ -37,6 +45,9 @@ impl Default for GatewayConfig {
             completed_timestamp_lag_ms: 200,
             completed_timestamp_age_s_max: 300,
             extended_party_id_types: false,
+            records_metrics: true,
+            logs_access: false,
+            admission: AdmissionSettings::default(),
         }
     }
 }

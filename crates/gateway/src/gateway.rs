@@ -8,20 +8,22 @@ use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::sync::SemaphorePermit;
-use tokio::time::Instant;
-use upesi_engine::{Clock, EngineHandle, Payload};
+use tokio::time::{Instant, sleep};
+use upesi_engine::{Clock, EngineHandle, Payload, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
-use upesi_http::{BodyError, Full, Incoming, Service};
+use upesi_http::{BodyError, Full, Incoming, Service, body};
 use upesi_ledger::Command;
 use upesi_relay::{Accepted, Conversation};
 use upesi_types::Timestamp;
 
+use crate::access::Access;
+use crate::admission::{Door, Refusal, class_of};
 use crate::answer::{self, Answer};
 use crate::authenticator::{Authenticator, TrustEveryone};
 use crate::config::GatewayConfig;
 use crate::headers::payload;
 use crate::interpret::interpret;
-use crate::large_bodies::{HeldBody, LargeBodies, Unread};
+use crate::large_bodies::{HeldBody, LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{ConversationCall, GatewayMetrics, Labels, TransferCall};
 use crate::own;
 use crate::receive::receive;
@@ -31,6 +33,7 @@ use crate::route::{self, Endpoint, OwnEndpoint, Unroutable};
 pub struct Gateway {
     engine: EngineHandle,
     config: GatewayConfig,
+    door: Door,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
     /// By [`Resource`].
@@ -66,8 +69,9 @@ impl Gateway {
             conversations: Default::default(),
             endpoint_cache: Box::new(|| {}),
             large_bodies: LargeBodies::new(config.large_bodies_max),
-            metrics: GatewayMetrics::register(registry),
+            metrics: GatewayMetrics::register(registry, config.records_metrics),
             metrics_text: Box::new(|| "# EOF\n".to_owned()),
+            door: Door::new(config.admission.clone(), registry),
             metadata: own::metadata(&config),
             started_at: clock.now(),
             config,
@@ -78,6 +82,12 @@ impl Gateway {
     /// Lets this decide whether requests come from whom they say.
     pub fn with_authenticator(mut self, authenticator: impl Authenticator) -> Self {
         self.authenticator = Box::new(authenticator);
+        self
+    }
+
+    /// Lets it tell the DFSPs apart where they must share. Without it they all count as one.
+    pub fn with_participants(mut self, participants: SharedParticipants) -> Self {
+        self.door.set_participants(participants);
         self
     }
 
@@ -99,6 +109,39 @@ impl Gateway {
     pub fn with_metrics_text(mut self, text: impl Fn() -> String + Send + Sync + 'static) -> Self {
         self.metrics_text = Box::new(text);
         self
+    }
+
+    /// Decides by the head alone whether a request is taken.
+    fn admit(&self, parts: &Parts, needs_engine: bool, received: Instant) -> Result<(), Refusal> {
+        let class = class_of(&parts.method);
+        if needs_engine {
+            self.door.ask_engine(class, received)?;
+        }
+        self.door.ask(class, &parts.headers, received)
+    }
+
+    /// Answers a request that is not taken. Its body is read, as long as it is small, so that the connection can be used
+    /// again; with a larger one the connection is closed.
+    async fn turn_away(
+        &self,
+        refusal: Refusal,
+        labels: Labels,
+        parts: Parts,
+        request_body: Incoming,
+        received: Instant,
+    ) -> Answer {
+        let is_small = request_body.size_hint().lower() <= SMALL_BODY_BYTES_MAX as u64;
+        if is_small && !parts.headers.contains_key(http::header::EXPECT) {
+            // What is wrong with the body of a request that is refused does not matter.
+            let _ = body::read(request_body, SMALL_BODY_BYTES_MAX, received + self.config.body_timeout).await;
+        }
+        drop(parts);
+        if let Some(hold) = self.door.hold() {
+            sleep(hold).await;
+        }
+        let (error, text) = self.door.body(refusal);
+        self.metrics.count_turned_away(labels, &error);
+        answer::refusal_with_body(&error, text)
     }
 
     async fn take_transfer(
@@ -155,7 +198,10 @@ impl Gateway {
     ) -> Answer {
         let outcome = match taken {
             Ok(Taken { command, payload, _permit }) => {
-                answer::outcome(self.engine.submit(command, payload).await)
+                let waiting = self.door.wait();
+                let reply = self.engine.submit(command, payload).await;
+                waiting.answered();
+                answer::outcome(reply)
             }
             Err(error) => Err(error),
         };
@@ -213,16 +259,32 @@ impl Service for Gateway {
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Transfers(operation)) => {
                 let call = TransferCall::of(operation);
+                if let Err(refusal) = self.admit(&parts, true, received) {
+                    return self.turn_away(refusal, call.labels(), parts, body, received).await;
+                }
+                let access = Access::of(self.config.logs_access, &parts.headers, Some(operation));
                 let taken = self.take_transfer(operation, &parts, body, received).await;
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
-                return self.submit(call, taken, received).await;
+                let answer = self.submit(call, taken, received).await;
+                if let Some(access) = access {
+                    access.log(call.labels(), answer.status(), received);
+                }
+                return answer;
             }
             Ok(Endpoint::Conversation(route)) => {
                 let call = ConversationCall::of(&route);
+                if let Err(refusal) = self.admit(&parts, false, received) {
+                    return self.turn_away(refusal, call.labels(), parts, body, received).await;
+                }
+                let access = Access::of(self.config.logs_access, &parts.headers, None);
                 let taken = self.take_conversation(route, &parts, body, received).await;
                 drop(parts);
-                return self.answer_conversation(call, taken, received);
+                let answer = self.answer_conversation(call, taken, received);
+                if let Some(access) = access {
+                    access.log(call.labels(), answer.status(), received);
+                }
+                return answer;
             }
             Ok(Endpoint::NotBuilt(resource)) => {
                 let error = SyncError::not_implemented();
@@ -235,6 +297,9 @@ impl Service for Gateway {
             Err(unroutable) => (Labels::new(&parts.method, "unknown"), self.answer_unroutable(&unroutable)),
         };
         self.metrics.count_other(labels, answer.status(), received.elapsed());
+        if let Some(access) = Access::of(self.config.logs_access, &parts.headers, None) {
+            access.log(labels, answer.status(), received);
+        }
         answer
     }
 

@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod access;
+mod admission;
 mod answer;
 mod authenticator;
 mod config;
@@ -14,6 +16,7 @@ mod receive;
 mod route;
 mod transfer_request;
 
+pub use admission::AdmissionSettings;
 pub use answer::outcome;
 pub use authenticator::{Authenticator, TrustEveryone};
 pub use config::GatewayConfig;

@@ -95,7 +95,7 @@ impl TransferCall {
         }
     }
 
-    const fn labels(self) -> Labels {
+    pub(crate) const fn labels(self) -> Labels {
         let (method, resource) = match self {
             Self::Prepare => ("POST", "transfers"),
             Self::Fulfil => ("PUT", "transfers/{ID}"),
@@ -146,7 +146,7 @@ impl ConversationCall {
     }
 
     /// The path with its parts named, never with their values.
-    const fn labels(self) -> Labels {
+    pub(crate) const fn labels(self) -> Labels {
         let [family, item, error] = match self.resource {
             Resource::Participants => {
                 ["participants", "participants/{Type}/{ID}", "participants/{Type}/{ID}/error"]
@@ -201,6 +201,8 @@ struct CallMetrics {
 /// All metrics of the gateway, registered in a registry.
 #[derive(Debug)]
 pub(crate) struct GatewayMetrics {
+    /// Whether requests are counted and timed; refusals always are counted.
+    records: bool,
     requests: Family<Answered, Counter>,
     durations: Durations<Asked>,
     refusals: Family<Refused, Counter>,
@@ -213,7 +215,7 @@ pub(crate) struct GatewayMetrics {
 }
 
 impl GatewayMetrics {
-    pub(crate) fn register(registry: &mut Registry) -> Self {
+    pub(crate) fn register(registry: &mut Registry, records: bool) -> Self {
         let requests = Family::<Answered, Counter>::default();
         let durations =
             Durations::<Asked>::new_with_constructor((|| Histogram::new(BUCKETS)) as fn() -> Histogram);
@@ -250,7 +252,7 @@ impl GatewayMetrics {
         });
         let community = COMMUNITY_CALLS.map(|(name, help)| register_community(registry, name, help));
         let conversations = [const { OnceLock::new() }; ConversationCall::COUNT];
-        Self { requests, durations, refusals, calls, community, conversations }
+        Self { records, requests, durations, refusals, calls, community, conversations }
     }
 
     /// Counts an answer about transfers.
@@ -281,6 +283,9 @@ impl GatewayMetrics {
         outcome: Result<(), &SyncError>,
         duration: Duration,
     ) {
+        if !self.records {
+            return;
+        }
         let seconds = duration.as_secs_f64();
         metrics.duration.observe(seconds);
         if let Some([succeeded, refused]) = &metrics.community {
@@ -312,6 +317,12 @@ impl GatewayMetrics {
         let Labels { method, resource } = labels;
         self.count_status(labels, status.as_u16());
         self.durations.get_or_create(&Asked { method, resource }).observe(duration.as_secs_f64());
+    }
+
+    /// Counts a request that was refused by its head. It is in no duration: those are of requests that were taken.
+    pub(crate) fn count_turned_away(&self, labels: Labels, error: &SyncError) {
+        self.count_status(labels, error.status);
+        self.count_refusal(error);
     }
 
     /// Counts an error by its code.

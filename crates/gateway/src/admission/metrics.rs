@@ -1,0 +1,135 @@
+//! What the door counts.
+//!
+//! | name | labels | what |
+//! |---|---|---|
+//! | `upesi_admission_taken_total` | `class` | requests let in |
+//! | `upesi_admission_refused_total` | `class`, `reason` | requests refused by their head alone |
+//! | `upesi_admission_refused_by_dfsp_total` | `fsp` | new requests refused over a share or a rate, by who sent them |
+//! | `upesi_admission_held_total` | | refusals that waited before they left |
+//! | `upesi_admission_limit` | | new requests per second that are taken at most; 0 without a limit |
+//! | `upesi_admission_delay_seconds` | | how long what is ready waits for a worker at least |
+//! | `upesi_admission_engine_waiting` | | requests that wait for the engine |
+//!
+//! `class` is `new` or `finishing`; `reason` is `overload`, `rate` or `engine`.
+
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use upesi_admission::{Class, rate_of_quota};
+use upesi_types::FspId;
+
+use super::Refusal;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Taken {
+    class: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Refused {
+    class: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Sender {
+    fsp: String,
+}
+
+#[derive(Debug)]
+pub(super) struct AdmissionMetrics {
+    taken: [Counter; 2],
+    /// By [`Class`], then by [`Refusal`].
+    refused: [[Counter; Refusal::ALL.len()]; 2],
+    by_source: Family<Sender, Counter>,
+    held: Counter,
+    limit: Gauge,
+    delay_seconds: Gauge<f64, AtomicU64>,
+    engine_waiting: Gauge,
+}
+
+const fn class_name(class: Class) -> &'static str {
+    match class {
+        Class::New => "new",
+        Class::Finishing => "finishing",
+    }
+}
+
+const fn reason_name(refusal: Refusal) -> &'static str {
+    match refusal {
+        Refusal::Overload => "overload",
+        Refusal::Rate => "rate",
+        Refusal::Engine => "engine",
+    }
+}
+
+impl AdmissionMetrics {
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let (taken, refused) = (Family::<Taken, Counter>::default(), Family::<Refused, Counter>::default());
+        let by_source = Family::<Sender, Counter>::default();
+        let (held, limit, engine_waiting) = (Counter::default(), Gauge::default(), Gauge::default());
+        let delay_seconds = Gauge::<f64, AtomicU64>::default();
+        registry.register("upesi_admission_taken", "Requests let in", taken.clone());
+        registry.register("upesi_admission_refused", "Requests refused by their head alone", refused.clone());
+        registry.register(
+            "upesi_admission_refused_by_dfsp",
+            "New requests refused over a share or a rate",
+            by_source.clone(),
+        );
+        registry.register("upesi_admission_held", "Refusals that waited before they left", held.clone());
+        registry.register(
+            "upesi_admission_limit",
+            "New requests per second taken at most, 0 without a limit",
+            limit.clone(),
+        );
+        registry.register(
+            "upesi_admission_delay_seconds",
+            "How long what is ready waits for a worker at least",
+            delay_seconds.clone(),
+        );
+        registry.register(
+            "upesi_admission_engine_waiting",
+            "Requests that wait for the engine",
+            engine_waiting.clone(),
+        );
+        let taken = Class::ALL.map(|class| taken.get_or_create_owned(&Taken { class: class_name(class) }));
+        let refused = Class::ALL.map(|class| {
+            Refusal::ALL.map(|refusal| {
+                let labels = Refused { class: class_name(class), reason: reason_name(refusal) };
+                refused.get_or_create_owned(&labels)
+            })
+        });
+        Self { taken, refused, by_source, held, limit, delay_seconds, engine_waiting }
+    }
+
+    pub(super) fn take(&self, class: Class, count: u64) {
+        self.taken[class as usize].inc_by(count);
+    }
+
+    pub(super) fn refuse(&self, class: Class, refusal: Refusal) {
+        self.refused[class as usize][refusal as usize].inc();
+    }
+
+    /// Only participants are named, so that senders cannot make series.
+    pub(super) fn refuse_source(&self, name: Option<FspId>, count: u64) {
+        let fsp = name.map_or_else(|| "other".to_owned(), |name| name.as_str().to_owned());
+        self.by_source.get_or_create(&Sender { fsp }).inc_by(count);
+    }
+
+    pub(super) fn hold(&self) {
+        self.held.inc();
+    }
+
+    #[allow(clippy::cast_possible_wrap, reason = "far below the bound")]
+    pub(super) fn show(&self, delay_us: Option<u32>, limit: Option<u64>, engine_waiting: usize) {
+        if let Some(delay_us) = delay_us {
+            self.delay_seconds.set(std::time::Duration::from_micros(delay_us.into()).as_secs_f64());
+        }
+        self.limit.set(limit.map_or(0, |limit| rate_of_quota(limit).max(1) as i64));
+        self.engine_waiting.set(engine_waiting as i64);
+    }
+}

@@ -1,0 +1,218 @@
+//! The door: which requests are taken at all, decided by the head alone.
+//!
+//! As long as nothing limits new work, a request costs a few loads and stores of its worker's own. The rest happens once a
+//! turn, by whichever request comes first, and under a limit.
+
+mod engine_watch;
+mod metrics;
+mod pulse;
+mod settings;
+#[cfg(test)]
+mod tests;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Method};
+use prometheus_client::registry::Registry;
+use tokio::time::Instant;
+use upesi_admission::{Admission, AdmissionConfig, Class, Observed, SourceId, TURN_MS, quota_of_rate};
+use upesi_engine::SharedParticipants;
+use upesi_fspiop::SyncError;
+use upesi_ledger::ParticipantId;
+use upesi_types::{ErrorCode, FspId};
+
+use self::engine_watch::EngineWatch;
+pub(crate) use self::engine_watch::Waiting;
+use self::metrics::AdmissionMetrics;
+use self::pulse::Pulses;
+pub use self::settings::AdmissionSettings;
+
+/// DFSPs remembered under a limit; a scheme has far fewer that are busy at a time.
+const SOURCES_MAX: usize = 4_096;
+const TURN_NS: u64 = TURN_MS * 1_000_000;
+
+/// Why a request is not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// The hub has more to do than it can, and the sender has had its share.
+    Overload,
+    /// The sender is over the rate that each DFSP has.
+    Rate,
+    /// What waits for the engine would wait too long.
+    Engine,
+}
+
+impl Refusal {
+    pub(crate) const ALL: [Self; 3] = [Self::Overload, Self::Rate, Self::Engine];
+
+    const fn detail(self) -> &'static str {
+        match self {
+            Self::Overload | Self::Engine => "try again later",
+            Self::Rate => "more requests per second than this scheme allows a DFSP",
+        }
+    }
+
+    fn error(self) -> SyncError {
+        SyncError::new(ErrorCode::SERVER_BUSY, self.detail())
+    }
+}
+
+impl From<upesi_admission::Refusal> for Refusal {
+    fn from(refusal: upesi_admission::Refusal) -> Self {
+        match refusal {
+            upesi_admission::Refusal::Overload => Self::Overload,
+            upesi_admission::Refusal::Rate => Self::Rate,
+        }
+    }
+}
+
+/// What a request of this method is to the hub.
+pub(crate) fn class_of(method: &Method) -> Class {
+    if matches!(*method, Method::PUT | Method::PATCH) { Class::Finishing } else { Class::New }
+}
+
+/// Decides which requests are taken.
+#[derive(Debug)]
+pub(crate) struct Door {
+    settings: AdmissionSettings,
+    started: Instant,
+    participants: SharedParticipants,
+    pulses: Pulses,
+    engine: EngineWatch,
+    next_turn_ns: AtomicU64,
+    /// By [`Class`].
+    is_open: [AtomicBool; 2],
+    core: Mutex<Core>,
+    metrics: AdmissionMetrics,
+    /// Ready answers by [`Refusal`]: a refusal must cost as little as can be.
+    bodies: [Bytes; Refusal::ALL.len()],
+}
+
+#[derive(Debug)]
+struct Core {
+    admission: Admission,
+    last_turn_ns: u64,
+}
+
+impl Door {
+    pub(crate) fn new(settings: AdmissionSettings, registry: &mut Registry) -> Self {
+        let quota = |rate: u64| (rate > 0).then(|| quota_of_rate(rate));
+        let admission = Admission::new(AdmissionConfig {
+            delay_target_us: u32::try_from(settings.delay_target.as_micros()).unwrap_or(u32::MAX),
+            quota: quota(settings.rate_max),
+            quota_per_source: quota(settings.rate_per_dfsp),
+            sources_max: SOURCES_MAX,
+        });
+        Self {
+            started: Instant::now(),
+            participants: SharedParticipants::default(),
+            pulses: Pulses::default(),
+            engine: EngineWatch::new(&settings),
+            next_turn_ns: AtomicU64::new(TURN_NS),
+            is_open: Class::ALL.map(|class| AtomicBool::new(admission.is_open(class))),
+            core: Mutex::new(Core { admission, last_turn_ns: 0 }),
+            metrics: AdmissionMetrics::register(registry),
+            bodies: Refusal::ALL.map(|refusal| Bytes::from(refusal.error().to_body())),
+            settings,
+        }
+    }
+
+    /// Lets it know the DFSPs; those it does not know share what one gets.
+    pub(crate) fn set_participants(&mut self, participants: SharedParticipants) {
+        self.participants = participants;
+    }
+
+    /// Whether a request is taken. Must be called on a worker's runtime.
+    pub(crate) fn ask(&self, class: Class, headers: &HeaderMap, received: Instant) -> Result<(), Refusal> {
+        let now_ns = self.ns(received);
+        let pulse = self.pulses.of_this_worker();
+        pulse.probe(now_ns);
+        if now_ns >= self.next_turn_ns.load(Ordering::Relaxed) {
+            self.turn(now_ns);
+        }
+        if self.is_open[class as usize].load(Ordering::Relaxed) {
+            pulse.take(class);
+            return Ok(());
+        }
+        let source = self.source(headers);
+        let answer = self.core().admission.ask(class, source).map_err(Refusal::from);
+        match answer {
+            Ok(()) => self.metrics.take(class, 1),
+            Err(refusal) => self.metrics.refuse(class, refusal),
+        }
+        answer
+    }
+
+    /// Whether the engine can take a new command soon.
+    pub(crate) fn ask_engine(&self, class: Class, received: Instant) -> Result<(), Refusal> {
+        if class == Class::Finishing || !self.engine.is_behind(self.ns(received)) {
+            return Ok(());
+        }
+        self.metrics.refuse(class, Refusal::Engine);
+        Err(Refusal::Engine)
+    }
+
+    /// Begins to wait for the engine.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.engine.wait(self.started)
+    }
+
+    /// The refusal with its ready body.
+    pub(crate) fn body(&self, refusal: Refusal) -> (SyncError, Bytes) {
+        (refusal.error(), self.bodies[refusal as usize].clone())
+    }
+
+    /// How long a refusal waits before it leaves. Most do not; where there are very many, waiting keeps those who ask
+    /// again at once from taking the time of what is being finished.
+    pub(crate) fn hold(&self) -> Option<Duration> {
+        let must_wait = self.pulses.of_this_worker().refuse() && !self.settings.refusal_hold.is_zero();
+        must_wait.then(|| {
+            self.metrics.hold();
+            self.settings.refusal_hold
+        })
+    }
+
+    fn ns(&self, instant: Instant) -> u64 {
+        u64::try_from(instant.saturating_duration_since(self.started).as_nanos()).unwrap_or(u64::MAX)
+    }
+
+    fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn source(&self, headers: &HeaderMap) -> SourceId {
+        let name = headers.get("fspiop-source").and_then(|value| value.to_str().ok()).and_then(FspId::parse);
+        let Some(name) = name else { return SourceId::OTHERS };
+        let participants: Arc<_> = self.participants.get();
+        participants.named(&name).map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number()))
+    }
+
+    /// Ends the turns that are over, unless another worker is at it.
+    fn turn(&self, now_ns: u64) {
+        let Ok(mut core) = self.core.try_lock() else { return };
+        let turns = now_ns.saturating_sub(core.last_turn_ns) / TURN_NS;
+        if turns == 0 {
+            return;
+        }
+        self.next_turn_ns.store(now_ns + TURN_NS, Ordering::Relaxed);
+        core.last_turn_ns = now_ns;
+        let seen = self.pulses.turn();
+        self.engine.turn(turns);
+        for (source, count) in core.admission.refused() {
+            self.metrics.refuse_source(self.name(source), count);
+        }
+        core.admission.turn(Observed { delay_us: seen.delay_us, taken: seen.taken, turns });
+        for class in Class::ALL {
+            self.is_open[class as usize].store(core.admission.is_open(class), Ordering::Relaxed);
+            self.metrics.take(class, seen.taken[class as usize]);
+        }
+        self.metrics.show(seen.delay_us, core.admission.limit(), self.engine.waiting());
+    }
+
+    fn name(&self, source: SourceId) -> Option<FspId> {
+        self.participants.get().name(ParticipantId::new(source.0)?)
+    }
+}

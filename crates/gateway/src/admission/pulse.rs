@@ -1,0 +1,102 @@
+//! What each worker sees: how long what is ready waits for it, how much it took.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_admission::Class;
+use upesi_http::current_worker;
+
+/// Workers told apart; where there are more, some share a pulse.
+const PULSES: usize = 64;
+/// How often a worker is probed while it has requests.
+const PROBE_INTERVAL_NS: u64 = 1_000_000;
+/// Probes in a turn from which on the shortest tells something.
+const PROBES_MIN: u32 = 4;
+/// Refusals of a worker in a turn that leave at once.
+const PROMPT_REFUSALS: u32 = 50;
+
+/// One worker's.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(super) struct Pulse {
+    next_probe_ns: AtomicU64,
+    probes: AtomicU32,
+    /// Of the turn, in microseconds, inverted so that zero means none.
+    shortest_inverted: AtomicU32,
+    taken: [AtomicU64; 2],
+    refused: AtomicU32,
+}
+
+impl Pulse {
+    /// Now and then sends a task to the end of the worker's queue, to see how long that is.
+    pub(super) fn probe(self: &Arc<Self>, now_ns: u64) {
+        if now_ns < self.next_probe_ns.load(Ordering::Relaxed) {
+            return;
+        }
+        self.next_probe_ns.store(now_ns + PROBE_INTERVAL_NS, Ordering::Relaxed);
+        let (pulse, sent) = (Arc::clone(self), Instant::now());
+        tokio::spawn(async move { pulse.note(sent.elapsed()) });
+    }
+
+    pub(super) fn note(&self, wait: Duration) {
+        let us = u32::try_from(wait.as_micros()).unwrap_or(u32::MAX);
+        self.shortest_inverted.fetch_max(!us, Ordering::Relaxed);
+        self.probes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn take(&self, class: Class) {
+        self.taken[class as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a refusal; tells whether it is one too many to leave at once.
+    pub(super) fn refuse(&self) -> bool {
+        self.refused.fetch_add(1, Ordering::Relaxed) >= PROMPT_REFUSALS
+    }
+}
+
+/// What all workers saw in a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct SeenByAll {
+    /// The mean of the workers' shortest waits.
+    pub(super) delay_us: Option<u32>,
+    /// By [`Class`].
+    pub(super) taken: [u64; 2],
+}
+
+/// All workers'.
+#[derive(Debug)]
+pub(super) struct Pulses(Box<[Arc<Pulse>]>);
+
+impl Default for Pulses {
+    fn default() -> Self {
+        Self((0..PULSES).map(|_| Arc::default()).collect())
+    }
+}
+
+impl Pulses {
+    pub(super) fn of_this_worker(&self) -> &Arc<Pulse> {
+        &self.0[current_worker().unwrap_or(0) % PULSES]
+    }
+
+    /// Ends a turn.
+    pub(super) fn turn(&self) -> SeenByAll {
+        let mut seen = SeenByAll::default();
+        let (mut sum_us, mut workers) = (0_u64, 0_u64);
+        for pulse in &*self.0 {
+            for class in Class::ALL {
+                seen.taken[class as usize] += pulse.taken[class as usize].swap(0, Ordering::Relaxed);
+            }
+            pulse.refused.store(0, Ordering::Relaxed);
+            let probes = pulse.probes.swap(0, Ordering::Relaxed);
+            let shortest_us = !pulse.shortest_inverted.swap(0, Ordering::Relaxed);
+            if probes >= PROBES_MIN {
+                sum_us += u64::from(shortest_us);
+                workers += 1;
+            }
+        }
+        seen.delay_us = sum_us.checked_div(workers).and_then(|mean_us| u32::try_from(mean_us).ok());
+        seen
+    }
+}
