@@ -1,6 +1,6 @@
 //! Simulated crash images of the journal, the hub and the store.
 
-use super::{hub_images, journal_images};
+use super::{hub_images, journal_images, store_images};
 use crate::tally::Tally;
 use crate::trial::Trial;
 
@@ -25,6 +25,7 @@ impl Trial for CrashImages {
         let mut tally = Tally::default();
         journal_images::run(seed, &mut tally);
         hub_images::run(seed, &mut tally);
+        store_images::run(seed, &mut tally);
         tally
     }
 }

@@ -7,6 +7,7 @@ mod fsync;
 mod hub_images;
 mod journal_flips;
 mod journal_images;
+mod store_images;
 
 pub use bit_flips::BitFlips;
 pub use crash_images::CrashImages;
