@@ -47,6 +47,8 @@ pub struct CourierConfig {
     pub direct_in_flight_max: usize,
     /// Relayed messages that wait for one of those at a time; further ones are refused.
     pub direct_waiting_max: usize,
+    /// Whether attempts and deliveries are timed; they are counted always. Without is for measurements.
+    pub times_deliveries: bool,
     /// Seed of the random part of waits.
     pub seed: u64,
 }
@@ -74,6 +76,7 @@ impl Default for CourierConfig {
             backlog_retry_wait: Duration::from_millis(500),
             direct_in_flight_max: 64,
             direct_waiting_max: 1024,
+            times_deliveries: true,
             seed: 0,
         }
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use upesi_journal::{Batch, JournalError, Writer};
+use upesi_journal::{Appended, Batch, JournalError, Writer};
 use upesi_ledger::{Command, NoticeKey, Reply};
 
 use crate::desk::Desk;
@@ -138,11 +138,7 @@ impl Committer {
         if !outgoing.batch.is_empty() {
             let appended = self.writer.append(&mut outgoing.batch)?;
             self.shared.durable_seq.store(appended.last_seq, Ordering::Release);
-            self.metrics.community_position.observe(outgoing.decided.as_secs_f64());
-            self.metrics.batch_commands.observe(outgoing.batch.len() as f64);
-            self.metrics.journal_bytes.inc_by(appended.bytes);
-            self.metrics.journal_write_seconds.observe(Duration::from_nanos(appended.write_ns).as_secs_f64());
-            self.metrics.journal_sync_seconds.observe(Duration::from_nanos(appended.sync_ns).as_secs_f64());
+            self.observe_batch(outgoing, &appended);
         }
         self.release(outgoing);
         self.writer.maintain()?;
@@ -185,7 +181,21 @@ impl Committer {
         }
     }
 
+    fn observe_batch(&self, outgoing: &Outgoing, appended: &Appended) {
+        let metrics = &self.metrics;
+        metrics.journal_bytes.inc_by(appended.bytes);
+        if metrics.observes {
+            metrics.community_position.observe(outgoing.decided.as_secs_f64());
+            metrics.batch_commands.observe(outgoing.batch.len() as f64);
+            metrics.journal_write_seconds.observe(Duration::from_nanos(appended.write_ns).as_secs_f64());
+            metrics.journal_sync_seconds.observe(Duration::from_nanos(appended.sync_ns).as_secs_f64());
+        }
+    }
+
     fn observe(&self, kind: Kind, seconds: f64) {
+        if !self.metrics.observes {
+            return;
+        }
         match kind {
             Kind::Prepare => self.metrics.community_prepare.observe(seconds),
             Kind::Fulfil => self.metrics.community_fulfil.observe(seconds),

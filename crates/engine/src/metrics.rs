@@ -60,6 +60,8 @@ pub struct EngineMetrics {
     pub community_get: Histogram,
     /// Duration of deciding a batch's position changes, under the community's name.
     pub community_position: Histogram,
+    /// Whether durations and batch sizes are observed; counts always are. Without is for measurements.
+    pub observes: bool,
 }
 
 impl EngineMetrics {
@@ -90,6 +92,7 @@ impl EngineMetrics {
             community_fulfil: community(),
             community_get: community(),
             community_position: community(),
+            observes: true,
         };
         metrics.register(registry);
         metrics

@@ -57,7 +57,9 @@ impl<R: Send + Sync + 'static> Lane<R> {
         match outcome {
             Outcome::Delivered => {
                 add(&self.metrics.delivered, 1);
-                self.metrics.delivery_duration.observe(now.duration_since(entry.since));
+                if self.config.times_deliveries {
+                    self.metrics.delivery_duration.observe(now.duration_since(entry.since));
+                }
             }
             Outcome::Refused(_) => add(&self.metrics.refused, 1),
             Outcome::Unreachable(_) => add(&self.metrics.unreachable, 1),
@@ -80,7 +82,9 @@ impl<R: Send + Sync + 'static> Lane<R> {
                 Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
             };
         }
-        self.metrics.attempt_duration.observe(started.elapsed());
+        if self.config.times_deliveries {
+            self.metrics.attempt_duration.observe(started.elapsed());
+        }
         match result {
             Ok(answer) if answer.status.is_success() => Outcome::Delivered,
             Ok(answer) => Outcome::Refused(format!("answered {}", answer.status)),
