@@ -16,6 +16,7 @@ const READY_TIMEOUT: Duration = Duration::from_secs(60);
 const READY_POLL: Duration = Duration::from_millis(20);
 /// How long a process may take to end after SIGTERM, before SIGKILL.
 const END_TIMEOUT: Duration = Duration::from_secs(10);
+const ENDED_POLL: Duration = Duration::from_millis(100);
 const END_POLL: Duration = Duration::from_millis(10);
 
 /// Why a process could not be used.
@@ -33,6 +34,16 @@ pub enum ChildError {
     #[error("{what} ended with {status} before it was ready; its output is in {log}")]
     Ended {
         /// The hub or the forwarder.
+        what: &'static str,
+        /// How it ended.
+        status: String,
+        /// Where its output went.
+        log: String,
+    },
+    /// It was to do something and end, and failed.
+    #[error("{what} ended with {status}; its output is in {log}")]
+    Failed {
+        /// What it was to do.
         what: &'static str,
         /// How it ended.
         status: String,
@@ -124,6 +135,26 @@ impl Process {
             sleep(READY_POLL).await;
         }
         Err(ChildError::NotReady { what: self.what, log: self.log.clone() })
+    }
+
+    /// Waits until the process has ended by itself.
+    pub async fn ended(&mut self) -> Result<(), ChildError> {
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) if status.success() => return Ok(()),
+                Ok(Some(status)) => {
+                    return Err(ChildError::Failed {
+                        what: self.what,
+                        status: status.to_string(),
+                        log: self.log.clone(),
+                    });
+                }
+                Ok(None) => sleep(ENDED_POLL).await,
+                Err(source) => {
+                    return Err(ChildError::Io { what: format!("cannot wait for {}", self.what), source });
+                }
+            }
+        }
     }
 
     /// Asks the process to end, and ends it when it does not.

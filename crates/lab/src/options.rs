@@ -124,6 +124,10 @@ pub struct RunOptions {
     pub binary: Option<PathBuf>,
     /// More arguments for the hub that is started.
     pub hub_arguments: Vec<String>,
+    /// Finished transfers that the hub which is started already has.
+    pub existing_transfers: u64,
+    /// Measures a baseline alone, without a hub: the ceiling of what load generator and DFSPs can do.
+    pub alone: Option<Baseline>,
     /// Address that the simulators listen on; a hub on another machine must reach it.
     pub sim_address: IpAddr,
     /// Threads of simulators and load generator; `None` takes one per core, at most four.
@@ -182,6 +186,8 @@ impl Default for RunOptions {
             target: None,
             binary: None,
             hub_arguments: Vec::new(),
+            existing_transfers: 0,
+            alone: None,
             sim_address: IpAddr::from([127, 0, 0, 1]),
             workers: None,
             callback_timeout: Duration::from_secs(30),
@@ -221,6 +227,9 @@ pub enum OptionsError {
     /// Who deals with whom.
     #[error("give one weight above zero for each DFSP, or a share of at most 1000 per mille")]
     Pairs,
+    /// A baseline alone.
+    #[error("a baseline that is measured alone has no hub, and nothing to be compared with")]
+    Alone,
     /// The names of the DFSPs.
     #[error("the DFSPs' names must begin with 1 to 24 printable characters")]
     DfspPrefix,
@@ -268,6 +277,9 @@ impl RunOptions {
         let stages = self.load.stages();
         if stages.len() > STAGES_MAX || (!stages.is_empty() && !self.baselines.is_empty()) {
             return Err(OptionsError::Stages);
+        }
+        if self.alone.is_some() && (self.target.is_some() || !self.baselines.is_empty()) {
+            return Err(OptionsError::Alone);
         }
         if !self.pairs.fits(self.dfsps) {
             return Err(OptionsError::Pairs);

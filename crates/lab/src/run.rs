@@ -13,7 +13,8 @@ use upesi_types::{Amount, Timestamp};
 use crate::admin_client::{AdminClient, AdminError};
 use crate::answers::AnswersEvidence;
 use crate::audit::Evidence;
-use crate::child::{ChildError, HubProcess};
+use crate::child::{ChildError, HubProcess, Process};
+use crate::isolated::IsolatedError;
 use crate::measure::Watch;
 use crate::onboard::{OnboardError, onboard, set_answer_endpoints};
 use crate::options::{OptionsError, Role, RunOptions};
@@ -24,7 +25,7 @@ use crate::subject::Subject;
 use crate::timeline::Timeline;
 
 /// Load before each slice but the first, so that connections are open and queues have their usual length.
-const RAMP: Duration = Duration::from_millis(500);
+pub(crate) const RAMP: Duration = Duration::from_millis(500);
 /// A baseline is measured for this part of the hub's time.
 pub(crate) const BASELINE_PART: u32 = 2;
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
@@ -50,6 +51,9 @@ pub enum LabError {
     /// Threads.
     #[error(transparent)]
     Workers(#[from] upesi_http::WorkersError),
+    /// One stage alone.
+    #[error(transparent)]
+    Isolated(#[from] IsolatedError),
     /// Files.
     #[error("{what}: {source}")]
     Io {
@@ -88,7 +92,12 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let nonce = mix(u64::try_from(since_epoch.as_nanos()).unwrap_or(0) ^ u64::from(std::process::id()));
     let run = Run { options, workers: workers.clone(), nonce, progress: progress_bar(options) };
-    let result = runtime.block_on(run.run(now()));
+    let result = runtime.block_on(async {
+        match options.alone {
+            Some(baseline) => run.alone(baseline, now()).await,
+            None => run.run(now()).await,
+        }
+    });
     run.progress.finish_and_clear();
     workers.shutdown();
     let result = result?;
@@ -215,6 +224,14 @@ impl Run<'_> {
     }
 
     async fn start_hub(&self, data: &Path) -> Result<HubProcess, LabError> {
+        if self.options.existing_transfers > 0 {
+            self.progress.set_message("filling the hub with finished transfers");
+            let arguments = ["lab", "fill", "--data", &data.display().to_string(), "--transfers"];
+            let mut arguments = arguments.map(str::to_owned).to_vec();
+            arguments.push(self.options.existing_transfers.to_string());
+            let log = self.log("fill.log");
+            Process::start("lab fill", &self.binary()?, &arguments, log.as_deref())?.ended().await?;
+        }
         self.progress.set_message("starting the hub");
         let log = self.log("hub.log");
         Ok(HubProcess::start(&self.binary()?, data, &self.options.hub_arguments, log.as_deref()).await?)

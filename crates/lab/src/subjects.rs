@@ -1,20 +1,28 @@
 //! What a run drives: DFSPs and load generator in front of the hub, and of each baseline.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use upesi_sim::{
-    AmountType, Originator, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream, prefix_of,
+    AmountType, Originator, OriginatorOptions, PaymentOptions, Phase, SimConfig, Simulator, Upstream,
+    prefix_of,
 };
-use upesi_types::FspId;
+use upesi_types::{FspId, Timestamp};
 
+use crate::admin_client::AdminClient;
+use crate::audit::Evidence;
 use crate::child::{Process, free_loopback_addresses};
+use crate::measure::Watch;
+use crate::measured::Validity;
 use crate::operation::Generator;
 use crate::options::{Baseline, OptionsError};
 use crate::pairs::Pairs;
-use crate::run::{LabError, Run};
+use crate::result::{AuditSummary, LabResult};
+use crate::run::{LabError, RAMP, Run};
 use crate::subject::Subject;
+use crate::timeline::Timeline;
 
 /// Connections from the simulators to a hub.
 const CONNECTIONS_MIN: usize = 64;
@@ -76,31 +84,74 @@ impl Run<'_> {
     ) -> Result<(Vec<Subject>, Option<Process>), LabError> {
         let (mut subjects, mut process) = (Vec::new(), None);
         for baseline in &self.options.baselines {
-            let name = baseline.name();
-            match baseline {
-                Baseline::SimsOnly => subjects.push(self.subject(name, Upstream::Peers, None, slice)?),
-                Baseline::Forwarder => {
-                    self.progress.set_message("starting the forwarder");
-                    let [address] = free_loopback_addresses()?;
-                    let mut subject =
-                        self.subject(name, Upstream::Hub(format!("http://{address}")), None, slice)?;
-                    let mut arguments: Vec<String> =
-                        ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
-                    for (index, dfsp) in subject.simulator.names().enumerate() {
-                        let route = format!("{dfsp}={}", subject.simulator.base_url(&dfsp));
-                        let prefix = format!("{}={dfsp}", prefix_of(index));
-                        arguments.extend(["--route".to_owned(), route, "--prefix".to_owned(), prefix]);
-                    }
-                    let log = self.log("forwarder.log");
-                    let mut started =
-                        Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
-                    started.ready(&[address]).await?;
-                    subject.pid = Some(started.pid());
-                    subjects.push(subject);
-                    process = Some(started);
-                }
-            }
+            let (subject, started) = self.baseline(*baseline, slice).await?;
+            subjects.push(subject);
+            process = started.or(process);
         }
         Ok((subjects, process))
+    }
+
+    /// One baseline, and its process where it has one.
+    pub(crate) async fn baseline(
+        &self,
+        baseline: Baseline,
+        slice: Duration,
+    ) -> Result<(Subject, Option<Process>), LabError> {
+        let name = baseline.name();
+        if baseline == Baseline::SimsOnly {
+            return Ok((self.subject(name, Upstream::Peers, None, slice)?, None));
+        }
+        self.progress.set_message("starting the forwarder");
+        let [address] = free_loopback_addresses()?;
+        let mut subject = self.subject(name, Upstream::Hub(format!("http://{address}")), None, slice)?;
+        let mut arguments: Vec<String> =
+            ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
+        for (index, dfsp) in subject.simulator.names().enumerate() {
+            let route = format!("{dfsp}={}", subject.simulator.base_url(&dfsp));
+            let prefix = format!("{}={dfsp}", prefix_of(index));
+            arguments.extend(["--route".to_owned(), route, "--prefix".to_owned(), prefix]);
+        }
+        let log = self.log("forwarder.log");
+        let mut started = Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
+        started.ready(&[address]).await?;
+        subject.pid = Some(started.pid());
+        Ok((subject, Some(started)))
+    }
+
+    /// Measures a baseline without any hub.
+    pub(crate) async fn alone(
+        &self,
+        baseline: Baseline,
+        started_at: Timestamp,
+    ) -> Result<LabResult, LabError> {
+        let options = self.options;
+        let slice = options.duration / options.slice_count() as u32;
+        let (mut subject, process) = self.baseline(baseline, slice).await?;
+        // There is nobody to ask for metrics.
+        let nobody = AdminClient::new("http://127.0.0.1:1")?;
+        let mut watch =
+            Watch { admin: &nobody, has_metrics: false, timeline: Timeline::new(subject.pid, None) };
+        for index in 0..options.slice_count() {
+            let ramp = if index == 0 { options.warm_up } else { RAMP };
+            self.slice(&mut subject, ramp, Some(&mut watch)).await;
+        }
+        drop(process);
+        let evidence = Evidence {
+            currency: options.currency,
+            before: BTreeMap::new(),
+            after: BTreeMap::new(),
+            expected: BTreeMap::new(),
+            transfers: subject.simulator.transfer_counts(),
+            counters: subject.simulator.counters(),
+            originated: subject.tally.exchanges(Phase::Transfer).originated(),
+        };
+        let target = baseline.name().to_owned();
+        let mut result = self.result(&subject, &[], &evidence, &watch.timeline, target, started_at);
+        // Without a hub there are no positions to compare, and nothing is durable.
+        result.audit = AuditSummary { ok: true, ..AuditSummary::default() };
+        result.validity.findings.retain(|finding| !finding.starts_with("the audit"));
+        result.validity = Validity::of(result.validity.findings);
+        (result.lost, result.durable, result.environment.durability) = (0, None, None);
+        Ok(result)
     }
 }

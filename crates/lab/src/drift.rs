@@ -1,0 +1,143 @@
+//! What time does to a hub: lines fitted to the timeline of a long run.
+#![expect(clippy::float_arithmetic, reason = "least squares over measurements; no money")]
+
+use crate::measured::{DriftResult, DriftRow, TargetCheck, TimelineRow};
+use crate::result::LabResult;
+use crate::statistics::{ratio, rounded};
+
+/// A figure that changed by less than this part of its start is steady.
+const STEADY: f64 = 0.10;
+/// Rows from which a line can be fitted at all.
+const ROWS_MIN: usize = 3;
+/// T1 of the 2020 programme: more than this per second.
+const T1_PER_S: f64 = 200.0;
+/// T2: for at least an hour.
+const T2_SECONDS: f64 = 3_600.0;
+/// T3: less than this share over one second.
+const T3_SHARE: f64 = 0.01;
+
+/// Fits lines to the rows of the steady window.
+pub(crate) fn drift(result: &LabResult) -> DriftResult {
+    let rows = result.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default();
+    let (from, until) =
+        (result.window.trimmed_start_s, rows.last().map_or(0.0, |row| row.t) - result.window.trimmed_end_s);
+    let steady: Vec<&TimelineRow> = rows.iter().filter(|row| row.t > from && row.t <= until).collect();
+    type Figure = fn(&TimelineRow) -> Option<f64>;
+    let figures: [(&'static str, Figure); 4] = [
+        ("throughput_per_s", |row| Some(row.completed as f64)),
+        ("p99_ms", |row| row.p99_ms),
+        ("hub_rss_mb", |row| row.hub_rss_mb),
+        ("hub_disk_mb", |row| row.hub_disk_mb),
+    ];
+    let row = |(name, figure): (&'static str, Figure)| {
+        let points: Vec<(f64, f64)> = steady.iter().filter_map(|row| Some((row.t, figure(row)?))).collect();
+        fitted(name, &points)
+    };
+    let seconds = (until - from).max(0.0);
+    DriftResult {
+        seconds: rounded(seconds, 1),
+        rows: figures.into_iter().filter_map(row).collect(),
+        disk_bytes_per_operation: disk_per_operation(&steady),
+        programme_2020: programme(result),
+    }
+}
+
+/// The targets of the 2020 programme beside what was measured.
+fn programme(result: &LabResult) -> Vec<TargetCheck> {
+    let (rate, seconds) = (result.throughput_per_s, result.window.seconds);
+    let share = result.latency_ms.share_over_1s;
+    vec![
+        TargetCheck { name: "T1 per second", limit: T1_PER_S, measured: rate, met: rate > T1_PER_S },
+        TargetCheck { name: "T2 seconds", limit: T2_SECONDS, measured: seconds, met: seconds >= T2_SECONDS },
+        TargetCheck { name: "T3 share over 1 s", limit: T3_SHARE, measured: share, met: share < T3_SHARE },
+    ]
+}
+
+fn disk_per_operation(rows: &[&TimelineRow]) -> Option<f64> {
+    let measured: Vec<_> = rows.iter().filter(|row| row.hub_disk_mb.is_some()).collect();
+    let (first, last) = (measured.first()?, measured.last()?);
+    let grown = last.hub_disk_mb? - first.hub_disk_mb?;
+    let between = rows.iter().filter(|row| row.t > first.t && row.t <= last.t);
+    let completed: u64 = between.map(|row| row.completed).sum();
+    ratio(grown * 1024.0 * 1024.0, completed as f64).map(|bytes| rounded(bytes, 0))
+}
+
+fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
+    // Disk is read every few rows only.
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < ROWS_MIN || last.0 <= first.0 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (mean_t, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let above: f64 = points.iter().map(|(t, y)| (t - mean_t) * (y - mean_y)).sum();
+    let below: f64 = points.iter().map(|(t, _)| (t - mean_t).powi(2)).sum();
+    let slope = ratio(above, below)?;
+    let at = |t: f64| mean_y + slope * (t - mean_t);
+    let (start, end) = (at(first.0), at(last.0));
+    let change = ratio(end - start, start.abs());
+    let verdict = match change {
+        Some(change) if change > STEADY => "grows",
+        Some(change) if change < -STEADY => "falls",
+        Some(_) => "steady",
+        None => "starts at nothing",
+    };
+    Some(DriftRow {
+        name,
+        start: rounded(start, 2),
+        end: rounded(end, 2),
+        per_hour: rounded(slope * 3_600.0, 2),
+        change: change.map(|change| rounded(change, 4)),
+        verdict: verdict.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::{TimelineResult, WindowResult};
+
+    fn result(row: impl Fn(u32) -> TimelineRow) -> LabResult {
+        let rows = (1..=1_000).map(|t| TimelineRow { t: f64::from(t), ..row(t) }).collect();
+        LabResult {
+            timeline: Some(TimelineResult { interval_s: 1, rows }),
+            window: WindowResult { trimmed_start_s: 100.0, trimmed_end_s: 50.0, seconds: 850.0 },
+            throughput_per_s: 500.0,
+            ..LabResult::default()
+        }
+    }
+
+    #[test]
+    fn lines_tell_what_grows_and_what_does_not() {
+        let drift = drift(&result(|t| TimelineRow {
+            completed: 500,
+            // The first hundred seconds are not steady and do not count.
+            p99_ms: Some(if t <= 100 { 900.0 } else { 10.0 + f64::from(t % 2) }),
+            hub_rss_mb: Some(100.0 + f64::from(t) * 0.1),
+            hub_disk_mb: (t % 10 == 0).then(|| f64::from(t) * 0.5),
+            ..TimelineRow::default()
+        }));
+        let of = |name: &str| drift.rows.iter().find(|row| row.name == name).unwrap();
+        assert_eq!(
+            (of("throughput_per_s").verdict.as_str(), of("p99_ms").verdict.as_str()),
+            ("steady", "steady")
+        );
+        let memory = of("hub_rss_mb");
+        assert_eq!((memory.verdict.as_str(), memory.per_hour), ("grows", 360.0));
+        assert!((memory.start - 110.1).abs() < 0.02 && (memory.end - 195.0).abs() < 0.02, "{memory:?}");
+        // Half a MiB for 500 operations.
+        assert_eq!(drift.disk_bytes_per_operation, Some(1049.0));
+        assert_eq!(drift.seconds, 850.0);
+        let met: Vec<bool> = drift.programme_2020.iter().map(|target| target.met).collect();
+        assert_eq!(met, [true, false, true], "850 s are no hour");
+    }
+
+    #[test]
+    fn too_little_gives_no_lines() {
+        assert_eq!(drift(&LabResult::default()).rows, Vec::new());
+        let drift = drift(&result(|_| TimelineRow::default()));
+        assert!(!drift.rows.iter().any(|row| row.name == "p99_ms"));
+        assert_eq!(drift.disk_bytes_per_operation, None);
+    }
+}

@@ -1,0 +1,58 @@
+//! The scenarios and suites that are built in: the files of `scenarios/`, by value.
+
+/// Name and text of a file.
+type Builtin = (&'static str, &'static str);
+
+macro_rules! builtin {
+    ($directory:literal: $($name:literal),* $(,)?) => {
+        &[$(($name, include_str!(concat!("../../../../scenarios/", $directory, $name, ".toml")))),*]
+    };
+}
+
+/// Every scenario, in the order in which they are listed.
+pub const SCENARIOS: &[Builtin] = builtin!["":
+    "smoke",
+    "average",
+    "stress",
+    "spike",
+    "breakpoint",
+    "breakpoint-transfers",
+    "soak",
+    "transfers-8",
+    "transfers-uni",
+    "transfers-bi",
+    "transfers-hot-pair",
+    "transfers-skewed",
+    "transfers-long-tail",
+    "transfers-reserved",
+    "transfers-mixed",
+    "transfers-users",
+    "transfers-dfsps",
+    "lookups",
+    "quotes",
+    "payments",
+    "open-constant",
+    "open-poisson",
+    "open-ladder",
+    "published-ramp",
+    "ablations",
+    "existing-rows",
+    "simulators-only",
+    "forwarder-only",
+    "prepare-only",
+    "fulfil-only",
+    "position-batch",
+    "position-500k",
+    "position-scale",
+    "position-durability",
+    "ledger-alone",
+    "notification-keep-alive",
+    "notification-pool",
+    "notification-bodies",
+    "notification-receivers",
+    "journal-alone",
+    "archive-alone",
+];
+
+/// Every suite.
+pub const SUITES: &[Builtin] = builtin!["suites/": "quick"];

@@ -1,0 +1,90 @@
+//! The sections `[load]` and `[dfsps]`: how operations arrive, and between whom.
+
+use std::time::Duration;
+
+use super::section::Section;
+use crate::options::{DFSPS_MAX, OUTSTANDING_MAX, RATE_PER_S_MAX};
+use crate::pairs::PairChoice;
+use crate::shape::{Load, Stage};
+
+const SHAPES: [&str; 5] = ["closed", "ramping-users", "open", "ramping-rate", "poisson"];
+const PAIRS: [&str; 5] = ["uniform", "unidirectional", "hot-pair", "weighted", "long-tail"];
+/// Operations without outcome at a time in an open loop, where the file does not say.
+const OUTSTANDING_USUAL: usize = 10_000;
+
+/// Reads `[load]`; 32 virtual users where nothing is said.
+pub(crate) fn load(section: &mut Section<'_>) -> Load {
+    let shape = section.choice("shape", &SHAPES).unwrap_or(0);
+    let users = section.size("users", 1..=OUTSTANDING_MAX);
+    let start = section.small::<u32>("start", 0..=u64::from(RATE_PER_S_MAX));
+    let rate = section.small::<u32>("rate_per_s", 1..=u64::from(RATE_PER_S_MAX));
+    let outstanding = section.size("outstanding_max", 1..=OUTSTANDING_MAX);
+    let outstanding_max = outstanding.unwrap_or(OUTSTANDING_USUAL);
+    let stages: Vec<Stage> = section.tables("stages", "load.stages").iter_mut().map(stage).collect();
+    let name = SHAPES[shape];
+    let line = section.line();
+    let missing =
+        |key: &str| section.mistake_at(line, format!("load.{key} is missing: shape {name:?} needs it"));
+    if stages.is_empty() && matches!(name, "ramping-users" | "ramping-rate") {
+        missing("stages");
+    }
+    if rate.is_none() && matches!(name, "open" | "poisson") {
+        missing("rate_per_s");
+    }
+    let unused = [
+        (users.is_some() && name != "closed", "users"),
+        (rate.is_some() && !matches!(name, "open" | "poisson"), "rate_per_s"),
+        (start.is_some() && !matches!(name, "ramping-users" | "ramping-rate"), "start"),
+        (!stages.is_empty() && matches!(name, "closed" | "open" | "poisson"), "stages"),
+        (outstanding.is_some() && matches!(name, "closed" | "ramping-users"), "outstanding_max"),
+    ];
+    for (_, key) in unused.into_iter().filter(|(is_unused, _)| *is_unused) {
+        section.mistake_at(line, format!("load.{key} says nothing to shape {name:?}"));
+    }
+    let (start, rate) = (start.unwrap_or(1), rate.unwrap_or(1));
+    match name {
+        "ramping-users" => Load::RampingUsers { start, stages },
+        "open" => Load::Open { rate_per_s: rate, outstanding_max },
+        "poisson" => Load::Arrivals { start_per_s: rate, stages: Vec::new(), poisson: true, outstanding_max },
+        "ramping-rate" => Load::Arrivals { start_per_s: start, stages, poisson: false, outstanding_max },
+        _ => Load::Closed { users: users.unwrap_or(32) },
+    }
+}
+
+fn stage(section: &mut Section<'_>) -> Stage {
+    let level = section.small::<u32>("to", 0..=u64::from(RATE_PER_S_MAX));
+    let length = section.duration("within");
+    if level.is_none() || length.is_none() {
+        section.mistake_at(section.line(), "a stage needs both to = NUMBER and within = \"TIME\"");
+    }
+    Stage { level: level.unwrap_or(1), length: length.unwrap_or(Duration::ZERO) }
+}
+
+/// Reads `[dfsps]`: how many, and who deals with whom.
+pub(crate) fn dfsps(section: &mut Section<'_>) -> (usize, PairChoice) {
+    let count = section.size("count", 2..=DFSPS_MAX);
+    let pairs = section.choice("pairs", &PAIRS).unwrap_or(0);
+    let weights = section.integers("weights");
+    let hot = section.small::<u16>("hot_pair_per_mille", 0..=1000);
+    let line = section.line();
+    let name = PAIRS[pairs];
+    if weights.is_some() != (name == "weighted") {
+        section.mistake_at(line, "dfsps.weights go with pairs = \"weighted\", and those need them");
+    }
+    if hot.is_some() && name != "hot-pair" {
+        section.mistake_at(line, "dfsps.hot_pair_per_mille goes with pairs = \"hot-pair\"");
+    }
+    let count = count.unwrap_or(weights.as_ref().map_or(8, |weights| weights.len().max(2)));
+    let choice = match name {
+        "unidirectional" => PairChoice::Unidirectional,
+        "hot-pair" => PairChoice::HotPair { per_mille: hot.unwrap_or(900) },
+        "weighted" => PairChoice::weighted(weights.unwrap_or_default()),
+        "long-tail" => PairChoice::long_tail(count),
+        _ => PairChoice::Uniform,
+    };
+    if !choice.fits(count) {
+        section
+            .mistake_at(line, format!("dfsps.weights: give {count} numbers above zero, one for each DFSP"));
+    }
+    (count, choice)
+}

@@ -1,0 +1,268 @@
+//! Scenario files: what to run, declared. A file is TOML; one is read whole, every mistake named with its line, before
+//! anything is started.
+//!
+//! - [`ScenarioFile::named`] finds one that is built in, [`ScenarioFile::read`] one on disk.
+//! - [`ScenarioFile::points`] gives what it stands for: one run, or one for each combination of a sweep.
+//! - [`SuiteFile`] is a list of scenarios that run one after the other.
+//!
+//! The keys are documented in `docs/lab/scenarios.md`.
+
+mod builtin;
+mod load_section;
+mod node;
+mod read;
+mod section;
+mod suite;
+mod sweep;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub use builtin::{SCENARIOS, SUITES};
+pub use section::duration_of;
+pub use suite::{SuiteFile, SuiteRun};
+pub use sweep::{Plot, Point};
+
+use crate::options::RunOptions;
+use node::Node;
+
+/// A scenario or suite file larger than this is refused, in bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// One mistake in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Its line, from 1; 0 for the file as a whole.
+    pub line: usize,
+    /// What is wrong, and what to do.
+    pub text: String,
+}
+
+/// Why a file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PlanError {
+    /// It cannot be read.
+    #[error("cannot read {path}: {source}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// There is no such scenario or suite.
+    #[error("there is no {what} {name:?}; `upesi lab list` shows them all, and a file is given by its path")]
+    Unknown {
+        /// `scenario` or `suite`.
+        what: &'static str,
+        /// What was asked for.
+        name: String,
+    },
+    /// It has mistakes.
+    #[error("{}", describe(.file, .mistakes))]
+    Mistakes {
+        /// The file's name.
+        file: String,
+        /// All of them, in the order of their lines.
+        mistakes: Vec<Mistake>,
+    },
+}
+
+fn describe(file: &str, mistakes: &[Mistake]) -> String {
+    let line = |mistake: &Mistake| match mistake.line {
+        0 => format!("{file}: {}", mistake.text),
+        line => format!("{file}:{line}: {}", mistake.text),
+    };
+    mistakes.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// What kind of test a scenario is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Test {
+    /// Does it work at all? Seconds.
+    Smoke,
+    /// The load of an ordinary day.
+    #[default]
+    Average,
+    /// More than the hub was made for.
+    Stress,
+    /// A sudden wave, and what comes after it.
+    Spike,
+    /// Searches the highest rate that meets the targets.
+    Breakpoint(Search),
+    /// Hours, and what they do to latency, memory and disk.
+    Soak,
+}
+
+impl Test {
+    /// Their names in files.
+    pub const NAMES: [&'static str; 6] = ["smoke", "average", "stress", "spike", "breakpoint", "soak"];
+
+    /// Its name in files.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Smoke => "smoke",
+            Self::Average => "average",
+            Self::Stress => "stress",
+            Self::Spike => "spike",
+            Self::Breakpoint(_) => "breakpoint",
+            Self::Soak => "soak",
+        }
+    }
+}
+
+/// How the highest rate that meets the targets is searched: upwards by a factor until one is missed, then between the last
+/// that was met and the first that was missed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Search {
+    /// The first rate, in arrivals per second.
+    pub start_per_s: u32,
+    /// What the rate is multiplied with while the targets are met, in per cent; above 100.
+    pub factor_percent: u32,
+    /// The search ends when met and missed are this close, in per cent of the met rate.
+    pub precision_percent: u32,
+    /// Most probes.
+    pub probes_max: u32,
+}
+
+impl Default for Search {
+    fn default() -> Self {
+        Self { start_per_s: 500, factor_percent: 160, precision_percent: 5, probes_max: 16 }
+    }
+}
+
+/// What a scenario does.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// DFSPs deal with each other through a hub.
+    EndToEnd {
+        /// How.
+        options: Box<RunOptions>,
+        /// As what kind of test.
+        test: Test,
+    },
+    /// One stage of the hub alone.
+    Isolated {
+        /// Which one: see [`crate::isolated::KINDS`].
+        stage: String,
+        /// Its settings.
+        table: toml::Table,
+        /// Arguments of the hub, where the stage needs one.
+        hub_arguments: Vec<String>,
+        /// Decides what is generated.
+        seed: u64,
+    },
+}
+
+/// A scenario file that was read and found right.
+#[derive(Clone, Debug)]
+pub struct ScenarioFile {
+    /// Its name: that of the file, without its ending.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// The text as written, for those who copy it.
+    pub text: String,
+    points: Vec<Point>,
+    plots: Vec<Plot>,
+}
+
+impl ScenarioFile {
+    /// A scenario that is built in.
+    pub fn builtin(name: &str) -> Option<Result<Self, PlanError>> {
+        let (name, text) = SCENARIOS.iter().find(|(known, _)| *known == name)?;
+        Some(Self::parse(name, text))
+    }
+
+    /// A scenario by the name of a built-in one, or by the path of a file.
+    ///
+    /// # Errors
+    /// When there is none, or it has mistakes.
+    pub fn named(name: &str) -> Result<Self, PlanError> {
+        if let Some(builtin) = Self::builtin(name) {
+            return builtin;
+        }
+        if looks_like_path(name) {
+            return Self::read(Path::new(name));
+        }
+        Err(PlanError::Unknown { what: "scenario", name: name.to_owned() })
+    }
+
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// When it cannot be read or has mistakes.
+    pub fn read(path: &Path) -> Result<Self, PlanError> {
+        let text = read_text(path)?;
+        let mut scenario = Self::parse(&path.display().to_string(), &text)?;
+        scenario.rename(&stem(path));
+        Ok(scenario)
+    }
+
+    /// Understands a text; `name` is that of its file.
+    ///
+    /// # Errors
+    /// Every mistake in it.
+    pub fn parse(name: &str, text: &str) -> Result<Self, PlanError> {
+        Self::with_changes(name, text, &[])
+    }
+
+    /// The same after some values were put in, each at a path such as `time.measured`.
+    fn with_changes(name: &str, text: &str, changes: &[(String, Node)]) -> Result<Self, PlanError> {
+        let (node, mistakes) = Node::parse(text);
+        read::scenario(name, text, node, mistakes, changes)
+            .map_err(|mistakes| PlanError::Mistakes { file: name.to_owned(), mistakes })
+    }
+
+    fn rename(&mut self, name: &str) {
+        name.clone_into(&mut self.name);
+        for point in &mut self.points {
+            if let Work::EndToEnd { options, .. } = &mut point.work {
+                options.identity.name = Some(name.to_owned());
+            }
+        }
+    }
+
+    /// What is to be run: one point, or one for each combination of the sweep and each ablation.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// How the points are drawn.
+    pub fn plots(&self) -> &[Plot] {
+        &self.plots
+    }
+}
+
+fn looks_like_path(name: &str) -> bool {
+    name.contains('/') || Path::new(name).extension().is_some_and(|extension| extension == "toml")
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+fn read_text(path: &Path) -> Result<String, PlanError> {
+    let unreadable = |source| PlanError::Unreadable { path: path.to_owned(), source };
+    let length = std::fs::metadata(path).map_err(unreadable)?.len();
+    if length > FILE_BYTES_MAX {
+        let mistake = Mistake { line: 0, text: format!("it is longer than {FILE_BYTES_MAX} bytes") };
+        return Err(PlanError::Mistakes { file: path.display().to_string(), mistakes: vec![mistake] });
+    }
+    std::fs::read_to_string(path).map_err(unreadable)
+}
+
+impl fmt::Display for Search {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "from {}/s upwards by {} %, to within {} %",
+            self.start_per_s,
+            self.factor_percent.saturating_sub(100),
+            self.precision_percent
+        )
+    }
+}

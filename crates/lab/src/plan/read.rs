@@ -1,0 +1,262 @@
+//! Understands one scenario file.
+
+use std::time::Duration;
+
+use upesi_sim::{DfspSettings, Flavour, PARTIES_PER_DFSP};
+use upesi_types::{Amount, Currency};
+
+use super::load_section::{dfsps, load};
+use super::node::{Node, Value};
+use super::section::{Mistakes, Section};
+use super::sweep::{self, Point};
+use super::{Mistake, ScenarioFile, Search, Test, Work};
+use crate::isolated;
+use crate::options::{Baseline, Identity, RunOptions, SLICES_MAX};
+use crate::scenario::Scenario;
+use crate::targets::{Target, TargetKind};
+
+/// Most transfers that a hub is filled with before a run.
+const EXISTING_MAX: u64 = 1_000_000_000;
+
+/// A scenario file, whole: its sweep put in, every point understood.
+pub(super) fn scenario(
+    name: &str,
+    text: &str,
+    mut node: Node,
+    mistakes: Vec<Mistake>,
+    changes: &[(String, Node)],
+) -> Result<ScenarioFile, Vec<Mistake>> {
+    let mistakes = Mistakes::new(mistakes);
+    for (path, change) in changes {
+        if !node.set(path, change.clone()) {
+            let text = format!("{path:?} is no path of this scenario");
+            mistakes.borrow_mut().push(Mistake { line: change.line, text });
+        }
+    }
+    let sections = ["sweep", "ablation", "plot"].map(|key| node.take(key));
+    let [axes, ablations, plots] = sections.each_ref().map(Option::as_ref);
+    let head = head(&node);
+    let variants = sweep::variants(axes, ablations, &mistakes);
+    let plots = sweep::plots(plots, &variants, &mistakes);
+    let mut points = Vec::new();
+    for variant in variants {
+        let mut changed = node.clone();
+        for (path, value) in &variant.changes {
+            if !changed.set(path, value.clone()) {
+                let text = format!("{path:?} is no path of this scenario");
+                mistakes.borrow_mut().push(Mistake { line: value.line, text });
+            }
+        }
+        let mut work = work(name, &changed, &mistakes);
+        if let Work::EndToEnd { options, .. } = &mut work {
+            options.identity.parameters.clone_from(&variant.parameters);
+        }
+        points.push(Point { parameters: variant.parameters, work });
+    }
+    let mut mistakes = mistakes.into_inner();
+    mistakes.sort_by(|one, other| (one.line, &one.text).cmp(&(other.line, &other.text)));
+    // Each point of a sweep repeats what is wrong with all of them.
+    mistakes.dedup();
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
+    let (title, description) = head;
+    Ok(ScenarioFile { name: name.to_owned(), title, description, text: text.to_owned(), points, plots })
+}
+
+fn head(node: &Node) -> (String, String) {
+    let text = |key: &str| node.get(key).and_then(Node::plain).unwrap_or_default();
+    (text("title"), text("description").trim().to_owned())
+}
+
+/// One run, understood.
+fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
+    let mut file = Section::new("", Some(node), mistakes);
+    let title = file.text_required("title");
+    let description = file.text("description").unwrap_or_default().trim().to_owned();
+    let kind = file.choice("kind", &["end-to-end", "isolated"]).unwrap_or(0);
+    let seed = file.integer("seed", 0..=u64::MAX).unwrap_or(1);
+    let hub_arguments = hub_arguments(&mut file.section("hub", "hub"), kind == 0);
+    if kind == 1 {
+        return isolated_work(&mut file, hub_arguments.0, seed, mistakes);
+    }
+    let mut options = RunOptions {
+        seed,
+        hub_arguments: hub_arguments.0,
+        existing_transfers: hub_arguments.1,
+        ..RunOptions::default()
+    };
+    operation(&mut file, &mut options);
+    times(&mut file.section("time", "time"), &mut options);
+    options.behaviour = behaviour(&mut file.section("behaviour", "behaviour"));
+    compare(&mut file.section("compare", "compare"), &mut options);
+    let targets = targets(&mut file.section("targets", "targets"));
+    let test = test(&mut file, &targets);
+    options.identity =
+        Identity { name: Some(name.to_owned()), title, description, targets, ..Identity::default() };
+    if mistakes.borrow().is_empty()
+        && let Err(error) = options.validate()
+    {
+        file.mistake_at(0, error.to_string());
+    }
+    Work::EndToEnd { options: Box::new(options), test }
+}
+
+fn isolated_work(file: &mut Section<'_>, hub_arguments: Vec<String>, seed: u64, mistakes: &Mistakes) -> Work {
+    let stage = file.text_required("stage");
+    let node = file.node("isolated");
+    let table = node.map(Node::to_table).unwrap_or_default();
+    if let Some(node) = node.filter(|node| !matches!(node.value, Value::Table(_))) {
+        file.mistake_at(node.line, "isolated is a section: write [isolated] on a line of its own");
+    }
+    if !stage.is_empty()
+        && let Err(error) = isolated::check(&stage, &table)
+    {
+        for text in error.to_string().lines() {
+            let key = text.split([' ', ':']).next().unwrap_or_default();
+            let line = node.and_then(|node| node.get(key)).or(node).map_or(0, |node| node.line);
+            mistakes.borrow_mut().push(Mistake { line, text: text.to_owned() });
+        }
+    }
+    Work::Isolated { stage, table, hub_arguments, seed }
+}
+
+/// The arguments of the hub that is started, and how many transfers it has before.
+fn hub_arguments(section: &mut Section<'_>, is_filled: bool) -> (Vec<String>, u64) {
+    let mut arguments = Vec::new();
+    if let Some(settings) = section.node("settings") {
+        for (key, node) in settings.entries() {
+            match &node.value {
+                // Both "engine.durable" = false and [hub.settings.engine] durable = false.
+                Value::Table(_) => {
+                    for (name, node) in node.entries() {
+                        setting(section, &format!("{key}.{name}"), node, &mut arguments);
+                    }
+                }
+                _ => setting(section, key, node, &mut arguments),
+            }
+        }
+    }
+    let existing = if is_filled { section.integer("existing_transfers", 0..=EXISTING_MAX) } else { None };
+    (arguments, existing.unwrap_or(0))
+}
+
+fn setting(section: &Section<'_>, key: &str, node: &Node, arguments: &mut Vec<String>) {
+    match node.plain() {
+        Some(value) => arguments.push(format!("--set={key}={value}")),
+        None => {
+            section.mistake_at(node.line, format!("hub.settings.{key}: give a text, a number, true or false"))
+        }
+    }
+}
+
+fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
+    let names = Scenario::ALL.map(Scenario::name);
+    let found = file.choice("operation", &names);
+    options.scenario = found.map_or(Scenario::Transfers, |index| Scenario::ALL[index]);
+    if let Some(amount) = file.text("amount") {
+        match Amount::parse_decimal(&amount) {
+            Ok(amount) if amount > Amount::ZERO => options.amount = amount,
+            _ => file.mistake_at(0, format!("amount: {amount:?} is no amount above zero")),
+        }
+    }
+    if let Some(currency) = file.text("currency") {
+        match Currency::parse(&currency) {
+            Some(currency) => options.currency = currency,
+            None => file.mistake_at(0, format!("currency: {currency:?} is no ISO 4217 code")),
+        }
+    }
+    options.parties = file.integer("parties", 1..=PARTIES_PER_DFSP).unwrap_or(options.parties);
+    options.trace = file.flag("trace").unwrap_or(options.trace);
+    (options.dfsps, options.pairs) = dfsps(&mut file.section("dfsps", "dfsps"));
+    options.load = load(&mut file.section("load", "load"));
+}
+
+fn times(section: &mut Section<'_>, options: &mut RunOptions) {
+    let measured = section.duration("measured");
+    options.warm_up = section.duration("warm_up").unwrap_or(options.warm_up);
+    options.cool_down = section.duration("cool_down").unwrap_or_default();
+    options.slices = section.size("slices", 1..=SLICES_MAX);
+    options.expiry = section.duration("expiry").unwrap_or(options.expiry);
+    options.callback_timeout = section.duration("callback_timeout").unwrap_or(options.callback_timeout);
+    options.quiesce_timeout = section.duration("quiesce_timeout").unwrap_or(options.quiesce_timeout);
+    match (options.load.stages_length(), measured) {
+        (Some(_), Some(_)) => {
+            section.mistake_at(section.line(), "time.measured: the stages of the load say how long it takes");
+        }
+        (Some(length), None) => {
+            options.duration = length.saturating_sub(options.warm_up + options.cool_down);
+        }
+        (None, Some(measured)) => options.duration = measured,
+        (None, None) => options.duration = Duration::from_secs(20),
+    }
+}
+
+fn behaviour(section: &mut Section<'_>) -> DfspSettings {
+    const PER_MILLE: std::ops::RangeInclusive<u64> = 0..=1000;
+    const MS: std::ops::RangeInclusive<u64> = 0..=600_000;
+    let flavours = [Flavour::Committed, Flavour::Reserved];
+    DfspSettings {
+        flavour: section
+            .choice("flavour", &["committed", "reserved"])
+            .map_or(Flavour::Committed, |i| flavours[i]),
+        delay_ms: section.small("delay_ms", MS).unwrap_or(0),
+        drop_per_mille: section.small("drop_per_mille", PER_MILLE).unwrap_or(0),
+        duplicate_per_mille: section.small("duplicate_per_mille", PER_MILLE).unwrap_or(0),
+        wrong_fulfilment_per_mille: section.small("wrong_fulfilment_per_mille", PER_MILLE).unwrap_or(0),
+        abort_per_mille: section.small("abort_per_mille", PER_MILLE).unwrap_or(0),
+        http_error_per_mille: section.small("http_error_per_mille", PER_MILLE).unwrap_or(0),
+        http_error_status: section.small("http_error_status", 400..=599).unwrap_or(0),
+        slow_read_per_mille: section.small("slow_read_per_mille", PER_MILLE).unwrap_or(0),
+        slow_read_ms: section.small("slow_read_ms", MS).unwrap_or(1000),
+        fee_per_mille: section.small("fee_per_mille", PER_MILLE).unwrap_or(0),
+        owns_every_party: false,
+    }
+}
+
+fn compare(section: &mut Section<'_>, options: &mut RunOptions) {
+    let given = section.texts("baselines").unwrap_or_default();
+    let alone = section.text("alone");
+    let parse = |text: &String| {
+        let found = text.parse::<Baseline>();
+        if let Err(error) = &found {
+            section.mistake_at(section.line(), format!("{text:?}: {error}"));
+        }
+        found.ok()
+    };
+    options.baselines = given.iter().filter_map(parse).collect();
+    options.alone = alone.as_ref().and_then(parse);
+}
+
+fn targets(section: &mut Section<'_>) -> Vec<Target> {
+    let target = |kind: TargetKind| section.number(kind.key()).map(|limit| Target { kind, limit });
+    TargetKind::ALL.into_iter().filter_map(target).collect()
+}
+
+fn test(file: &mut Section<'_>, targets: &[Target]) -> Test {
+    let index = file.choice("test", &Test::NAMES).unwrap_or(1);
+    let mut section = file.section("breakpoint", "breakpoint");
+    let usual = Search::default();
+    let search = Search {
+        start_per_s: section.small("start_per_s", 1..=1_000_000).unwrap_or(usual.start_per_s),
+        factor_percent: section.small("factor_percent", 105..=1_000).unwrap_or(usual.factor_percent),
+        precision_percent: section.small("precision_percent", 1..=50).unwrap_or(usual.precision_percent),
+        probes_max: section.small("probes_max", 2..=100).unwrap_or(usual.probes_max),
+    };
+    if section.is_given() && Test::NAMES[index] != "breakpoint" {
+        section.mistake_at(section.line(), "[breakpoint] goes with test = \"breakpoint\"");
+    }
+    match Test::NAMES[index] {
+        "smoke" => Test::Smoke,
+        "stress" => Test::Stress,
+        "spike" => Test::Spike,
+        "soak" => Test::Soak,
+        "breakpoint" => {
+            if targets.is_empty() {
+                file.mistake_at(0, "a breakpoint is searched for [targets]: give at least one");
+            }
+            Test::Breakpoint(search)
+        }
+        _ => Test::Average,
+    }
+}

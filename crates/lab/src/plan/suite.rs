@@ -1,0 +1,139 @@
+//! Suite files: scenarios that run one after the other, several times in turn.
+
+use std::path::Path;
+
+use super::node::Node;
+use super::section::{Mistakes, Section};
+use super::{Mistake, PlanError, Plot, SUITES, ScenarioFile, looks_like_path, read_text, stem, sweep};
+
+/// Most repetitions of a suite.
+const REPETITIONS_MAX: usize = 50;
+
+/// One scenario of a suite.
+#[derive(Clone, Debug)]
+pub struct SuiteRun {
+    /// The scenario, with the suite's changes in it.
+    pub scenario: ScenarioFile,
+    /// Which published figure each member of its result stands beside: id of the row, member such as `latency_ms.p99`, and
+    /// the label of the point it is taken from (empty for the only one).
+    pub rows: Vec<PublishedLink>,
+}
+
+/// Where a published figure's counterpart is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PublishedLink {
+    /// The published row.
+    pub id: String,
+    /// The member of the result.
+    pub member: String,
+    /// The label of the point, see [`super::Point::label`].
+    pub point: String,
+}
+
+/// A suite file that was read and found right, with all of its scenarios.
+#[derive(Clone, Debug)]
+pub struct SuiteFile {
+    /// Its name: that of the file, without its ending.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// How often every point is run; they take turns.
+    pub repetitions: usize,
+    /// The scenarios.
+    pub runs: Vec<SuiteRun>,
+    /// Plots over all points.
+    pub plots: Vec<Plot>,
+}
+
+impl SuiteFile {
+    /// A suite by the name of a built-in one, or by the path of a file.
+    ///
+    /// # Errors
+    /// When there is none, or it or one of its scenarios has mistakes.
+    pub fn named(name: &str) -> Result<Self, PlanError> {
+        if let Some((name, text)) = SUITES.iter().find(|(known, _)| *known == name) {
+            return Self::parse(name, text, None);
+        }
+        if !looks_like_path(name) {
+            return Err(PlanError::Unknown { what: "suite", name: name.to_owned() });
+        }
+        let path = Path::new(name);
+        let mut suite = Self::parse(name, &read_text(path)?, path.parent())?;
+        suite.name = stem(path);
+        Ok(suite)
+    }
+
+    /// Understands a text; paths of scenario files are relative to `directory`.
+    ///
+    /// # Errors
+    /// Every mistake in it, or those in the first scenario that has some.
+    pub fn parse(name: &str, text: &str, directory: Option<&Path>) -> Result<Self, PlanError> {
+        let (mut node, mistakes) = Node::parse(text);
+        let mistakes = Mistakes::new(mistakes);
+        let plots = node.take("plot");
+        let plots = sweep::plots(plots.as_ref(), &[], &mistakes);
+        let mut file = Section::new("", Some(&node), &mistakes);
+        let title = file.text_required("title");
+        let description = file.text("description").unwrap_or_default().trim().to_owned();
+        let repetitions = file.size("repetitions", 1..=REPETITIONS_MAX).unwrap_or(1);
+        let mut runs = Vec::new();
+        let mut failure = None;
+        for mut section in file.tables("run", "run") {
+            match run(&mut section, directory) {
+                Ok(run) => runs.push(run),
+                Err(PlanError::Unknown { name, .. }) => {
+                    section.mistake_at(section.line(), format!("there is no scenario {name:?}"));
+                }
+                Err(PlanError::Mistakes { file, mistakes }) => {
+                    for mistake in mistakes {
+                        let text = format!("in {file}, line {}: {}", mistake.line, mistake.text);
+                        section.mistake_at(section.line(), text);
+                    }
+                }
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        if runs.is_empty() && failure.is_none() && mistakes.borrow().is_empty() {
+            file.mistake_at(0, "a suite needs at least one [[run]]");
+        }
+        drop(file);
+        let mut mistakes = mistakes.into_inner();
+        if !mistakes.is_empty() {
+            mistakes.sort_by_key(|mistake: &Mistake| mistake.line);
+            return Err(PlanError::Mistakes { file: name.to_owned(), mistakes });
+        }
+        match failure {
+            Some(error) => Err(error),
+            None => Ok(Self { name: name.to_owned(), title, description, repetitions, runs, plots }),
+        }
+    }
+}
+
+fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, PlanError> {
+    let name = section.text_required("scenario");
+    let changes = section.node("set").map(sweep::axes_of).unwrap_or_default();
+    let changes: Vec<(String, Node)> = changes.into_iter().map(|(path, node)| (path, node.clone())).collect();
+    let rows = section.tables("published", "run.published").iter_mut().map(link).collect();
+    let scenario = match super::SCENARIOS.iter().find(|(known, _)| *known == name) {
+        Some((name, text)) => ScenarioFile::with_changes(name, text, &changes)?,
+        None if looks_like_path(&name) => {
+            let path = directory.map_or_else(|| Path::new(&name).to_owned(), |parent| parent.join(&name));
+            let mut scenario =
+                ScenarioFile::with_changes(&path.display().to_string(), &read_text(&path)?, &changes)?;
+            scenario.rename(&stem(&path));
+            scenario
+        }
+        None => return Err(PlanError::Unknown { what: "scenario", name }),
+    };
+    Ok(SuiteRun { scenario, rows })
+}
+
+fn link(section: &mut Section<'_>) -> PublishedLink {
+    PublishedLink {
+        id: section.text_required("id"),
+        member: section.text("member").unwrap_or_else(|| "throughput_per_s".to_owned()),
+        point: section.text("point").unwrap_or_default(),
+    }
+}

@@ -1,0 +1,170 @@
+//! Sweeps and ablations: one file, several runs that differ in a value or two.
+
+use std::collections::BTreeMap;
+
+use super::node::{Node, Value};
+use super::section::{Mistakes, Section};
+use super::{Mistake, Work};
+use crate::measured::Parameter;
+
+/// Most runs of one file.
+const POINTS_MAX: usize = 200;
+
+/// One run of a scenario.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What tells it from the others; empty where there is one only.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// What to do.
+    pub work: Work,
+}
+
+impl Point {
+    /// A directory's name for it: `batch-10,dfsps-4`; empty where there is one only.
+    pub fn label(&self) -> String {
+        let part = |(name, value): (&String, &Parameter)| {
+            let value = match value {
+                Parameter::Number(number) => number.to_string(),
+                Parameter::Text(text) => text.clone(),
+            };
+            let plain = |character: char| if character.is_alphanumeric() { character } else { '-' };
+            format!("{name}-{}", value.chars().map(plain).collect::<String>())
+        };
+        self.parameters.iter().map(part).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// How runs are drawn: one figure over a parameter.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plot {
+    /// Its heading.
+    pub title: String,
+    /// The parameter on the horizontal axis.
+    pub x: String,
+    /// The parameter that tells lines apart.
+    pub series: Option<String>,
+    /// The figure: a member of the result, such as `throughput_per_s` or `latency_ms.p99`.
+    pub y: String,
+}
+
+/// One combination of values.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Variant {
+    pub parameters: BTreeMap<String, Parameter>,
+    pub changes: Vec<(String, Node)>,
+}
+
+/// Every combination of the sweep's values, or every ablation; one without changes where there is neither.
+pub(super) fn variants(axes: Option<&Node>, ablations: Option<&Node>, mistakes: &Mistakes) -> Vec<Variant> {
+    let note = |line: usize, text: &str| mistakes.borrow_mut().push(Mistake { line, text: text.to_owned() });
+    let mut variants = vec![Variant::default()];
+    for (path, node) in axes.into_iter().flat_map(axes_of) {
+        let Value::List(values) = &node.value else {
+            note(node.line, &format!("sweep.{path}: give a list of values, such as [1, 10, 100]"));
+            continue;
+        };
+        if values.is_empty() || variants.len() * values.len() > POINTS_MAX {
+            note(node.line, &format!("sweep.{path}: give at least one value, and {POINTS_MAX} runs at most"));
+            continue;
+        }
+        let name = path.rsplit('.').next().unwrap_or(&path).to_owned();
+        let with = |variant: &Variant, value: &Node| {
+            let mut variant = variant.clone();
+            variant.parameters.insert(name.clone(), parameter(value));
+            variant.changes.push((path.clone(), value.clone()));
+            variant
+        };
+        variants = variants
+            .iter()
+            .flat_map(|v| values.iter().map(|value| with(v, value)).collect::<Vec<_>>())
+            .collect();
+    }
+    if let Some(node) = ablations {
+        let ablations = ablation_variants(node, mistakes);
+        if axes.is_some() {
+            note(node.line, "a file has a [sweep] or [[ablation]]s, not both");
+        } else {
+            variants = ablations;
+        }
+    }
+    variants
+}
+
+/// The values with their paths, in the order of the file.
+pub(super) fn axes_of(node: &Node) -> Vec<(String, &Node)> {
+    let mut axes = Vec::new();
+    gather(node, "", &mut axes);
+    axes.sort_by_key(|(_, node)| node.line);
+    axes
+}
+
+/// `"load.users" = […]`, `load.users = […]` and `[sweep.load] users = […]` are the same.
+fn gather<'file>(node: &'file Node, prefix: &str, axes: &mut Vec<(String, &'file Node)>) {
+    for (key, value) in node.entries() {
+        let path = format!("{prefix}{key}");
+        match value.value {
+            Value::Table(_) => gather(value, &format!("{path}."), axes),
+            _ => axes.push((path, value)),
+        }
+    }
+}
+
+fn ablation_variants(node: &Node, mistakes: &Mistakes) -> Vec<Variant> {
+    let Value::List(list) = &node.value else {
+        let text = "write each ablation as [[ablation]]".to_owned();
+        mistakes.borrow_mut().push(Mistake { line: node.line, text });
+        return Vec::new();
+    };
+    let mut variants = Vec::new();
+    for ablation in list {
+        let mut section = Section::new("ablation", Some(ablation), mistakes);
+        let name = section.text_required("name");
+        let changes = section.node("set").map(axes_of).unwrap_or_default();
+        variants.push(Variant {
+            parameters: BTreeMap::from([("ablation".to_owned(), Parameter::Text(name))]),
+            changes: changes.into_iter().map(|(path, node)| (path, node.clone())).collect(),
+        });
+    }
+    variants
+}
+
+fn parameter(node: &Node) -> Parameter {
+    match &node.value {
+        Value::Integer(number) => Parameter::Number(*number),
+        _ => Parameter::Text(node.plain().unwrap_or_else(|| "several".to_owned())),
+    }
+}
+
+/// The plots that the file asks for; one of throughput where it asks for none and has a sweep.
+pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistakes) -> Vec<Plot> {
+    if let Some(node) = node {
+        let Value::List(list) = &node.value else {
+            let text = "write each plot as [[plot]]".to_owned();
+            mistakes.borrow_mut().push(Mistake { line: node.line, text });
+            return Vec::new();
+        };
+        return list.iter().map(|node| plot(node, mistakes)).collect();
+    }
+    // The axes, in the order of the file, are the changes of any point.
+    let axis = |(path, _): &(String, Node)| path.rsplit('.').next().unwrap_or(path).to_owned();
+    let mut axes = variants.first().map(|variant| variant.changes.iter().map(axis)).into_iter().flatten();
+    let Some(x) = axes.next().filter(|_| variants.len() > 1) else { return Vec::new() };
+    if variants.iter().any(|variant| variant.parameters.contains_key("ablation")) {
+        return vec![usual_plot("ablation".to_owned(), None)];
+    }
+    vec![usual_plot(x, axes.next())]
+}
+
+fn usual_plot(x: String, series: Option<String>) -> Plot {
+    Plot { title: format!("Throughput by {x}"), x, series, y: "throughput_per_s".to_owned() }
+}
+
+fn plot(node: &Node, mistakes: &Mistakes) -> Plot {
+    let mut section = Section::new("plot", Some(node), mistakes);
+    Plot {
+        title: section.text_required("title"),
+        x: section.text_required("x"),
+        series: section.text("series"),
+        y: section.text("y").unwrap_or_else(|| "throughput_per_s".to_owned()),
+    }
+}

@@ -1,0 +1,252 @@
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use super::*;
+use crate::measured::Parameter;
+use crate::options::Baseline;
+use crate::pairs::PairChoice;
+use crate::scenario::Scenario;
+use crate::shape::Load;
+
+fn parse(text: &str) -> Result<ScenarioFile, Vec<Mistake>> {
+    ScenarioFile::parse("test.toml", text).map_err(|error| match error {
+        PlanError::Mistakes { mistakes, .. } => mistakes,
+        other => panic!("{other}"),
+    })
+}
+
+fn options(scenario: &ScenarioFile, point: usize) -> &RunOptions {
+    match &scenario.points()[point].work {
+        Work::EndToEnd { options, .. } => options,
+        Work::Isolated { .. } => panic!("an isolated stage"),
+    }
+}
+
+#[test]
+fn every_file_is_built_in_and_right() {
+    for (directory, builtin) in [("", SCENARIOS), ("suites", SUITES)] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../scenarios").join(directory);
+        let files = std::fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
+        let toml = files.filter(|path| path.extension().is_some_and(|extension| extension == "toml"));
+        let names: BTreeSet<String> =
+            toml.map(|path| stem(&path)).filter(|name| name != "published").collect();
+        let known: BTreeSet<String> = builtin.iter().map(|(name, _)| (*name).to_owned()).collect();
+        assert_eq!(names, known);
+    }
+    for (name, _) in SCENARIOS {
+        let scenario = ScenarioFile::named(name).unwrap_or_else(|error| panic!("{error}"));
+        assert!(!scenario.title.is_empty() && !scenario.description.is_empty(), "{name}");
+        let labels: BTreeSet<String> = scenario.points().iter().map(Point::label).collect();
+        assert_eq!(labels.len(), scenario.points().len(), "{name}: every point has a label of its own");
+        for plot in scenario.plots() {
+            let has = |name: &String| scenario.points()[0].parameters.contains_key(name);
+            assert!(has(&plot.x) && plot.series.as_ref().is_none_or(has), "{name}: {plot:?}");
+        }
+    }
+    for (name, _) in SUITES {
+        SuiteFile::named(name).unwrap_or_else(|error| panic!("{error}"));
+    }
+}
+
+#[test]
+fn a_file_becomes_options() {
+    let scenario = parse(
+        r#"
+title = "A title"
+description = "What it shows"
+operation = "payments"
+seed = 7
+parties = 10
+currency = "KES"
+amount = "12.5"
+[dfsps]
+pairs = "weighted"
+weights = [70, 10, 20]
+[load]
+shape = "poisson"
+rate_per_s = 50
+outstanding_max = 9
+[time]
+warm_up = "500ms"
+measured = "2m"
+cool_down = "1s"
+slices = 3
+[behaviour]
+flavour = "reserved"
+abort_per_mille = 5
+[hub.settings]
+"engine.durable" = false
+[hub.settings.log]
+level = "debug"
+[compare]
+baselines = ["forwarder"]
+[targets]
+p99_ms = 12.5
+lost = 0
+"#,
+    )
+    .unwrap();
+    let options = options(&scenario, 0);
+    assert_eq!((options.scenario, options.seed, options.dfsps), (Scenario::Payments, 7, 3));
+    assert_eq!(options.pairs, PairChoice::weighted([70, 10, 20]));
+    let load = Load::Arrivals { start_per_s: 50, stages: Vec::new(), poisson: true, outstanding_max: 9 };
+    assert_eq!(options.load, load);
+    assert_eq!((options.duration.as_secs(), options.slices, options.cool_down.as_secs()), (120, Some(3), 1));
+    assert_eq!(options.hub_arguments, ["--set=engine.durable=false", "--set=log.level=debug"]);
+    assert_eq!(options.durable(), Some(false));
+    assert_eq!(options.baselines, [Baseline::Forwarder]);
+    assert_eq!(options.identity.targets.len(), 2);
+    assert_eq!((options.behaviour.abort_per_mille, options.amount.to_string()), (5, "12.5".to_owned()));
+}
+
+#[test]
+fn every_mistake_is_named_with_its_line() {
+    let text = r#"operation = "transfer"
+nonsense = 1
+[dfsps]
+count = 1
+[load]
+shape = "open"
+users = 5
+[time]
+measured = 20
+warm_up = "3 s"
+[time.more]
+x = 1
+[behaviour]
+abort_per_mille = 1001
+[compare]
+baselines = ["nothing"]
+[targets]
+p99 = 1000
+p50_ms = -1
+[hub.settings]
+"engine.durable" = [1]
+[sweep]
+"load.users" = 5
+"#;
+    let mistakes = parse(text).unwrap_err();
+    let lines: BTreeSet<usize> = mistakes.iter().map(|mistake| mistake.line).collect();
+    assert_eq!(lines, BTreeSet::from([1, 2, 4, 5, 9, 10, 11, 14, 15, 18, 19, 21, 23]), "{mistakes:#?}");
+    for expected in [
+        "title is missing",
+        "operation: give one of transfers, lookups, quotes, payments",
+        "\"nonsense\" is unknown; there are",
+        "dfsps.count: give a whole number from 2 to 1000",
+        "load.rate_per_s is missing: shape \"open\" needs it",
+        "load.users says nothing to shape \"open\"",
+        "time.measured: give a time with its unit",
+        "the baselines are sims-only and forwarder",
+        "\"p99\" is unknown in [targets]; there are p50_ms",
+        "hub.settings.engine.durable: give a text, a number, true or false",
+        "sweep.load.users: give a list of values",
+    ] {
+        assert!(mistakes.iter().any(|mistake| mistake.text.contains(expected)), "{expected}: {mistakes:#?}");
+    }
+}
+
+#[test]
+fn broken_toml_and_contradictions_are_mistakes_too() {
+    for (text, expected) in [
+        ("title = ", "test.toml:1: "),
+        ("title = \"x\"\n[load]\nshape = \"ramping-users\"", "test.toml:2: load.stages is missing"),
+        (
+            "title = \"x\"\n[load]\nshape = \"ramping-rate\"\nstages = [{ to = 5 }]",
+            "test.toml:4: a stage needs both",
+        ),
+        ("title = \"x\"\ntest = \"breakpoint\"", "test.toml: a breakpoint is searched for [targets]"),
+        ("title = \"x\"\n[breakpoint]\nprobes_max = 3", "test.toml:2: [breakpoint] goes with"),
+        ("title = \"x\"\nload = 5", "test.toml:2: load is a section"),
+        (
+            "title = \"x\"\n[dfsps]\nweights = [1, 0]\npairs = \"weighted\"",
+            "test.toml:2: dfsps.weights: give 2",
+        ),
+        ("title = \"x\"\n[time]\nmeasured = \"10ms\"", "test.toml: measure for at least"),
+        ("title = \"x\"\nkind = \"isolated\"\nstage = \"engine\"", "there is no isolated kind \"engine\""),
+        (
+            "title = \"x\"\nkind = \"isolated\"\nstage = \"position\"\n[isolated]\nbatch = 0\nsize = 2",
+            "test.toml:5: batch of isolated kind position",
+        ),
+        ("title = \"x\"\n[sweep]\n\"title.x\" = [1]", "is no path of this scenario"),
+        ("title = \"x\"\n[sweep]\nseed = [1]\n[[ablation]]\nname = \"y\"", "not both"),
+    ] {
+        let error = ScenarioFile::parse("test.toml", text).unwrap_err().to_string();
+        assert!(error.contains(expected), "{text}\n{error}");
+    }
+}
+
+#[test]
+fn sweeps_are_every_combination_and_ablations_one_change_each() {
+    let scenario = parse(
+        "title = \"x\"\n[sweep]\n\"load.users\" = [1, 2]\n[sweep.hub.settings]\n\"engine.batch_commands_max\" = [10, 20, 30]",
+    )
+    .unwrap();
+    assert_eq!(scenario.points().len(), 6);
+    let last = scenario.points().last().unwrap();
+    assert_eq!(last.label(), "batch_commands_max-30,users-2");
+    assert_eq!(last.parameters["users"], Parameter::Number(2));
+    assert_eq!(options(&scenario, 5).load, Load::Closed { users: 2 });
+    assert_eq!(options(&scenario, 5).hub_arguments, ["--set=engine.batch_commands_max=30"]);
+    assert_eq!(options(&scenario, 5).identity.parameters.len(), 2);
+    let [plot] = scenario.plots() else { panic!("one plot") };
+    assert_eq!((plot.x.as_str(), plot.series.as_deref()), ("users", Some("batch_commands_max")));
+
+    let ablations = ScenarioFile::named("ablations").unwrap();
+    let without_sync = &ablations.points()[1];
+    assert_eq!(without_sync.label(), "ablation-fsync-off");
+    assert_eq!(options(&ablations, 1).durable(), Some(false));
+    assert_eq!(options(&ablations, 0).hub_arguments, Vec::<String>::new());
+}
+
+#[test]
+fn a_load_with_stages_lasts_as_long_as_they_do() {
+    let scenario = ScenarioFile::named("published-ramp").unwrap();
+    let options = options(&scenario, 0);
+    assert_eq!(options.load.to_string(), "5 → 600 → 1000 virtual users");
+    assert_eq!((options.duration.as_secs(), options.slice_count()), (199, 1));
+    assert_eq!(options.validate(), Ok(()));
+}
+
+#[test]
+fn suites_change_their_scenarios_and_name_what_is_wrong() {
+    let text = r#"
+title = "S"
+repetitions = 3
+[[run]]
+scenario = "transfers-8"
+set = { "time.measured" = "1s", "load.users" = 5 }
+published = [{ id = "row", member = "latency_ms.p99" }]
+[[plot]]
+title = "P"
+x = "users"
+"#;
+    let suite = SuiteFile::parse("s.toml", text, None).unwrap();
+    assert_eq!((suite.repetitions, suite.runs.len(), suite.plots.len()), (3, 1, 1));
+    assert_eq!(options(&suite.runs[0].scenario, 0).load, Load::Closed { users: 5 });
+    assert_eq!(suite.runs[0].rows[0].member, "latency_ms.p99");
+    for (text, expected) in [
+        ("title = \"x\"", "at least one [[run]]"),
+        ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: there is no scenario \"none\""),
+        (
+            "title = \"x\"\n[[run]]\nscenario = \"lookups\"\nset = { \"load.users\" = 0 }",
+            "s.toml:2: in lookups, line 4: load.users: give",
+        ),
+        ("title = \"x\"\n[[run]]\nname = \"lookups\"", "\"name\" is unknown in [run]"),
+    ] {
+        let error = SuiteFile::parse("s.toml", text, None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let missing = SuiteFile::named("/nonexistent/suite.toml").unwrap_err();
+    assert!(matches!(missing, PlanError::Unreadable { .. }));
+    assert!(matches!(SuiteFile::named("none"), Err(PlanError::Unknown { .. })));
+}
+
+#[test]
+fn lengths_of_time_have_units() {
+    for (text, ms) in [("500ms", 500), ("20s", 20_000), ("5m", 300_000), ("1h", 3_600_000), ("0s", 0)] {
+        assert_eq!(duration_of(text).unwrap().as_millis(), ms, "{text}");
+    }
+    for text in ["", "20", "s", "1.5s", "-1s", "20 s", "99999999999999999999s", "99999999999999999h"] {
+        assert_eq!(duration_of(text), None, "{text}");
+    }
+}

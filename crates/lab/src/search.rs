@@ -1,0 +1,139 @@
+//! The search for the highest rate that holds.
+
+use crate::measured::{BreakpointResult, Probe};
+use crate::plan::Search;
+use crate::result::LabResult;
+
+/// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards where
+/// already the first is), then halfway between met and missed until they are close.
+#[derive(Clone, Debug)]
+pub(crate) struct Searching {
+    search: Search,
+    result: BreakpointResult,
+}
+
+/// Rates beyond this are not asked of anything.
+const RATE_PER_S_MAX: u32 = 1_000_000;
+
+impl Searching {
+    pub fn new(search: Search) -> Self {
+        Self { search, result: BreakpointResult::default() }
+    }
+
+    /// The next rate to try; `None` when the search is over.
+    pub fn next_rate(&self) -> Option<u32> {
+        let Self { search, result } = self;
+        if result.probes.len() as u64 >= u64::from(search.probes_max) {
+            return None;
+        }
+        let scaled = |rate: u32, percent: u32| {
+            u32::try_from(u64::from(rate) * u64::from(percent) / 100).unwrap_or(RATE_PER_S_MAX)
+        };
+        let next = match (result.highest_met_per_s, result.lowest_missed_per_s) {
+            (None, None) => search.start_per_s,
+            (Some(met), None) => scaled(met, search.factor_percent).max(met + 1).min(RATE_PER_S_MAX),
+            (None, Some(missed)) => {
+                u32::try_from(u64::from(missed) * 100 / u64::from(search.factor_percent)).unwrap_or(1)
+            }
+            (Some(met), Some(missed)) => {
+                let is_close = missed.saturating_sub(met) <= scaled(met, search.precision_percent).max(1);
+                if is_close {
+                    return None;
+                }
+                met + (missed - met) / 2
+            }
+        };
+        let is_known = |probe: &Probe| probe.rate_per_s == next;
+        (next > 0 && !result.probes.iter().any(is_known)).then_some(next)
+    }
+
+    /// What came of a rate.
+    pub fn note(&mut self, rate_per_s: u32, result: &LabResult) {
+        let missed_targets = result.targets.iter().filter(|target| !target.met);
+        let mut reasons: Vec<String> = missed_targets
+            .map(|target| format!("{} {} instead of {}", target.name, target.measured, target.limit))
+            .collect();
+        let is_on_schedule = result.schedule.is_none_or(|schedule| schedule.valid);
+        if !is_on_schedule {
+            reasons.push("the load generator did not keep its schedule".to_owned());
+        }
+        if !result.audit.ok {
+            reasons.push("the audit does not hold".to_owned());
+        }
+        let met = reasons.is_empty();
+        self.result.probes.push(Probe {
+            rate_per_s,
+            throughput_per_s: result.throughput_per_s,
+            p99_ms: result.latency_ms.p99,
+            lost: result.lost,
+            met,
+            valid: is_on_schedule,
+            reasons,
+        });
+        if met {
+            self.result.highest_met_per_s = self.result.highest_met_per_s.max(Some(rate_per_s));
+        } else {
+            let lowest = self.result.lowest_missed_per_s.map_or(rate_per_s, |lowest| lowest.min(rate_per_s));
+            self.result.lowest_missed_per_s = Some(lowest);
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> BreakpointResult {
+        self.result
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::TargetCheck;
+
+    fn result(met: bool) -> LabResult {
+        let target =
+            TargetCheck { name: "p99_ms", limit: 1_000.0, measured: if met { 5.0 } else { 2_000.0 }, met };
+        LabResult { targets: vec![target], ..LabResult::default() }
+    }
+
+    /// Searches a hub that holds up to `capacity`.
+    fn search(search: Search, capacity: u32) -> BreakpointResult {
+        let mut searching = Searching::new(search);
+        while let Some(rate) = searching.next_rate() {
+            searching.note(rate, &result(rate <= capacity));
+        }
+        searching.finish()
+    }
+
+    #[test]
+    fn the_capacity_is_found_to_within_the_precision_wherever_it_lies() {
+        for capacity in [3, 90, 499, 500, 501, 799, 800, 3_117, 250_000] {
+            let usual = Search { probes_max: 60, ..Search::default() };
+            let found = search(usual, capacity);
+            let (met, missed) = (found.highest_met_per_s.unwrap(), found.lowest_missed_per_s.unwrap());
+            assert!(met <= capacity && capacity < missed, "{capacity}: {met} to {missed}");
+            assert!(missed - met <= (met / 20).max(1), "{capacity}: {met} to {missed}");
+            assert!(found.probes.len() < 40, "{capacity}: {} probes", found.probes.len());
+        }
+    }
+
+    #[test]
+    fn a_search_ends_at_its_bounds() {
+        let few = Search { probes_max: 3, ..Search::default() };
+        let found = search(few, 1_000_000);
+        assert_eq!(found.probes.len(), 3);
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (Some(1_280), None));
+        let many = Search { probes_max: 100, ..Search::default() };
+        assert_eq!(search(many, u32::MAX).highest_met_per_s, Some(RATE_PER_S_MAX));
+        assert_eq!(search(many, 0).highest_met_per_s, None);
+    }
+
+    #[test]
+    fn a_generator_that_lagged_meets_nothing() {
+        let mut searching = Searching::new(Search::default());
+        let schedule = crate::result::ScheduleResult { valid: false, ..Default::default() };
+        searching.note(500, &LabResult { schedule: Some(schedule), ..result(true) });
+        let found = searching.finish();
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (None, Some(500)));
+        assert!(found.probes[0].reasons[0].contains("schedule"));
+    }
+}
