@@ -80,7 +80,8 @@ impl Settings {
         archive.sync()?;
         let mut sync_ns = nanosecond_histogram();
         record(&mut sync_ns, synced.elapsed());
-        let hit = self.look_up(&archive, |index| mix(context.seed ^ index) % self.transfers, context.seed, true)?;
+        let hit =
+            self.look_up(&archive, |index| mix(context.seed ^ index) % self.transfers, context.seed, true)?;
         let miss = self.look_up(&archive, |index| ABSENT_FROM + index, context.seed, false)?;
         let mut measurement = Measurement::new("record", "an archive in this process");
         let headline = match self.what {

@@ -103,7 +103,9 @@ impl Settings {
             keys.contradiction("threads must not be more than connections".to_owned());
         }
         if settings.source.messages <= settings.repetitions {
-            keys.contradiction("give more messages than repetitions: each repetition sends a part".to_owned());
+            keys.contradiction(
+                "give more messages than repetitions: each repetition sends a part".to_owned(),
+            );
         }
         settings
     }
@@ -132,7 +134,8 @@ impl Settings {
 
     async fn start_hub(&self, context: &Context, data: &Path) -> Result<HubProcess, IsolatedError> {
         let own = || -> Result<PathBuf, IsolatedError> {
-            let source = |source| IsolatedError::Io { what: "cannot find this program's file".to_owned(), source };
+            let source =
+                |source| IsolatedError::Io { what: "cannot find this program's file".to_owned(), source };
             std::env::current_exe().map_err(source)
         };
         let binary = context.binary.clone().map_or_else(own, Ok)?;
@@ -158,8 +161,10 @@ impl Settings {
             let (found, needed) = (messages.len(), self.source.messages);
             return Err(StreamError::TooShort { what: self.request.unit(), found, needed }.into());
         }
-        let target = Target::parse(&hub.fspiop_url())
-            .map_err(|error| IsolatedError::Refused { what: "the hub's address", reason: error.to_string() })?;
+        let target = Target::parse(&hub.fspiop_url()).map_err(|error| IsolatedError::Refused {
+            what: "the hub's address",
+            reason: error.to_string(),
+        })?;
         let senders = Senders::new(self, &target, workers, messages);
         let mut measurement = Measurement::new(self.request.unit(), "a hub process on this machine");
         let parts = self.source.messages / (self.repetitions + 1);
@@ -296,7 +301,11 @@ impl Senders {
         *request.headers_mut() = headers;
         let deadline = tokio::time::Instant::now() + REQUEST_TIMEOUT;
         let answer = self.pools[worker].send(request, deadline).await.map_err(|error| error.to_string())?;
-        if answer.status == self.request.success() { Ok(()) } else { Err(format!("answered {}", answer.status)) }
+        if answer.status == self.request.success() {
+            Ok(())
+        } else {
+            Err(format!("answered {}", answer.status))
+        }
     }
 
     fn take_latency(&self) -> Histogram<u64> {

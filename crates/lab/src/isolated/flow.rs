@@ -52,7 +52,8 @@ pub(super) struct Fed {
 
 /// Submits every command once and waits for every answer.
 pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -> Result<Fed, IsolatedError> {
-    let (begin, end) = (Arc::new(Barrier::new(flow.submitters + 1)), Arc::new(Barrier::new(flow.submitters + 1)));
+    let (begin, end) =
+        (Arc::new(Barrier::new(flow.submitters + 1)), Arc::new(Barrier::new(flow.submitters + 1)));
     let mut threads = Vec::new();
     for submitter in 0..flow.submitters {
         let (begin, end, engine, ready) = (begin.clone(), end.clone(), engine.clone(), Arc::clone(ready));
@@ -128,7 +129,9 @@ async fn submit_in_turn(shared: Rc<RefCell<Shared>>) {
     loop {
         let Ready { command, payload, .. } = {
             let mut shared = shared.borrow_mut();
-            let Some(&index) = shared.mine.get(shared.next).filter(|_| shared.failure.is_none()) else { return };
+            let Some(&index) = shared.mine.get(shared.next).filter(|_| shared.failure.is_none()) else {
+                return;
+            };
             shared.next += 1;
             shared.ready[index].clone()
         };

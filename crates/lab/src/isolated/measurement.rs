@@ -14,7 +14,9 @@ use crate::latency::LatencyMs;
 use crate::measured::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
 use crate::process::Usage;
 use crate::result::{LabResult, SliceResult};
-use crate::statistics::{cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event};
+use crate::statistics::{
+    cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event,
+};
 
 /// Longest latency told apart, in nanoseconds: ten minutes.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
@@ -116,9 +118,17 @@ impl Measurement {
             description: context.description.clone(),
             kind: "isolated",
             unit: self.unit,
-            parameters: self.parameters.into_iter().map(|(key, value)| (key.to_owned(), value)).collect::<BTreeMap<_, _>>(),
+            parameters: self
+                .parameters
+                .into_iter()
+                .map(|(key, value)| (key.to_owned(), value))
+                .collect::<BTreeMap<_, _>>(),
             scenario: super::KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(known, _)| known),
-            environment: Environment::detect(context.commit.clone(), started_at.to_string(), &context.scratch),
+            environment: Environment::detect(
+                context.commit.clone(),
+                started_at.to_string(),
+                &context.scratch,
+            ),
             seed: context.seed,
             target: self.target.to_owned(),
             completed,

@@ -20,6 +20,7 @@ mod scratch;
 mod settings;
 mod source;
 pub mod stream;
+mod table;
 #[cfg(test)]
 mod tests;
 
@@ -28,6 +29,7 @@ use std::path::PathBuf;
 pub use error::IsolatedError;
 use measurement::Measurement;
 use settings::Keys;
+pub(crate) use table::table;
 
 use crate::result::LabResult;
 

@@ -71,8 +71,7 @@ impl Settings {
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
         let stream = self.source.load(context, MessageKind::Prepare)?;
-        let receivers =
-            Receivers::start(self.receiver_threads, self.receiver_delay, self.source.messages)?;
+        let receivers = Receivers::start(self.receiver_threads, self.receiver_delay, self.source.messages)?;
         let workers = Workers::start(self.threads, COURIER)?;
         let measured = self.deliver(&stream, &receivers, &workers);
         workers.shutdown();
@@ -195,16 +194,15 @@ impl Settings {
 
 /// The same records later in the journal: a lane takes nothing twice.
 fn numbered_from(records: &[Arc<DurableRecord>], offset: u64) -> Vec<Arc<DurableRecord>> {
-    let later = |record: &Arc<DurableRecord>| DurableRecord { seq: record.seq + offset, ..(**record).clone() };
+    let later =
+        |record: &Arc<DurableRecord>| DurableRecord { seq: record.seq + offset, ..(**record).clone() };
     records.iter().map(|record| Arc::new(later(record))).collect()
 }
 
 /// Opens the lanes of all receivers and waits until they take what they are given, instead of asking for it.
-fn open_lanes(
-    courier: &Courier<DurableRecord>,
-    records: &[Arc<DurableRecord>],
-) -> Result<(), IsolatedError> {
-    let targets: BTreeSet<_> = records.iter().flat_map(|record| record.keys()).map(|key| key.target).collect();
+fn open_lanes(courier: &Courier<DurableRecord>, records: &[Arc<DurableRecord>]) -> Result<(), IsolatedError> {
+    let targets: BTreeSet<_> =
+        records.iter().flat_map(|record| record.keys()).map(|key| key.target).collect();
     targets.iter().for_each(|target| courier.open(*target));
     let started = Instant::now();
     while courier.lanes().iter().any(|lane| lane.catching_up) {

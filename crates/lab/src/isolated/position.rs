@@ -70,7 +70,9 @@ impl Settings {
         };
         let Flow { submitters, in_flight } = settings.flow;
         if settings.batch.is_some_and(|batch| batch > in_flight) {
-            keys.contradiction("batch must not be more than in_flight: batches would never be full".to_owned());
+            keys.contradiction(
+                "batch must not be more than in_flight: batches would never be full".to_owned(),
+            );
         }
         if submitters > in_flight {
             keys.contradiction("submitters must not be more than in_flight".to_owned());
@@ -186,9 +188,13 @@ fn snapshot(registry: &Registry) -> Snapshot {
 /// How many transfers ended as they should: reserved, or committed.
 fn done(engine: &EngineHandle, are_committed: bool) -> Result<u64, IsolatedError> {
     let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
-    let count = engine.read(move |ledger| {
-        if are_committed { ledger.totals().committed } else { ledger.reserved_len() as u64 }
-    });
-    let failed = |error: SubmitError| IsolatedError::Refused { what: "a question", reason: error.to_string() };
+    let count =
+        engine.read(
+            move |ledger| {
+                if are_committed { ledger.totals().committed } else { ledger.reserved_len() as u64 }
+            },
+        );
+    let failed =
+        |error: SubmitError| IsolatedError::Refused { what: "a question", reason: error.to_string() };
     runtime.block_on(count).map_err(failed)
 }

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use upesi_http::{Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body};
+use upesi_http::{
+    Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
+};
 
 use super::IsolatedError;
 use super::measurement::{nanosecond_histogram, record};

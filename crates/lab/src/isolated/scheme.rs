@@ -90,9 +90,11 @@ impl Scheme {
     /// The deposits, once the accounts are there.
     pub fn funds(&self, ledger: &Ledger) -> Vec<AdminCommand> {
         let amount = Amount::from_units(PLENTY_UNITS).unwrap_or_default();
-        let pairs = self.dfsps.iter().flat_map(|name| self.currencies.iter().map(move |currency| (*name, *currency)));
+        let pairs =
+            self.dfsps.iter().flat_map(|name| self.currencies.iter().map(move |currency| (*name, *currency)));
         let deposit = |(name, currency): (FspId, Currency)| {
-            let account = ledger.participant_named(&name)?.account(currency, LedgerAccountTypeId::SETTLEMENT)?;
+            let account =
+                ledger.participant_named(&name)?.account(currency, LedgerAccountTypeId::SETTLEMENT)?;
             let mut id = [0; 16];
             id[..8].copy_from_slice(&mix(u64::from(account.number())).to_be_bytes());
             Some(AdminCommand::PrepareFunds(FundsPrepare {

@@ -76,8 +76,7 @@ fn the_journal_holds_every_record() {
 #[test]
 fn the_archive_finds_what_is_there_and_nothing_else() {
     for (what, completed) in [("insert", 1_000), ("hit", 400), ("miss", 400)] {
-        let table =
-            format!("what = '{what}'\ntransfers = 1000\nlookups = 400\nbatch = 300\nrepetitions = 2");
+        let table = format!("what = '{what}'\ntransfers = 1000\nlookups = 400\nbatch = 300\nrepetitions = 2");
         let result = measure("archive", &table);
         assert_eq!(result.completed, completed, "{what}");
         for name in ["archive_insert", "archive_hit", "archive_miss", "archive_sync"] {
@@ -153,7 +152,10 @@ fn what_a_hub_took_can_be_recorded_and_replayed() {
     assert_eq!((skipped.unreadable, skipped.orphans), (0, 0));
     assert!(skipped.others > 0, "operators' commands are left out");
     let bodies = |stream: &Stream, kind| -> Vec<_> {
-        stream.of_kind(kind).map(|message| (message.id, message.headers.clone(), message.body.clone())).collect()
+        stream
+            .of_kind(kind)
+            .map(|message| (message.id, message.headers.clone(), message.body.clone()))
+            .collect()
     };
     assert_eq!(bodies(&recorded, MessageKind::Prepare), bodies(&stream, MessageKind::Prepare));
     let (few, _) = record(20, false);

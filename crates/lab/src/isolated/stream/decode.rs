@@ -40,7 +40,8 @@ impl Stream {
     /// The first `count` fulfils as commands, behind the prepares of their transfers.
     pub(crate) fn decode_fulfilled(&self, count: usize) -> Result<(Vec<Ready>, Vec<Ready>), StreamError> {
         let fulfils = self.decode(MessageKind::Fulfil, count)?;
-        let ids: HashSet<_> = self.of_kind(MessageKind::Fulfil).take(count).map(|message| message.id).collect();
+        let ids: HashSet<_> =
+            self.of_kind(MessageKind::Fulfil).take(count).map(|message| message.id).collect();
         let prepares = self.of_kind(MessageKind::Prepare).filter(|message| ids.contains(&message.id));
         let prepares = self.all_ready(prepares)?;
         if prepares.len() < count {
@@ -54,9 +55,8 @@ impl Stream {
         &'stream self,
         messages: impl Iterator<Item = &'stream Message>,
     ) -> Result<Vec<Ready>, StreamError> {
-        let ready = |(index, message)| {
-            self.ready(message).map_err(|reason| StreamError::Message { index, reason })
-        };
+        let ready =
+            |(index, message)| self.ready(message).map_err(|reason| StreamError::Message { index, reason });
         messages.enumerate().map(ready).collect()
     }
 

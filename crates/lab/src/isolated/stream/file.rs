@@ -162,7 +162,8 @@ fn parse(bytes: &Bytes) -> Result<Stream, Fault> {
         serde_json::from_slice(&header).map_err(|error| Fault::Damage(error.to_string()))?;
     let mut stream = Stream { header, messages: Vec::new() };
     let expected = usize::try_from(stream.header.prepares.saturating_add(stream.header.fulfils));
-    let expected = expected.ok().filter(|count| *count <= MESSAGES_MAX).ok_or("it claims too many messages")?;
+    let expected =
+        expected.ok().filter(|count| *count <= MESSAGES_MAX).ok_or("it claims too many messages")?;
     loop {
         let block_bytes = rest.size(BLOCK_BYTES_MAX)?;
         let sum = rest.u32()?;

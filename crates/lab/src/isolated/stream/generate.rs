@@ -106,7 +106,13 @@ fn prepare(options: &GenerateOptions, number: usize) -> Message {
     let packet_bytes = options.body_bytes.saturating_sub(body.len() + end.len()).max(1);
     push_packet(&mut body, packet_bytes, options.seed ^ number as u64);
     body.push_str(end);
-    Message { kind: MessageKind::Prepare, time, id, headers: headers(time, payer, payee, number, true), body: body.into() }
+    Message {
+        kind: MessageKind::Prepare,
+        time,
+        id,
+        headers: headers(time, payer, payee, number, true),
+        body: body.into(),
+    }
 }
 
 fn fulfil(options: &GenerateOptions, number: usize) -> Message {
@@ -140,7 +146,12 @@ fn headers(time: Timestamp, source: usize, destination: usize, number: usize, is
     let mut block = String::with_capacity(420);
     // Writing into a String does not fail.
     let _ = write!(block, "content-type: {MEDIA_TYPE}\r\ndate: {}\r\n", time.http_date());
-    let _ = write!(block, "fspiop-source: dfsp-{}\r\nfspiop-destination: dfsp-{}\r\n", source + 1, destination + 1);
+    let _ = write!(
+        block,
+        "fspiop-source: dfsp-{}\r\nfspiop-destination: dfsp-{}\r\n",
+        source + 1,
+        destination + 1
+    );
     if is_prepare {
         let _ = write!(block, "accept: {MEDIA_TYPE}\r\n");
     }
