@@ -1,0 +1,98 @@
+//! The archive of the simulated hub: in memory, with failures on demand.
+
+use std::io::{self, ErrorKind};
+use std::ops::ControlFlow;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
+use upesi_types::TransferId;
+
+const SOUND: u8 = 0;
+const FULL: u8 = 1;
+const BROKEN: u8 = 2;
+
+/// Like the archive on disk it loses in a crash what it was not asked to sync.
+#[derive(Debug, Default)]
+pub(crate) struct SimArchive {
+    inner: MemoryArchive,
+    condition: AtomicU8,
+    /// The bug: it never finds anything.
+    forgets: AtomicBool,
+}
+
+impl SimArchive {
+    pub(crate) fn forgetting(forgets: bool) -> Self {
+        Self { forgets: AtomicBool::new(forgets), ..Self::default() }
+    }
+
+    /// There is no room, or room again.
+    pub(crate) fn set_full(&self, is_full: bool) {
+        self.condition.store(if is_full { FULL } else { SOUND }, Ordering::Relaxed);
+    }
+
+    /// Nothing is wrong any more.
+    pub(crate) fn heal(&self) {
+        self.condition.store(SOUND, Ordering::Relaxed);
+    }
+
+    /// The next write fails, and then no more.
+    pub(crate) fn break_once(&self) {
+        self.condition.store(BROKEN, Ordering::Relaxed);
+    }
+
+    pub(crate) fn crash(&self) {
+        self.inner.crash();
+    }
+
+    fn write(&self) -> Result<(), ArchiveError> {
+        let kind = match self.condition.load(Ordering::Relaxed) {
+            SOUND => return Ok(()),
+            FULL => ErrorKind::StorageFull,
+            _ => {
+                self.condition.store(SOUND, Ordering::Relaxed);
+                ErrorKind::Other
+            }
+        };
+        let source = io::Error::new(kind, "simulated failure of the archive");
+        Err(ArchiveError::Io { path: "archive".into(), source })
+    }
+}
+
+impl Archive for SimArchive {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+        if self.forgets.load(Ordering::Relaxed) { Ok(None) } else { self.inner.get(id) }
+    }
+
+    fn may_contain(&self, id: &TransferId) -> bool {
+        self.inner.may_contain(id)
+    }
+
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+        self.write()?;
+        self.inner.apply(entries, watermark)
+    }
+
+    fn sync(&self) -> Result<u64, ArchiveError> {
+        self.write()?;
+        self.inner.sync()
+    }
+
+    fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    fn watermark_applied(&self) -> u64 {
+        self.inner.watermark_applied()
+    }
+
+    fn stats(&self) -> ArchiveStats {
+        self.inner.stats()
+    }
+
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        self.inner.for_each(visit)
+    }
+}

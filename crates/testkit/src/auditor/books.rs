@@ -1,0 +1,453 @@
+//! The auditor's books: balances, transfers and owed callbacks, kept from the journal's records with arithmetic of their
+//! own, and every entry held against what the outside has seen.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use upesi_ledger::{
+    AbortKind, Event, FundsDirection, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId, Notice,
+    NoticeKey, Record, Transfer, TransferState,
+};
+use upesi_types::{Timestamp, TransferId};
+
+use super::{Findings, Outside};
+use crate::message::{Ending, number};
+
+/// An account by the number of its owner and its type.
+type AccountKey = (u32, u8);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    Reserved,
+    Committed,
+    Aborted,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    standing: Standing,
+    payer: u32,
+    payee: u32,
+    amount: i128,
+    condition: [u8; 32],
+    expires_at: Timestamp,
+}
+
+#[derive(Debug, Default)]
+struct Account {
+    balance: i128,
+    is_active: bool,
+}
+
+#[derive(Debug, Default)]
+struct Member {
+    name: String,
+    is_active: bool,
+    cap: i128,
+}
+
+/// The books.
+#[derive(Debug, Default)]
+pub(super) struct Books {
+    last_seq: u64,
+    last_time: Option<Timestamp>,
+    members: BTreeMap<u32, Member>,
+    accounts: BTreeMap<AccountKey, Account>,
+    /// Accounts by the ledger's number.
+    numbers: BTreeMap<u32, AccountKey>,
+    transfers: BTreeMap<[u8; 17], Entry>,
+    funds: BTreeMap<[u8; 17], FundsTransfer>,
+    /// Whether each is parked.
+    owed: BTreeMap<NoticeKey, bool>,
+    committed: u64,
+    aborted: u64,
+    expired: u64,
+}
+
+const POSITION: u8 = LedgerAccountTypeId::POSITION.0;
+const SETTLEMENT: u8 = LedgerAccountTypeId::SETTLEMENT.0;
+
+impl Books {
+    pub(super) const fn last_seq(&self) -> u64 {
+        self.last_seq
+    }
+
+    pub(super) fn knows(&self, id: TransferId) -> bool {
+        self.transfers.contains_key(&id.to_bytes())
+    }
+
+    /// Whether a transfer is reserved and this DFSP is its payee.
+    pub(super) fn is_waiting_for(&self, id: TransferId, payee: usize) -> bool {
+        self.transfers.get(&id.to_bytes()).is_some_and(|entry| {
+            entry.standing == Standing::Reserved && self.number_of(entry.payee) == Some(payee)
+        })
+    }
+
+    pub(super) fn owes(&self, key: NoticeKey) -> bool {
+        self.owed.contains_key(&key)
+    }
+
+    pub(super) fn owed(&self) -> usize {
+        self.owed.len()
+    }
+
+    pub(super) fn parked(&self) -> Vec<NoticeKey> {
+        self.owed.iter().filter(|(_, is_parked)| **is_parked).map(|(key, _)| *key).collect()
+    }
+
+    pub(super) fn recipient(&self, key: NoticeKey) -> Option<String> {
+        self.members.get(&key.target.number()).map(|member| member.name.clone())
+    }
+
+    pub(super) fn reserved(&self) -> usize {
+        self.transfers.values().filter(|entry| entry.standing == Standing::Reserved).count()
+    }
+
+    pub(super) const fn totals(&self) -> (u64, u64, u64) {
+        (self.committed, self.aborted, self.expired)
+    }
+
+    fn number_of(&self, member: u32) -> Option<usize> {
+        number(&self.members.get(&member)?.name)
+    }
+
+    fn account(&mut self, owner: u32, kind: u8) -> &mut Account {
+        self.accounts.entry((owner, kind)).or_default()
+    }
+
+    fn balance(&self, owner: u32, kind: u8) -> i128 {
+        self.accounts.get(&(owner, kind)).map_or(0, |account| account.balance)
+    }
+
+    fn add(&mut self, account: u32, amount: i128) {
+        if let Some(key) = self.numbers.get(&account).copied() {
+            self.accounts.entry(key).or_default().balance += amount;
+        }
+    }
+
+    /// Enters a durable record.
+    pub(super) fn fold(
+        &mut self,
+        seq: u64,
+        time: Timestamp,
+        record: &Record<'_>,
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        if seq != self.last_seq + 1 || self.last_time.is_some_and(|last| time <= last) {
+            findings.add(format!("I8: record {seq} of {time} follows record {}", self.last_seq));
+        }
+        self.last_seq = seq;
+        self.last_time = Some(time);
+        for event in &record.events {
+            self.enter(seq, time, event, &record.notices, outside, findings);
+        }
+        for (index, notice) in record.notices.iter().enumerate() {
+            self.owed.insert(NoticeKey { target: notice.target, seq, index: index as u8 }, false);
+        }
+    }
+
+    fn enter(
+        &mut self,
+        seq: u64,
+        time: Timestamp,
+        event: &Event,
+        notices: &[Notice],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        match event {
+            Event::TransferPrepared(transfer) => self.prepared(transfer, notices, outside, findings),
+            Event::TransferCommitted { id, fulfilment, .. } => {
+                self.committed(*id, fulfilment, time, notices, outside, findings);
+            }
+            Event::TransferAborted { id, kind, .. } => {
+                self.aborted(*id, *kind, time, notices, outside, findings);
+            }
+            Event::ParticipantCreated { id, name, .. } => {
+                let member = Member { name: name.as_str().to_owned(), is_active: true, cap: 0 };
+                self.members.insert(id.number(), member);
+            }
+            Event::ParticipantActivitySet { id, is_active } => {
+                if let Some(member) = self.members.get_mut(&id.number()) {
+                    member.is_active = *is_active;
+                }
+            }
+            Event::AccountCreated { id, participant, kind, is_opened, .. } => {
+                let key = (participant.number(), kind.0);
+                self.numbers.insert(id.number(), key);
+                self.account(key.0, key.1).is_active = *is_opened;
+            }
+            Event::AccountOpened { id } => self.set_active(id.number(), true),
+            Event::AccountActivitySet { id, is_active } => self.set_active(id.number(), *is_active),
+            Event::Posted { debit, credit, amount } => {
+                self.add(debit.number(), i128::from(amount.units()));
+                self.add(credit.number(), -i128::from(amount.units()));
+            }
+            Event::LimitSet { participant, value, .. } => {
+                if let Some(member) = self.members.get_mut(&participant.number()) {
+                    member.cap = i128::from(value.units());
+                }
+            }
+            Event::FundsPrepared(funds) => self.funds_prepared(funds, findings),
+            Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state, findings),
+            Event::NoticesDelivered(keys) => {
+                for key in keys {
+                    self.delivered(seq, *key, outside, findings);
+                }
+            }
+            Event::NoticeParked { key, .. } => self.set_parked(*key, true, findings),
+            Event::NoticesRedelivered(keys) => {
+                keys.iter().for_each(|key| self.set_parked(*key, false, findings));
+            }
+            Event::EndpointSet { .. }
+            | Event::SettlementModelCreated(_)
+            | Event::SettlementModelActivitySet { .. }
+            | Event::LedgerAccountTypeCreated { .. } => {}
+        }
+    }
+
+    fn set_active(&mut self, account: u32, is_active: bool) {
+        if let Some((owner, kind)) = self.numbers.get(&account).copied() {
+            self.account(owner, kind).is_active = is_active;
+        }
+    }
+
+    fn prepared(
+        &mut self,
+        transfer: &Transfer,
+        notices: &[Notice],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let id = transfer.id;
+        if outside.prepare(id, &transfer.prepare_fingerprint, None).is_none() {
+            findings.add(format!("I3: {id} is prepared, but nobody sent that prepare"));
+        }
+        let number = |party: Option<upesi_ledger::ParticipantId>| party.map_or(0, |party| party.number());
+        let entry = Entry {
+            standing: if transfer.state == TransferState::Reserved {
+                Standing::Reserved
+            } else {
+                Standing::Aborted
+            },
+            payer: number(transfer.payer),
+            payee: number(transfer.payee),
+            amount: i128::from(transfer.amount.units()),
+            condition: transfer.condition,
+            expires_at: transfer.expires_at,
+        };
+        if entry.standing == Standing::Reserved {
+            self.check_reservation(transfer, &entry, outside, findings);
+            let tells_payee = matches!(notices, [one] if one.target.number() == entry.payee);
+            if !tells_payee {
+                findings.add(format!("I6: {id} is reserved and {} callbacks are owed", notices.len()));
+            }
+            self.account(entry.payer, POSITION).balance += entry.amount;
+        } else if notices.len() != 1 {
+            findings.add(format!("I6: {id} is refused and {} callbacks are owed", notices.len()));
+        }
+        if self.transfers.insert(id.to_bytes(), entry).is_some() {
+            findings.add(format!("I3: {id} is prepared twice"));
+        }
+    }
+
+    /// A reservation is what its payer asked for, and stays within cover and cap (I4).
+    fn check_reservation(
+        &self,
+        transfer: &Transfer,
+        entry: &Entry,
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let id = transfer.id;
+        let payer = self.number_of(entry.payer);
+        let sent = outside.prepare(id, &transfer.prepare_fingerprint, payer);
+        let is_as_sent = sent.is_some_and(|sent| {
+            Some(sent.payer) == payer
+                && Some(sent.payee) == self.number_of(entry.payee)
+                && sent.amount == Some(entry.amount)
+        });
+        if !is_as_sent || payer.is_none() {
+            findings.add(format!("I3: {id} is reserved, but that is not what its payer sent"));
+        }
+        for party in [entry.payer, entry.payee] {
+            let member = self.members.get(&party);
+            let account = self.accounts.get(&(party, POSITION));
+            if !(member.is_some_and(|one| one.is_active) && account.is_some_and(|one| one.is_active)) {
+                findings.add(format!("{id} is reserved with an inactive party"));
+            }
+        }
+        let cap = self.members.get(&entry.payer).map_or(0, |member| member.cap);
+        let cover = -self.balance(entry.payer, SETTLEMENT);
+        let position = self.balance(entry.payer, POSITION) + entry.amount;
+        if position > cap.min(cover) {
+            findings.add(format!("I4: {id} leads to {position}, beyond cap {cap} or cover {cover}"));
+        }
+    }
+
+    /// Takes a reserved transfer out; a second end is a finding.
+    fn end(&mut self, id: TransferId, standing: Standing, findings: &mut Findings) -> Option<Entry> {
+        let Some(entry) = self.transfers.get_mut(&id.to_bytes()) else {
+            findings.add(format!("I5: {id} ends and was never prepared"));
+            return None;
+        };
+        if entry.standing != Standing::Reserved {
+            findings.add(format!("I5: {id} was {:?} and is {standing:?}", entry.standing));
+            return None;
+        }
+        entry.standing = standing;
+        Some(entry.clone())
+    }
+
+    fn committed(
+        &mut self,
+        id: TransferId,
+        fulfilment: &[u8; 32],
+        time: Timestamp,
+        notices: &[Notice],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let Some(entry) = self.end(id, Standing::Committed, findings) else { return };
+        self.committed += 1;
+        self.account(entry.payee, POSITION).balance -= entry.amount;
+        if Sha256::digest(fulfilment)[..] != entry.condition {
+            findings.add(format!("{id} is committed by a wrong fulfilment"));
+        }
+        if time >= entry.expires_at {
+            findings.add(format!("{id} is committed at {time}, after its expiry {}", entry.expires_at));
+        }
+        let is_fulfil = |ending, good| good && matches!(ending, Ending::Fulfil { .. });
+        if !self.number_of(entry.payee).is_some_and(|payee| outside.has_put(id, payee, is_fulfil)) {
+            findings.add(format!("{id} is committed, but its payee never fulfilled it"));
+        }
+        check_told(id, &entry, true, notices, findings);
+    }
+
+    fn aborted(
+        &mut self,
+        id: TransferId,
+        kind: AbortKind,
+        time: Timestamp,
+        notices: &[Notice],
+        outside: &Outside,
+        findings: &mut Findings,
+    ) {
+        let Some(entry) = self.end(id, Standing::Aborted, findings) else { return };
+        self.aborted += 1;
+        self.account(entry.payer, POSITION).balance -= entry.amount;
+        let payee = self.number_of(entry.payee);
+        let has_put = |is_it: &dyn Fn(Ending, bool) -> bool| {
+            payee.is_some_and(|payee| outside.has_put(id, payee, is_it))
+        };
+        let is_justified = match kind {
+            AbortKind::Expired => {
+                self.expired += 1;
+                time >= entry.expires_at
+            }
+            AbortKind::ByPayee => has_put(&|ending, good| good && matches!(ending, Ending::Abort(_))),
+            AbortKind::InvalidFulfil => {
+                has_put(&|ending, good| !good && matches!(ending, Ending::Fulfil { .. }))
+            }
+            AbortKind::InvalidAbort => has_put(&|ending, good| !good && matches!(ending, Ending::Abort(_))),
+            AbortKind::Invalid | AbortKind::Rejected => false,
+        };
+        if !is_justified {
+            findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
+        }
+        check_told(id, &entry, kind == AbortKind::Expired, notices, findings);
+    }
+
+    fn funds_prepared(&mut self, funds: &FundsTransfer, findings: &mut Findings) {
+        let amount = i128::from(funds.amount.units());
+        match (funds.direction, funds.state) {
+            (FundsDirection::In, _) => {
+                self.add(funds.hub_account.number(), amount);
+                self.add(funds.account.number(), -amount);
+            }
+            (FundsDirection::Out, FundsState::Reserved) => self.add(funds.account.number(), amount),
+            (FundsDirection::Out, _) => {}
+        }
+        if self.funds.insert(funds.id.to_bytes(), funds.clone()).is_some() {
+            findings.add(format!("I3: funds {} are moved twice", funds.id));
+        }
+    }
+
+    fn funds_ended(&mut self, id: TransferId, state: FundsState, findings: &mut Findings) {
+        let Some(funds) = self.funds.get_mut(&id.to_bytes()) else {
+            return findings.add(format!("I5: funds {id} end and were never moved"));
+        };
+        if funds.state != FundsState::Reserved {
+            findings.add(format!("I5: funds {id} end twice"));
+        }
+        funds.state = state;
+        let credited = if state == FundsState::Committed { funds.hub_account } else { funds.account };
+        let (credited, amount) = (credited.number(), i128::from(funds.amount.units()));
+        self.add(credited, -amount);
+    }
+
+    fn delivered(&mut self, seq: u64, key: NoticeKey, outside: &Outside, findings: &mut Findings) {
+        if self.owed.remove(&key).is_none() {
+            findings.add(format!("I6: record {seq} settles callback {key:?}, which is not owed"));
+        }
+        if !outside.is_delivered(key) {
+            findings.add(format!("I6: callback {key:?} is recorded as delivered and nobody has taken it"));
+        }
+    }
+
+    fn set_parked(&mut self, key: NoticeKey, parked: bool, findings: &mut Findings) {
+        match self.owed.get_mut(&key) {
+            Some(is_parked) => *is_parked = parked,
+            None => findings.add(format!("I6: callback {key:?} is parked or recalled and not owed")),
+        }
+    }
+
+    /// Compares the ledger's books with these.
+    pub(super) fn compare(&self, ledger: &Ledger, findings: &mut Findings) {
+        let mut sum = 0;
+        for account in ledger.accounts() {
+            let key = (account.participant.number(), account.kind.0);
+            let mine = self.accounts.get(&key);
+            let theirs = i128::from(account.balance.units());
+            sum += theirs;
+            if mine.is_none_or(|mine| mine.balance != theirs || mine.is_active != account.is_active) {
+                findings.add(format!("account {key:?}: the ledger has {theirs}, the auditor {mine:?}"));
+            }
+        }
+        let reserved = self.transfers.values().filter(|entry| entry.standing == Standing::Reserved);
+        let held: i128 = reserved.clone().map(|entry| entry.amount).sum();
+        let withdrawn = self.funds.values().filter(|funds| funds.state == FundsState::Reserved);
+        let withdrawn: i128 = withdrawn.map(|funds| i128::from(funds.amount.units())).sum();
+        if sum != held + withdrawn {
+            findings.add(format!("I1: accounts sum to {sum}, reservations to {}", held + withdrawn));
+        }
+        if ledger.reserved_len() != reserved.count() {
+            findings.add(format!(
+                "I5: {} transfers are reserved, not {}",
+                ledger.reserved_len(),
+                self.reserved()
+            ));
+        }
+        let theirs = ledger.outbox().iter().map(|(key, entry)| (key, entry.parked.is_some()));
+        if !theirs.eq(self.owed.iter().map(|(key, is_parked)| (*key, *is_parked))) {
+            findings.add(format!(
+                "I6: the outbox holds {} callbacks, {} are owed",
+                ledger.outbox().len(),
+                self.owed.len()
+            ));
+        }
+    }
+}
+
+/// Whoever must be told of an end is told.
+fn check_told(id: TransferId, entry: &Entry, both: bool, notices: &[Notice], findings: &mut Findings) {
+    let parties = [Some(entry.payer), both.then_some(entry.payee)];
+    for party in parties.into_iter().flatten() {
+        let is_told = |notice: &&Notice| notice.target.number() == party && notice.transfer.id() == Some(id);
+        let count = notices.iter().filter(is_told).count();
+        if count == 0 {
+            findings.add(format!("I6: {id} ends and participant {party} is not told"));
+        }
+    }
+}

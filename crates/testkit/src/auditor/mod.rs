@@ -1,0 +1,168 @@
+//! The auditor: stands outside, remembers what left the hub and what was sent to it, keeps books of its own, and says
+//! where the hub's differ. It shares no rule with the ledger.
+
+mod books;
+mod outside;
+mod replay;
+
+use std::sync::Arc;
+
+use upesi_archive::Archive;
+use upesi_journal::{Disk, JournalError, Reader};
+use upesi_ledger::{Ledger, NoticeKey, Record};
+use upesi_types::TransferId;
+
+use self::books::Books;
+pub(crate) use self::outside::{Outside, Seen, Told};
+use crate::message::Request;
+
+/// Findings that are kept; the first one tells most.
+const FINDINGS_MAX: usize = 20;
+
+/// What is wrong, in sentences for people.
+#[derive(Debug, Default)]
+pub(crate) struct Findings(pub(crate) Vec<String>);
+
+impl Findings {
+    pub(crate) fn add(&mut self, finding: String) {
+        if self.0.len() < FINDINGS_MAX {
+            self.0.push(finding);
+        }
+    }
+}
+
+/// Watches one world.
+#[derive(Debug, Default)]
+pub(crate) struct Auditor {
+    pub(crate) findings: Findings,
+    pub(crate) outside: Outside,
+    books: Books,
+    reader: Option<Reader>,
+}
+
+impl Auditor {
+    /// Every record that has become durable goes into the auditor's books.
+    ///
+    /// A disk that cannot be read just now is read later.
+    pub(crate) fn read_journal(&mut self, disk: &Arc<dyn Disk>, durable_seq: u64) {
+        if self.books.last_seq() >= durable_seq {
+            return;
+        }
+        let first = self.books.last_seq() + 1;
+        let reader = self.reader.get_or_insert_with(|| Reader::new(Arc::clone(disk), first));
+        while self.books.last_seq() < durable_seq {
+            let next = self.books.last_seq() + 1;
+            let record = match reader.read_record(next) {
+                Ok(record) => record,
+                Err(JournalError::Io { .. }) => break,
+                Err(error) => {
+                    return self.findings.add(format!("I2: durable record {next} cannot be read: {error}"));
+                }
+            };
+            let (time, bytes) = (record.time, record.bytes);
+            match Record::decode(bytes) {
+                Ok(decoded) => self.books.fold(next, time, &decoded, &self.outside, &mut self.findings),
+                Err(error) => return self.findings.add(format!("record {next} is malformed: {error}")),
+            }
+        }
+    }
+
+    /// The process is gone: its files will be other ones.
+    pub(crate) fn process_ended(&mut self) {
+        self.reader = None;
+    }
+
+    /// How far the books go.
+    pub(crate) const fn last_seq(&self) -> u64 {
+        self.books.last_seq()
+    }
+
+    /// An answer with success leaves the hub.
+    pub(crate) fn acknowledged(&mut self, seen: &Seen) {
+        match seen {
+            Seen::Prepare { id, .. } => {
+                self.outside.acknowledged.insert(id.to_bytes(), *id);
+                if !self.books.knows(*id) {
+                    self.findings.add(format!("I2: transfer {id} is acknowledged and not in the journal"));
+                }
+            }
+            Seen::Put { id, by, good: true, .. } if self.books.is_waiting_for(*id, *by) => {
+                self.findings.add(format!(
+                    "I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"
+                ));
+            }
+            Seen::Put { .. } | Seen::Get { .. } | Seen::Other => {}
+        }
+    }
+
+    /// A callback leaves the hub: its bytes are those of the DFSP it comes from, and the same each time.
+    pub(crate) fn callback_left(&mut self, key: NoticeKey, to: usize, request: &Request) {
+        if !self.books.owes(key) {
+            self.findings.add(format!("callback {key:?} is sent, but the journal does not owe it"));
+        }
+        if let Some(expected) = self.books.recipient(key)
+            && expected != crate::message::name(to)
+        {
+            self.findings.add(format!("callback {key:?} for {expected} goes to dfsp{to}"));
+        }
+        self.outside.callback_left(key, request, &mut self.findings);
+    }
+
+    /// Compares the ledger with the books, where both are at the same record.
+    pub(crate) fn compare(&mut self, ledger: &Ledger) {
+        if ledger.last_seq() != self.books.last_seq() {
+            return;
+        }
+        self.books.compare(ledger, &mut self.findings);
+        for finding in upesi_ledger::audit::check(ledger) {
+            self.findings.add(format!("I1: {finding}"));
+        }
+    }
+
+    /// After a start: everything that was acknowledged in any life is there.
+    pub(crate) fn compare_acknowledged(&mut self, ledger: &Ledger, archive: &dyn Archive) {
+        for id in self.outside.acknowledged.values() {
+            let is_archived = || archive.get(id).ok().flatten().is_some();
+            if ledger.transfer(*id).is_none() && !is_archived() {
+                self.findings.add(format!("I2: transfer {id} was acknowledged and is lost"));
+            }
+        }
+    }
+
+    /// Replays the journal and compares it with the state and with the snapshots.
+    pub(crate) fn compare_replay(&mut self, disk: &Arc<dyn Disk>, ledger: &Ledger) {
+        if let Err(finding) = replay::compare(disk, ledger) {
+            self.findings.add(format!("I7: {finding}"));
+        }
+    }
+
+    /// When everything is over: positions and cover as the outside computes them from what it was told.
+    pub(crate) fn compare_outcome(&mut self, ledger: &Ledger, specs: &[crate::message::Spec], dfsps: usize) {
+        self.outside.compare_outcome(ledger, specs, dfsps, &mut self.findings);
+    }
+
+    /// Transfers that are still reserved, by the books.
+    pub(crate) fn reserved(&self) -> usize {
+        self.books.reserved()
+    }
+
+    /// Ended transfers by the books: committed, aborted, of those expired.
+    pub(crate) const fn totals(&self) -> (u64, u64, u64) {
+        self.books.totals()
+    }
+
+    /// Callbacks that the books still owe, those parked included.
+    pub(crate) fn owed(&self) -> usize {
+        self.books.owed()
+    }
+
+    /// Those that are parked.
+    pub(crate) fn parked(&self) -> Vec<NoticeKey> {
+        self.books.parked()
+    }
+
+    /// Whether a transfer is in the books.
+    pub(crate) fn knows(&self, id: TransferId) -> bool {
+        self.books.knows(id)
+    }
+}

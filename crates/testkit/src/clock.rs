@@ -1,0 +1,83 @@
+//! The hub's clock, which is not always right.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use upesi_engine::Clock;
+use upesi_types::Timestamp;
+
+/// Where true time begins, in milliseconds since 1970.
+pub(crate) const BEGINNING_MS: i64 = 1_900_000_000_000;
+
+/// True time, as DFSPs know it.
+pub(crate) fn true_time(now_us: u64) -> Timestamp {
+    Timestamp::from_ns(BEGINNING_MS * 1_000_000 + now_us as i64 * 1_000)
+}
+
+/// What the hub reads.
+#[derive(Debug, Default)]
+pub(crate) struct HubClock(AtomicI64);
+
+impl Clock for HubClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_ns(self.0.load(Ordering::Relaxed))
+    }
+}
+
+/// Sets the hub's clock as time passes: right, or off, or drifting, or frozen.
+#[derive(Debug)]
+pub(crate) struct ClockKeeper {
+    clock: Arc<HubClock>,
+    offset_us: i64,
+    /// Microseconds gained in a thousand.
+    drift_permille: i64,
+    since_us: u64,
+    is_frozen: bool,
+}
+
+impl ClockKeeper {
+    pub(crate) fn new() -> Self {
+        let keeper =
+            Self { clock: Arc::default(), offset_us: 0, drift_permille: 0, since_us: 0, is_frozen: false };
+        keeper.at(0);
+        keeper
+    }
+
+    pub(crate) fn clock(&self) -> Arc<HubClock> {
+        Arc::clone(&self.clock)
+    }
+
+    /// Lets the hub see the time of `now_us`.
+    pub(crate) fn at(&self, now_us: u64) {
+        if !self.is_frozen {
+            let shown_us = now_us as i64 + self.offset_at(now_us);
+            let shown = true_time(0).as_ns() + shown_us * 1_000;
+            self.clock.0.store(shown, Ordering::Relaxed);
+        }
+    }
+
+    fn offset_at(&self, now_us: u64) -> i64 {
+        self.offset_us + (now_us - self.since_us) as i64 * self.drift_permille / 1_000
+    }
+
+    pub(crate) fn jump(&mut self, now_us: u64, by_us: i64) {
+        self.offset_us = self.offset_at(now_us) + by_us;
+        self.since_us = now_us;
+    }
+
+    pub(crate) fn drift(&mut self, now_us: u64, permille: i64) {
+        self.jump(now_us, 0);
+        self.drift_permille = permille;
+    }
+
+    pub(crate) const fn freeze(&mut self) {
+        self.is_frozen = true;
+    }
+
+    /// Sets it right.
+    pub(crate) const fn heal(&mut self) {
+        self.is_frozen = false;
+        self.offset_us = 0;
+        self.drift_permille = 0;
+    }
+}

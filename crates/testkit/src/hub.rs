@@ -1,0 +1,408 @@
+//! One life of the hub's process: the engine, the lanes, and what is on its way between them.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_callbacks::{CallbackRenderer, OutboxBacklog, delivery};
+use upesi_courier::{Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane};
+use upesi_courier::{NoticeKey, ParticipantId, Renderer as _};
+use upesi_engine::{
+    DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions, Participants, SharedParticipants,
+    StartError, SteppedEngine, StopReason, SubmitError,
+};
+use upesi_fspiop::{SyncError, Version};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
+use upesi_ledger::{Command, Ledger, Reply};
+use upesi_types::Timestamp;
+
+use crate::message::Request;
+use crate::plan::Bug;
+
+mod bugs;
+
+use bugs::Bugs;
+
+/// Recalled notices that are loaded together.
+const RECALLED_ITEMS_MAX: usize = 16;
+
+type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
+type Fetched = Result<Page<DurableRecord>, BacklogError>;
+type Loaded = Result<Vec<Delivery<DurableRecord>>, BacklogError>;
+
+/// What leaves the hub.
+#[derive(Debug)]
+pub(crate) enum Output {
+    /// An answer to a DFSP's request.
+    Answer { number: u64, outcome: Result<(), SyncError> },
+    /// An answer to an operator.
+    Told(Result<Reply, SubmitError>),
+    /// A callback.
+    Callback { number: u64, key: NoticeKey, request: Request },
+}
+
+/// What the engine let go and the lanes have not got yet.
+#[derive(Default)]
+struct LetGo {
+    records: Vec<Arc<DurableRecord>>,
+    recalled: Vec<NoticeKey>,
+}
+
+struct Outlet {
+    let_go: Arc<Mutex<LetGo>>,
+    participants: SharedParticipants,
+}
+
+impl Outlet {
+    fn let_go(&self) -> std::sync::MutexGuard<'_, LetGo> {
+        self.let_go.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Effects for Outlet {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.let_go().records.push(Arc::clone(record));
+    }
+
+    fn redeliver(&mut self, keys: &[NoticeKey]) {
+        self.let_go().recalled.extend_from_slice(keys);
+    }
+
+    fn flush(&mut self) {}
+
+    fn participants(&mut self, participants: Arc<Participants>) {
+        self.participants.set(participants);
+    }
+}
+
+/// What a hub is started with.
+pub(crate) struct Setup {
+    pub(crate) options: EngineOptions,
+    pub(crate) courier: CourierConfig,
+    pub(crate) bug: Option<Bug>,
+    /// How many lives the hub had before.
+    pub(crate) lives: u64,
+    /// The instant that stands for the beginning of the world.
+    pub(crate) epoch: Instant,
+}
+
+/// A running process.
+pub(crate) struct Hub {
+    engine: SteppedEngine,
+    handle: EngineHandle,
+    renderer: CallbackRenderer,
+    backlog: OutboxBacklog,
+    courier: CourierConfig,
+    lanes: BTreeMap<ParticipantId, SteppedLane<DurableRecord>>,
+    let_go: Arc<Mutex<LetGo>>,
+    requests: BTreeMap<u64, Pending<Result<Reply, SubmitError>>>,
+    operator: Option<Pending<Result<Reply, SubmitError>>>,
+    pages: Vec<(ParticipantId, Pending<Fetched>)>,
+    loads: Vec<(ParticipantId, Vec<NoticeKey>, Pending<Loaded>)>,
+    sendings: BTreeMap<u64, (ParticipantId, Sending<DurableRecord>)>,
+    /// Lanes that found their backlog unreadable, until when.
+    resting: BTreeMap<ParticipantId, Instant>,
+    next_sending: u64,
+    gateway: GatewayConfig,
+    epoch: Instant,
+    bugs: Bugs,
+}
+
+fn poll<T>(future: &mut Pending<T>) -> Option<T> {
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => Some(value),
+        Poll::Pending => None,
+    }
+}
+
+impl Hub {
+    /// Recovers what the disk holds. `first_sending` numbers the callbacks, across all lives.
+    pub(crate) fn start(setup: Setup, first_sending: u64) -> Result<Self, StartError> {
+        let Setup { options, courier, bug, lives, epoch } = setup;
+        let let_go = Arc::<Mutex<LetGo>>::default();
+        let participants = SharedParticipants::default();
+        let outlet = Outlet { let_go: Arc::clone(&let_go), participants: participants.clone() };
+        let (engine, handle) = SteppedEngine::start(options, EngineMetrics::default(), Box::new(outlet))?;
+        let backlog = OutboxBacklog(Arc::new(OnceLock::from(handle.clone())));
+        let mut hub = Self {
+            engine,
+            handle,
+            renderer: CallbackRenderer { participants: participants.clone(), version: Version::V1_1 },
+            backlog,
+            courier,
+            lanes: BTreeMap::new(),
+            let_go,
+            requests: BTreeMap::new(),
+            operator: None,
+            pages: Vec::new(),
+            loads: Vec::new(),
+            sendings: BTreeMap::new(),
+            resting: BTreeMap::new(),
+            next_sending: first_sending,
+            gateway: GatewayConfig::default(),
+            epoch,
+            bugs: Bugs::new(bug, lives),
+        };
+        for target in participants.get().ids() {
+            hub.open(target);
+        }
+        Ok(hub)
+    }
+
+    fn open(&mut self, target: ParticipantId) {
+        let seed = self.courier.seed ^ u64::from(target.number());
+        self.lanes.entry(target).or_insert_with(|| SteppedLane::new(self.courier.clone(), seed));
+    }
+
+    fn instant(&self, now_us: u64) -> Instant {
+        self.epoch + Duration::from_micros(now_us)
+    }
+
+    // ---- coming in ----
+
+    /// Reads a request of a DFSP and submits what it asks for. An error is the answer at once.
+    pub(crate) fn receive(
+        &mut self,
+        number: u64,
+        request: &Request,
+        now: Timestamp,
+    ) -> Result<(), SyncError> {
+        let mut head = http::Request::new(());
+        *head.method_mut() = request.method.clone();
+        *head.headers_mut() = request.headers.clone();
+        *head.uri_mut() = request.path.parse().map_err(|_| SyncError::unknown_uri())?;
+        let (parts, ()) = head.into_parts();
+        let (mut command, payload) =
+            read_transfer_request(&parts, request.body.clone(), &self.gateway, &TrustEveryone, now)?;
+        self.bugs.distort(&mut command, &self.handle);
+        let handle = self.handle.clone();
+        let submitted = Box::pin(async move { handle.submit(command, payload).await });
+        self.requests.insert(number, submitted);
+        Ok(())
+    }
+
+    /// Whether the hub answers this before it is decided, which it must not.
+    pub(crate) fn answers_early(&self) -> bool {
+        self.bugs.is(Bug::AcknowledgesEarly)
+    }
+
+    /// Submits an operator's command; there is one at a time.
+    pub(crate) fn operate(&mut self, mut command: Command) {
+        self.bugs.distort(&mut command, &self.handle);
+        let handle = self.handle.clone();
+        self.operator = Some(Box::pin(async move { handle.submit(command, Default::default()).await }));
+    }
+
+    // ---- working ----
+
+    /// One turn of the engine; false once it has stopped.
+    pub(crate) fn turn(&mut self, ticks: bool) -> bool {
+        self.engine.turn(ticks && !self.bugs.is(Bug::NeverExpires))
+    }
+
+    /// One turn of the thread that writes large batches.
+    pub(crate) fn turn_journal(&mut self) -> bool {
+        self.engine.turn_journal()
+    }
+
+    /// One turn of the archivist; false once it has failed.
+    pub(crate) fn turn_archivist(&mut self) -> bool {
+        self.engine.turn_archivist()
+    }
+
+    /// Collects what has become ready for whoever waits outside.
+    pub(crate) fn collect(&mut self, out: &mut Vec<Output>) {
+        self.requests.retain(|number, pending| match poll(pending) {
+            None => true,
+            Some(reply) => {
+                out.push(Output::Answer { number: *number, outcome: upesi_gateway::outcome(reply) });
+                false
+            }
+        });
+        if let Some(reply) = self.operator.as_mut().and_then(poll) {
+            self.operator = None;
+            out.push(Output::Told(reply));
+        }
+    }
+
+    /// Brings the lanes what the engine has let go since the last time.
+    pub(crate) fn flush(&mut self, now_us: u64) {
+        let now = self.instant(now_us);
+        let let_go = mem::take(&mut *self.let_go.lock().unwrap_or_else(PoisonError::into_inner));
+        for record in let_go.records {
+            for key in record.keys() {
+                self.open(key.target);
+                if let Some(lane) = self.lanes.get_mut(&key.target) {
+                    lane.offer(delivery(key, &record), now);
+                }
+            }
+        }
+        for key in let_go.recalled {
+            self.open(key.target);
+            if let Some(lane) = self.lanes.get_mut(&key.target) {
+                lane.recall([key]);
+            }
+        }
+    }
+
+    /// Lets every lane do what it can now; gives when to look again, in microseconds.
+    pub(crate) fn pump(&mut self, now_us: u64, out: &mut Vec<Output>) -> Option<u64> {
+        let now = self.instant(now_us);
+        self.take_pages(now);
+        let targets: Vec<_> = self.lanes.keys().copied().collect();
+        let mut next: Option<Instant> = None;
+        for target in targets {
+            self.fetch(target, now);
+            self.send(target, now, out);
+            let Some(lane) = self.lanes.get_mut(&target) else { continue };
+            let due = lane.at(now);
+            let rests = self.resting.get(&target).copied();
+            next = [next, due, rests].into_iter().flatten().min();
+            let settled = lane.settled();
+            if !settled.delivered.is_empty() {
+                self.backlog.delivered(settled.delivered);
+            }
+            for (key, reason, attempts) in settled.parked {
+                self.backlog.parked(key, reason, attempts);
+            }
+        }
+        next.map(|next| now_us + (next - now).as_micros() as u64)
+    }
+
+    /// Begins to read what a lane wants from the outbox.
+    fn fetch(&mut self, target: ParticipantId, now: Instant) {
+        if self.resting.get(&target).is_some_and(|until| *until > now) {
+            return;
+        }
+        self.resting.remove(&target);
+        let Some(lane) = self.lanes.get_mut(&target) else { return };
+        if let Some((after, room)) = lane.ask() {
+            if self.bugs.forgets_outbox() {
+                lane.page(Some(Page { items: Vec::new(), more: false }), now);
+                return;
+            }
+            let backlog = self.backlog.clone();
+            let page = Box::pin(async move { backlog.pending(target, after, room).await });
+            self.pages.push((target, page));
+        }
+        let keys = lane.take_recalled(RECALLED_ITEMS_MAX);
+        if !keys.is_empty() {
+            let (backlog, wanted) = (self.backlog.clone(), keys.clone());
+            self.loads.push((target, keys, Box::pin(async move { backlog.load(wanted).await })));
+        }
+    }
+
+    /// Gives lanes what was read for them.
+    fn take_pages(&mut self, now: Instant) {
+        for (target, mut page) in mem::take(&mut self.pages) {
+            match poll(&mut page) {
+                None => self.pages.push((target, page)),
+                Some(read) => {
+                    if read.is_err() {
+                        self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                    }
+                    if let Some(lane) = self.lanes.get_mut(&target) {
+                        lane.page(read.ok(), now);
+                    }
+                }
+            }
+        }
+        for (target, keys, mut load) in mem::take(&mut self.loads) {
+            let Some(lane) = self.lanes.get_mut(&target) else { continue };
+            match poll(&mut load) {
+                None => self.loads.push((target, keys, load)),
+                Some(Ok(deliveries)) => lane.loaded(deliveries, now),
+                Some(Err(_)) => {
+                    lane.recall(keys);
+                    self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, target: ParticipantId, now: Instant, out: &mut Vec<Output>) {
+        let Some(lane) = self.lanes.get_mut(&target) else { return };
+        while let Some(sending) = lane.take(now) {
+            let Delivery { key, record, .. } = sending.delivery();
+            let key = *key;
+            if self.bugs.drops_this() {
+                lane.finish(sending, Done::Delivered, now);
+                continue;
+            }
+            match self.renderer.render(key, record) {
+                Err(unroutable) => lane.finish(sending, Done::Unroutable(unroutable.to_string()), now),
+                Ok(outgoing) => {
+                    let host = outgoing.target.origin.host().to_owned();
+                    let request = Request {
+                        method: outgoing.method,
+                        path: format!("{host}{}", outgoing.target.path),
+                        headers: outgoing.headers,
+                        body: self.bugs.body(outgoing.body),
+                    };
+                    let number = self.next_sending;
+                    self.next_sending += 1;
+                    self.sendings.insert(number, (target, sending));
+                    out.push(Output::Callback { number, key, request });
+                }
+            }
+        }
+    }
+
+    /// A callback was answered, or was not in time. Late answers are nobody's.
+    pub(crate) fn answered(&mut self, number: u64, done: Done, now_us: u64) -> bool {
+        let Some((target, sending)) = self.sendings.remove(&number) else { return false };
+        let done = if self.bugs.is(Bug::BelievesEveryAnswer) { Done::Delivered } else { done };
+        let now = self.instant(now_us);
+        if let Some(lane) = self.lanes.get_mut(&target) {
+            lane.finish(sending, done, now);
+        }
+        true
+    }
+
+    // ---- to be seen ----
+
+    /// Why the engine has stopped, if it has.
+    pub(crate) fn stop_reason(&self) -> Option<StopReason> {
+        match self.handle.status().serving {
+            upesi_engine::Serving::Stopped(reason) => Some(reason),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn durable_seq(&self) -> u64 {
+        self.handle.status().durable_seq
+    }
+
+    pub(crate) const fn next_sending(&self) -> u64 {
+        self.next_sending
+    }
+
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        self.engine.ledger()
+    }
+
+    /// Whether somebody waits for the engine's next turn.
+    pub(crate) fn waits(&self) -> bool {
+        !(self.requests.is_empty() && self.pages.is_empty() && self.loads.is_empty())
+            || self.operator.is_some()
+    }
+
+    /// The lanes, for people.
+    pub(crate) fn describe_lanes(&self) -> Vec<String> {
+        let describe = |(target, lane): (&ParticipantId, &SteppedLane<DurableRecord>)| {
+            let (items, breaker) = (lane.items(), lane.breaker());
+            format!("lane {}: {items} in memory, behind {}, {breaker:?}", target.number(), lane.is_behind())
+        };
+        self.lanes.iter().map(describe).collect()
+    }
+
+    /// Ends it in order.
+    pub(crate) fn shutdown(self) {
+        self.engine.shutdown();
+    }
+}

@@ -1,0 +1,122 @@
+//! What a world may go through.
+
+/// The kinds of trouble that a world may have. The seed decides when, where and how much.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Faults {
+    /// The process is killed, or the machine loses power at any operation of the disk; restarts in quick succession.
+    pub crashes: bool,
+    /// Operations of the disk fail, reads included, and the disk fills up.
+    pub disk: bool,
+    /// The hub's clock jumps, drifts and stands still.
+    pub clock: bool,
+    /// Requests, answers and callbacks are lost, repeated, delayed, reordered, and replayed much later.
+    pub network: bool,
+    /// DFSPs are dead or slow for a while, or answer with errors.
+    pub outages: bool,
+    /// DFSPs lie: wrong fulfilments, modified and repeated prepares, fulfils after aborts, others' transfers.
+    pub lies: bool,
+    /// Operators deactivate, set caps, move funds and change endpoints meanwhile.
+    pub operators: bool,
+}
+
+impl Faults {
+    /// Everything at once.
+    pub const ALL: Self = Self {
+        crashes: true,
+        disk: true,
+        clock: true,
+        network: true,
+        outages: true,
+        lies: true,
+        operators: true,
+    };
+
+    /// A quiet world.
+    pub const NONE: Self = Self {
+        crashes: false,
+        disk: false,
+        clock: false,
+        network: false,
+        outages: false,
+        lies: false,
+        operators: false,
+    };
+}
+
+/// A mistake that a hub may be given on purpose, to prove that the auditor would find it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// It answers before the record is durable.
+    AcknowledgesEarly,
+    /// Its disk says that it synced and did not.
+    SyncsNothing,
+    /// Its archive forgets what it was given.
+    ForgetsFinished,
+    /// It commits a payment a second time, under an id of its own.
+    PaysTwice,
+    /// It leaves a callback out and believes that it was delivered.
+    DropsCallback,
+    /// It takes any answer to a callback for a good one.
+    BelievesEveryAnswer,
+    /// It sends a callback with another body than the DFSP's.
+    AltersBodies,
+    /// It takes a stranger's fulfil for the payee's.
+    BelievesStrangers,
+    /// It tells the operator that a cap is set, and sets another.
+    IgnoresCaps,
+    /// It never looks at deadlines.
+    NeverExpires,
+    /// After a restart it does not look into its outbox.
+    ForgetsOutbox,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::AcknowledgesEarly,
+        Self::SyncsNothing,
+        Self::ForgetsFinished,
+        Self::PaysTwice,
+        Self::DropsCallback,
+        Self::BelievesEveryAnswer,
+        Self::AltersBodies,
+        Self::BelievesStrangers,
+        Self::IgnoresCaps,
+        Self::NeverExpires,
+        Self::ForgetsOutbox,
+    ];
+}
+
+/// How large a world is, and what may happen to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// DFSPs, 2 to 16.
+    pub dfsps: usize,
+    /// Transfers that DFSPs begin by themselves.
+    pub transfers: u32,
+    /// How long faults go on and transfers are begun, in simulated milliseconds.
+    pub trouble_ms: u64,
+    /// How long everything accepted may take to finish after that, in simulated milliseconds.
+    pub patience_ms: u64,
+    /// What may go wrong.
+    pub faults: Faults,
+    /// A mistake that the hub is given; `None` for the hub as it is.
+    pub bug: Option<Bug>,
+    /// Whether the event log is kept as text; its hash is made in any case.
+    pub keep_log: bool,
+}
+
+impl Default for Plan {
+    /// The mixed-fault world of the tests.
+    fn default() -> Self {
+        Self {
+            dfsps: 4,
+            transfers: 40,
+            trouble_ms: 12_000,
+            patience_ms: 240_000,
+            faults: Faults::ALL,
+            bug: None,
+            keep_log: false,
+        }
+    }
+}

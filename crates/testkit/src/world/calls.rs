@@ -1,0 +1,136 @@
+//! Requests of DFSPs on their way to the hub and back, over a network that may do anything to them.
+
+use std::sync::Arc;
+
+use upesi_engine::Clock as _;
+use upesi_fspiop::SyncError;
+
+use super::World;
+use super::event::Event;
+use crate::auditor::Seen;
+use crate::message::Request;
+
+/// How long a DFSP waits for an answer.
+const CALL_PATIENCE_US: u64 = 1_000_000;
+const LATENCY_LEAST_US: u64 = 100;
+const LATENCY_MOST_US: u64 = 2_000;
+/// The longest that a message is held up on the way.
+const DELAY_MOST_US: u64 = 3_000_000;
+
+/// A request that its sender wants answered.
+#[derive(Debug)]
+pub(super) struct Call {
+    from: usize,
+    request: Arc<Request>,
+    seen: Seen,
+    attempt: u32,
+    attempts_max: u32,
+    is_done: bool,
+}
+
+impl World {
+    /// A DFSP sends a request, and sends it again if there is no answer.
+    pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
+        self.auditor.outside.sent(&seen, &request);
+        self.history.push((from, Arc::clone(&request), seen.clone()));
+        self.send_again(from, request, seen, attempts_max);
+    }
+
+    pub(super) fn send_again(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
+        let number = self.next_call;
+        self.next_call += 1;
+        self.say(format_args!("dfsp{from} sends {number}: {} {} {seen:?}", request.method, request.path));
+        let call = Call { from, request, seen, attempt: 0, attempts_max, is_done: false };
+        self.calls.insert(number, call);
+        self.attempt(number);
+    }
+
+    fn attempt(&mut self, number: u64) {
+        let Some(call) = self.calls.get_mut(&number) else { return };
+        call.attempt += 1;
+        let attempt = call.attempt;
+        self.travel(|| Event::Arrive { call: number });
+        self.after(CALL_PATIENCE_US, Event::CallTimeout { call: number, attempt });
+    }
+
+    /// A message travels: once, or not at all, or twice, sooner or later.
+    pub(super) fn travel(&mut self, event: impl Fn() -> Event) {
+        let is_troubled = self.plan.faults.network && self.is_troubled();
+        if is_troubled && self.random.one_in(20) {
+            return;
+        }
+        let copies = if is_troubled && self.random.one_in(20) { 2 } else { 1 };
+        for _ in 0..copies {
+            let latency = if is_troubled && self.random.one_in(15) {
+                self.between(LATENCY_MOST_US, DELAY_MOST_US)
+            } else {
+                self.between(LATENCY_LEAST_US, LATENCY_MOST_US)
+            };
+            self.after(latency, event());
+        }
+    }
+
+    /// A request reaches the hub, if there is one.
+    pub(super) fn arrive(&mut self, number: u64) {
+        let Some(call) = self.calls.get(&number) else { return };
+        let (request, seen) = (Arc::clone(&call.request), call.seen.clone());
+        self.counts.requests += 1;
+        let now = self.clock.clock().now();
+        let Some(hub) = &mut self.hub else {
+            // Refused by the machine, or swallowed with it.
+            return self.travel(|| Event::Answered { call: number, status: None });
+        };
+        let received = hub.receive(number, &request, now);
+        let is_early = hub.answers_early();
+        match received {
+            Err(error) => self.answer(number, &seen, Err(error)),
+            Ok(()) if is_early => self.answer(number, &seen, Ok(())),
+            Ok(()) => {}
+        }
+        self.after_hub(true);
+    }
+
+    /// An answer leaves the hub.
+    pub(super) fn leave(&mut self, number: u64, outcome: Result<(), SyncError>) {
+        let Some(call) = self.calls.get(&number) else { return };
+        let seen = call.seen.clone();
+        self.answer(number, &seen, outcome);
+    }
+
+    fn answer(&mut self, number: u64, seen: &Seen, outcome: Result<(), SyncError>) {
+        let status = match outcome {
+            Ok(()) => {
+                self.counts.acknowledged += 1;
+                self.auditor.acknowledged(seen);
+                202
+            }
+            Err(error) => {
+                self.counts.refused += 1;
+                error.status
+            }
+        };
+        self.say(format_args!("hub answers {number}: {status}"));
+        self.travel(|| Event::Answered { call: number, status: Some(status) });
+    }
+
+    /// An answer reaches the DFSP. Success and refusals end the call; a hub that cannot just now is asked again.
+    pub(super) fn answered(&mut self, number: u64, status: Option<u16>) {
+        if let (Some(call), Some(status)) = (self.calls.get_mut(&number), status) {
+            call.is_done |= status < 500;
+        }
+    }
+
+    pub(super) fn call_timed_out(&mut self, number: u64, attempt: u32) {
+        let Some(call) = self.calls.get(&number) else { return };
+        if call.attempt != attempt {
+            return;
+        }
+        if call.is_done || call.attempt >= call.attempts_max {
+            self.calls.remove(&number);
+            return;
+        }
+        let from = call.from;
+        self.say(format_args!("dfsp{from} repeats {number}"));
+        self.attempt(number);
+    }
+}

@@ -1,0 +1,216 @@
+//! What DFSPs do: pay, answer, and lie.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use upesi_types::{ErrorCode, TransferId};
+
+use super::World;
+use super::event::Event;
+use crate::auditor::Seen;
+use crate::clock::true_time;
+use crate::message::{self, Ending, Request, Spec, UNITS};
+
+/// How often a request is sent before its DFSP gives up.
+const ATTEMPTS_MAX: u32 = 5;
+/// Largest amount of a payment, in whole units: a few of them reach cap and cover.
+const AMOUNT_MAX: u64 = 500;
+/// How long transfers last, in milliseconds.
+const LASTING_MS: [u64; 4] = [400, 2_000, 8_000, 20_000];
+
+/// A DFSP.
+#[derive(Debug, Default)]
+pub(super) struct Dfsp {
+    pub(super) dead_until_us: u64,
+    pub(super) slow_until_us: u64,
+    pub(super) failing_until_us: u64,
+    /// Prepares that it has decided on.
+    decided: BTreeSet<[u8; 17]>,
+}
+
+/// How a DFSP is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Condition {
+    pub(super) is_dead: bool,
+    pub(super) is_slow: bool,
+    pub(super) is_failing: bool,
+}
+
+impl Dfsp {
+    pub(super) const fn condition(&self, now_us: u64) -> Condition {
+        Condition {
+            is_dead: now_us < self.dead_until_us,
+            is_slow: now_us < self.slow_until_us,
+            is_failing: now_us < self.failing_until_us,
+        }
+    }
+}
+
+fn meaning(spec: &Spec, source: usize, amount: Option<i128>) -> Seen {
+    Seen::Prepare { id: spec.id, source, payer: spec.payer, payee: spec.payee, amount }
+}
+
+impl World {
+    /// A DFSP begins a transfer.
+    pub(super) fn begin_transfer(&mut self) {
+        let payer = self.random.below(self.dfsps.len() as u64) as usize;
+        if self.dfsps[payer].condition(self.now_us).is_dead {
+            return;
+        }
+        let spec = self.draw_spec(payer);
+        self.specs.push(spec);
+        let request = message::prepare(&spec, payer, &spec.amount.to_string(), true_time(self.now_us));
+        self.send(payer, request, meaning(&spec, payer, Some(i128::from(spec.amount) * UNITS)), ATTEMPTS_MAX);
+    }
+
+    fn draw_spec(&mut self, payer: usize) -> Spec {
+        let others = self.dfsps.len() as u64 - 1;
+        let payee = (payer + 1 + self.random.below(others) as usize) % self.dfsps.len();
+        let lasting = LASTING_MS[self.random.below(LASTING_MS.len() as u64) as usize];
+        Spec {
+            id: self.new_id(),
+            payer,
+            payee,
+            amount: 1 + self.random.below(AMOUNT_MAX) as i64,
+            expires_at: true_time(self.now_us + lasting * 1_000),
+        }
+    }
+
+    /// A payee decides what it answers, once per transfer.
+    pub(super) fn answer_prepare(&mut self, payee: usize, id: TransferId) {
+        if !self.dfsps[payee].decided.insert(id.to_bytes()) {
+            return;
+        }
+        let Some(spec) = self.specs.iter().position(|spec| spec.id == id) else { return };
+        let delay =
+            if self.random.one_in(8) { self.between(500_000, 4_000_000) } else { self.between(500, 40_000) };
+        let put = |ending, is_right| Event::Put { spec, by: payee, ending, is_right };
+        let commit = Ending::Fulfil { reserves: false };
+        let reserve = Ending::Fulfil { reserves: true };
+        let abort = Ending::Abort(ErrorCode::PAYEE_REJECTION);
+        let lies = if self.plan.faults.lies { 20 } else { 16 };
+        match self.random.below(lies) {
+            0..=9 => self.after(delay, put(commit, true)),
+            10..=12 => self.after(delay, put(reserve, true)),
+            13 | 14 => self.after(delay, put(abort, true)),
+            // It never answers.
+            15 => {}
+            16 => self.after(delay, put(commit, false)),
+            17 => self.after(delay, put(reserve, false)),
+            18 => {
+                // An abort and a fulfil, either first.
+                let other = self.between(500, 40_000);
+                self.after(delay, put(abort, true));
+                self.after(other, put(commit, true));
+            }
+            _ => {
+                let unknown = ErrorCode::from_number(9_999).unwrap_or(ErrorCode::PAYEE_REJECTION);
+                self.after(delay, put(Ending::Abort(unknown), false));
+            }
+        }
+    }
+
+    /// A payee ends a transfer, rightly or not.
+    pub(super) fn send_put(&mut self, spec: usize, by: usize, ending: Ending, is_right: bool) {
+        if self.dfsps[by].condition(self.now_us).is_dead {
+            let until_us = self.dfsps[by].dead_until_us;
+            return self.schedule.add(until_us + 1_000, Event::Put { spec, by, ending, is_right });
+        }
+        let spec = self.specs[spec];
+        let mut preimage = spec.preimage();
+        let mut destination = spec.payer;
+        if !is_right && matches!(ending, Ending::Fulfil { .. }) {
+            if self.random.one_in(2) {
+                preimage[0] ^= 1;
+            } else {
+                destination = by;
+            }
+        }
+        let now = true_time(self.now_us);
+        let request = message::put(spec.id, (by, destination), ending, &preimage, now);
+        self.lie_if(!is_right);
+        let seen = Seen::Put { id: spec.id, by, ending, good: is_right };
+        self.send(by, request, seen, ATTEMPTS_MAX);
+    }
+
+    fn lie_if(&mut self, is_lie: bool) {
+        self.counts.lies += u64::from(is_lie);
+    }
+
+    /// A DFSP does what it must not.
+    pub(super) fn mischief(&mut self) {
+        if !(self.is_troubled() && self.plan.faults.lies) {
+            return;
+        }
+        let liar = self.random.below(self.dfsps.len() as u64) as usize;
+        let now = true_time(self.now_us);
+        let spec = match self.specs.len() {
+            0 => return,
+            count => self.specs[self.random.below(count as u64) as usize],
+        };
+        self.counts.lies += 1;
+        match self.random.below(9) {
+            0 | 1 => self.end_as_stranger(liar, &spec),
+            2 | 3 => {
+                // Its own prepare with another amount.
+                let amount = spec.amount + 1;
+                let request = message::prepare(&spec, spec.payer, &amount.to_string(), now);
+                let seen = meaning(&spec, spec.payer, Some(i128::from(amount) * UNITS));
+                self.send(spec.payer, request, seen, 1);
+            }
+            4 => {
+                // Another's prepare as if it were its own.
+                let request = message::prepare(&spec, liar, &spec.amount.to_string(), now);
+                self.send(liar, request, meaning(&spec, liar, Some(i128::from(spec.amount) * UNITS)), 1);
+            }
+            5 => {
+                let forged = Spec { id: self.new_id(), ..spec };
+                let request = message::prepare(&forged, liar, "7", now);
+                self.send(liar, request, meaning(&forged, liar, Some(7 * UNITS)), 1);
+            }
+            6 => self.send_oddity(liar, &spec),
+            7 => {
+                let seen = Seen::Get { id: spec.id };
+                self.send(liar, message::get(spec.id, liar, now), seen, 1);
+            }
+            _ => {
+                let unknown = self.new_id();
+                let put = message::put(
+                    unknown,
+                    (liar, spec.payer),
+                    Ending::Fulfil { reserves: true },
+                    &spec.preimage(),
+                    now,
+                );
+                self.send(liar, put, Seen::Other, 1);
+            }
+        }
+    }
+
+    fn end_as_stranger(&mut self, liar: usize, spec: &Spec) {
+        if liar == spec.payee {
+            return;
+        }
+        let ending = if self.random.one_in(3) {
+            Ending::Abort(ErrorCode::PAYEE_REJECTION)
+        } else {
+            Ending::Fulfil { reserves: self.random.one_in(3) }
+        };
+        let now = true_time(self.now_us);
+        let request = message::put(spec.id, (liar, spec.payer), ending, &spec.preimage(), now);
+        self.send(liar, request, Seen::Put { id: spec.id, by: liar, ending, good: false }, 2);
+    }
+
+    /// Amounts and bodies that no ledger takes.
+    fn send_oddity(&mut self, liar: usize, spec: &Spec) {
+        let odd = Spec { id: self.new_id(), payer: liar, payee: (liar + 1) % self.dfsps.len(), ..*spec };
+        let amounts = ["0", "0.00001", "99999999999999.9999", "-1", "1e5", "12345678901234567890", " 1", ""];
+        let amount = amounts[self.random.below(amounts.len() as u64) as usize];
+        let mut request = message::prepare(&odd, liar, amount, true_time(self.now_us));
+        if self.random.one_in(3) {
+            let cut = self.random.below(request.body.len() as u64) as usize;
+            request = Arc::new(Request { body: request.body.slice(..cut), ..(*request).clone() });
+        }
+        self.send(liar, request, meaning(&odd, liar, None), 1);
+    }
+}

@@ -1,0 +1,83 @@
+//! What is to happen, in order of time.
+
+use std::collections::BTreeMap;
+
+use upesi_courier::{Done, NoticeKey};
+
+use crate::message::{Ending, Request};
+
+/// Something that happens at an instant.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// The engine's thread gets the processor.
+    Turn { life: u64 },
+    /// … and it is time to look at deadlines.
+    Tick { life: u64 },
+    /// The journal's thread gets the processor.
+    Journal { life: u64 },
+    /// The archivist's thread gets the processor.
+    Archivist { life: u64 },
+    /// Workers take what the engine let go.
+    Flush { life: u64 },
+    /// A lane's time has come.
+    Lanes { life: u64 },
+    /// The process is started.
+    Start { life: u64 },
+    /// A request reaches the hub.
+    Arrive { call: u64 },
+    /// Its answer, or the news that there will be none, reaches the DFSP.
+    Answered { call: u64, status: Option<u16> },
+    /// A DFSP has waited long enough.
+    CallTimeout { call: u64, attempt: u32 },
+    /// A callback reaches a DFSP.
+    Callback { life: u64, number: u64, key: NoticeKey, request: Box<Request> },
+    /// Its answer reaches the hub, or the hub has waited long enough.
+    CallbackAnswered { life: u64, number: u64, done: Done },
+    /// A DFSP pays.
+    Pay,
+    /// A DFSP ends a transfer.
+    Put { spec: usize, by: usize, ending: Ending, is_right: bool },
+    /// A DFSP lies.
+    Mischief,
+    /// An operator does something.
+    Operate,
+    /// Something goes wrong.
+    Trouble,
+    /// Something is right again.
+    Relief(Relief),
+    /// From now on nothing goes wrong any more.
+    Heal,
+    /// DFSPs ask for what they do not know yet.
+    Ask,
+}
+
+/// What is right again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Relief {
+    /// There is room on the disk.
+    Room,
+    /// The clock is right.
+    Clock,
+}
+
+/// Events in order of time, then of their making.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    events: BTreeMap<(u64, u64), Event>,
+    made: u64,
+}
+
+impl Schedule {
+    pub(super) fn add(&mut self, at_us: u64, event: Event) {
+        self.made += 1;
+        self.events.insert((at_us, self.made), event);
+    }
+
+    pub(super) fn next(&mut self) -> Option<(u64, Event)> {
+        self.events.pop_first().map(|((at_us, _), event)| (at_us, event))
+    }
+
+    pub(super) fn peek(&self) -> Option<(u64, &Event)> {
+        self.events.first_key_value().map(|((at_us, _), event)| (*at_us, event))
+    }
+}

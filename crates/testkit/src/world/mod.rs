@@ -1,0 +1,324 @@
+//! A world: everything that happens to one hub, event by event.
+
+mod callbacks;
+mod calls;
+mod describe;
+mod dfsp;
+mod ending;
+mod event;
+mod operator;
+mod process;
+mod trouble;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use upesi_journal::sim_disk::{Random, SimDisk};
+use upesi_types::TransferId;
+
+use self::calls::Call;
+use self::dfsp::Dfsp;
+use self::ending::Phase;
+use self::event::{Event, Schedule};
+use self::operator::Operator;
+use self::process::Tuning;
+use crate::archive::SimArchive;
+use crate::auditor::{Auditor, Seen};
+use crate::clock::ClockKeeper;
+use crate::hub::Hub;
+use crate::log::Log;
+use crate::message::{Request, Spec};
+use crate::plan::{Bug, Plan};
+
+/// Most events of a world; more means that it does not come to rest.
+const EVENTS_MAX: u64 = 2_000_000;
+
+/// What a world went through, to prove that it tried something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Processes that were started.
+    pub starts: u64,
+    /// Starts that were cut off by another fault.
+    pub starts_failed: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Losses of power.
+    pub power_losses: u64,
+    /// Processes that ended themselves because of a failing disk.
+    pub disk_stops: u64,
+    /// Times that the disk was full.
+    pub full_disks: u64,
+    /// Times that the hub's clock was wrong.
+    pub clock_faults: u64,
+    /// Times that a DFSP was dead, slow or failing.
+    pub outages: u64,
+    /// Requests that reached the hub.
+    pub requests: u64,
+    /// Requests that were answered with success.
+    pub acknowledged: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Lies told by DFSPs.
+    pub lies: u64,
+    /// Old requests that came again.
+    pub replays: u64,
+    /// Operators' changes that were made.
+    pub operations: u64,
+    /// Callbacks that left the hub, repetitions included.
+    pub callbacks: u64,
+    /// Callbacks that their DFSP took.
+    pub callbacks_taken: u64,
+    /// Callbacks that operators sent again after they were given up.
+    pub recalled: u64,
+    /// Transfers committed.
+    pub committed: u64,
+    /// Transfers aborted after they were reserved, those expired included.
+    pub aborted: u64,
+    /// Transfers expired.
+    pub expired: u64,
+}
+
+/// How a world ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// What decided everything.
+    pub seed: u64,
+    /// What the auditor found, in sentences; empty when all was well.
+    pub findings: Vec<String>,
+    /// A hash of the event log: the same for the same seed and plan, everywhere.
+    pub log_hash: u64,
+    /// How many events there were.
+    pub events: u64,
+    /// Simulated duration in microseconds.
+    pub simulated_us: u64,
+    /// What was tried.
+    pub counts: Counts,
+    /// The event log, where the plan keeps it.
+    pub log: Vec<String>,
+}
+
+impl Outcome {
+    /// Whether nothing was found.
+    pub fn is_sound(&self) -> bool {
+        self.findings.is_empty()
+    }
+}
+
+/// Lives through one seed.
+///
+/// Panics where the hub does: an assertion of the ledger is a finding too, and its message names the place.
+pub fn run(seed: u64, plan: &Plan) -> Outcome {
+    let mut world = World::new(seed, plan.clone());
+    while world.step() {}
+    world.outcome()
+}
+
+/// A world that is lived through event by event.
+pub struct World {
+    seed: u64,
+    plan: Plan,
+    random: Random,
+    log: Log,
+    now_us: u64,
+    schedule: Schedule,
+    events: u64,
+    counts: Counts,
+    auditor: Auditor,
+    clock: ClockKeeper,
+    epoch: Instant,
+    // The hub and its machine.
+    disk: SimDisk,
+    archive: Arc<SimArchive>,
+    tuning: Tuning,
+    hub: Option<Hub>,
+    life: u64,
+    next_sending: u64,
+    turn_due: bool,
+    lanes_due_us: Option<u64>,
+    // Those outside.
+    dfsps: Vec<Dfsp>,
+    operator: Operator,
+    /// The withdrawal that is being ended, in ten-thousandths.
+    operator_amount: Option<i128>,
+    specs: Vec<Spec>,
+    calls: BTreeMap<u64, Call>,
+    next_call: u64,
+    /// What was sent before, for replays: by whom, what, and what it means.
+    history: Vec<(usize, Arc<Request>, Seen)>,
+    phase: Phase,
+}
+
+impl World {
+    /// A world before its first event: a hub with its participants, and the trouble that is to come.
+    pub fn new(seed: u64, plan: Plan) -> Self {
+        let mut random = Random::new(seed);
+        let dfsps = plan.dfsps.clamp(2, 16);
+        let tuning = Tuning::draw(&mut random);
+        let mut world = Self {
+            seed,
+            log: Log::new(plan.keep_log),
+            now_us: 0,
+            schedule: Schedule::default(),
+            events: 0,
+            counts: Counts::default(),
+            auditor: Auditor::default(),
+            clock: ClockKeeper::new(),
+            epoch: Instant::now(),
+            disk: SimDisk::new(random.bits()),
+            archive: Arc::new(SimArchive::forgetting(plan.bug == Some(Bug::ForgetsFinished))),
+            tuning,
+            hub: None,
+            life: 0,
+            next_sending: 0,
+            turn_due: false,
+            lanes_due_us: None,
+            operator_amount: None,
+            dfsps: (0..dfsps).map(|_| Dfsp::default()).collect(),
+            operator: Operator::default(),
+            specs: Vec::new(),
+            calls: BTreeMap::new(),
+            next_call: 0,
+            history: Vec::new(),
+            phase: Phase::Trouble,
+            random,
+            plan,
+        };
+        world.start_process();
+        world.onboard();
+        world.plan_trouble();
+        world
+    }
+
+    /// Lets the next event happen; false when the world is over.
+    pub fn step(&mut self) -> bool {
+        if self.phase == Phase::Over {
+            return false;
+        }
+        if !self.auditor.findings.0.is_empty() {
+            self.phase = Phase::Over;
+            return false;
+        }
+        let Some((now_us, event)) = self.schedule.next() else {
+            self.auditor.findings.add("nothing happens any more".to_owned());
+            return false;
+        };
+        self.now_us = now_us;
+        self.clock.at(now_us);
+        self.events += 1;
+        self.handle(event);
+        self.watch_the_time();
+        true
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Turn { life } if life == self.life => self.turn(false),
+            Event::Tick { life } if life == self.life => self.tick(),
+            Event::Journal { life } if life == self.life => self.turn_journal(),
+            Event::Archivist { life } if life == self.life => self.turn_archivist(),
+            Event::Flush { life } if life == self.life => self.flush(),
+            Event::Lanes { life } if life == self.life => self.after_hub(true),
+            Event::CallbackAnswered { life, number, done } if life == self.life => {
+                self.callback_answered(number, done);
+            }
+            Event::Turn { .. }
+            | Event::Tick { .. }
+            | Event::Journal { .. }
+            | Event::Archivist { .. }
+            | Event::Flush { .. }
+            | Event::Lanes { .. }
+            | Event::CallbackAnswered { .. } => {}
+            Event::Start { life } => {
+                if life == self.life && self.hub.is_none() {
+                    self.start_process();
+                }
+            }
+            Event::Arrive { call } => self.arrive(call),
+            Event::Answered { call, status } => self.answered(call, status),
+            Event::CallTimeout { call, attempt } => self.call_timed_out(call, attempt),
+            Event::Callback { life, number, key, request } => self.callback(life, number, key, &request),
+            Event::Pay => self.begin_transfer(),
+            Event::Put { spec, by, ending, is_right } => self.send_put(spec, by, ending, is_right),
+            Event::Mischief => {
+                self.plan_mischief();
+                self.mischief();
+            }
+            Event::Operate => self.operate(),
+            Event::Trouble => self.trouble(),
+            Event::Relief(relief) => self.relieve(relief),
+            Event::Heal => self.heal(),
+            Event::Ask => self.ask(),
+        }
+    }
+
+    fn watch_the_time(&mut self) {
+        let end_us = (self.plan.trouble_ms + self.plan.patience_ms) * 1_000;
+        if self.phase != Phase::Over && (self.now_us > end_us || self.events > EVENTS_MAX) {
+            let unfinished = self.unfinished();
+            self.auditor.findings.add(format!("liveness: {unfinished}"));
+        }
+    }
+
+    /// How it ended, or stands so far.
+    pub fn outcome(&self) -> Outcome {
+        let mut counts = self.counts;
+        (counts.committed, counts.aborted, counts.expired) = self.auditor.totals();
+        Outcome {
+            seed: self.seed,
+            findings: self.auditor.findings.0.clone(),
+            log_hash: self.log.hash(),
+            events: self.events,
+            simulated_us: self.now_us,
+            counts,
+            log: self.log.lines().to_vec(),
+        }
+    }
+
+    /// The event log so far, where the plan keeps it.
+    pub fn log(&self) -> &[String] {
+        self.log.lines()
+    }
+
+    /// How many events there were so far.
+    pub const fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// What happens next, for people.
+    pub fn next_event(&self) -> String {
+        self.schedule.peek().map_or_else(
+            || "nothing".to_owned(),
+            |(at_us, event)| format!("{:>4}.{:06} {event:?}", at_us / 1_000_000, at_us % 1_000_000),
+        )
+    }
+
+    fn say(&mut self, what: std::fmt::Arguments<'_>) {
+        self.log.add(self.now_us, what);
+    }
+
+    fn after(&mut self, delay_us: u64, event: Event) {
+        self.schedule.add(self.now_us + delay_us, event);
+    }
+
+    /// Some microseconds from `least` to `most`.
+    fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.random.below(most - least + 1)
+    }
+
+    fn new_id(&mut self) -> TransferId {
+        let mut bytes = [0; 16];
+        bytes[..8].copy_from_slice(&self.random.bits().to_be_bytes());
+        bytes[8..].copy_from_slice(&self.random.bits().to_be_bytes());
+        TransferId::from_random_bytes(bytes)
+    }
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("World")
+            .field("seed", &self.seed)
+            .field("events", &self.events)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,308 @@
+//! Operators: one at a time changes the scheme, and repeats what was not answered.
+
+use std::collections::VecDeque;
+
+use upesi_engine::SubmitError;
+use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
+use upesi_ledger::{
+    AccountId, AdminCommand, AdminOutcome, Command, Delay, EndpointType, FundsDirection, FundsState,
+    Granularity, Interchange, LedgerAccountTypeId, Reply,
+};
+use upesi_types::{Amount, Currency, FspId};
+
+use super::World;
+use super::event::Event;
+use crate::message::{CURRENCY, UNITS, name};
+
+/// What each DFSP begins with, in whole units: its cap and its cover.
+const FUNDS: i64 = 1_000;
+const OPERATION_PAUSE_US: u64 = 700_000;
+const REPEAT_PAUSE_US: u64 = 50_000;
+/// What a scheme must have before its first DFSP.
+const HUB_ACCOUNTS: [&str; 2] = ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"];
+
+/// What operators are about.
+#[derive(Debug, Default)]
+pub(super) struct Operator {
+    /// What is being done, until it is answered.
+    current: Option<Command>,
+    is_submitted: bool,
+    /// What comes next.
+    next: VecDeque<Command>,
+    /// The accounts of each DFSP: position and settlement.
+    accounts: Vec<(AccountId, AccountId)>,
+}
+
+fn fsp(dfsp: usize) -> FspId {
+    FspId::parse(&name(dfsp)).unwrap_or_else(|| unreachable!("a sound name"))
+}
+
+fn kes() -> Currency {
+    Currency::parse(CURRENCY).unwrap_or_else(|| unreachable!("a known currency"))
+}
+
+fn money(units: i64) -> Amount {
+    Amount::from_units(units * UNITS as i64).unwrap_or(Amount::ZERO)
+}
+
+fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
+    let path = match kind {
+        EndpointType::TRANSFER_POST => "/transfers",
+        EndpointType::TRANSFER_PUT => "/transfers/{{transferId}}",
+        _ => "/transfers/{{transferId}}/error",
+    };
+    let value = format!("http://{host}{path}").into_boxed_str();
+    Command::Admin(AdminCommand::SetEndpoint { name: fsp(dfsp), kind, value })
+}
+
+const ENDPOINTS: [EndpointType; 3] =
+    [EndpointType::TRANSFER_POST, EndpointType::TRANSFER_PUT, EndpointType::TRANSFER_ERROR];
+
+impl World {
+    /// The scheme before anything goes wrong.
+    pub(super) fn onboard(&mut self) {
+        for kind in HUB_ACCOUNTS {
+            let name = FspId::parse("Hub").unwrap_or_else(|| fsp(0));
+            self.must(AdminCommand::CreateHubAccount { name, currency: kes(), kind: kind.into() });
+        }
+        self.must(AdminCommand::CreateSettlementModel(NewSettlementModel {
+            name: "DEFERREDNET".into(),
+            granularity: Granularity::Net,
+            interchange: Interchange::Multilateral,
+            delay: Delay::Deferred,
+            currency: None,
+            require_liquidity_check: true,
+            ledger_account_type: "POSITION".into(),
+            settlement_account_type: "SETTLEMENT".into(),
+            auto_position_reset: true,
+        }));
+        for dfsp in 0..self.dfsps.len() {
+            let name = fsp(dfsp);
+            self.must(AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false });
+            self.must(AdminCommand::OpenAccounts {
+                name,
+                currency: kes(),
+                net_debit_cap: money(FUNDS),
+                initial_position: Amount::ZERO,
+            });
+            self.note_accounts(dfsp);
+            let funds = self.funds(dfsp, FundsDirection::In, FUNDS);
+            self.must(AdminCommand::PrepareFunds(funds));
+            for kind in ENDPOINTS {
+                self.do_now(endpoint(dfsp, kind, &format!("{}.example", crate::message::name(dfsp))));
+            }
+            self.auditor.outside.cover.insert(dfsp, i128::from(FUNDS) * UNITS);
+            self.auditor.outside.caps.insert(dfsp, i128::from(FUNDS) * UNITS);
+        }
+    }
+
+    fn note_accounts(&mut self, dfsp: usize) {
+        let participant = self.hub.as_ref().and_then(|hub| hub.ledger().participant_named(&fsp(dfsp)));
+        let account = |kind| participant.and_then(|participant| participant.account(kes(), kind));
+        let both = account(LedgerAccountTypeId::POSITION).zip(account(LedgerAccountTypeId::SETTLEMENT));
+        self.operator.accounts.extend(both);
+    }
+
+    fn must(&mut self, command: AdminCommand) {
+        self.do_now(Command::Admin(command));
+    }
+
+    /// Does something before the world's trouble begins.
+    fn do_now(&mut self, command: Command) {
+        self.operator.current = Some(command.clone());
+        if let Some(hub) = &mut self.hub {
+            hub.operate(command);
+        }
+        for _ in 0..4 {
+            self.clock.at(self.now_us);
+            self.turn(false);
+            self.turn_journal();
+        }
+        if self.operator.current.take().is_some() {
+            self.auditor.findings.add("a scheme cannot be set up".to_owned());
+        }
+    }
+
+    fn funds(&mut self, dfsp: usize, direction: FundsDirection, units: i64) -> FundsPrepare {
+        FundsPrepare {
+            direction,
+            id: self.new_id(),
+            name: fsp(dfsp),
+            account: self.operator.accounts[dfsp].1,
+            amount: money(units),
+            currency: kes(),
+            external_reference: "bank".into(),
+            reason: "operator".into(),
+            extensions: None,
+            fingerprint: [1; 16],
+        }
+    }
+
+    /// An operator has a moment.
+    pub(super) fn operate(&mut self) {
+        let pause = self.between(REPEAT_PAUSE_US, OPERATION_PAUSE_US);
+        self.after(pause, Event::Operate);
+        if self.operator.current.is_none() {
+            self.operator.current = self.operator.next.pop_front();
+        }
+        if self.operator.current.is_none() && self.is_troubled() && self.plan.faults.operators {
+            let drawn = self.draw_operation();
+            self.operator.current = Some(drawn);
+        }
+        self.submit_operation();
+    }
+
+    fn submit_operation(&mut self) {
+        let Some(command) = self.operator.current.clone().filter(|_| !self.operator.is_submitted) else {
+            return;
+        };
+        if self.hub.is_none() {
+            return;
+        }
+        self.say(format_args!("operator: {command:?}"));
+        if let Command::Admin(AdminCommand::SetLimit { name, .. }) = &command
+            && let Some(dfsp) = crate::message::number(name.as_str())
+        {
+            // Until it is answered nobody knows which one holds.
+            self.auditor.outside.caps.remove(&dfsp);
+        }
+        if let Some(hub) = &mut self.hub {
+            hub.operate(command);
+            self.operator.is_submitted = true;
+        }
+        self.after_hub(true);
+    }
+
+    fn draw_operation(&mut self) -> Command {
+        let dfsp = self.random.below(self.dfsps.len() as u64) as usize;
+        let name = fsp(dfsp);
+        let command = match self.random.below(8) {
+            0 => {
+                // Off, and on again soon.
+                let on = AdminCommand::SetParticipantActivity { name, is_active: true };
+                self.operator.next.push_back(Command::Admin(on));
+                AdminCommand::SetParticipantActivity { name, is_active: false }
+            }
+            1 => {
+                let account = self.operator.accounts[dfsp].0;
+                let on = AdminCommand::SetAccountActivity { name, account, is_active: true };
+                self.operator.next.push_back(Command::Admin(on));
+                AdminCommand::SetAccountActivity { name, account, is_active: false }
+            }
+            2 | 3 => {
+                let net_debit_cap = money(self.random.below(2 * FUNDS as u64) as i64);
+                AdminCommand::SetLimit { name, currency: kes(), net_debit_cap, alarm_basis_points: 1_000 }
+            }
+            4 => {
+                let units = 1 + self.random.below(500) as i64;
+                AdminCommand::PrepareFunds(self.funds(dfsp, FundsDirection::In, units))
+            }
+            5 | 6 => {
+                let units = 1 + self.random.below(800) as i64;
+                AdminCommand::PrepareFunds(self.funds(dfsp, FundsDirection::Out, units))
+            }
+            _ => {
+                let kind = ENDPOINTS[self.random.below(3) as usize];
+                let host = if self.random.one_in(3) { "broken.example:99999" } else { "elsewhere.example" };
+                let host = format!("{}.{host}", crate::message::name(dfsp));
+                return endpoint(dfsp, kind, &host);
+            }
+        };
+        Command::Admin(command)
+    }
+
+    /// An operator gets an answer.
+    pub(super) fn operator_told(&mut self, reply: Result<Reply, SubmitError>) {
+        self.operator.is_submitted = false;
+        self.say(format_args!("operator is told {reply:?}"));
+        let outcome = match reply {
+            Ok(Reply::Admin(outcome)) => outcome,
+            // To be repeated.
+            Ok(_) | Err(_) => return,
+        };
+        let Some(command) = self.operator.current.take() else { return };
+        self.counts.operations += 1;
+        match (command, outcome) {
+            (Command::Admin(AdminCommand::SetLimit { name, net_debit_cap, .. }), Ok(_)) => {
+                if let Some(dfsp) = crate::message::number(name.as_str()) {
+                    self.auditor.outside.caps.insert(dfsp, i128::from(net_debit_cap.units()));
+                }
+            }
+            (Command::Admin(AdminCommand::PrepareFunds(funds)), Ok(AdminOutcome::Funds(_, state))) => {
+                self.funds_told(&funds, state);
+            }
+            (Command::Admin(AdminCommand::EndFunds(end)), Ok(AdminOutcome::Funds(_, state))) => {
+                // The money was taken out when the withdrawal was prepared.
+                if state == FundsState::Aborted {
+                    let amount = self.operator_amount.take().unwrap_or(0);
+                    self.add_cover(end.name, amount);
+                }
+            }
+            (_, Ok(_)) => {}
+            (command, Err(refusal)) => {
+                self.say(format_args!("operator is refused {command:?}: {refusal}"));
+            }
+        }
+    }
+
+    fn funds_told(&mut self, funds: &FundsPrepare, state: FundsState) {
+        let amount = i128::from(funds.amount.units());
+        match (funds.direction, state) {
+            (FundsDirection::In, _) => self.add_cover(funds.name, amount),
+            (FundsDirection::Out, FundsState::Aborted) => {}
+            (FundsDirection::Out, _) => {
+                self.add_cover(funds.name, -amount);
+                self.operator_amount = Some(amount);
+                let action = if self.random.one_in(2) { FundsAction::Commit } else { FundsAction::Abort };
+                let end = FundsEnd {
+                    action,
+                    id: funds.id,
+                    name: funds.name,
+                    account: funds.account,
+                    reason: "operator".into(),
+                };
+                self.operator.next.push_front(Command::Admin(AdminCommand::EndFunds(end)));
+            }
+        }
+    }
+
+    fn add_cover(&mut self, owner: FspId, amount: i128) {
+        if let Some(dfsp) = crate::message::number(owner.as_str()) {
+            *self.auditor.outside.cover.entry(dfsp).or_default() += amount;
+        }
+    }
+
+    /// The answer will not come: the process is gone.
+    pub(super) fn operator_lost(&mut self) {
+        self.operator.is_submitted = false;
+    }
+
+    /// Puts everything right: all active, all endpoints as they were.
+    pub(super) fn operator_heals(&mut self) {
+        for dfsp in 0..self.dfsps.len() {
+            let (name, account) = (fsp(dfsp), self.operator.accounts[dfsp].0);
+            let activity = AdminCommand::SetParticipantActivity { name, is_active: true };
+            self.operator.next.push_back(Command::Admin(activity));
+            let account = AdminCommand::SetAccountActivity { name, account, is_active: true };
+            self.operator.next.push_back(Command::Admin(account));
+            for kind in ENDPOINTS {
+                let host = format!("{}.example", crate::message::name(dfsp));
+                self.operator.next.push_back(endpoint(dfsp, kind, &host));
+            }
+        }
+    }
+
+    /// Sends again what was given up.
+    pub(super) fn operator_recalls(&mut self) {
+        let keys = self.auditor.parked();
+        let is_idle = self.operator.current.is_none() && self.operator.next.is_empty();
+        if !keys.is_empty() && is_idle {
+            self.counts.recalled += keys.len() as u64;
+            self.operator.next.push_back(Command::Redeliver(keys));
+        }
+    }
+
+    pub(super) fn operator_is_idle(&self) -> bool {
+        self.operator.current.is_none() && self.operator.next.is_empty()
+    }
+}

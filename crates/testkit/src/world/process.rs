@@ -1,0 +1,256 @@
+//! The hub's process on its machine: started, scheduled, killed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use upesi_courier::CourierConfig;
+use upesi_engine::{Clock, EngineOptions, Storage};
+use upesi_journal::Disk;
+use upesi_journal::sim_disk::{Kept, Random};
+use upesi_ledger::LedgerConfig;
+
+use super::World;
+use super::event::Event;
+use crate::disk::LyingDisk;
+use crate::hub::{Hub, Output, Setup};
+use crate::plan::Bug;
+
+/// How often deadlines are looked at.
+const TICK_US: u64 = 100_000;
+
+/// How this hub is set up: small limits, so that every edge is met.
+#[derive(Clone, Debug)]
+pub(super) struct Tuning {
+    pub(super) courier: CourierConfig,
+    engine: EngineOptions,
+}
+
+fn any<T: Copy>(random: &mut Random, choices: &[T]) -> T {
+    choices[random.below(choices.len() as u64) as usize]
+}
+
+impl Tuning {
+    pub(super) fn draw(random: &mut Random) -> Self {
+        let courier = CourierConfig {
+            in_flight_max: any(random, &[1, 2, 8]),
+            queue_items_max: any(random, &[2, 8, 64]),
+            retrying_max: any(random, &[1, 4, 16]),
+            request_timeout: Duration::from_secs(1),
+            retry_wait_first: Duration::from_millis(50),
+            retry_wait_max: Duration::from_secs(1),
+            notice_deadline: Duration::from_secs(any(random, &[3, 10, 900])),
+            breaker_failures: any(random, &[2, 8]),
+            breaker_pause_first: Duration::from_millis(200),
+            breaker_pause_max: Duration::from_secs(2),
+            report_items: any(random, &[1, 4, 64]),
+            backlog_retry_wait: Duration::from_millis(100),
+            seed: random.bits(),
+            ..CourierConfig::default()
+        };
+        let engine = EngineOptions {
+            ledger: LedgerConfig { hash_seed: random.bits(), ..LedgerConfig::default() },
+            queue_commands_max: any(random, &[4, 64, 65_536]),
+            batch_commands_max: any(random, &[1, 8, 4_096]),
+            segment_bytes: 8 * 1024,
+            batch_bytes_max: any(random, &[2 * 1024, 16 * 1024]),
+            // From all to no batches go to the journal's thread.
+            overlap_bytes_min: any(random, &[0, 0, 2_000, usize::MAX]),
+            fold_every_records: any(random, &[1, 4, 16, 64]),
+            snapshot_every_records: any(random, &[8, 32]),
+            finished_transfers_max: any(random, &[2, 16, 1_000_000]),
+            keep_segments: !random.one_in(3),
+            ..EngineOptions::new("nowhere")
+        };
+        Self { courier, engine }
+    }
+}
+
+impl World {
+    pub(super) fn disk(&self) -> Arc<dyn Disk> {
+        if self.plan.bug == Some(Bug::SyncsNothing) {
+            return Arc::new(LyingDisk(self.disk.clone()));
+        }
+        Arc::new(self.disk.clone())
+    }
+
+    /// A process starts and recovers, and the auditor compares.
+    pub(super) fn start_process(&mut self) {
+        self.counts.starts += 1;
+        let storage = Storage { disk: self.disk(), archive: Arc::clone(&self.archive) as _ };
+        let options = EngineOptions {
+            clock: self.clock.clock() as Arc<dyn Clock>,
+            storage: Some(storage),
+            ..self.tuning.engine.clone()
+        };
+        let mut courier = self.tuning.courier.clone();
+        courier.seed ^= self.life;
+        let setup = Setup { options, courier, bug: self.plan.bug, lives: self.life, epoch: self.epoch };
+        match Hub::start(setup, self.next_sending) {
+            Err(error) => {
+                let reason = error.to_string();
+                self.say(format_args!("hub does not start: {reason}"));
+                self.counts.starts_failed += 1;
+                self.explain(&reason);
+                self.end_process();
+            }
+            Ok(hub) => {
+                let (seq, life) = (hub.durable_seq(), self.life);
+                self.say(format_args!("hub starts at record {seq}"));
+                if seq < self.auditor.last_seq() {
+                    let known = self.auditor.last_seq();
+                    self.auditor.findings.add(format!("I2: durable records {} to {known} are lost", seq + 1));
+                }
+                self.hub = Some(hub);
+                self.after_hub(true);
+                self.compare(self.random.clone().one_in(4));
+                self.after(TICK_US, Event::Tick { life });
+                self.after(TICK_US / 10, Event::Archivist { life });
+            }
+        }
+    }
+
+    /// Safety, now: the ledger against the auditor's books, and everything acknowledged is there.
+    pub(super) fn compare(&mut self, replays: bool) {
+        let Some(hub) = &self.hub else { return };
+        self.auditor.compare(hub.ledger());
+        self.auditor.compare_acknowledged(hub.ledger(), &*self.archive);
+        if replays && hub.ledger().last_seq() == hub.durable_seq() {
+            let disk: Arc<dyn Disk> = Arc::new(self.disk.after_kill());
+            self.auditor.compare_replay(&disk, hub.ledger());
+        }
+    }
+
+    pub(super) fn turn(&mut self, ticks: bool) {
+        self.turn_due = false;
+        let Some(hub) = &mut self.hub else { return };
+        let alive = hub.turn(ticks);
+        let (flush, journal) = (self.random.below(300), self.random.below(3_000));
+        let life = self.life;
+        self.after(flush, Event::Flush { life });
+        self.after(journal, Event::Journal { life });
+        self.after_hub(alive);
+    }
+
+    pub(super) fn tick(&mut self) {
+        let life = self.life;
+        self.after(TICK_US, Event::Tick { life });
+        self.turn(true);
+    }
+
+    pub(super) fn turn_journal(&mut self) {
+        let Some(hub) = &mut self.hub else { return };
+        if hub.turn_journal() {
+            let (life, flush) = (self.life, self.random.below(300));
+            self.after(flush, Event::Flush { life });
+            self.after_hub(true);
+        }
+    }
+
+    pub(super) fn turn_archivist(&mut self) {
+        let (life, pause) = (self.life, self.between(1_000, 150_000));
+        self.after(pause, Event::Archivist { life });
+        let Some(hub) = &mut self.hub else { return };
+        hub.turn_archivist();
+        self.after_hub(true);
+    }
+
+    pub(super) fn flush(&mut self) {
+        let now_us = self.now_us;
+        let Some(hub) = &mut self.hub else { return };
+        hub.flush(now_us);
+        self.after_hub(true);
+    }
+
+    /// After anything that the hub did: what became durable, what leaves, what is to be done next.
+    pub(super) fn after_hub(&mut self, alive: bool) {
+        let now_us = self.now_us;
+        let mut out = Vec::new();
+        let disk = self.disk();
+        let Some(hub) = &mut self.hub else { return };
+        self.auditor.read_journal(&disk, hub.durable_seq());
+        hub.collect(&mut out);
+        let wake_us = hub.pump(now_us, &mut out);
+        self.next_sending = hub.next_sending();
+        let stopped = hub.stop_reason();
+        let waits = hub.waits();
+        for output in out {
+            match output {
+                Output::Answer { number, outcome } => self.leave(number, outcome),
+                Output::Told(reply) => self.operator_told(reply),
+                Output::Callback { number, key, request } => self.callback_leaves(number, key, request),
+            }
+        }
+        if let Some(reason) = stopped {
+            let reason = reason.to_string();
+            self.say(format_args!("hub stops: {reason}"));
+            self.counts.disk_stops += 1;
+            self.explain(&reason);
+            return self.end_process();
+        }
+        if !alive {
+            self.auditor.findings.add("the engine stopped without a reason".to_owned());
+        }
+        let life = self.life;
+        if let Some(wake_us) = wake_us {
+            self.schedule_lanes(wake_us.max(now_us + 1));
+        }
+        if waits && !self.turn_due {
+            self.turn_due = true;
+            let delay = self.between(20, 400);
+            self.after(delay, Event::Turn { life });
+        }
+    }
+
+    fn schedule_lanes(&mut self, at_us: u64) {
+        if self.lanes_due_us.is_some_and(|due| due > self.now_us && due <= at_us) {
+            return;
+        }
+        self.lanes_due_us = Some(at_us);
+        let life = self.life;
+        self.schedule.add(at_us, Event::Lanes { life });
+    }
+
+    /// An end or a failed start that no fault explains is a finding.
+    fn explain(&mut self, reason: &str) {
+        if !reason.contains("simulated") {
+            self.auditor.findings.add(format!("the hub ends without a fault: {reason}"));
+        }
+    }
+
+    /// The process is gone, and perhaps the machine with it; somebody starts it again.
+    pub(super) fn end_process(&mut self) {
+        let loses_power = self.random.one_in(2);
+        self.end_process_so(loses_power);
+    }
+
+    pub(super) fn end_process_so(&mut self, loses_power: bool) {
+        self.hub = None;
+        self.auditor.process_ended();
+        self.operator_lost();
+        self.life += 1;
+        self.turn_due = false;
+        self.lanes_due_us = None;
+        if loses_power {
+            let kept = match self.random.below(3) {
+                0 => Kept::Everything,
+                1 => Kept::Nothing,
+                _ => Kept::Some(self.random.bits()),
+            };
+            self.say(format_args!("power is lost, kept: {kept:?}"));
+            self.counts.power_losses += 1;
+            self.archive.crash();
+            self.disk = self.disk.after_power_loss(kept);
+        } else {
+            self.say(format_args!("process is killed"));
+            self.counts.kills += 1;
+            if self.random.one_in(2) {
+                self.archive.crash();
+            }
+            self.disk = self.disk.after_kill();
+        }
+        let pause =
+            if self.random.one_in(3) { self.between(100, 5_000) } else { self.between(5_000, 800_000) };
+        let life = self.life;
+        self.after(pause, Event::Start { life });
+    }
+}

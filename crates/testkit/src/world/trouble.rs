@@ -1,0 +1,199 @@
+//! What goes wrong, and when.
+
+use std::sync::Arc;
+
+use upesi_journal::sim_disk::Fault;
+
+use super::World;
+use super::ending::Phase;
+use super::event::{Event, Relief};
+
+/// Faults of the machine and of DFSPs in one world, at most.
+const FAULTS_MAX: u64 = 10;
+const MISCHIEF_PAUSE_US: u64 = 600_000;
+const OUTAGE_MOST_US: u64 = 5_000_000;
+const CLOCK_FAULT_MOST_US: u64 = 3_000_000;
+/// How far ahead in the sequence of disk operations a fault lies, at most.
+const OPERATIONS_AHEAD: u64 = 60;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Kill,
+    PowerLoss,
+    RestartsInARow,
+    CrashAtOperation,
+    BrokenOperation,
+    FullDisk,
+    BrokenArchive,
+    BrokenReads,
+    ClockJump,
+    ClockDrift,
+    ClockFreeze,
+    DeadDfsp,
+    SlowDfsp,
+    FailingDfsp,
+    Replay,
+}
+
+impl World {
+    /// Whether things may still go wrong.
+    pub(super) fn is_troubled(&self) -> bool {
+        self.phase == Phase::Trouble
+    }
+
+    /// Everything that is known to happen at the beginning.
+    pub(super) fn plan_trouble(&mut self) {
+        let trouble_us = self.plan.trouble_ms * 1_000;
+        for _ in 0..self.plan.transfers {
+            let at_us = self.random.below(trouble_us);
+            self.schedule.add(at_us, Event::Pay);
+        }
+        let kinds = self.kinds();
+        if !kinds.is_empty() {
+            for _ in 0..1 + self.random.below(FAULTS_MAX) {
+                let at_us = self.random.below(trouble_us);
+                self.schedule.add(at_us, Event::Trouble);
+            }
+        }
+        let first = self.random.below(MISCHIEF_PAUSE_US);
+        self.schedule.add(first, Event::Mischief);
+        self.schedule.add(first, Event::Operate);
+        self.schedule.add(trouble_us, Event::Heal);
+    }
+
+    fn kinds(&self) -> Vec<Kind> {
+        let faults = &self.plan.faults;
+        let groups: [(bool, &[Kind]); 5] = [
+            (
+                faults.crashes,
+                &[
+                    Kind::Kill,
+                    Kind::PowerLoss,
+                    Kind::RestartsInARow,
+                    Kind::CrashAtOperation,
+                    Kind::CrashAtOperation,
+                    Kind::CrashAtOperation,
+                ],
+            ),
+            (faults.disk, &[Kind::BrokenOperation, Kind::FullDisk, Kind::BrokenArchive, Kind::BrokenReads]),
+            (faults.clock, &[Kind::ClockJump, Kind::ClockDrift, Kind::ClockFreeze]),
+            (faults.outages, &[Kind::DeadDfsp, Kind::SlowDfsp, Kind::FailingDfsp]),
+            (faults.network, &[Kind::Replay, Kind::Replay]),
+        ];
+        groups.iter().filter(|(is_on, _)| *is_on).flat_map(|(_, kinds)| kinds.iter().copied()).collect()
+    }
+
+    /// Something goes wrong now.
+    pub(super) fn trouble(&mut self) {
+        if !self.is_troubled() {
+            return;
+        }
+        let kinds = self.kinds();
+        let kind = kinds[self.random.below(kinds.len() as u64) as usize];
+        self.say(format_args!("fault: {kind:?}"));
+        match kind {
+            Kind::Kill if self.hub.is_some() => self.end_process_so(false),
+            Kind::PowerLoss if self.hub.is_some() => self.end_process_so(true),
+            Kind::Kill | Kind::PowerLoss => {}
+            Kind::RestartsInARow => {
+                for _ in 0..3 {
+                    let soon = self.between(1_000, 60_000);
+                    let at_us = self.now_us + soon;
+                    self.schedule.add(at_us, Event::Trouble);
+                }
+                if self.hub.is_some() {
+                    self.end_process();
+                }
+            }
+            Kind::CrashAtOperation => self.injure(Fault::Crash),
+            Kind::BrokenOperation => self.injure(Fault::Broken),
+            Kind::FullDisk => {
+                self.counts.full_disks += 1;
+                let room = self.random.below(64 * 1024);
+                self.disk.set_capacity(self.disk.used_bytes() + room);
+                self.archive.set_full(true);
+                self.relief_after(Relief::Room, 2_000_000);
+            }
+            Kind::BrokenArchive => self.archive.break_once(),
+            Kind::BrokenReads => {
+                let ahead = self.random.below(20);
+                self.disk.inject_read_error(self.disk.reads() + ahead);
+            }
+            Kind::ClockJump | Kind::ClockDrift | Kind::ClockFreeze => self.disturb_clock(kind),
+            Kind::DeadDfsp | Kind::SlowDfsp | Kind::FailingDfsp => self.disturb_dfsp(kind),
+            Kind::Replay => self.replay(),
+        }
+    }
+
+    fn injure(&mut self, fault: Fault) {
+        let ordinal = self.disk.operations().len() as u64 + self.random.below(OPERATIONS_AHEAD);
+        self.disk.inject(ordinal, fault);
+    }
+
+    fn relief_after(&mut self, relief: Relief, most_us: u64) {
+        let delay = self.between(1_000, most_us);
+        self.after(delay, Event::Relief(relief));
+    }
+
+    pub(super) fn relieve(&mut self, relief: Relief) {
+        self.say(format_args!("relief: {relief:?}"));
+        match relief {
+            Relief::Room => {
+                self.disk.set_capacity(u64::MAX);
+                self.archive.set_full(false);
+            }
+            Relief::Clock => self.clock.heal(),
+        }
+    }
+
+    fn disturb_clock(&mut self, kind: Kind) {
+        self.counts.clock_faults += 1;
+        let now_us = self.now_us;
+        match kind {
+            Kind::ClockFreeze => self.clock.freeze(),
+            Kind::ClockDrift => {
+                let permille = self.random.below(1_000) as i64 - 500;
+                self.clock.drift(now_us, permille);
+            }
+            _ => {
+                let span = [20_000, 2_000_000, 3_600_000_000][self.random.below(3) as usize];
+                let by_us = self.random.below(2 * span) as i64 - span as i64;
+                self.clock.jump(now_us, by_us);
+            }
+        }
+        self.relief_after(Relief::Clock, CLOCK_FAULT_MOST_US);
+    }
+
+    fn disturb_dfsp(&mut self, kind: Kind) {
+        self.counts.outages += 1;
+        let dfsp = self.random.below(self.dfsps.len() as u64) as usize;
+        let until_us = self.now_us + self.between(100_000, OUTAGE_MOST_US);
+        let dfsp = &mut self.dfsps[dfsp];
+        match kind {
+            Kind::DeadDfsp => dfsp.dead_until_us = until_us,
+            Kind::SlowDfsp => dfsp.slow_until_us = until_us,
+            _ => dfsp.failing_until_us = until_us,
+        }
+    }
+
+    /// Some old requests come again, as networks and clumsy DFSPs have it.
+    fn replay(&mut self) {
+        for _ in 0..1 + self.random.below(6) {
+            let count = self.history.len() as u64;
+            if count == 0 {
+                return;
+            }
+            self.counts.replays += 1;
+            let (from, request, seen) = &self.history[self.random.below(count) as usize];
+            let (from, request, seen) = (*from, Arc::clone(request), seen.clone());
+            self.send_again(from, request, seen, 1);
+        }
+    }
+
+    pub(super) fn plan_mischief(&mut self) {
+        if self.is_troubled() && self.plan.faults.lies {
+            let pause = self.between(1_000, MISCHIEF_PAUSE_US);
+            self.after(pause, Event::Mischief);
+        }
+    }
+}
