@@ -8,6 +8,7 @@ use crate::input::Results;
 use crate::run::Run;
 use crate::samples::Origin;
 use crate::statistics::{CONFIDENCE, Interval, relative_difference, repetitions_to_tell};
+use crate::verdict::verdict;
 use crate::{text, warnings};
 
 /// An interval narrower than this on both sides of nothing counts as "the same": no decision rests on less.
@@ -140,9 +141,14 @@ impl Comparison {
         format!(
             "Intervals: Welch's t on logarithms, {} confidence. Figures with a \u{2020} rest on parts of one run, which tell \
              the noise within a run and not that between runs.",
-            crate::figures::percent(self.confidence)
+            confidence_text(self.confidence)
         )
     }
+}
+
+/// A confidence with the digits that tell it from certainty.
+fn confidence_text(confidence: f64) -> String {
+    format!("{} %", format!("{:.2}", confidence * 100.0).trim_end_matches('0').trim_end_matches('.'))
 }
 
 impl fmt::Display for Comparison {
@@ -163,6 +169,14 @@ pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
         let pairs = suites(results);
         return if pairs.is_empty() {
             Err(ReportError::NothingInCommon)
+        } else {
+            Ok(Comparison { pairs, confidence: CONFIDENCE, table })
+        };
+    }
+    if results.only_suites {
+        let pairs = ablations(runs);
+        return if pairs.is_empty() {
+            Err(ReportError::OnlyOne)
         } else {
             Ok(Comparison { pairs, confidence: CONFIDENCE, table })
         };
@@ -196,9 +210,32 @@ fn suites(results: &Results) -> Vec<Pair> {
     pairs
 }
 
+/// Within one suite: runs with something switched off, beside the run of the same name that the suite names first.
+fn ablations(runs: &[Run]) -> Vec<Pair> {
+    let mut bases: BTreeMap<&str, &Run> = BTreeMap::new();
+    let mut pairs = Vec::new();
+    for run in runs.iter().filter(|run| run.parameters.contains_key("ablation")) {
+        match bases.get(run.name()) {
+            Some(base) => {
+                // Within a subject, what was switched off is name enough.
+                let named = |run: &Run| Run { label: run.parameters_text(), ..run.clone() };
+                pairs.push(pair(&named(base), &named(run), Some(run.title().to_owned()), CONFIDENCE));
+            }
+            None => {
+                bases.insert(run.name(), run);
+            }
+        }
+    }
+    pairs
+}
+
 fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pair {
-    let differences: Vec<_> =
-        Metric::ALL.into_iter().filter_map(|metric| difference(metric, base, other, confidence)).collect();
+    let comparable = base.unit() == other.unit();
+    let differences: Vec<_> = Metric::ALL
+        .into_iter()
+        .filter(|_| comparable)
+        .filter_map(|metric| difference(metric, base, other, confidence))
+        .collect();
     let warnings = warnings::of_pair(base, other);
     let verdict = verdict(base, other, &differences);
     Pair { subject, base: base.label.clone(), other: other.label.clone(), verdict, differences, warnings }
@@ -241,94 +278,6 @@ fn judge(interval: &Interval) -> Judgement {
         Judgement::Noise
     } else {
         Judgement::Real
-    }
-}
-
-/// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for certain.
-fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> String {
-    if base.unit() != other.unit() {
-        return format!(
-            "{} counts {} and {} counts {}: the two cannot be compared.",
-            base.label,
-            base.units(),
-            other.label,
-            other.units()
-        );
-    }
-    let open = base.is_open_loop() && other.is_open_loop();
-    let main = if open { Metric::Tail } else { Metric::Throughput };
-    let Some(difference) = differences.iter().find(|difference| difference.metric == main) else {
-        return format!("{} and {} have no {} in common to compare.", base.label, other.label, main.name());
-    };
-    let mut verdict = sentence(&base.label, &other.label, difference);
-    let also = differences.iter().filter(|other| {
-        other.metric != main
-            && other.judgement == Judgement::Real
-            && !(open && other.metric == Metric::Throughput)
-    });
-    let also: Vec<_> = also.map(|difference| clause(difference, other.unit())).collect();
-    if !also.is_empty() {
-        verdict.push_str(&format!(" Also real: {}.", also.join("; ")));
-    }
-    verdict
-}
-
-fn magnitude(difference: &Difference) -> String {
-    let relative = crate::figures::percent(difference.relative);
-    match &difference.interval {
-        Some(interval) => format!("{relative} ± {}", crate::figures::percent(interval.half_width())),
-        None => relative,
-    }
-}
-
-fn direction(difference: &Difference) -> &'static str {
-    match (difference.metric, difference.relative > 0.0) {
-        (Metric::Throughput, true) => "faster",
-        (Metric::Throughput, false) => "slower",
-        (Metric::Median | Metric::Tail, true) => "higher",
-        (Metric::Median | Metric::Tail, false) => "lower",
-        (Metric::Cpu, true) => "more",
-        (Metric::Cpu, false) => "less",
-    }
-}
-
-fn sentence(base: &str, other: &str, difference: &Difference) -> String {
-    let subject = match difference.metric {
-        Metric::Throughput => format!("{other} is"),
-        metric => format!("{other}: {} is", metric.name()),
-    };
-    let (size, direction) = (magnitude(difference), direction(difference));
-    match difference.judgement {
-        Judgement::Real => format!("{subject} {size} {direction} than {base}; the difference is real."),
-        Judgement::Same => format!(
-            "{other} and {base} are the same in {} for all practical purposes: {}.",
-            difference.metric.name(),
-            difference.text()
-        ),
-        Judgement::Noise => {
-            let advice = difference.repetitions_more.map_or_else(String::new, |more| {
-                let repetitions = if more == 1 { "repetition" } else { "repetitions" };
-                format!("; {more} more {repetitions} of each would tell 5 %")
-            });
-            let text = difference.text();
-            format!(
-                "{other} against {base}: no difference in {} can be told from the noise: {text}{advice}.",
-                difference.metric.name()
-            )
-        }
-        Judgement::Untold => format!(
-            "{subject} {size} {direction} than {base} in one measurement each; whether that is noise cannot be told without \
-             repetitions."
-        ),
-    }
-}
-
-fn clause(difference: &Difference, unit: &str) -> String {
-    let (size, direction) = (magnitude(difference), direction(difference));
-    match difference.metric {
-        Metric::Throughput => format!("{size} {direction}"),
-        Metric::Median | Metric::Tail => format!("{} {size} {direction}", difference.metric.name()),
-        Metric::Cpu => format!("{size} {direction} CPU per {unit}"),
     }
 }
 

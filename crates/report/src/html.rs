@@ -107,7 +107,7 @@ pub(crate) fn page(results: &Results) -> String {
         overlays(&mut page, runs);
     }
     for (index, run) in runs.iter().enumerate() {
-        run_part(&mut page, run, index, runs.len());
+        run_part(&mut page, run, index, runs);
     }
     glossary(&mut page);
     page.raw("</main><footer>Written by <code>upesi lab report</code>. This file loads nothing and can be kept, sent and printed.</footer><script>");
@@ -115,13 +115,10 @@ pub(crate) fn page(results: &Results) -> String {
     page.into_string()
 }
 
-/// Whether the runs were put side by side to be compared: runs of one suite are parts of one answer.
+/// Whether the runs were put side by side to be compared. Of one suite alone only ablations are: the rest are parts of one
+/// answer.
 fn compared(results: &Results) -> bool {
-    if results.only_suites {
-        results.suites.len() > 1
-    } else {
-        results.suites.is_empty() && results.runs.len() > 1
-    }
+    results.only_suites || (results.suites.is_empty() && results.runs.len() > 1)
 }
 
 fn title(results: &Results) -> String {
@@ -148,25 +145,33 @@ fn header(page: &mut Markup, results: &Results, title: &str) {
     {
         page.put("<p class=\"description\">{}</p>", &[&description]);
     }
-    let member = |name: &str| first.environment.get(name).map(plain).filter(|text| !text.is_empty());
-    let day = member("started_at").map(|text| {
-        text.chars().take(16).map(|letter| if letter == 'T' { ' ' } else { letter }).collect::<String>()
-            + " UTC"
-    });
-    let cores = member("cores").map(|cores| format!("{cores} cores"));
-    let memory = member("memory_mb")
-        .and_then(|text| text.parse::<f64>().ok())
-        .map(|memory| format!("{} GiB", number(memory / 1024.0)));
-    let facts = [
-        day,
-        member("cpu"),
-        cores,
-        memory,
-        member("version").map(|version| format!("version {version}")),
-        member("commit"),
-    ];
-    let facts: Vec<String> = facts.into_iter().flatten().collect();
+    let facts = facts(&results.runs);
     page.put("<p class=\"facts\">{}</p></header>", &[&facts.join(" · ")]);
+}
+
+/// When and where, as far as it is the same for all runs.
+fn facts(runs: &[Run]) -> Vec<String> {
+    let shared = |name: &str| {
+        let mut texts =
+            runs.iter().map(|run| run.environment.get(name).map(plain).filter(|text| !text.is_empty()));
+        let first = texts.next()??;
+        texts.all(|text| text.as_ref() == Some(&first)).then_some(first)
+    };
+    let start = runs.iter().filter_map(|run| run.environment.get("started_at").map(plain)).min();
+    let start = start.filter(|text| !text.is_empty()).map(|text| {
+        let minutes: String = text.chars().take(16).collect();
+        format!("{} UTC", minutes.replace('T', " "))
+    });
+    let memory = shared("memory_mb").and_then(|text| text.parse::<f64>().ok());
+    let facts = [
+        start,
+        shared("cpu"),
+        shared("cores").map(|cores| format!("{cores} cores")),
+        memory.map(|memory| format!("{} GiB", number(memory / 1024.0))),
+        shared("version").map(|version| format!("version {version}")),
+        shared("commit").map(|commit| format!("commit {}", commit.chars().take(12).collect::<String>())),
+    ];
+    facts.into_iter().flatten().collect()
 }
 
 fn suites(page: &mut Markup, results: &Results) {
@@ -239,7 +244,8 @@ fn overlays(page: &mut Markup, runs: &[Run]) {
     }
 }
 
-fn run_part(page: &mut Markup, run: &Run, index: usize, runs: usize) {
+fn run_part(page: &mut Markup, run: &Run, index: usize, all: &[Run]) {
+    let runs = all.len();
     let group = format!("run-{index}");
     if runs == 1 {
         page.put("<div class=\"run\" id=\"{}\">", &[&group]);
@@ -253,11 +259,25 @@ fn run_part(page: &mut Markup, run: &Run, index: usize, runs: usize) {
         run.throughput_per_s.map(|value| format!("{} {} per second", number(value), run.units()));
     let tail = run.latency_ms.p99.map(|value| format!("p99 {}", milliseconds(value)));
     let facts: Vec<_> = throughput.into_iter().chain(tail).collect();
-    page.put("<span>{}</span></summary>", &[&facts.join(", ")]);
-    if let Some(description) = run.description.as_deref().filter(|text| !text.is_empty()) {
+    page.put("<span>{}</span></summary>", &[&tied(&facts.join(", "))]);
+    // What all have in common stands at the top of the page.
+    if let Some(description) = run.description.as_deref().filter(|text| !text.is_empty())
+        && all.iter().any(|other| other.description != run.description)
+    {
         page.put("<p class=\"description\">{}</p>", &[&description]);
     }
     page.add(&run_section::summary(run)).add(&run_section::details(run, &group)).raw("</details>");
+}
+
+/// A sentence in which no figure is parted from its unit at the end of a line.
+fn tied(sentence: &str) -> String {
+    let mut text = sentence.replace(" ± ", "\u{a0}±\u{a0}");
+    for unit in ["%", "µs", "ms", "s ", "s,", "s.", "min"] {
+        for digit in '0'..='9' {
+            text = text.replace(&format!("{digit} {unit}"), &format!("{digit}\u{a0}{unit}"));
+        }
+    }
+    text
 }
 
 fn glossary(page: &mut Markup) {

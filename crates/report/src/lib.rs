@@ -16,6 +16,7 @@ mod run;
 mod samples;
 pub mod statistics;
 mod text;
+mod verdict;
 mod warnings;
 
 use std::path::{Path, PathBuf};

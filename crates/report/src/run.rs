@@ -55,7 +55,6 @@ pub(crate) struct Baseline {
     #[serde(default, deserialize_with = "lenient")]
     pub name: String,
     pub throughput_per_s: Option<f64>,
-    pub ratio: Option<f64>,
     #[serde(default, deserialize_with = "lenient")]
     pub latency_ms: Latency,
     pub process: Option<Process>,
@@ -131,7 +130,6 @@ pub(crate) struct Histogram {
 pub(crate) struct Stage {
     #[serde(default, deserialize_with = "lenient")]
     pub stage: String,
-    pub operations: Option<f64>,
     pub per_s: Option<f64>,
     pub mean_us: Option<f64>,
     pub p99_us: Option<f64>,
@@ -173,7 +171,6 @@ pub(crate) struct Run {
     pub options: Map<String, Value>,
     pub seed: Option<u64>,
     pub target: Option<String>,
-    pub completed: Option<u64>,
     pub failed: Option<u64>,
     pub lost: Option<u64>,
     pub late: Option<u64>,
@@ -240,10 +237,10 @@ impl Run {
         format!("{}s", self.unit())
     }
 
-    /// What a sweep varied, as `batch 10, dfsps 4`.
+    /// What a sweep varied, as `batch 10, 4 DFSPs`.
     pub fn parameters_text(&self) -> String {
-        let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
-        self.parameters.iter().map(one).collect::<Vec<_>>().join(", ")
+        let texts = self.parameters.iter().map(|(name, value)| parameter_text(name, value));
+        texts.collect::<Vec<_>>().join(", ")
     }
 
     /// The processes: those of layout 2, or else hub, lab and forwarder of layout 1.
@@ -353,5 +350,32 @@ pub(crate) fn plain(value: &Value) -> String {
             let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
             members.iter().filter(|(_, value)| !value.is_null()).map(one).collect::<Vec<_>>().join(", ")
         }
+    }
+}
+
+/// A parameter with its value: `4 DFSPs`, `batch 10`, or what was switched off.
+pub(crate) fn parameter_text(name: &str, value: &Value) -> String {
+    let value = match value.as_u64() {
+        Some(count) => crate::figures::count(count),
+        None => plain(value),
+    };
+    let name = name.rsplit('.').next().unwrap_or(name);
+    match name {
+        "ablation" => value,
+        // What is counted stands after its number.
+        "dfsps" | "rows" | "existing_rows" | "vus" | "users" | "workers" | "connections" => {
+            format!("{value} {}", spelled(name))
+        }
+        _ => format!("{} {value}", spelled(name)),
+    }
+}
+
+/// The name of a parameter as words.
+pub(crate) fn spelled(name: &str) -> String {
+    match name {
+        "dfsps" => "DFSPs".to_owned(),
+        "rows" | "existing_rows" => "existing transfers".to_owned(),
+        "vus" | "users" => "virtual users".to_owned(),
+        name => name.replace(['_', '.'], " "),
     }
 }

@@ -26,7 +26,7 @@ impl Scale {
     pub fn from_zero(values: impl Iterator<Item = f64>) -> Self {
         let high = values.filter(|value| value.is_finite()).fold(0.0, f64::max);
         let high = if high > 0.0 { high } else { 1.0 };
-        let step = nice_step(high / 4.0);
+        let step = nice_step(high / 5.0);
         Self::Linear { low: 0.0, high: (high / step - 1e-9).ceil() * step }
     }
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn scales_end_on_round_values_and_hold_what_is_outside() {
-        for (largest, high) in [(3_440.0, 4_000.0), (0.42, 0.6), (1.0, 1.0), (0.0, 1.0), (9_999.0, 10_000.0)]
+        for (largest, high) in [(3_440.0, 4_000.0), (0.42, 0.5), (1.0, 1.0), (0.0, 1.0), (9_999.0, 10_000.0)]
         {
             let Scale::Linear { high: found, .. } = Scale::from_zero([largest].into_iter()) else { panic!() };
             assert!((found - high).abs() < 1e-9, "{largest}: {found}, not {high}");

@@ -2,6 +2,7 @@
 
 use super::axis::{Scale, round_number};
 use super::markup::Markup;
+use super::tied;
 use crate::compare::{Comparison, Difference, Judgement, Metric, Pair};
 use crate::text::judgement;
 
@@ -54,7 +55,7 @@ fn one(pair: &Pair) -> Markup {
     if let Some(subject) = &pair.subject {
         markup.put("<h3>{}</h3>", &[subject]);
     }
-    markup.put("<p class=\"lead\">{}</p>", &[&pair.verdict]);
+    markup.put("<p class=\"lead\">{}</p>", &[&tied(&pair.verdict)]);
     if !pair.warnings.is_empty() {
         markup.raw("<ul class=\"findings\">");
         for warning in &pair.warnings {

@@ -54,11 +54,12 @@ fn curve(run: &Run, colour: usize) -> Series {
         shares.extend(known.filter_map(|(share, value)| Some((share, value.filter(|value| *value > 0.0)?))));
     }
     // The whole is beyond all nines: it is shown where a single operation of all is.
-    let last = if total > 1.0 { total.log10() } else { f64::INFINITY };
+    let last = if total > 1.0 { total.log10() } else { 6.0 };
     let mut points: Vec<Option<Point>> = Vec::new();
     let mut before = f64::NEG_INFINITY;
     for (share, value) in shares {
-        let x = nines_of(share).min(last);
+        // A little further on, so that the slowest does not stand above the second slowest.
+        let x = if share < 1.0 { nines_of(share).min(last) } else { last + 0.12 };
         if x - before < 0.015 && share < 1.0 {
             continue;
         }

@@ -9,9 +9,11 @@ use super::markup::Markup;
 pub(crate) const COLOURS: usize = 6;
 /// Narrowest distance of two labels, in pixels.
 const LABEL_PX: f64 = 14.0;
+/// Room for labels to the right of plots that are as wide as the page, in pixels.
+const WIDE_RIGHT_PX: f64 = 84.0;
 
 /// How a line is drawn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Stroke {
     /// As a line.
     Solid,
@@ -21,6 +23,8 @@ pub(crate) enum Stroke {
     Dashed,
     /// As a line with a dot at each point.
     Dotted,
+    /// As columns from the floor, each this share of the plot wide.
+    Columns(f64),
 }
 
 /// A point: its values, and the same as a person reads them.
@@ -122,19 +126,25 @@ impl Plot {
         }
         let width = if self.wide { 1000.0 } else { 488.0 };
         let label = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
-        // Letters of the labels are about 6.3 pixels wide.
-        let beside = (label.min(22) as f64 * 6.3 + 12.0).max(36.0);
+        // Letters of the labels are about 7 pixels wide.
+        let beside = label.min(22) as f64 * 7.0 + 12.0;
         let labels = self.series.len() > 1;
-        let right = if labels { beside } else { 14.0 };
-        let height = if self.wide { 190.0 } else { 270.0 };
-        let wide = Frame { width, height, left: 58.0, right, top: 10.0, bottom: 40.0, labels };
+        // Plots below each other end at the same place, whether or not they have labels.
+        let right = match (self.wide, labels) {
+            (true, _) => beside.max(WIDE_RIGHT_PX),
+            (false, true) => beside,
+            (false, false) => 14.0,
+        };
+        let bottom = if self.x.name.is_empty() { 22.0 } else { 40.0 };
+        let height = if self.wide { 128.0 + bottom } else { 230.0 + bottom };
+        let wide = Frame { width, height, left: 58.0, right, top: 10.0, bottom, labels };
         let narrow = Frame {
             width: 343.0,
-            height: 220.0,
+            height: 170.0 + bottom,
             left: 52.0,
             right: 12.0,
             top: 10.0,
-            bottom: 40.0,
+            bottom,
             labels: false,
         };
         self.draw(&mut markup, &wide, "on-wide");
@@ -227,6 +237,7 @@ impl Plot {
             Stroke::Faint => "line faint",
             Stroke::Dashed => "line dashed",
             Stroke::Dotted => "line dotted",
+            Stroke::Columns(_) => "none",
         };
         let at = |point: &Point| (frame.x(self.x.scale.place(point.x)), frame.y(self.y.scale.place(point.y)));
         let mut path = String::new();
@@ -250,6 +261,13 @@ impl Plot {
             if let Some((low, high)) = point.range {
                 let (low, high) = (frame.y(self.y.scale.place(low)), frame.y(self.y.scale.place(high)));
                 markup.put("<path class=\"range\" d=\"M{} {}V{}\"/>", &[&px(x), &px(low), &px(high)]);
+            }
+            if let Stroke::Columns(share) = series.stroke {
+                let width = share * (frame.x(1.0) - frame.x(0.0));
+                markup.put(
+                    "<rect class=\"column\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>",
+                    &[&px(x - width / 2.0), &px(y), &px(width), &px(frame.y(0.0) - y)],
+                );
             }
             if series.stroke == Stroke::Dotted {
                 markup.put("<circle cx=\"{}\" cy=\"{}\" r=\"3.2\"/>", &[&px(x), &px(y)]);

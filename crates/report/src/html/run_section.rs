@@ -3,12 +3,13 @@
 use super::markup::Markup;
 use super::{distribution, stages, timeline};
 use crate::figures::{capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent};
+use crate::html::tied;
 use crate::run::{Audit, Run, plain};
 
 /// Headline in words, figures, badges: what must be read if nothing else is.
 pub(crate) fn summary(run: &Run) -> Markup {
     let mut markup = Markup::new();
-    markup.put("<p class=\"lead\">{}</p>", &[&headline(run)]);
+    markup.put("<p class=\"lead\">{}</p>", &[&tied(&headline(run))]);
     markup.add(&tiles(run)).add(&badges(run));
     markup
 }
@@ -105,20 +106,20 @@ fn tiles(run: &Run) -> Markup {
         latency.share_over_1s.map(|share| if share == 0.0 { "none".to_owned() } else { percent(share) });
     let tiles = [
         (
-            format!("{} per second", run.units()),
+            capitalised(&format!("{} per second", run.units())),
             run.throughput_per_s.map(number),
             "completed in the measured time",
         ),
         ("p50 latency".to_owned(), latency.p50.map(milliseconds), "half were faster"),
         ("p99 latency".to_owned(), latency.p99.map(milliseconds), "99 of 100 were faster"),
-        ("longer than 1 s".to_owned(), over, "share of all"),
+        ("Longer than 1 s".to_owned(), over, "share of all"),
         (
             format!("CPU of the hub per {}", run.unit()),
             run.hub_cpu_us().map(microseconds),
             "all its threads together",
         ),
         (
-            "memory of the hub".to_owned(),
+            "Memory of the hub".to_owned(),
             run.hub().and_then(|hub| hub.rss_peak_mb).map(|peak| format!("{} MiB", number(peak))),
             "the most it was",
         ),
@@ -129,7 +130,7 @@ fn tiles(run: &Run) -> Markup {
         let Some(value) = value else { continue };
         markup.put(
             "<div><dt>{}</dt><dd>{}</dd><dd class=\"meaning\">{}</dd></div>",
-            &[&capitalised(&name), &value, &meaning],
+            &[&name, &value, &meaning],
         );
     }
     markup.raw("</dl>");
@@ -223,7 +224,7 @@ fn integrity(audit: &Audit, run: &Run) -> Markup {
     let mut markup = Markup::new();
     if let (Some(accepted), Some(finished)) = (audit.accepted, audit.finished) {
         markup.put(
-            "<p>{} accepted = {} finished + {} in flight. {} lost, {} doubled, {} contradicted.</p>",
+            "<p>{} accepted = {} finished + {} in flight. {} lost, {} doubled, {} contradicted, {} later than a user waits.</p>",
             &[
                 &count(accepted),
                 &count(finished),
@@ -231,6 +232,7 @@ fn integrity(audit: &Audit, run: &Run) -> Markup {
                 &count(audit.lost.or(run.lost).unwrap_or(0)),
                 &count(audit.doubled.unwrap_or(0)),
                 &count(audit.contradictions.unwrap_or(0)),
+                &count(run.late.unwrap_or(0)),
             ],
         );
     }
@@ -261,11 +263,7 @@ fn integrity(audit: &Audit, run: &Run) -> Markup {
 /// The machine, what was asked for, and the seed: what it takes to repeat the run.
 fn conditions(run: &Run) -> Markup {
     let mut rows: Vec<(String, String)> = Vec::new();
-    if let Some(description) =
-        run.parameters_text().as_str().strip_prefix(' ').or(Some(&run.parameters_text()))
-    {
-        rows.push(("varied".to_owned(), description.to_owned()));
-    }
+    rows.push(("varied".to_owned(), run.parameters_text()));
     for (name, value) in &run.environment {
         rows.push((name.replace('_', " "), plain(value)));
     }

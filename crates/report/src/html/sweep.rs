@@ -7,11 +7,13 @@ use super::plot::{Plot, Point, Series, Stroke};
 use crate::compare::Metric;
 use crate::figures::number;
 use crate::input::{Plot as SuitePlot, Results};
-use crate::run::{Run, plain};
+use crate::run::{Run, parameter_text, plain, spelled};
 use crate::statistics::{CONFIDENCE, mean_interval};
 
 /// Values that are further apart than this ratio are laid out by ratio.
 const LOG_RATIO: f64 = 20.0;
+/// The share of a category's width that its columns take.
+const COLUMNS_SHARE: f64 = 0.6;
 
 /// Draws a plot of a suite; `None` when no run has both figures.
 pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<Plot> {
@@ -35,28 +37,36 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
         let order =
             value.and_then(serde_json::Value::as_f64).map_or(u64::MAX, |value| (value.max(0.0) * 1e3) as u64);
         let name = match (&plot.series, value) {
-            (Some(series), Some(value)) => format!("{} {}", plain(value), spelled(series)),
+            (Some(series), Some(value)) => parameter_text(series, value),
             _ => String::new(),
         };
         let interval = (plot.y == "throughput_per_s")
             .then(|| run.samples(Metric::Throughput))
             .flatten()
             .and_then(|samples| mean_interval(&samples.values, CONFIDENCE));
-        let x_text = format!("{} {}", spelled(&plot.x), run.value(&plot.x).map(plain).unwrap_or_default());
+        let x_text = run.value(&plot.x).map(|value| parameter_text(&plot.x, value)).unwrap_or_default();
         let margin =
             interval.map_or_else(String::new, |interval| format!(" ± {}", number(interval.half_width())));
         let y_text = format!("{}{margin} {}", figure(&plot.y, y), suffix(&plot.y)).trim_end().to_owned();
         let range = interval.map(|interval| (interval.low.max(0.0), interval.high));
         lines.entry((order, name)).or_default().push(Point { x, y, x_text, y_text, range });
     }
-    let series: Vec<Series> = lines
-        .into_iter()
-        .enumerate()
-        .map(|(colour, ((_, name), mut points))| {
-            points.sort_by(|first, second| first.x.total_cmp(&second.x));
-            Series { name, colour, stroke: Stroke::Dotted, points: points.into_iter().map(Some).collect() }
-        })
-        .collect();
+    // Columns of one category stand beside each other; what lies between two categories means nothing, so no line is drawn.
+    let slot = COLUMNS_SHARE / lines.len().max(1) as f64;
+    let shift = |index: usize, lines: usize| (index as f64 - (lines - 1) as f64 / 2.0) * slot;
+    let (count, stroke) = if numeric {
+        (lines.len(), Stroke::Dotted)
+    } else {
+        (lines.len(), Stroke::Columns(slot * 0.94 / categories.len() as f64))
+    };
+    let series = lines.into_iter().enumerate().map(|(colour, ((_, name), mut points))| {
+        points.sort_by(|first, second| first.x.total_cmp(&second.x));
+        if !numeric {
+            points.iter_mut().for_each(|point| point.x += shift(colour, count));
+        }
+        Series { name, colour, stroke, points: points.into_iter().map(Some).collect() }
+    });
+    let series: Vec<Series> = series.collect();
     if series.is_empty() {
         return None;
     }
@@ -70,7 +80,7 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
         categories_axis(&categories, &plot.x)
     };
     let note = if points().any(|point| point.range.is_some()) {
-        format!("{}; bars are 95 % intervals.", y_name(&plot.y, &unit))
+        format!("{}; whiskers are 95 % intervals.", y_name(&plot.y, &unit))
     } else {
         format!("{}.", y_name(&plot.y, &unit))
     };
@@ -130,16 +140,6 @@ fn short(value: f64) -> String {
         magnitude if magnitude >= 1e6 => format!("{} M", round_number((value / 1e4).round() / 1e2)),
         magnitude if magnitude >= 1e4 => format!("{} K", round_number((value / 1e2).round() / 1e1)),
         _ => round_number(value),
-    }
-}
-
-/// A name of a parameter as words.
-fn spelled(name: &str) -> String {
-    match name {
-        "dfsps" => "DFSPs".to_owned(),
-        "rows" | "existing_rows" => "existing transfers".to_owned(),
-        "vus" | "users" => "virtual users".to_owned(),
-        name => name.replace(['_', '.'], " "),
     }
 }
 

@@ -92,7 +92,22 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
             },
         ),
     ];
-    plots.into_iter().flatten().collect()
+    let mut plots: Vec<Plot> = plots.into_iter().flatten().collect();
+    name_axes_once(&mut plots);
+    plots
+}
+
+/// Plots below each other share their time: the last names it, the first says what the grey is.
+fn name_axes_once(plots: &mut [Plot]) {
+    let last = plots.len().saturating_sub(1);
+    for (index, plot) in plots.iter_mut().enumerate() {
+        if index < last {
+            plot.x.name.clear();
+        }
+        if index > 0 {
+            plot.note.clear();
+        }
+    }
 }
 
 /// Throughput and tail latency of several runs on one time.
@@ -123,6 +138,7 @@ pub(crate) fn of_runs(runs: &[&Run], group: &str) -> Vec<Plot> {
             plots.push(assemble(title.to_owned(), String::new(), series, log, seconds, Vec::new(), group));
         }
     }
+    name_axes_once(&mut plots);
     plots
 }
 
@@ -172,7 +188,7 @@ fn assemble(
     let y = if log {
         Axis::new(Scale::log(values()), 4, round_milliseconds, "")
     } else {
-        Axis::new(Scale::from_zero(values()), 4, round_number, "")
+        Axis::new(Scale::from_zero(values()), 5, round_number, "")
     };
     Plot { title, note, x: Axis::time(seconds), y, series, shaded, wide: true, group: group.to_owned() }
 }
