@@ -132,17 +132,21 @@ async fn accept(listener: std::net::TcpListener, shared: Arc<Shared>, mut stoppe
 
 async fn serve(stream: TcpStream, shared: Arc<Shared>) {
     let mut name = String::new();
+    let mut registered = None;
+    // The script sends its request as soon as it has the answer to the handshake, so the channel must be open before.
     #[expect(clippy::result_large_err, reason = "the signature is the library's")]
     let read_path = |request: &Request, response: Response| {
         name = request.uri().path().trim_start_matches('/').to_owned();
+        registered = shared.channels.register(name.clone());
         Ok(response)
     };
     let config = WebSocketConfig::default()
         .max_message_size(Some(FRAME_BYTES_MAX))
         .max_frame_size(Some(FRAME_BYTES_MAX));
     let handshake = tokio_tungstenite::accept_hdr_async_with_config(stream, read_path, Some(config));
-    let Ok(Ok(mut socket)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await else { return };
-    let Some((ticket, mut pushed)) = shared.channels.register(name.clone()) else { return };
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, handshake).await;
+    let Some((ticket, mut pushed)) = registered else { return };
+    let Ok(Ok(mut socket)) = handshake else { return shared.channels.close(&name, ticket) };
     let life = tokio::time::sleep(CHANNEL_LIFE_MAX);
     tokio::pin!(life);
     let mut told = false;

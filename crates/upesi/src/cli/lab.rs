@@ -10,6 +10,8 @@ use upesi_lab::{Baseline, LabError, Load, PairChoice, RunOptions, Scenario, Targ
 use upesi_types::{Amount, Currency};
 
 use super::behaviour::BehaviourArguments;
+use super::lab_isolated::{self, IsolatedArguments};
+use super::lab_record::{self, RecordArguments};
 use super::run::write_out;
 use super::values::{amount, currency, duration};
 use crate::exit::{Exit, Failure, Outcome};
@@ -28,6 +30,19 @@ pub enum LabCommand {
     Run(ScenarioCommand),
     /// Fill a data directory with finished transfers through the engine, without HTTP, to measure a hub with history.
     Fill(FillArguments),
+    /// Write a stream of requests to a file: those that a hub took, from its journal, or made-up ones.
+    ///
+    /// Isolated stages are fed with such a stream. Recorded prepares are made to expire in 2099, so that they can be replayed
+    /// at any time; the file holds whatever personal data the requests held.
+    Record(RecordArguments),
+    /// Measure one stage of the hub alone: ledger, position, journal, archive, notification, prepare, fulfil.
+    ///
+    /// docs/lab/isolated.md tells what each measures and leaves out, and which keys it has.
+    Isolated(IsolatedArguments),
+    /// Load a hub and show where its CPU time and memory go: a flame graph and heap summaries.
+    Profile(super::profile::ProfileArguments),
+    /// Print results of runs as metrics, for the textfile collector of Prometheus' node_exporter.
+    Metrics(super::lab_metrics::LabMetricsArguments),
     /// Forward messages between DFSPs without a ledger or a journal: the baseline that a run starts by itself.
     #[command(hide = true)]
     Forwarder(ForwarderArguments),
@@ -221,6 +236,10 @@ pub fn run(command: LabCommand) -> Outcome {
         LabCommand::Run(ScenarioCommand::Quotes(arguments)) => scenario(Scenario::Quotes, &arguments),
         LabCommand::Run(ScenarioCommand::Payments(arguments)) => scenario(Scenario::Payments, &arguments),
         LabCommand::Fill(arguments) => fill::run(&arguments),
+        LabCommand::Record(arguments) => lab_record::run(&arguments),
+        LabCommand::Isolated(arguments) => lab_isolated::run(&arguments),
+        LabCommand::Profile(arguments) => super::profile::run(&arguments),
+        LabCommand::Metrics(arguments) => super::lab_metrics::run(&arguments),
         LabCommand::Forwarder(arguments) => forward(&arguments),
     }
 }

@@ -1,0 +1,237 @@
+//! Dashboards and alerts are about metrics that the hub has, every alert can be looked up, and what Grafana reads is what
+//! the sources say. `make docs` writes Grafana's files anew.
+
+mod common;
+#[path = "monitoring_support/dashboard.rs"]
+mod dashboard;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use common::exposition::Exposition;
+use common::simulation::Scene;
+use dashboard::Dashboard;
+
+/// Metrics that are there only once something has happened; each stands in the source of the hub or of the lab.
+const ONLY_ONCE: [&str; 11] = [
+    "upesi_fspiop_refusals_total",
+    "upesi_oracle_request_seconds_bucket",
+    "upesi_oracle_breaker",
+    "upesi_quoting_refusals_total",
+    "upesi_quoting_messages_total",
+    "upesi_lookups_total",
+    "upesi_relay_messages_total",
+    "upesi_lab_run_valid",
+    "upesi_lab_audit_holds",
+    "upesi_lab_throughput_per_second",
+    "upesi_lab_latency_seconds",
+];
+/// What Prometheus itself adds.
+const OF_PROMETHEUS: [&str; 1] = ["up"];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn dashboards() -> Vec<(String, Dashboard)> {
+    let mut found: Vec<_> = fs::read_dir(root().join("monitoring/dashboards"))
+        .unwrap()
+        .map(|entry| {
+            let path = entry.unwrap().path();
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, Dashboard::read(&fs::read_to_string(&path).unwrap()))
+        })
+        .collect();
+    found.sort_by(|a, b| a.0.cmp(&b.0));
+    assert_eq!(found.len(), 4);
+    found
+}
+
+/// The metrics that an expression of PromQL names: words with an underscore or a colon that are followed by neither a
+/// parenthesis nor stand where labels do.
+fn metrics(expression: &str) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let mut rest = expression;
+    while let Some(start) = rest.find(|letter: char| letter.is_ascii_alphabetic() || matches!(letter, '{' | '"' | '[')) {
+        rest = &rest[start..];
+        if let Some(close) = match rest.as_bytes()[0] {
+            b'{' => Some('}'),
+            b'[' => Some(']'),
+            _ => None,
+        } {
+            rest = &rest[rest.find(close).unwrap()..];
+            continue;
+        }
+        let end = rest
+            .find(|letter: char| !letter.is_ascii_alphanumeric() && !matches!(letter, '_' | ':'))
+            .unwrap_or(rest.len());
+        let (word, behind) = rest.split_at(end.max(1));
+        rest = behind;
+        let is_function = behind.trim_start().starts_with('(');
+        if matches!(word, "by" | "on" | "without" | "ignoring") && is_function {
+            rest = &behind[behind.find(')').unwrap()..];
+        } else if !is_function && (word.contains(['_', ':']) || word == "up") && !word.starts_with("group_") {
+            names.insert(word.to_owned());
+        }
+    }
+    names
+}
+
+/// `alert:` or `record:` with `expr:`, each on a line of its own or, after `>`, on those below that are indented further.
+fn rules(file: &str) -> Vec<(String, String)> {
+    let text = read(file);
+    let mut found: Vec<(String, String)> = Vec::new();
+    let mut folded = false;
+    for line in text.lines() {
+        let trimmed = line.trim();
+        if let Some(name) = trimmed.strip_prefix("- alert: ").or_else(|| trimmed.strip_prefix("- record: ")) {
+            found.push((name.to_owned(), String::new()));
+            folded = false;
+        } else if let Some(expression) = trimmed.strip_prefix("expr: ") {
+            folded = expression == ">";
+            if !folded {
+                found.last_mut().unwrap().1 = expression.trim_matches('\'').to_owned();
+            }
+        } else if folded && line.starts_with("          ") {
+            found.last_mut().unwrap().1.push_str(&format!(" {trimmed}"));
+        } else {
+            folded = false;
+        }
+    }
+    assert!(found.iter().all(|(name, expression)| !expression.is_empty() && !name.is_empty()), "{found:?}");
+    found
+}
+
+#[test]
+fn names_are_found_in_expressions() {
+    for (expression, expected) in [
+        ("up{job=\"upesi\"} == 0", vec!["up"]),
+        ("sum by (a_b, le) (rate(c_d{e_f=~\"$g_h\"}[$__rate_interval])) > 0", vec!["c_d"]),
+        ("a_b / on (job, x_y) group_left c:d:e", vec!["a_b", "c:d:e"]),
+        ("1 - sum(a_b) and deriv(c_d[1h]) < bool 2", vec!["a_b", "c_d"]),
+    ] {
+        let expected: BTreeSet<_> = expected.into_iter().map(str::to_owned).collect();
+        assert_eq!(metrics(expression), expected, "{expression}");
+    }
+}
+
+/// A hub with DFSPs, so that lanes and positions are there, has every metric that anything here asks for.
+#[test]
+fn what_is_asked_for_is_there() {
+    let scene = Scene::new(&[]);
+    let answer = scene.world.admin("GET", "/metrics", "");
+    assert_eq!(answer.status, 200);
+    let exposition = Exposition::read(&answer.body);
+    let series = exposition.samples.keys().map(|series| series.split('{').next().unwrap().to_owned());
+    let mut known: BTreeSet<String> = series.collect();
+    let sources = [read("crates/upesi/src/cli/lab_metrics.rs"), read("crates/directory/src/metrics.rs")]
+        .into_iter()
+        .chain([read("crates/gateway/src/metrics.rs"), read("crates/quoting/src/metrics.rs")])
+        .chain([read("crates/relay/src/metrics.rs")])
+        .collect::<String>();
+    for name in ONLY_ONCE {
+        let family = name.trim_end_matches("_total").trim_end_matches("_bucket");
+        assert!(sources.contains(&format!("\"{family}\"")), "{name} is in no source");
+        known.insert(name.to_owned());
+    }
+    known.extend(OF_PROMETHEUS.map(str::to_owned));
+    let recorded = rules("monitoring/rules/recording.yml");
+    known.extend(recorded.iter().map(|(name, _)| name.clone()));
+    let asked = dashboards()
+        .iter()
+        .flat_map(|(_, dashboard)| dashboard.queries())
+        .map(|query| (query.panel, query.expression))
+        .chain(recorded)
+        .chain(rules("monitoring/rules/alerts.yml"))
+        .collect::<Vec<_>>();
+    assert!(asked.len() > 100, "{}", asked.len());
+    for (place, expression) in asked {
+        let names = metrics(&expression);
+        assert!(!names.is_empty(), "{place}: {expression}");
+        for name in names {
+            assert!(known.contains(&name), "{place} asks for {name}, which the hub does not have");
+        }
+    }
+    scene.end();
+}
+
+#[test]
+fn grafana_reads_what_the_sources_say() {
+    for (name, dashboard) in dashboards() {
+        let json = dashboard.to_json();
+        let panels = json["panels"].as_array().unwrap();
+        let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().unwrap()).collect();
+        assert_eq!(ids.len(), panels.len(), "{name}");
+        let titles: BTreeSet<_> = panels.iter().map(|panel| panel["title"].as_str().unwrap()).collect();
+        assert_eq!(titles.len(), panels.len(), "{name}: two panels of one title");
+        for panel in panels.iter().filter(|panel| panel["type"] != "row") {
+            let place = &panel["gridPos"];
+            assert!(place["x"].as_i64().unwrap() + place["w"].as_i64().unwrap() <= 24, "{panel}");
+            assert!(panel["description"].as_str().unwrap().ends_with('.'), "{panel}");
+            assert!(!panel["fieldConfig"]["defaults"]["unit"].as_str().unwrap().is_empty(), "{panel}");
+        }
+        let path = root().join(format!("monitoring/grafana/dashboards/{name}.json"));
+        let expected = format!("{json:#}\n");
+        if std::env::var_os("UPESI_WRITE_DOCS").is_some() {
+            fs::write(&path, &expected).unwrap();
+        }
+        let found = fs::read_to_string(&path).unwrap_or_default();
+        assert!(found == expected, "{} is out of date: run `make docs`", path.display());
+    }
+}
+
+#[test]
+fn every_alert_can_be_looked_up_and_is_tested_both_ways() {
+    let alerts: Vec<String> =
+        rules("monitoring/rules/alerts.yml").into_iter().map(|(name, _)| name).collect();
+    let runbook = read("docs/runbook.md");
+    let sections: Vec<&str> = runbook.lines().filter_map(|line| line.strip_prefix("## ")).collect();
+    assert_eq!(alerts, sections, "the runbook has the alerts in their order");
+    for section in runbook.split("\n## ").skip(1) {
+        for word in ["**Means**", "**Look**", "**Do**"] {
+            assert!(section.contains(word), "{word} is missing in {section}");
+        }
+    }
+    let source = read("monitoring/rules/alerts.yml");
+    let tests = read("monitoring/rules/tests/alerts.yml");
+    for name in &alerts {
+        let anchor = format!("runbook: docs/runbook.md#{}\n", name.to_lowercase());
+        assert_eq!(source.matches(&anchor).count(), 1, "{name}");
+        for case in ["fires", "stays quiet"] {
+            assert_eq!(tests.matches(&format!("- name: {name} {case}\n")).count(), 1, "{name} {case}");
+        }
+    }
+}
+
+/// The flag that turns profiling off does so, and a hub that has it on gives both.
+#[test]
+fn profiles_are_given_where_they_are_allowed() {
+    let scene = Scene::new(&[]);
+    let get = |path: &str| {
+        let answer = scene.world.admin("GET", path, "");
+        (answer.status, answer.body)
+    };
+    let (status, heap) = get("/debug/heap");
+    assert_eq!(status, 200);
+    let heap: serde_json::Value = serde_json::from_str(&heap).unwrap();
+    assert_eq!(heap["holders"][0], serde_json::json!({ "what": "reserved transfers", "count": 0, "bytes": null }));
+    let (status, folded) = get("/debug/profile?seconds=1&format=folded");
+    assert_eq!(status, 200);
+    assert!(folded.lines().all(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().is_ok()), "{folded}");
+    for wrong in ["/debug/profile?seconds=0", "/debug/profile?seconds=61", "/debug/profile?format=png"] {
+        assert_eq!(get(wrong).0, 400, "{wrong}");
+    }
+    scene.end();
+    let scene = Scene::new(&[("admin.profiling", "false")]);
+    for path in ["/debug/heap", "/debug/profile?seconds=1"] {
+        let answer = scene.world.admin("GET", path, "");
+        assert_eq!(answer.status, 501);
+        assert!(answer.body.contains("admin.profiling"), "{answer:?}");
+    }
+    scene.end();
+}
