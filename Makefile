@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results name.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench monitor clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -52,11 +52,14 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny
 	$(CARGO) deny --workspace check bans licenses sources
 
-docs: tools ## Write docs/configuration.md and docs/exit-codes.md anew from the source.
-	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs
+docs: tools ## Write docs/configuration.md, docs/exit-codes.md and Grafana's dashboards anew from their sources.
+	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs --test monitoring
 
 bench: tools ## The benches: ledger alone, ledger with journal, archive.
 	@$(CARGO) bench --workspace $(LOCKED)
+
+monitor: build ## Prometheus rules and dashboards tried out: promtool, then every query against a hub under load.
+	@monitoring/try.sh
 
 clean: ## Remove what was built.
 	@$(CARGO) clean
