@@ -104,6 +104,23 @@ settings! {
         durable: flag = "true",
     }
 
+    /// What is refused, and of whom, when more is asked than the hub can do: docs/overload.md. New requests are POST, GET and
+    /// DELETE; PUT finishes what was begun and is refused last.
+    admission: Admission {
+        /// How long what is ready to run may have to wait for a worker, all the time, in microseconds. Over it new requests
+        /// are limited. 0 sets no limit by delay.
+        delay_target_us: integer(0, 1_000_000) = "2000",
+        /// How long new transfers may be expected to wait for the engine, in milliseconds; over it they are answered 503.
+        engine_wait_max_ms: integer(20, 600_000) = "500",
+        /// New requests per second of all DFSPs together, to which a busy hub can be kept below what it could do; 0 for no
+        /// bound.
+        rate_max: integer(0, 10_000_000) = "0",
+        /// New requests per second of each DFSP; 0 for no bound. It can save up a second's worth.
+        rate_per_dfsp: integer(0, 10_000_000) = "0",
+        /// How long refusals wait before they leave where there are very many, in milliseconds; 0 lets all leave at once.
+        refusal_hold_ms: integer(0, 1_000) = "5",
+    }
+
     /// Callbacks to DFSPs: every DFSP has a lane of its own, within these bounds.
     callbacks: Callbacks {
         /// From the first attempt at a callback to its being parked for an operator, in seconds.
@@ -124,6 +141,8 @@ settings! {
         connect_timeout_ms: integer(10, 600_000) = "3000",
         /// Time from sending a callback to the end of the response's head, in milliseconds.
         request_timeout_ms: integer(10, 600_000) = "10000",
+        /// Whether a connection serves more than one callback. `false` is for measurements.
+        keep_alive: flag = "true",
         /// How long a connection may idle before it is used no more, in milliseconds.
         idle_timeout_ms: integer(100, WEEK_MS) = "60000",
         /// Connection failures in a row after which a lane pauses.
@@ -215,6 +234,16 @@ settings! {
         level: text(1024) = "info",
         /// `pretty` for people, `json` for collectors.
         format: choice("pretty", "json") = "pretty",
+        /// Whether each request to the FSPIOP port gets a line, at `info` under the target `upesi_access`: what was asked, by
+        /// whom, how it was answered, and how long that took. Of ids only those of transfers show.
+        access: flag = "false",
+    }
+
+    /// Metrics, at `GET /metrics` of both ports.
+    metrics: Metrics {
+        /// Whether requests, batches and callbacks are timed and counted as they pass. `false` is for measuring what that
+        /// costs; what is read at the moment of asking stays, such as positions and queues.
+        record: flag = "true",
     }
 
     /// How the process ends.

@@ -14,8 +14,8 @@ mod tests;
 use std::collections::BTreeMap;
 
 pub use catalogue::{
-    Admin, CATALOGUE, Callbacks, Data, Engine, Fspiop, Hub, Log, Lookup, Oracles, Quotes, Relay, SECTIONS,
-    Settings, Shutdown, Store,
+    Admin, Admission, CATALOGUE, Callbacks, Data, Engine, Fspiop, Hub, Log, Lookup, Metrics, Oracles, Quotes,
+    Relay, SECTIONS, Settings, Shutdown, Store,
 };
 pub use origin::{Mistake, Origin};
 pub use print::{reference, to_json, to_toml};

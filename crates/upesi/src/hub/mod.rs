@@ -139,7 +139,8 @@ impl Hub {
             participants: participants.clone(),
         };
         let mut registry = Registry::default();
-        let metrics = EngineMetrics::new(&mut registry);
+        let metrics =
+            EngineMetrics { observes: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
         let counted = metrics.clone();
         let (engine, handle) = Engine::start(
             EngineOptions { clock: Arc::clone(&clock), ..options::engine(settings) },
@@ -155,7 +156,7 @@ impl Hub {
             Arc::clone(&clock),
         )?;
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
-        let gateway = conversations.attach(gateway);
+        let gateway = conversations.attach(gateway).with_participants(participants.clone());
         let text = Arc::new(MetricsText::new(
             settings,
             counted,

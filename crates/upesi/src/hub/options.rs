@@ -10,7 +10,7 @@ use upesi_courier::CourierConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
-use upesi_gateway::GatewayConfig;
+use upesi_gateway::{AdmissionSettings, GatewayConfig};
 use upesi_http::Limits;
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig};
@@ -79,7 +79,23 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
             .unwrap_or(i64::MAX),
         extended_party_id_types: fspiop.extended_party_id_types,
+        admission: admission(settings),
+        records_metrics: settings.metrics.record,
+        logs_access: settings.log.access,
         ..GatewayConfig::default()
+    }
+}
+
+fn admission(settings: &Settings) -> AdmissionSettings {
+    let Settings { admission, engine, .. } = settings;
+    AdmissionSettings {
+        delay_target: Duration::from_micros(admission.delay_target_us),
+        engine_wait_max: ms(admission.engine_wait_max_ms),
+        engine_batch_commands: size(engine.batch_commands_max),
+        engine_waiting_max: AdmissionSettings::part_for_new(size(engine.queue_commands_max)),
+        rate_max: admission.rate_max,
+        rate_per_dfsp: admission.rate_per_dfsp,
+        refusal_hold: ms(admission.refusal_hold_ms),
     }
 }
 
@@ -102,7 +118,9 @@ pub(super) fn courier(settings: &Settings) -> CourierConfig {
         retrying_max: size(callbacks.retrying_max),
         connect_timeout: ms(callbacks.connect_timeout_ms),
         request_timeout: ms(callbacks.request_timeout_ms),
+        keep_alive: callbacks.keep_alive,
         connection_idle_timeout: ms(callbacks.idle_timeout_ms),
+        times_deliveries: settings.metrics.record,
         retry_wait_first: ms(callbacks.backoff_min_ms),
         retry_wait_max: ms(callbacks.backoff_max_ms),
         notice_deadline: Duration::from_secs(callbacks.deadline_s),
