@@ -263,6 +263,7 @@ fn lab_exit(error: &LabError) -> Exit {
             Exit::Unavailable
         }
         LabError::Onboard(_) => Exit::Failure,
+        LabError::Isolated(error) => lab_isolated::isolated_exit(error),
     }
 }
 
