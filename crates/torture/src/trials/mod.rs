@@ -7,17 +7,21 @@ mod fsync;
 mod hub_images;
 mod journal_flips;
 mod journal_images;
+mod kill9;
 mod store_images;
+mod world_seeds;
 
 pub use bit_flips::BitFlips;
 pub use crash_images::CrashImages;
 pub use disk_full::FullDisks;
 pub use fsync::FailedSyncs;
+pub use kill9::Kills;
+pub use world_seeds::WorldSeeds;
 
 use crate::trial::Trial;
 
 /// All trials, in the order of the table.
-pub const TRIALS: &[&dyn Trial] = &[&CrashImages, &FailedSyncs, &BitFlips, &FullDisks];
+pub const TRIALS: &[&dyn Trial] = &[&CrashImages, &WorldSeeds, &Kills, &FailedSyncs, &BitFlips, &FullDisks];
 
 /// A trial by its name.
 pub fn named(name: &str) -> Option<&'static dyn Trial> {

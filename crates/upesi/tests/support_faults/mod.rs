@@ -1,0 +1,77 @@
+//! System calls that fail, on the shipped binary: a library that is loaded in front of the C library's.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a call sets `errno` to.
+pub const INPUT_OUTPUT: i32 = 5;
+/// There is no room.
+pub const NO_SPACE: i32 = 28;
+/// A write stores its first half and says so.
+pub const SHORT: i32 = 0;
+
+/// Which calls fail, and how.
+#[derive(Clone, Copy, Debug)]
+pub struct Fault {
+    /// The calls, as the C library names them.
+    pub calls: &'static str,
+    /// A part of the path of the files.
+    pub path: &'static str,
+    /// The first that fails, counted from the moment at which it is armed.
+    pub from: u64,
+    /// How many fail; 0 for all from then on.
+    pub count: u64,
+    /// The error.
+    pub errno: i32,
+}
+
+/// The library, and the switch that turns faults on.
+pub struct Shim {
+    library: PathBuf,
+    switch: PathBuf,
+}
+
+impl Shim {
+    /// Compiles it into a directory. `None` where there is no C compiler, which is said.
+    #[allow(clippy::print_stdout, reason = "a test that is left out must say so")]
+    pub fn build(directory: &Path) -> Option<Self> {
+        let source = directory.join("shim.c");
+        let library = directory.join("shim.so");
+        fs::write(&source, include_str!("shim.c")).unwrap();
+        let mut compiler = Command::new("cc");
+        compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
+        match compiler.output() {
+            Ok(output) if output.status.success() => {
+                Some(Self { library, switch: directory.join("armed") })
+            }
+            Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
+            Err(error) => {
+                println!("left out: cc: {error}");
+                None
+            }
+        }
+    }
+
+    /// Has a command meet a fault once it is armed.
+    pub fn load(&self, command: &mut Command, fault: Fault) {
+        command
+            .env("LD_PRELOAD", &self.library)
+            .env("FAULT_ARMED", &self.switch)
+            .env("FAULT_CALLS", fault.calls)
+            .env("FAULT_PATH", fault.path)
+            .env("FAULT_FROM", fault.from.to_string())
+            .env("FAULT_COUNT", fault.count.to_string())
+            .env("FAULT_ERRNO", fault.errno.to_string());
+    }
+
+    /// From now on calls fail.
+    pub fn arm(&self) {
+        File::create(&self.switch).unwrap();
+    }
+
+    /// And now no more.
+    pub fn disarm(&self) {
+        fs::remove_file(&self.switch).unwrap();
+    }
+}
