@@ -3,6 +3,7 @@
 mod axis;
 mod comparison;
 mod distribution;
+mod limits;
 mod markup;
 mod plot;
 mod run_section;
@@ -16,7 +17,7 @@ use sha2::{Digest as _, Sha256};
 
 use self::markup::Markup;
 use crate::compare;
-use crate::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
+use crate::figures::{ABSENT, capitalised, count, microseconds, milliseconds, number, or_absent};
 use crate::input::Results;
 use crate::run::{Run, plain};
 use crate::text::{audit_word, validity_word};
@@ -124,7 +125,7 @@ fn compared(results: &Results) -> bool {
 fn title(results: &Results) -> String {
     match (results.suites.as_slice(), results.runs.as_slice()) {
         ([suite], _) if results.only_suites => suite.title.clone(),
-        (_, [run]) => run.title().to_owned(),
+        (_, [run]) => capitalised(run.title()),
         (_, [first, rest @ ..]) if rest.iter().all(|run| run.title() == first.title()) => {
             format!("{}: {} runs compared", first.title(), rest.len() + 1)
         }

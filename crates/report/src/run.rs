@@ -97,7 +97,7 @@ pub(crate) struct Schedule {
     pub valid: Option<bool>,
 }
 
-/// One interval of the timeline.
+/// One interval of the timeline; `t` is the second at its end.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub(crate) struct Row {
     #[serde(default, deserialize_with = "lenient")]
@@ -110,6 +110,64 @@ pub(crate) struct Row {
     pub max_ms: Option<f64>,
     pub hub_cpu_cores: Option<f64>,
     pub hub_rss_mb: Option<f64>,
+    pub hub_disk_mb: Option<f64>,
+}
+
+/// A target beside what was measured.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Target {
+    #[serde(default, deserialize_with = "lenient")]
+    pub name: String,
+    pub limit: Option<f64>,
+    pub measured: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub met: bool,
+}
+
+/// One probe of a search for the highest rate.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Probe {
+    pub rate_per_s: Option<f64>,
+    pub throughput_per_s: Option<f64>,
+    pub p99_ms: Option<f64>,
+    pub lost: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub met: bool,
+    #[serde(default, deserialize_with = "lenient")]
+    pub reasons: Vec<String>,
+}
+
+/// What a search for the highest rate found.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Breakpoint {
+    pub highest_met_per_s: Option<f64>,
+    pub lowest_missed_per_s: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub probes: Vec<Probe>,
+}
+
+/// How one figure moved.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct DriftRow {
+    #[serde(default, deserialize_with = "lenient")]
+    pub name: String,
+    pub start: Option<f64>,
+    pub end: Option<f64>,
+    pub per_hour: Option<f64>,
+    pub change: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub verdict: String,
+}
+
+/// What time did to the hub.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Drift {
+    pub seconds: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub rows: Vec<DriftRow>,
+    pub disk_bytes_per_operation: Option<f64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub programme_2020: Vec<Target>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -200,6 +258,10 @@ pub(crate) struct Run {
     pub validity: Option<Validity>,
     pub window: Option<Window>,
     #[serde(default, deserialize_with = "lenient")]
+    pub targets: Vec<Target>,
+    pub breakpoint: Option<Breakpoint>,
+    pub drift: Option<Drift>,
+    #[serde(default, deserialize_with = "lenient")]
     pub repetitions: Vec<f64>,
     /// The whole file, for figures that a suite's plot names by their path.
     #[serde(skip)]
@@ -256,7 +318,16 @@ impl Run {
 
     /// The hub's process.
     pub fn hub(&self) -> Option<Process> {
-        self.processes().into_iter().find(|process| process.name == "hub").or_else(|| self.hub.clone())
+        let mut processes = self.processes();
+        let hub = processes.iter().position(|process| process.name == "hub");
+        // A stage that is measured alone is all of its process.
+        let place = hub.or_else(|| (self.is_isolated() && processes.len() == 1).then_some(0));
+        place.map(|place| processes.swap_remove(place)).or_else(|| self.hub.clone())
+    }
+
+    /// Whether one stage ran alone.
+    pub fn is_isolated(&self) -> bool {
+        self.kind.as_deref() == Some("isolated")
     }
 
     /// CPU of the hub per operation, in microseconds.
@@ -300,13 +371,15 @@ impl Run {
     pub fn steady_window(&self) -> Option<(f64, f64)> {
         let window = self.window.as_ref()?;
         let start = window.trimmed_start_s.unwrap_or(0.0);
-        Some((start, start + window.seconds?))
+        let end = window.trimmed_end_s.zip(self.timeline.rows.last()).map(|(trimmed, last)| last.t - trimmed);
+        let end = end.or_else(|| Some(start + window.seconds?))?;
+        (end > start).then_some((start, end))
     }
 
     /// Rows of the timeline within the steady window.
     pub fn steady_rows(&self) -> Vec<Row> {
         let (start, end) = self.steady_window().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        self.timeline.rows.iter().filter(|row| row.t >= start && row.t < end).copied().collect()
+        self.timeline.rows.iter().filter(|row| row.t > start && row.t <= end).copied().collect()
     }
 
     /// Seconds that a row of the timeline is of.

@@ -93,8 +93,11 @@ fn sentence(base: &str, other: &str, difference: &Difference) -> String {
                 let repetitions = if more == 1 { "repetition" } else { "repetitions" };
                 format!("; {more} more {repetitions} of each would tell 5 %")
             });
+            let most =
+                difference.interval.map_or(0.0, |interval| interval.low.abs().max(interval.high.abs()));
+            let rest = if advice.is_empty() { format!("; it is below {}", percent(most)) } else { advice };
             format!(
-                "{other} against {base}: no difference in {name} can be told from the noise: {text}{advice}."
+                "{other} against {base}: no difference in {name} can be told from the noise: {text}{rest}."
             )
         }
         Judgement::Untold => format!(

@@ -26,7 +26,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
             };
             warnings.push(format!("{}: the integrity audit failed: {findings}", run.label));
         }
-        None if run.kind.as_deref() != Some("isolated") => {
+        None if !run.is_isolated() => {
             warnings.push(format!("{}: no integrity audit was made", run.label));
         }
         _ => {}

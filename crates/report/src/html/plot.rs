@@ -217,7 +217,9 @@ impl Plot {
                 &[&px(x), &px(x), &px(floor), &px(floor + 4.0)],
             );
             let half = text.chars().count() as f64 * 3.1;
-            if x - half >= free_from && x + half <= frame.width {
+            // The last text ends with the plot instead of leaving it.
+            let x = x.min(frame.width - half);
+            if x - half >= free_from {
                 markup.put(
                     "<text class=\"tick middle\" x=\"{}\" y=\"{}\">{}</text>",
                     &[&px(x), &px(floor + 17.0), text],

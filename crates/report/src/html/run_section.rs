@@ -1,7 +1,7 @@
 //! What the page says of one run.
 
 use super::markup::Markup;
-use super::{distribution, stages, timeline};
+use super::{distribution, limits, stages, timeline};
 use crate::figures::{capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent};
 use crate::html::tied;
 use crate::run::{Audit, Run, plain};
@@ -10,7 +10,7 @@ use crate::run::{Audit, Run, plain};
 pub(crate) fn summary(run: &Run) -> Markup {
     let mut markup = Markup::new();
     markup.put("<p class=\"lead\">{}</p>", &[&tied(&headline(run))]);
-    markup.add(&tiles(run)).add(&badges(run));
+    markup.add(&tiles(run)).add(&badges(run)).add(&limits::targets("Targets", &run.targets));
     markup
 }
 
@@ -21,6 +21,12 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
         for plot in timeline::of_run(run, group) {
             markup.add(&plot.markup());
         }
+    });
+    section(&mut markup, "Where it breaks", |markup| {
+        markup.add(&limits::breakpoint(run, group));
+    });
+    section(&mut markup, "What time does to it", |markup| {
+        markup.add(&limits::drift(run));
     });
     section(&mut markup, "Latency", |markup| {
         let mut pair = Markup::new();
@@ -67,7 +73,9 @@ fn headline(run: &Run) -> String {
         let place = run
             .value("environment.cores")
             .map_or_else(String::new, |cores| format!("On {} cores, ", plain(cores)));
-        let what = if run.is_open_loop() {
+        let what = if run.is_isolated() {
+            "this stage alone handled"
+        } else if run.is_open_loop() {
             "of the arrivals it was asked to take, the hub completed"
         } else {
             "the hub completed"
@@ -84,6 +92,9 @@ fn headline(run: &Run) -> String {
         let slowest =
             latency.max.map_or_else(String::new, |max| format!(", and the slowest {}", milliseconds(max)));
         text.push_str(&format!("{slowest}. "));
+    }
+    if let Some(rate) = run.breakpoint.as_ref().and_then(|found| found.highest_met_per_s) {
+        text.push_str(&format!("The highest rate that met every target is {} per second. ", number(rate)));
     }
     match (run.failed, run.lost) {
         (Some(0), Some(0)) => text.push_str("None failed and none was lost."),
@@ -164,6 +175,9 @@ pub(crate) fn badges(run: &Run) -> Markup {
             );
         }
         (Some(audit), _) => badge("bad", "Audit failed", &audit.findings.join("; ")),
+        (None, _) if run.is_isolated() => {
+            badge("open", "Not audited", "a stage alone moves no money to audit")
+        }
         (None, _) => badge("open", "Not audited", "no books were kept beside this run"),
     }
     match run.durable {

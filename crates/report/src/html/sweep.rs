@@ -21,6 +21,9 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
     let unit = runs.first().map_or_else(String::new, |run| run.units());
     let numeric = runs.iter().all(|run| run.value(&plot.x).is_none() || run.number(&plot.x).is_some());
     let categories = categories(plot, &runs);
+    // Numbers with one word among them, such as `natural`, still are an order that a line can follow.
+    let words = categories.iter().filter(|category| category.parse::<f64>().is_err()).count();
+    let ordered = numeric || (words <= 1 && categories.len() > 2);
     let x_of = |run: &Run| {
         if numeric {
             run.number(&plot.x)
@@ -54,14 +57,14 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
     // Columns of one category stand beside each other; what lies between two categories means nothing, so no line is drawn.
     let slot = COLUMNS_SHARE / lines.len().max(1) as f64;
     let shift = |index: usize, lines: usize| (index as f64 - (lines - 1) as f64 / 2.0) * slot;
-    let (count, stroke) = if numeric {
+    let (count, stroke) = if ordered {
         (lines.len(), Stroke::Dotted)
     } else {
         (lines.len(), Stroke::Columns(slot * 0.94 / categories.len() as f64))
     };
     let series = lines.into_iter().enumerate().map(|(colour, ((_, name), mut points))| {
         points.sort_by(|first, second| first.x.total_cmp(&second.x));
-        if !numeric {
+        if !ordered {
             points.iter_mut().for_each(|point| point.x += shift(colour, count));
         }
         Series { name, colour, stroke, points: points.into_iter().map(Some).collect() }

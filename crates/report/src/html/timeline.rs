@@ -41,6 +41,7 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
         line("p99", 1, Stroke::Solid, |row| row.p99_ms, Merge::Worst),
         line("p50", 0, Stroke::Solid, |row| row.p50_ms, Merge::Mean),
     ];
+    let disk = [line("disk", 0, Stroke::Dotted, |row| row.hub_disk_mb, Merge::Worst)];
     let cpu = [line("CPU cores", 0, Stroke::Solid, |row| row.hub_cpu_cores, Merge::Mean)];
     let memory = [line("memory", 0, Stroke::Solid, |row| row.hub_rss_mb, Merge::Worst)];
     let rate = |value: f64| format!("{}/s", number(value));
@@ -86,6 +87,17 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
             &memory,
             Value {
                 title: "Memory of the hub, MiB".to_owned(),
+                log: false,
+                format: megabytes,
+                per_interval: false,
+            },
+        ),
+        plot(
+            run,
+            group,
+            &disk,
+            Value {
+                title: "Disk that the hub uses, MiB".to_owned(),
                 log: false,
                 format: megabytes,
                 per_interval: false,
@@ -194,7 +206,7 @@ fn assemble(
 }
 
 fn duration(run: &Run) -> f64 {
-    run.timeline.rows.last().map_or(0.0, |row| row.t + run.interval_s())
+    run.timeline.rows.last().map_or(0.0, |row| row.t)
 }
 
 fn series(run: &Run, line: &Line, format: fn(f64) -> String, scale: f64) -> Series {
@@ -208,8 +220,9 @@ fn series(run: &Run, line: &Line, format: fn(f64) -> String, scale: f64) -> Seri
         };
         let y = merged * scale;
         // A point stands in the middle of what it is of.
-        let x = rows[0].t + run.interval_s() * rows.len() as f64 / 2.0;
-        Some(Point { x, y, x_text: format!("{} s", number(rows[0].t)), y_text: format(y), range: None })
+        let start = (rows[0].t - run.interval_s()).max(0.0);
+        let x = start + run.interval_s() * rows.len() as f64 / 2.0;
+        Some(Point { x, y, x_text: format!("{} s", round_number(start)), y_text: format(y), range: None })
     });
     Series { name: line.name.clone(), colour: line.colour, stroke: line.stroke, points: points.collect() }
 }
