@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results name.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench monitor clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench monitor torture evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -60,6 +60,13 @@ bench: tools ## The benches: ledger alone, ledger with journal, archive.
 
 monitor: build ## Prometheus rules and dashboards tried out: promtool, then every query against a hub under load.
 	@monitoring/try.sh
+
+torture: tools ## Faults by the million, two hours at most; goes on where it stopped. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
+	@$(CARGO) run --release $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --report docs/evidence
+	$(MAKE) evidence
+
+evidence: ## Write the README's table of reliability anew from docs/evidence.
+	@$(CARGO) run $(LOCKED) --quiet -p upesi-torture -- table
 
 clean: ## Remove what was built.
 	@$(CARGO) clean

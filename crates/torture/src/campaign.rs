@@ -60,6 +60,7 @@ struct Progress {
 pub fn run(trial: &dyn Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
     let known = plan.report.as_ref().map(|directory| Evidence::read(directory, trial.name())).transpose()?;
     let first = plan.from.unwrap_or_else(|| known.map_or(0, |known| known.next_seed()));
+    let commit = machine::commit();
     let ends_at = plan.time_max.map(|limit| Instant::now() + limit);
     let mut total = Outcome { seeds: [first, first], ..Outcome::default() };
     while total.tally.units() < plan.count && ends_at.is_none_or(|end| Instant::now() < end) {
@@ -73,7 +74,7 @@ pub fn run(trial: &dyn Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
         };
         let reached = leg.run(plan.jobs.max(1), total.seeds[1]);
         if let Some(directory) = &plan.report {
-            add_to(directory, trial, &reached, begun.elapsed())?;
+            add_to(directory, trial, &commit, &reached, begun.elapsed())?;
         }
         total.tally.merge(&reached.tally);
         total.violations.extend(reached.violations);
@@ -124,6 +125,7 @@ impl Leg<'_> {
 fn add_to(
     directory: &Path,
     trial: &dyn Trial,
+    commit: &str,
     reached: &Outcome,
     duration: Duration,
 ) -> Result<(), EvidenceError> {
@@ -134,7 +136,7 @@ fn add_to(
     evidence.command = format!("torture {name} --count {} --report docs/evidence", trial.goal());
     evidence.goal = trial.goal();
     evidence.add(Run {
-        commit: machine::commit(),
+        commit: commit.to_owned(),
         machine: machine::machine(),
         build: machine::build().to_owned(),
         date: machine::now(),
