@@ -48,6 +48,11 @@ pub(crate) enum Submission {
     Question(Question),
 }
 
+/// Reports that the queue holds beyond its bound for commands. A report that is lost leaves its callbacks in the outbox
+/// until the next start, and with them their journal segments; and reports come in bounded numbers, since lanes hold
+/// bounded numbers of callbacks.
+pub(crate) const REPORTS_MAX: usize = 65_536;
+
 /// A notice's key in a record.
 const NOTICE_KEY_BYTES: usize = 16;
 
@@ -98,11 +103,12 @@ impl Queue {
         if state.is_closed {
             return Err(SubmitError::Stopped);
         }
-        if state.submissions.len() >= self.submissions_max {
-            return Err(SubmitError::Busy);
-        }
         // Nobody waits for a quiet command: it goes with the next one, or with the next tick.
         let wakes = !matches!(submission, Submission::Quiet(_));
+        let bound = self.submissions_max + if wakes { 0 } else { REPORTS_MAX };
+        if state.submissions.len() >= bound {
+            return Err(SubmitError::Busy);
+        }
         state.submissions.push_back(submission);
         if wakes && mem::take(&mut state.is_waiting) {
             drop(state);

@@ -19,7 +19,7 @@ use crate::handle::look_up_of;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::participants::Participants;
-use crate::queue::{Queue, Submission, Verdict};
+use crate::queue::{Queue, REPORTS_MAX, Submission, Verdict};
 use crate::record::{DurableRecord, Payload};
 
 /// What the last command of a batch and a tick add to it beyond the command's own bytes: events and notices. A tick
@@ -273,7 +273,7 @@ impl<H: Hands> Worker<H> {
 
     fn take_without_room(&mut self, submission: Submission) {
         match submission {
-            Submission::Quiet(command) if self.held_back.len() < self.options.queue_commands_max => {
+            Submission::Quiet(command) if self.held_back.len() < REPORTS_MAX => {
                 self.held_back.push_back(command);
             }
             Submission::Question(_) => self.take(submission),
