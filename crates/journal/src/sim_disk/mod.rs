@@ -71,6 +71,7 @@ pub enum Kept {
 #[derive(Clone, Debug)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    is_observer: bool,
 }
 
 impl SimDisk {
@@ -80,11 +81,29 @@ impl SimDisk {
     }
 
     fn with(state: State) -> Self {
-        Self { state: Arc::new(Mutex::new(state)) }
+        Self { state: Arc::new(Mutex::new(state)), is_observer: false }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The same disk for an auditor: its reads are not counted, no fault befalls them, and it reads on after a crash.
+    pub fn observer(&self) -> Self {
+        Self { is_observer: true, ..self.clone() }
+    }
+
+    /// A read, with faults or without.
+    fn reading<T>(&self, read: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.state();
+        if !self.is_observer {
+            return read(&mut state);
+        }
+        let (reads, crashed) = (state.reads, std::mem::take(&mut state.crashed));
+        let faults = std::mem::take(&mut state.read_faults);
+        let result = read(&mut state);
+        (state.reads, state.crashed, state.read_faults) = (reads, crashed, faults);
+        result
     }
 
     /// Lets the operation with this ordinal (from 0, reads not counted) go wrong.
@@ -150,7 +169,7 @@ impl Disk for SimDisk {
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.state().list(directory)
+        self.reading(|state| state.list(directory))
     }
 
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
@@ -159,7 +178,7 @@ impl Disk for SimDisk {
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Arc<dyn DiskFile>> {
-        let node = self.state().open(path)?;
+        let node = self.reading(|state| state.open(path))?;
         Ok(Arc::new(SimFile { disk: self.clone(), node, access }))
     }
 
@@ -194,7 +213,7 @@ impl SimFile {
 
 impl DiskFile for SimFile {
     fn length(&self) -> io::Result<u64> {
-        self.disk.state().length(self.node)
+        self.disk.reading(|state| state.length(self.node))
     }
 
     fn allocate(&self, bytes: u64) -> io::Result<()> {
@@ -202,7 +221,7 @@ impl DiskFile for SimFile {
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.disk.state().read(self.node, offset, buffer)
+        self.disk.reading(|state| state.read(self.node, offset, buffer))
     }
 
     fn write_at(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {

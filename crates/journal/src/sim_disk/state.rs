@@ -36,7 +36,7 @@ pub(super) struct State {
     durable_names: BTreeMap<String, usize>,
     pending_names: Vec<Renaming>,
     random: Random,
-    crashed: bool,
+    pub crashed: bool,
     pub reads: u64,
     pub operations: Vec<Operation>,
     pub faults: BTreeMap<u64, Fault>,
