@@ -8,7 +8,7 @@ mod replay;
 use std::sync::Arc;
 
 use upesi_archive::Archive;
-use upesi_journal::{Disk, JournalError, Reader};
+use upesi_journal::{Disk, Reader};
 use upesi_ledger::{Ledger, NoticeKey, Record};
 use upesi_types::TransferId;
 
@@ -41,9 +41,7 @@ pub(crate) struct Auditor {
 }
 
 impl Auditor {
-    /// Every record that has become durable goes into the auditor's books.
-    ///
-    /// A disk that cannot be read just now is read later.
+    /// Every record that has become durable goes into the auditor's books. The disk must be an observer's.
     pub(crate) fn read_journal(&mut self, disk: &Arc<dyn Disk>, durable_seq: u64) {
         if self.books.last_seq() >= durable_seq {
             return;
@@ -54,7 +52,6 @@ impl Auditor {
             let next = self.books.last_seq() + 1;
             let record = match reader.read_record(next) {
                 Ok(record) => record,
-                Err(JournalError::Io { .. }) => break,
                 Err(error) => {
                     return self.findings.add(format!("I2: durable record {next} cannot be read: {error}"));
                 }
@@ -91,7 +88,7 @@ impl Auditor {
                     "I2: the payee's PUT for {id} is acknowledged, but the transfer is still reserved"
                 ));
             }
-            Seen::Put { .. } | Seen::Get { .. } | Seen::Other => {}
+            Seen::Put { .. } | Seen::Get | Seen::Other => {}
         }
     }
 

@@ -20,7 +20,7 @@ pub(crate) enum Seen {
     /// A PUT. Good: from the payee, to the payer, with the right fulfilment or a known error code.
     Put { id: TransferId, by: usize, ending: Ending, good: bool },
     /// A question.
-    Get { id: TransferId },
+    Get,
     /// Nothing that could take effect.
     Other,
 }
@@ -83,7 +83,7 @@ impl Outside {
             Seen::Put { id, by, ending, good } => {
                 self.endings.entry(id.to_bytes()).or_default().push((*by, *ending, *good));
             }
-            Seen::Get { .. } | Seen::Other => {}
+            Seen::Get | Seen::Other => {}
         }
     }
 

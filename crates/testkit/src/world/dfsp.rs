@@ -170,8 +170,7 @@ impl World {
             }
             6 => self.send_oddity(liar, &spec),
             7 => {
-                let seen = Seen::Get { id: spec.id };
-                self.send(liar, message::get(spec.id, liar, now), seen, 1);
+                self.send(liar, message::get(spec.id, liar, now), Seen::Get, 1);
             }
             _ => {
                 let unknown = self.new_id();
@@ -211,6 +210,8 @@ impl World {
             let cut = self.random.below(request.body.len() as u64) as usize;
             request = Arc::new(Request { body: request.body.slice(..cut), ..(*request).clone() });
         }
-        self.send(liar, request, meaning(&odd, liar, None), 1);
+        // Zero is an amount that the schema admits (FSPIOP API v1.1 §7.1.5).
+        let units = (amount == "0").then_some(0);
+        self.send(liar, request, meaning(&odd, liar, units), 1);
     }
 }

@@ -6,6 +6,7 @@ use upesi_journal::Disk;
 
 use super::World;
 use super::event::Event;
+use crate::auditor::Seen;
 use crate::clock::true_time;
 use crate::hub::Hub;
 use crate::message;
@@ -59,8 +60,7 @@ impl World {
         for spec in unknown.iter().take(QUESTIONS_MAX) {
             let spec = self.specs[*spec];
             let request = message::get(spec.id, spec.payer, true_time(self.now_us));
-            let seen = crate::auditor::Seen::Get { id: spec.id };
-            self.send(spec.payer, request, seen, 1);
+            self.send(spec.payer, request, Seen::Get, 1);
         }
         let rests = self.auditor.owed() == 0 && self.calls.is_empty() && self.operator_is_idle();
         if unknown.is_empty() && rests {
@@ -102,9 +102,8 @@ impl World {
         self.auditor.compare_outcome(hub.ledger(), &self.specs, self.dfsps.len());
         let ledger = hub.ledger().clone();
         Hub::shutdown(hub);
-        let disk = self.disk();
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
         self.auditor.read_journal(&disk, ledger.last_seq());
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
         self.auditor.compare_replay(&disk, &ledger);
         self.auditor.process_ended();
         self.life += 1;

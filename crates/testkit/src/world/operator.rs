@@ -140,7 +140,8 @@ impl World {
 
     /// An operator has a moment.
     pub(super) fn operate(&mut self) {
-        let pause = self.between(REPEAT_PAUSE_US, OPERATION_PAUSE_US);
+        let most = if self.is_troubled() { OPERATION_PAUSE_US } else { REPEAT_PAUSE_US };
+        let pause = self.between(REPEAT_PAUSE_US, most);
         self.after(pause, Event::Operate);
         if self.operator.current.is_none() {
             self.operator.current = self.operator.next.pop_front();

@@ -115,7 +115,7 @@ impl World {
         self.auditor.compare(hub.ledger());
         self.auditor.compare_acknowledged(hub.ledger(), &*self.archive);
         if replays && hub.ledger().last_seq() == hub.durable_seq() {
-            let disk: Arc<dyn Disk> = Arc::new(self.disk.after_kill());
+            let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
             self.auditor.compare_replay(&disk, hub.ledger());
         }
     }
@@ -165,7 +165,7 @@ impl World {
     pub(super) fn after_hub(&mut self, alive: bool) {
         let now_us = self.now_us;
         let mut out = Vec::new();
-        let disk = self.disk();
+        let disk = Arc::new(self.disk.observer()) as Arc<dyn Disk>;
         let Some(hub) = &mut self.hub else { return };
         self.auditor.read_journal(&disk, hub.durable_seq());
         hub.collect(&mut out);
