@@ -7,6 +7,7 @@ use upesi_sim::Phase;
 use crate::latency::{LatencyMs, Phases};
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 use crate::scenario::phase_name;
+use crate::statistics::rounded;
 
 const NAME_WIDTH: usize = 22;
 
@@ -59,7 +60,43 @@ impl LabResult {
             table.row(baseline.name, &compared(baseline, operation));
         }
         self.audit_rows(&mut table);
+        self.verdict_rows(&mut table);
         table.0
+    }
+
+    /// What the run was to show, and what speaks against its figures.
+    fn verdict_rows(&self, table: &mut Table) {
+        for target in &self.targets {
+            let mark = if target.met { "met" } else { "MISSED" };
+            let text =
+                format!("{mark}: {} {} (bound {})", target.name, rounded(target.measured, 3), target.limit);
+            table.row("target", &text);
+        }
+        if let Some(breakpoint) = &self.breakpoint {
+            let rate =
+                |rate: Option<u32>| rate.map_or_else(|| "no rate".to_owned(), |rate| format!("{rate}/s"));
+            let text = format!(
+                "{} meets every target, {} does not; {} probes",
+                rate(breakpoint.highest_met_per_s),
+                rate(breakpoint.lowest_missed_per_s),
+                breakpoint.probes.len()
+            );
+            table.row("breakpoint", &text);
+        }
+        if let Some(drift) = &self.drift {
+            for row in &drift.rows {
+                let text = format!("{}: {} → {}, {} per hour", row.verdict, row.start, row.end, row.per_hour);
+                table.row(row.name, &text);
+            }
+            for target in &drift.programme_2020 {
+                let mark = if target.met { "met" } else { "missed" };
+                table.row("2020 programme", &format!("{mark}: {}, {}", target.name, target.measured));
+            }
+        }
+        table.row("figures", if self.validity.valid { "valid" } else { "DOUBTFUL" });
+        for finding in &self.validity.findings {
+            table.row("", finding);
+        }
     }
 
     fn audit_rows(&self, table: &mut Table) {

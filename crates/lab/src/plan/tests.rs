@@ -228,8 +228,8 @@ x = "users"
         ("title = \"x\"", "at least one [[run]]"),
         ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: there is no scenario \"none\""),
         (
-            "title = \"x\"\n[[run]]\nscenario = \"lookups\"\nset = { \"load.users\" = 0 }",
-            "s.toml:2: in lookups, line 4: load.users: give",
+            "title = \"x\"\n[[run]]\nscenario = \"lookups-8\"\nset = { \"load.users\" = 0 }",
+            "s.toml:2: in lookups-8: load.users: give",
         ),
         ("title = \"x\"\n[[run]]\nname = \"lookups\"", "\"name\" is unknown in [run]"),
     ] {

@@ -57,6 +57,11 @@ pub struct BehaviourArguments {
 }
 
 impl BehaviourArguments {
+    /// What no flag at all means.
+    pub fn usual() -> DfspSettings {
+        DfspSettings { http_error_status: 503, slow_read_ms: 1000, ..DfspSettings::default() }
+    }
+
     /// As the simulators want them; their ranges are checked there.
     pub fn settings(&self) -> DfspSettings {
         DfspSettings {

@@ -9,20 +9,8 @@ use upesi_types::{Amount, Currency, FspId};
 /// # Errors
 /// How to write one.
 pub fn duration(text: &str) -> Result<Duration, String> {
-    let split = text.find(|character: char| !character.is_ascii_digit()).unwrap_or(text.len());
-    let (digits, unit) = text.split_at(split);
-    let ms_per_unit: u64 = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        _ => 0,
-    };
-    let ms = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(ms_per_unit));
-    match ms {
-        Some(ms) if ms_per_unit > 0 => Ok(Duration::from_millis(ms)),
-        _ => Err("write a number and a unit: 500ms, 20s, 5m or 1h".to_owned()),
-    }
+    upesi_lab::plan::duration_of(text)
+        .ok_or_else(|| "write a number and a unit: 500ms, 20s, 5m or 1h".to_owned())
 }
 
 /// A decimal amount above zero.
