@@ -68,12 +68,14 @@ impl Shared {
     }
 
     pub(crate) fn stop(&self, reason: StopReason) {
-        self.queue.close();
         let mut serving = self.serving();
         if !matches!(*serving, Serving::Stopped(_)) {
             *serving = Serving::Stopped(reason.clone());
             self.stopped.send_replace(Some(reason));
         }
+        drop(serving);
+        // Last: the worker takes a queue that is closed, and no reason yet, for an orderly end.
+        self.queue.close();
     }
 
     pub(crate) fn status(&self) -> EngineStatus {
@@ -423,7 +425,8 @@ impl<H: Hands> Worker<H> {
         let room = room?;
         let serving = if room { Serving::Yes } else { Serving::ReadOnly };
         let mut present = self.shared.serving();
-        if *present != serving {
+        // Who has stopped does not serve again.
+        if *present != serving && !matches!(*present, Serving::Stopped(_)) {
             tracing::warn!(from = ?*present, to = ?serving, "the engine changes what it serves");
             *present = serving;
         }

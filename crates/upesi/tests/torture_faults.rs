@@ -6,7 +6,7 @@ mod support_faults;
 
 use std::path::Path;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use support_crash::hub::{Hub, upesi};
 use support_crash::load::Load;
 use support_crash::scene::block_on;
@@ -98,14 +98,16 @@ const FATAL: &[Fault] = &[
     // Into room that was allocated: what is decided cannot be recorded.
     journal("pwrite64", 5, NO_SPACE),
     // The directory, when a segment gets its name.
-    journal("fsync", 1, INPUT_OUTPUT),
+    Fault { calls: "fsync", path: "/data/journal", from: 1, count: 0, errno: INPUT_OUTPUT },
     Fault { calls: "fsync,fdatasync", path: "/data/archive/", from: 1, count: 0, errno: INPUT_OUTPUT },
 ];
 
 #[test]
+#[allow(clippy::print_stdout, reason = "a failure must say which fault it was")]
 fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
     let Some(scene) = Scene::new(11) else { return };
     for fault in FATAL {
+        println!("{fault:?}");
         let mut hub = scene.start(*fault);
         scene.shim.arm();
         let status = hub.exit();
@@ -174,21 +176,22 @@ fn still(directory: &Path) -> Still {
 }
 
 impl Still {
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.hub.pid()).ok().and_then(Pid::from_raw).unwrap();
-        kill_process(pid, signal).unwrap();
+    fn pid(&self) -> Pid {
+        i32::try_from(self.hub.pid()).ok().and_then(Pid::from_raw).unwrap()
     }
 
     /// SIGSTOP, a request that is not answered for longer than the short expiry, SIGCONT.
     fn stand_still(&mut self) {
-        self.signal(Signal::STOP);
+        kill_process(self.pid(), Signal::STOP).unwrap();
+        let stopped = waitpid(Some(self.pid()), WaitOptions::UNTRACED).unwrap();
+        assert!(stopped.is_some_and(|(_, status)| status.stopped()), "{stopped:?}");
         let mut stream = std::net::TcpStream::connect(self.world.ports[1]).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
         std::io::Write::write_all(&mut stream, b"GET /health HTTP/1.1\r\nhost: hub\r\n\r\n").unwrap();
         let answer = std::io::Read::read(&mut stream, &mut [0; 64]);
         let kind = answer.map_err(|error| error.kind());
         assert_eq!(kind, Err(std::io::ErrorKind::WouldBlock), "a process that stands still does not answer");
-        self.signal(Signal::CONT);
+        kill_process(self.pid(), Signal::CONT).unwrap();
     }
 
     fn judge(mut self) {
