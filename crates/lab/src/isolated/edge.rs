@@ -13,9 +13,9 @@ use upesi_http::{
     header_block,
 };
 
-use super::flow::preload;
 use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record};
 use super::meter::{ThreadTimes, UsedCpu};
+use super::preload::{Past, read_existing};
 use super::receiver::Receivers;
 use super::scheme::Scheme;
 use super::scratch::Scratch;
@@ -85,14 +85,18 @@ pub(super) struct Settings {
     /// Whether callbacks are held back, instead of being swallowed by receivers.
     holds_callbacks: bool,
     durable: bool,
+    /// Finished transfers that the hub has behind it.
+    existing: usize,
     repetitions: usize,
 }
 
 impl Settings {
     pub fn read(request: Request, keys: &mut Keys<'_>) -> Self {
+        let source = Source::read(keys, MESSAGES);
         let settings = Self {
             request,
-            source: Source::read(keys, MESSAGES),
+            existing: read_existing(keys, &source),
+            source,
             connections: keys.size("connections", 1..=8_192, 32),
             threads: keys.size("threads", 1..=64, 1),
             holds_callbacks: keys.choice("callbacks", &["held", "swallowed"]) == "held",
@@ -121,7 +125,14 @@ impl Settings {
             Request::Prepare => Vec::new(),
             Request::Fulfil => stream.decode_fulfilled(count)?.0,
         };
-        preload(&data, &Scheme::of(&stream, Some(endpoints))?, &Arc::new(prepares))?;
+        let past = Past {
+            scheme: Scheme::of(&stream, Some(endpoints))?,
+            existing: self.existing,
+            dfsps: self.source.dfsps,
+            seed: context.seed,
+            reserved: Arc::new(prepares),
+        };
+        past.write(&data)?;
         let runtime = Builder::new_current_thread().enable_all().build().map_err(IsolatedError::thread)?;
         let mut hub = runtime.block_on(self.start_hub(context, &data))?;
         let workers = Arc::new(Workers::start(self.threads, SENDER)?);
@@ -195,6 +206,7 @@ impl Settings {
         measurement.parameters.extend([
             ("connections", number(self.connections)),
             ("durable", yes_no(self.durable)),
+            ("existing", number(self.existing)),
             ("callbacks", Parameter::from(if self.holds_callbacks { "held" } else { "swallowed" })),
         ]);
         Ok(measurement)

@@ -1,7 +1,6 @@
 //! Feeds an engine with a stream: a bounded number of commands at a time, from one thread or several.
 
 use std::cell::RefCell;
-use std::path::Path;
 use std::rc::Rc;
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
@@ -12,21 +11,17 @@ use tokio::task::LocalSet;
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, SubmitError,
 };
-use upesi_journal::Durability;
 use upesi_ledger::{Command, NoticeKey, Reply};
 
 use super::IsolatedError;
 use super::measurement::{nanosecond_histogram, record};
 use super::meter::{ThreadTimes, UsedCpu};
-use super::scheme::Scheme;
 use super::stream::decode::Ready;
 
 /// Name of the threads that submit.
 pub(super) const SUBMITTER: &str = "lab-submit";
 /// Wait before a command is submitted again that found the engine busy.
 const BUSY_WAIT: Duration = Duration::from_millis(1);
-/// Commands under way while a directory is prepared.
-const PRELOAD_IN_FLIGHT: usize = 4_096;
 
 /// How a stream is fed.
 #[derive(Clone, Copy, Debug)]
@@ -187,18 +182,4 @@ pub(super) fn start_delivering(
     let (engine, handle) = Engine::start(options, metrics, Box::new(effects))?;
     let _ = slot.set(handle.clone());
     Ok((engine, handle))
-}
-
-/// Makes a data directory with the scheme, and with `ready` in it, delivered; fast, without a sync.
-pub(super) fn preload(data: &Path, scheme: &Scheme, ready: &Arc<Vec<Ready>>) -> Result<(), IsolatedError> {
-    let options = EngineOptions { durability: Durability::Volatile, ..EngineOptions::new(data) };
-    let (engine, handle) = start_delivering(options, EngineMetrics::default())?;
-    let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
-    runtime.block_on(scheme.onboard(&handle))?;
-    if !ready.is_empty() {
-        feed(&handle, ready, Flow { submitters: 1, in_flight: PRELOAD_IN_FLIGHT })?;
-    }
-    // Leaves a snapshot behind, so that what starts on the directory next does so at once.
-    engine.shutdown();
-    Ok(())
 }

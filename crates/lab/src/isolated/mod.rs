@@ -14,6 +14,7 @@ mod measurement;
 mod meter;
 mod notification;
 mod position;
+mod preload;
 mod receiver;
 mod scheme;
 mod scratch;

@@ -9,9 +9,10 @@ use tokio::runtime::Builder;
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, SubmitError};
 use upesi_journal::Durability;
 
-use super::flow::{Fed, Flow, SUBMITTER, feed, preload, start_delivering};
+use super::flow::{Fed, Flow, SUBMITTER, feed, start_delivering};
 use super::measurement::{Measurement, part_of_this_process, share};
 use super::meter::UsedCpu;
+use super::preload::{Past, copy_directory, read_existing};
 use super::scheme::Scheme;
 use super::scratch::Scratch;
 use super::settings::Keys;
@@ -41,6 +42,8 @@ pub(super) struct Settings {
     flow: Flow,
     /// Whether callbacks are reported as delivered, which the engine journals too.
     deliveries: bool,
+    /// Finished transfers that the hub has behind it.
+    existing: usize,
     repetitions: usize,
 }
 
@@ -53,8 +56,10 @@ struct Run {
 
 impl Settings {
     pub fn read(keys: &mut Keys<'_>) -> Self {
+        let source = Source::read(keys, MESSAGES);
         let settings = Self {
-            source: Source::read(keys, MESSAGES),
+            existing: read_existing(keys, &source),
+            source,
             kind: match keys.choice("what", &["prepare", "fulfil"]) {
                 "fulfil" => MessageKind::Fulfil,
                 _ => MessageKind::Prepare,
@@ -91,14 +96,25 @@ impl Settings {
             }
         };
         let prepares = Arc::new(prepares);
-        let scheme = Scheme::of(&stream, None)?;
+        let past = Past {
+            scheme: Scheme::of(&stream, None)?,
+            existing: self.existing,
+            dfsps: self.source.dfsps,
+            seed: context.seed,
+            reserved: if fulfils.is_some() { Arc::clone(&prepares) } else { Arc::default() },
+        };
+        let scratch = Scratch::new(&context.scratch)?;
+        let begin = scratch.path().join("begin");
+        past.write(&begin)?;
+        let measured = fulfils.as_ref().unwrap_or(&prepares);
         let unit = if fulfils.is_some() { "fulfil" } else { "prepare" };
         let mut measurement = Measurement::new(unit, "an engine in this process");
         let (mut cpu, mut spans) = (UsedCpu::default(), Vec::new());
         for _ in 0..self.repetitions {
-            let scratch = Scratch::new(&context.scratch)?;
-            let run = self.run_once(scratch.path(), &scheme, &prepares, fulfils.as_ref())?;
-            let Run { fed, failed, metrics } = run;
+            let data = scratch.path().join("data");
+            copy_directory(&begin, &data)?;
+            let Run { fed, failed, metrics } = self.run_once(&data, measured)?;
+            std::fs::remove_dir_all(&data).map_err(IsolatedError::io("remove", &data))?;
             measurement.failed += failed;
             measurement.repeat(fed.took, (count as u64).saturating_sub(failed), &fed.latency_ns);
             cpu.add(&fed.cpu);
@@ -120,6 +136,7 @@ impl Settings {
             ("durable", yes_no(self.durable)),
             ("submitters", number(self.flow.submitters)),
             ("in_flight", number(self.flow.in_flight)),
+            ("existing", number(self.existing)),
             ("deliveries", Parameter::from(if self.deliveries { "reported" } else { "none" })),
         ]);
         Ok(measurement)
@@ -134,29 +151,20 @@ impl Settings {
         }
     }
 
-    fn run_once(
-        &self,
-        directory: &Path,
-        scheme: &Scheme,
-        prepares: &Arc<Vec<Ready>>,
-        fulfils: Option<&Arc<Vec<Ready>>>,
-    ) -> Result<Run, IsolatedError> {
-        let data = directory.join("data");
-        let before = if fulfils.is_some() { Arc::clone(prepares) } else { Arc::default() };
-        preload(&data, scheme, &before)?;
+    fn run_once(&self, data: &Path, measured: &Arc<Vec<Ready>>) -> Result<Run, IsolatedError> {
         let mut registry = Registry::default();
         let metrics = EngineMetrics::new(&mut registry);
         let (engine, handle) = if self.deliveries {
-            start_delivering(self.options(&data), metrics)?
+            start_delivering(self.options(data), metrics)?
         } else {
-            Engine::start(self.options(&data), metrics, Box::new(NoEffects))?
+            Engine::start(self.options(data), metrics, Box::new(NoEffects))?
         };
-        let first = snapshot(&registry);
-        let fed = feed(&handle, fulfils.unwrap_or(prepares), self.flow)?;
+        let (first, done_before) = (snapshot(&registry), done(&handle, self.kind)?);
+        let fed = feed(&handle, measured, self.flow)?;
         let last = snapshot(&registry);
-        let done = done(&handle, fulfils.is_some())?;
+        let done = done(&handle, self.kind)?.saturating_sub(done_before);
         engine.shutdown();
-        let failed = (prepares.len() as u64).saturating_sub(done);
+        let failed = (measured.len() as u64).saturating_sub(done);
         Ok(Run { fed, failed, metrics: (first, last) })
     }
 
@@ -186,12 +194,15 @@ fn snapshot(registry: &Registry) -> Snapshot {
 }
 
 /// How many transfers ended as they should: reserved, or committed.
-fn done(engine: &EngineHandle, are_committed: bool) -> Result<u64, IsolatedError> {
+fn done(engine: &EngineHandle, kind: MessageKind) -> Result<u64, IsolatedError> {
     let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
     let count =
         engine.read(
             move |ledger| {
-                if are_committed { ledger.totals().committed } else { ledger.reserved_len() as u64 }
+                match kind {
+            MessageKind::Prepare => ledger.reserved_len() as u64,
+            MessageKind::Fulfil => ledger.totals().committed,
+        }
             },
         );
     let failed =

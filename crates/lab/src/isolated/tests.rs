@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use toml::Table;
 
-use super::flow::{Flow, feed, preload};
+use super::flow::{Flow, feed};
+use super::preload::Past;
 use super::scheme::Scheme;
 use super::scratch::Scratch;
 use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
@@ -63,6 +64,14 @@ fn positions_are_committed_durably() {
 }
 
 #[test]
+fn a_hub_can_have_a_past() {
+    let result = measure("position", "messages = 50\nexisting = 120\ndurable = false\nrepetitions = 2");
+    assert_eq!((result.completed, &result.parameters["existing"]), (100, &Parameter::Number(120)));
+    let result = measure("position", "messages = 50\nexisting = 70\nwhat = 'fulfil'\nrepetitions = 1");
+    assert_eq!(result.completed, 50);
+}
+
+#[test]
 fn the_journal_holds_every_record() {
     let result = measure(
         "journal",
@@ -106,6 +115,7 @@ fn mistakes_are_named_before_anything_runs() {
         ("position", "batch = 2000", "batch must not be more than in_flight"),
         ("position", "batch = 2000\nnonsense = 1", "nonsense: isolated kind position has no such key"),
         ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
+        ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
         ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
         ("archive", "transfers = 2", "at least as many transfers"),
         ("prepare", "callbacks = 'sent'", "give held or swallowed"),
@@ -137,7 +147,8 @@ fn what_a_hub_took_can_be_recorded_and_replayed() {
     let scratch = Scratch::new(directory.path()).unwrap();
     let data = scratch.path().join("data");
     let scheme = Scheme::of(&stream, None).unwrap();
-    preload(&data, &scheme, &Arc::new(stream.decode(MessageKind::Prepare, 50).unwrap())).unwrap();
+    let reserved = Arc::new(stream.decode(MessageKind::Prepare, 50).unwrap());
+    Past { scheme, existing: 0, dfsps: 3, seed: 1, reserved }.write(&data).unwrap();
     let options = upesi_engine::EngineOptions::new(&data);
     let (engine, handle) = flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
     let fulfils = Arc::new(stream.decode(MessageKind::Fulfil, 40).unwrap());
