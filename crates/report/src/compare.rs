@@ -117,6 +117,8 @@ pub struct Pair {
     pub base: String,
     /// The other's label.
     pub other: String,
+    /// What decides between the two: throughput, or the tail where the schedule set the throughput of both.
+    pub decided_by: Option<Metric>,
     /// The verdict in words.
     pub verdict: String,
     /// The differences that both runs have figures for.
@@ -238,7 +240,20 @@ fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pa
         .collect();
     let warnings = warnings::of_pair(base, other);
     let verdict = verdict(base, other, &differences);
-    Pair { subject, base: base.label.clone(), other: other.label.clone(), verdict, differences, warnings }
+    Pair {
+        subject,
+        base: base.label.clone(),
+        other: other.label.clone(),
+        decided_by: comparable.then(|| deciding(base, other)),
+        verdict,
+        differences,
+        warnings,
+    }
+}
+
+/// What decides between two runs: where the schedule set the throughput of both, it is no finding.
+pub(crate) fn deciding(base: &Run, other: &Run) -> Metric {
+    if base.is_open_loop() && other.is_open_loop() { Metric::Tail } else { Metric::Throughput }
 }
 
 fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Option<Difference> {

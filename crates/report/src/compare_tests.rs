@@ -1,1 +1,200 @@
+//! Comparisons of runs made by hand: one line per case says what a reader must be told.
 
+use serde_json::{Value, json};
+
+use super::*;
+use crate::input::Suite;
+
+fn run(label: &str, changes: Value) -> Run {
+    let mut value = json!({
+        "scenario": "transfers",
+        "name": "transfers",
+        "unit": "transfer",
+        "throughput_per_s": 100.0,
+        "latency_ms": {"p50": 1.0, "p99": 10.0},
+        "audit": {"ok": true, "performed": true},
+        "environment": {"cores": 2, "started_at": label},
+    });
+    for (name, change) in changes.as_object().unwrap() {
+        value[name] = change.clone();
+    }
+    let mut run: Run = serde_json::from_value(value.clone()).unwrap();
+    run.raw = value;
+    run.label = label.to_owned();
+    run
+}
+
+fn compared(base: Value, other: Value) -> Pair {
+    let results = Results { runs: vec![run("old", base), run("new", other)], ..Results::default() };
+    compare(&results).unwrap().pairs.remove(0)
+}
+
+#[test]
+fn verdicts_say_what_is_known_and_no_more() {
+    let base = json!({"repetitions": [99.0, 100.0, 101.0, 100.0]});
+    for (other, expected) in [
+        (
+            json!({"throughput_per_s": 112.0, "repetitions": [111.0, 112.0, 113.0, 112.0]}),
+            "“new” is 12 % ± 1.5 % faster than “old”; the difference is real.",
+        ),
+        (
+            json!({"throughput_per_s": 80.0, "repetitions": [79.0, 80.0, 81.0, 80.0]}),
+            "“new” is 20 % ± 1.3 % slower than “old”; the difference is real.",
+        ),
+        (
+            json!({"repetitions": [100.0, 101.0, 100.5, 100.5]}),
+            "“new” and “old” are the same in throughput for all practical purposes: +0.5 % ± 1.2 %.",
+        ),
+        (
+            json!({"repetitions": [90.0, 100.0, 110.0, 98.0]}),
+            "“new” against “old”: no difference in throughput can be told from the noise: −0.8 % ± 14 %; 20 more \
+             repetitions of each would tell 5 %.",
+        ),
+        (
+            json!({"throughput_per_s": 130.0}),
+            "“new” is 30 % faster than “old” in one measurement each; whether that is noise cannot be told without \
+             repetitions.",
+        ),
+        (
+            json!({"unit": "lookup"}),
+            "“old” counts transfers and “new” counts lookups: the two cannot be compared.",
+        ),
+        (json!({"throughput_per_s": null}), "“old” and “new” have no throughput in common to compare."),
+    ] {
+        let verdict = compared(base.clone(), other).verdict;
+        assert_eq!(verdict, expected);
+    }
+}
+
+#[test]
+fn failed_runs_are_not_made_better_by_being_compared() {
+    for (change, doubt, warning) in [
+        (
+            json!({"validity": {"valid": false, "findings": ["lagged"]}}),
+            "Do not rely on this: “new” is not valid.",
+            "new: the run is not valid: lagged",
+        ),
+        (
+            json!({"audit": {"ok": false, "findings": ["1 lost"]}}),
+            "Do not rely on this: “new” failed its audit.",
+            "new: the integrity audit failed: 1 lost",
+        ),
+        (
+            json!({"schedule": {"valid": false, "lag_ms_p99": 14.0, "skipped": 3}}),
+            "Do not rely on this: “new” is not valid.",
+            "new: the run is not valid: the generator lagged its schedule: p99 14.0 ms late, 3 arrivals skipped",
+        ),
+    ] {
+        let pair = compared(json!({}), change);
+        assert!(pair.verdict.starts_with(doubt), "{}", pair.verdict);
+        assert_eq!(pair.warnings, [warning]);
+    }
+}
+
+#[test]
+fn what_differs_besides_the_subject_is_said() {
+    for (base, other, warning) in [
+        (
+            json!({"durable": true}),
+            json!({"durable": false}),
+            "durability differs: old has durable, new has not durable",
+        ),
+        (
+            json!({"environment": {"durability": "fsync"}}),
+            json!({"environment": {"durability": "none"}}),
+            "durability differs: old has fsync, new has none",
+        ),
+        (
+            json!({}),
+            json!({"environment": {"cores": 4}}),
+            "the machines differ in cores: old has 2, new has 4",
+        ),
+        (json!({}), json!({"name": "lookups"}), "the scenarios differ: transfers is not lookups"),
+        (json!({}), json!({"lost": 2}), "new: 2 of what was accepted has no outcome"),
+        (json!({}), json!({"audit": null}), "new: no integrity audit was made"),
+        (
+            json!({"options": {"dfsps": 2}}),
+            json!({"options": {"dfsps": 8}}),
+            "the load differs in dfsps: 2 and 8",
+        ),
+    ] {
+        assert_eq!(compared(base, other).warnings, [warning]);
+    }
+    let varied = json!({"options": {"dfsps": 8}, "parameters": {"dfsps": 8}});
+    let base = json!({"options": {"dfsps": 2}, "parameters": {"dfsps": 2}});
+    assert!(compared(base, varied).warnings.is_empty(), "what a sweep varies is no surprise");
+    let dates = compared(json!({}), json!({"environment": {"cores": 2, "commit": "abc", "version": "2"}}));
+    assert!(dates.warnings.is_empty(), "builds are what is compared: {:?}", dates.warnings);
+}
+
+#[test]
+fn a_set_rate_is_no_finding() {
+    let open = |throughput: f64, p99: f64| {
+        let rows: Vec<_> = (1..=60)
+            .map(|t| json!({"t": t, "completed": throughput, "p99_ms": p99 + f64::from(t % 3) * 0.1}))
+            .collect();
+        json!({
+            "throughput_per_s": throughput,
+            "latency_ms": {"p99": p99},
+            "schedule": {"valid": true},
+            "timeline": {"interval_s": 1, "rows": rows},
+        })
+    };
+    let pair = compared(open(100.0, 10.0), open(120.0, 8.0));
+    assert_eq!(pair.decided_by, Some(Metric::Tail));
+    assert!(pair.verdict.starts_with("“new”: p99 is 20 %"), "{}", pair.verdict);
+    assert!(pair.verdict.contains("repeat them before deciding"), "one run each: {}", pair.verdict);
+    assert!(pair.differences.iter().all(|difference| difference.within_run || difference.interval.is_none()));
+}
+
+#[test]
+fn several_runs_beside_one_base_need_surer_intervals() {
+    let repeated = || json!({"repetitions": [95.0, 100.0, 105.0]});
+    let of = |count: usize| {
+        let runs = (0..count).map(|index| run(&format!("run {index}"), repeated())).collect();
+        compare(&Results { runs, ..Results::default() }).unwrap()
+    };
+    let (two, five) = (of(2), of(5));
+    assert_eq!((two.pairs.len(), five.pairs.len()), (1, 4));
+    let width = |comparison: &Comparison| comparison.pairs[0].differences[0].interval.unwrap().half_width();
+    assert!(width(&two) < width(&five));
+    assert!(two.method().contains("95 % confidence") && five.method().contains("98.75 % confidence"));
+    assert!(matches!(compare(&Results::default()), Err(ReportError::Nothing)));
+    let alone = Results { runs: vec![run("a", json!({}))], ..Results::default() };
+    assert!(matches!(compare(&alone), Err(ReportError::OnlyOne)));
+}
+
+fn suite(runs: Vec<usize>) -> Suite {
+    Suite { title: "suite".into(), plots: Vec::new(), runs, missing: Vec::new() }
+}
+
+#[test]
+fn suites_are_compared_run_by_run() {
+    let batch =
+        |batch: u32, throughput: f64| json!({"parameters": {"batch": batch}, "throughput_per_s": throughput});
+    let runs = vec![
+        run("a1", batch(1, 100.0)),
+        run("a10", batch(10, 200.0)),
+        run("b10", batch(10, 220.0)),
+        run("b20", batch(20, 1.0)),
+    ];
+    let suites = vec![suite(vec![0, 1]), suite(vec![2, 3])];
+    let results = Results { runs, suites, only_suites: true };
+    let pairs = compare(&results).unwrap().pairs;
+    assert_eq!(pairs.len(), 1);
+    assert_eq!(pairs[0].subject.as_deref(), Some("transfers, batch 10"));
+    assert_eq!((pairs[0].base.as_str(), pairs[0].other.as_str()), ("a10", "b10"));
+    let runs = vec![run("a", batch(1, 1.0)), run("b", batch(2, 1.0))];
+    let apart = Results { runs, suites: vec![suite(vec![0]), suite(vec![1])], only_suites: true };
+    assert!(matches!(compare(&apart), Err(ReportError::NothingInCommon)));
+}
+
+#[test]
+fn within_a_suite_ablations_are_compared_with_the_first() {
+    let without = |what: &str| json!({"parameters": {"ablation": what}});
+    let runs = vec![run("x", json!({})), run("y", without("as shipped")), run("z", without("fsync off"))];
+    let results = Results { runs, suites: vec![suite(vec![0, 1, 2])], only_suites: true };
+    let pairs = compare(&results).unwrap().pairs;
+    assert_eq!(pairs.len(), 1);
+    assert_eq!((pairs[0].base.as_str(), pairs[0].other.as_str()), ("as shipped", "fsync off"));
+}

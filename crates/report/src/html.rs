@@ -97,12 +97,20 @@ pub(crate) fn page(results: &Results) -> String {
     page.raw(STYLE).raw("</style></head><body>");
     header(&mut page, results, &title);
     page.raw("<main>");
+    // Of one suite the plots come first, and what each part costs after them.
+    let one_suite = results.only_suites && results.suites.len() == 1;
+    if one_suite {
+        suites(&mut page, results);
+    }
     if let Ok(comparison) = compare::compare(results)
         && compared(results)
     {
-        page.add(&comparison::section(&comparison));
+        let heading = if one_suite { "What each part costs" } else { "Verdict" };
+        page.add(&comparison::section(&comparison, heading));
     }
-    suites(&mut page, results);
+    if !one_suite {
+        suites(&mut page, results);
+    }
     if runs.len() > 1 {
         page.raw("<section><h2>All runs</h2>").add(&overview(runs)).raw("</section>");
         overlays(&mut page, runs);

@@ -1,6 +1,6 @@
 //! The verdict on two runs, in words that somebody can act on.
 
-use crate::compare::{Difference, Judgement, Metric};
+use crate::compare::{Difference, Judgement, Metric, deciding};
 use crate::figures::percent;
 use crate::run::Run;
 
@@ -13,8 +13,7 @@ pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> St
             "{first} counts {units} and {second} counts {other_units}: the two cannot be compared."
         );
     }
-    let open = base.is_open_loop() && other.is_open_loop();
-    let main = if open { Metric::Tail } else { Metric::Throughput };
+    let main = deciding(base, other);
     let Some(difference) = differences.iter().find(|difference| difference.metric == main) else {
         return format!("{first} and {second} have no {} in common to compare.", main.name());
     };
@@ -23,7 +22,7 @@ pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> St
     let also = differences.iter().filter(|other| {
         other.metric != main
             && other.judgement == Judgement::Real
-            && !(open && other.metric == Metric::Throughput)
+            && !(main == Metric::Tail && other.metric == Metric::Throughput)
     });
     let also: Vec<_> = also.map(|difference| clause(difference, other.unit())).collect();
     if !also.is_empty() {

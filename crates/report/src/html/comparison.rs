@@ -3,41 +3,55 @@
 use super::axis::{Scale, round_number};
 use super::markup::Markup;
 use super::tied;
-use crate::compare::{Comparison, Difference, Judgement, Metric, Pair};
+use crate::compare::{Comparison, Difference, Judgement, Pair};
 use crate::text::judgement;
 
 /// The whole comparison.
-pub(crate) fn section(comparison: &Comparison) -> Markup {
+pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
     let mut markup = Markup::new();
-    markup.raw("<section class=\"verdict\"><h2>Verdict</h2>");
-    let by_subject = comparison.pairs.iter().any(|pair| pair.subject.is_some());
-    if by_subject && comparison.pairs.len() > 3 {
+    markup.put("<section class=\"verdict\"><h2>{}</h2>", &[&heading]);
+    if comparison.pairs.iter().any(|pair| pair.subject.is_some()) {
         markup.add(&overview(comparison));
-    }
-    for pair in &comparison.pairs {
-        markup.add(&one(pair));
+        markup.raw("<details><summary><b>Every figure of every pair</b></summary>");
+        for pair in &comparison.pairs {
+            markup.add(&one(pair));
+        }
+        markup.raw("</details>");
+    } else {
+        for pair in &comparison.pairs {
+            markup.add(&one(pair));
+        }
     }
     markup.put("<p class=\"note\">{} ", &[&comparison.method()]);
-    markup.raw("The line of a figure is where the true difference lies; one that crosses nothing may be noise.</p></section>");
+    markup.raw("The line of a figure is where the true difference lies; one that touches zero may be noise.</p></section>");
     markup
 }
 
-/// Counts of suites: a reader of forty pairs wants to know first how they went.
+/// What a pair is about first: throughput, or the tail where the schedule set the throughput.
+fn main_difference(pair: &Pair) -> Option<&Difference> {
+    pair.differences.iter().find(|difference| Some(difference.metric) == pair.decided_by)
+}
+
+/// Many pairs as one picture: a reader of forty wants to know first how they went.
 fn overview(comparison: &Comparison) -> Markup {
-    let main = comparison.pairs.iter().filter_map(|pair| pair.differences.first());
-    let (mut better, mut worse, mut other) = (0, 0, 0);
-    for difference in main {
-        match difference.judgement {
-            Judgement::Real if difference.is_better() => better += 1,
-            Judgement::Real => worse += 1,
-            _ => other += 1,
-        }
-    }
     let mut markup = Markup::new();
-    markup.put(
-        "<p class=\"lead\">{} runs in common: {} really better in throughput, {} really worse, {} the same, within noise or measured once.</p>",
-        &[&comparison.pairs.len(), &better, &worse, &other],
-    );
+    let pairs: Vec<(&Pair, &Difference)> =
+        comparison.pairs.iter().filter_map(|pair| Some((pair, main_difference(pair)?))).collect();
+    let reach = reach(pairs.iter().map(|(_, difference)| *difference));
+    head(&mut markup, "base", "other", reach);
+    let several_subjects = comparison.pairs.iter().any(|pair| pair.subject != comparison.pairs[0].subject);
+    for (pair, difference) in pairs {
+        let subject = pair.subject.as_deref().unwrap_or_default();
+        // Of one subject the runs' own names tell them apart.
+        let name = if several_subjects { subject } else { pair.other.as_str() };
+        let small = match (several_subjects, pair.warnings.is_empty()) {
+            (_, false) => "see the warnings below".to_owned(),
+            (true, true) => format!("{} against {}", pair.other, pair.base),
+            (false, true) => format!("against {}", pair.base),
+        };
+        row(&mut markup, name, &small, difference, reach);
+    }
+    markup.raw("</tbody></table></div>");
     markup
 }
 
@@ -67,49 +81,59 @@ fn one(pair: &Pair) -> Markup {
         markup.raw("</article>");
         return markup;
     }
-    let reach = reach(&pair.differences);
-    let scale = Scale::Linear { low: -reach, high: reach };
-    markup.put(
-        "<div class=\"scroll\"><table class=\"forest\"><thead><tr><th></th><th>{}</th><th>{}</th><th>difference</th>\
-         <th class=\"wide\"><span class=\"ends\"><span>−{} %</span><span>0</span><span>+{} %</span></span></th><th></th></tr></thead><tbody>",
-        &[&pair.base, &pair.other, &round_number(reach * 100.0), &round_number(reach * 100.0)],
-    );
+    let reach = reach(pair.differences.iter());
+    head(&mut markup, &pair.base, &pair.other, reach);
     for difference in &pair.differences {
-        let mark = if difference.within_run { " †" } else { "" };
-        let metric = difference.metric;
-        markup.put(
-            "<tr class=\"{}\"><th scope=\"row\">{} <small>{}</small></th><td>{}</td><td>{}</td><td><b>{}</b>{}</td>",
-            &[
-                &tone(difference),
-                &metric.name(),
-                &if metric == Metric::Throughput { "more is better" } else { "less is better" },
-                &metric.format(difference.base),
-                &metric.format(difference.other),
-                &difference.text(),
-                &mark,
-            ],
-        );
-        markup.raw("<td class=\"wide\"><span class=\"interval\">");
-        let percent = |value: f64| format!("{:.2}", scale.place(value) * 100.0);
-        if let Some(interval) = &difference.interval {
-            let width = (scale.place(interval.high) - scale.place(interval.low)) * 100.0;
-            markup.put(
-                "<i style=\"left:{}%;width:{}%\"></i>",
-                &[&percent(interval.low), &format!("{width:.2}")],
-            );
-        }
-        markup.put(
-            "<u style=\"left:{}%\"></u></span></td><td>{}</td></tr>",
-            &[&percent(difference.relative), &judgement(difference.judgement)],
-        );
+        let small = if difference.metric.more_is_better() { "more is better" } else { "less is better" };
+        row(&mut markup, difference.metric.name(), small, difference, reach);
     }
     markup.raw("</tbody></table></div></article>");
     markup
 }
 
+/// The head of a table of intervals, down to its first row.
+fn head(markup: &mut Markup, base: &str, other: &str, reach: f64) {
+    let reach = round_number(reach * 100.0);
+    markup.put(
+        "<div class=\"scroll\"><table class=\"forest\"><thead><tr><th></th><th>{}</th><th>{}</th><th>difference</th>\
+         <th class=\"wide\"><span class=\"ends\"><span>−{} %</span><span>0</span><span>+{} %</span></span></th><th></th>\
+         </tr></thead><tbody>",
+        &[&base, &other, &reach, &reach],
+    );
+}
+
+/// A difference as figures and as a line about zero.
+fn row(markup: &mut Markup, name: &str, small: &str, difference: &Difference, reach: f64) {
+    let scale = Scale::Linear { low: -reach, high: reach };
+    let mark = if difference.within_run { " †" } else { "" };
+    let metric = difference.metric;
+    markup.put(
+        "<tr class=\"{}\"><th scope=\"row\">{} <small>{}</small></th><td>{}</td><td>{}</td><td><b>{}</b>{}</td>",
+        &[
+            &tone(difference),
+            &name,
+            &small,
+            &metric.format(difference.base),
+            &metric.format(difference.other),
+            &difference.text(),
+            &mark,
+        ],
+    );
+    markup.raw("<td class=\"wide\"><span class=\"interval\">");
+    let percent = |value: f64| format!("{:.2}", scale.place(value) * 100.0);
+    if let Some(interval) = &difference.interval {
+        let width = (scale.place(interval.high) - scale.place(interval.low)) * 100.0;
+        markup.put("<i style=\"left:{}%;width:{}%\"></i>", &[&percent(interval.low), &format!("{width:.2}")]);
+    }
+    markup.put(
+        "<u style=\"left:{}%\"></u></span></td><td>{}</td></tr>",
+        &[&percent(difference.relative), &judgement(difference.judgement)],
+    );
+}
+
 /// A round difference that all of them are within, unless one is far away from everything.
-fn reach(differences: &[Difference]) -> f64 {
-    let ends = differences.iter().flat_map(|difference| {
+fn reach<'a>(differences: impl Iterator<Item = &'a Difference>) -> f64 {
+    let ends = differences.flat_map(|difference| {
         let interval = difference.interval.map(|interval| [interval.low, interval.high]);
         interval.into_iter().flatten().chain([difference.relative])
     });

@@ -1,0 +1,207 @@
+//! Reports of the results in `fixtures/`, and of files that are wrong.
+
+use std::path::{Path, PathBuf};
+
+use upesi_report::{ReportError, compare, markdown, published, text, write_html};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn fixtures(names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| fixture(name)).collect()
+}
+
+fn page(paths: &[PathBuf]) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("report.html");
+    write_html(paths, &page).unwrap();
+    std::fs::read_to_string(page).unwrap()
+}
+
+fn written(directory: &Path, content: &str) -> PathBuf {
+    std::fs::write(directory.join("result.json"), content).unwrap();
+    directory.to_owned()
+}
+
+#[test]
+fn a_comparison_says_how_much_and_how_sure() {
+    let comparison = compare(&fixtures(&["before", "after"])).unwrap().to_string();
+    assert!(
+        comparison.contains("“after” is 12 % ± 1.6 % faster than “before”; the difference is real."),
+        "{comparison}"
+    );
+    assert!(comparison.contains("less CPU per transfer"), "{comparison}");
+    let line = comparison.lines().find(|line| line.trim_start().starts_with("after")).unwrap();
+    assert_eq!(line.split_whitespace().nth(1), Some("4,603"));
+}
+
+#[test]
+fn the_first_layout_is_still_read() {
+    let table = text(&fixtures(&["layout-1"])).unwrap();
+    assert!(table.contains("transfers") && table.contains("3,440") && table.contains("holds"), "{table}");
+    let page = page(&fixtures(&["layout-1"]));
+    assert!(page.contains("completed 3,440 transfers per second"));
+}
+
+#[test]
+fn markdown_is_ready_to_paste() {
+    let rows = markdown(&fixtures(&["before", "broken"])).unwrap();
+    let lines: Vec<_> = rows.lines().collect();
+    assert!(lines[0].starts_with("| run | per second |"), "{rows}");
+    assert!(lines[2].starts_with("| before | 4,111 | 3.40 ms |"), "{rows}");
+    let cells = |line: &str| line.matches(" | ").count();
+    assert!(lines[1..4].iter().all(|line| cells(line) == cells(lines[0])), "{rows}");
+    assert!(rows.contains("2 cores") && rows.contains("commit 4f0c1aa"), "{rows}");
+    assert!(rows.contains("- **broken: the integrity audit failed"), "{rows}");
+}
+
+#[test]
+fn a_page_holds_everything_and_loads_nothing() {
+    for names in [
+        &["after"][..],
+        &["before", "after"],
+        &["before", "broken"],
+        &["suite"],
+        &["suite", "suite"],
+        &["layout-1"],
+    ] {
+        let page = page(&fixtures(names));
+        for loading in ["src=", "href=\"http", "url(", "@import", "fetch(", "XMLHttpRequest", "import("] {
+            assert!(!page.contains(loading), "{names:?} has {loading}");
+        }
+        assert!(page.contains("default-src 'none'"));
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
+        assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
+        assert!(!page.contains("NaN") && !page.contains(">inf"), "{names:?} shows a number that is none");
+    }
+    let page = page(&fixtures(&["before", "broken"]));
+    for expected in ["Do not rely on this", "Audit failed", "Not valid", "Not durable", "DIFFER"] {
+        assert!(page.contains(expected), "{expected}");
+    }
+}
+
+#[test]
+fn the_same_files_give_the_same_page() {
+    let paths = fixtures(&["suite", "before"]);
+    assert!(page(&paths) == page(&paths));
+}
+
+#[test]
+fn suites_bring_their_plots_and_name_what_is_missing() {
+    let page = page(&fixtures(&["suite"]));
+    for expected in [
+        "Position handling by batch size",
+        "4 DFSPs",
+        "existing transfers",
+        "Left no result: never-ran",
+        "fsync off",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert_eq!(page.matches("class=\"column\"").count(), 2 * 4, "categories are columns, wide and narrow");
+}
+
+/// A result in which every text tries to leave its place.
+fn hostile() -> String {
+    let attack =
+        "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='alert(3)|`*_<b>";
+    let attack = serde_json::to_string(attack).unwrap();
+    let text = std::fs::read_to_string(fixture("broken/result.json")).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let attack: serde_json::Value = serde_json::from_str(&attack).unwrap();
+    infect(&mut value, &attack);
+    value["parameters"] = serde_json::json!({ attack.as_str().unwrap(): attack, "ablation": attack });
+    value["environment"][attack.as_str().unwrap()] = attack.clone();
+    value.to_string()
+}
+
+fn infect(value: &mut serde_json::Value, attack: &serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = attack.as_str().unwrap().to_owned(),
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| infect(value, attack)),
+        serde_json::Value::Object(members) => members.values_mut().for_each(|value| infect(value, attack)),
+        _ => {}
+    }
+}
+
+#[test]
+fn texts_of_a_file_cannot_become_markup() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let paths = vec![written(first.path(), &hostile()), written(second.path(), &hostile())];
+    let suite = tempfile::tempdir().unwrap();
+    let runs: Vec<_> = paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect();
+    let attack = "</title><script>alert(4)</script>";
+    let plot =
+        serde_json::json!({"title": attack, "x": "ablation", "series": attack, "y": "throughput_per_s"});
+    let file = serde_json::json!({"schema_version": 2, "title": attack, "runs": runs, "plots": [plot]});
+    std::fs::write(suite.path().join("suite.json"), file.to_string()).unwrap();
+    for paths in [paths[..1].to_vec(), paths.clone(), vec![suite.path().to_owned()]] {
+        let page = page(&paths);
+        // The page's own script and the data of its plots are all there is.
+        let (scripts, data) =
+            (page.matches("<script").count(), page.matches("<script type=\"application/json\">").count());
+        assert_eq!(scripts, data + 1);
+        assert_eq!(page.matches("</script>").count(), scripts);
+        assert!(
+            !page.contains("<img") && !page.contains("<b>alert") && !page.contains("\" onmouseover"),
+            "markup leaked"
+        );
+        assert_eq!(page.matches("</title>").count(), 1);
+        // Data is JSON, in which an apostrophe ends nothing.
+        let markup = page.split("<script type=\"application/json\">");
+        let mut markup = markup.map(|part| part.split_once("</script>").map_or(part, |(_, markup)| markup));
+        assert!(markup.all(|markup| !markup.contains("' onmouseover")), "a quote leaked");
+    }
+    let rows = markdown(&paths).unwrap();
+    assert!(!rows.replace("\\<", "").contains('<'), "Markdown lets HTML through: {rows}");
+}
+
+#[test]
+fn a_result_with_little_in_it_is_reported_all_the_same() {
+    for content in [
+        "{}",
+        "{\"schema_version\": 2, \"name\": \"x\", \"latency_ms\": null, \"timeline\": null, \"histogram\": null}",
+        "{\"throughput_per_s\": 0, \"timeline\": {\"interval_s\": 0, \"rows\": [{}, {}]}, \"repetitions\": [0, 0]}",
+        "{\"histogram\": {\"buckets\": [[0, 0], [0, 5]]}, \"stages\": [{}], \"processes\": [{}], \"slices\": [{}, {}]}",
+        "{\"histogram\": {\"buckets\": [[1e300, 1]]}, \"timeline\": {\"rows\": [{\"t\": -5, \"p99_ms\": -1, \"completed\": -3}]}}",
+        "{\"breakpoint\": {\"probes\": [{}, {\"rate_per_s\": 1}]}, \"drift\": {\"rows\": [{}]}, \"targets\": [{}]}",
+        "{\"window\": {\"trimmed_start_s\": 50, \"seconds\": 1}, \"timeline\": {\"rows\": [{\"t\": 1, \"completed\": 1}]}}",
+    ] {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let paths = vec![written(first.path(), content), written(second.path(), content)];
+        for paths in [&paths[..1], &paths] {
+            assert!(page(paths).contains("</html>"), "{content}");
+            markdown(paths).unwrap();
+        }
+        assert!(compare(&paths).is_ok(), "{content}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said_with_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = |paths: &[PathBuf]| text(paths).unwrap_err();
+    assert!(matches!(error(&[]), ReportError::Nothing));
+    assert!(matches!(error(&[directory.path().join("none")]), ReportError::Unreadable { .. }));
+    for content in ["", "{", "[]x", "{\"throughput_per_s\": \"fast\"}", "{\"stages\": 3}"] {
+        let path = written(directory.path(), content);
+        let error = error(&[path]);
+        assert!(matches!(error, ReportError::Malformed { .. }), "{content}: {error}");
+        assert!(error.to_string().contains("result.json"), "{error}");
+    }
+    let path = written(directory.path(), "{\"schema_version\": 3}");
+    assert!(matches!(error(&[path]), ReportError::TooNew { version: 3, known: 2, .. }));
+    let unwritable = write_html(&fixtures(&["after"]), Path::new("/nonexistent/page.html"));
+    assert!(matches!(unwritable, Err(ReportError::Unwritable { .. })));
+}
+
+#[test]
+fn our_figures_come_from_results_with_their_conditions() {
+    let ours = published::Ours::of(&fixture("before"), "throughput_per_s").unwrap();
+    assert_eq!((ours.figure, ours.vcpus), (Some(4110.9), Some(2.0)));
+    assert!(ours.conditions.contains("2 cores") && ours.conditions.contains("ext4"), "{}", ours.conditions);
+    let broken = published::Ours::of(&fixture("broken"), "latency_ms.p99").unwrap();
+    assert!(broken.conditions.contains("the integrity audit failed"), "{}", broken.conditions);
+}
