@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use http::Method;
 use upesi_fspiop::fingerprint;
 use upesi_ledger::{Ledger, LedgerAccountTypeId, NoticeKey};
 use upesi_types::{Currency, FspId, TransferId};
 
 use super::Findings;
-use crate::message::{CURRENCY, Ending, Request, Spec, UNITS, name};
+use crate::message::{CURRENCY, Ending, Request, Spec, UNITS, name, number};
 
 type IdBytes = [u8; 17];
 
@@ -51,6 +52,8 @@ pub(crate) struct Told {
 pub(crate) struct Outside {
     prepares: BTreeMap<IdBytes, Vec<SentPrepare>>,
     endings: BTreeMap<IdBytes, Vec<(usize, Ending, bool)>>,
+    /// Every body that a DFSP sent, byte for byte.
+    bodies: BTreeSet<(usize, Bytes)>,
     /// Transfers whose prepare was answered with success.
     pub(crate) acknowledged: BTreeMap<IdBytes, TransferId>,
     /// Callbacks that their DFSP answered with success.
@@ -68,7 +71,8 @@ pub(crate) struct Outside {
 
 impl Outside {
     /// A request is sent to the hub. It may never arrive.
-    pub(crate) fn sent(&mut self, seen: &Seen, request: &Request) {
+    pub(crate) fn sent(&mut self, from: usize, seen: &Seen, request: &Request) {
+        self.bodies.insert((from, request.body.clone()));
         match seen {
             Seen::Prepare { id, source, payer, payee, amount } => {
                 let sent = SentPrepare {
@@ -106,7 +110,14 @@ impl Outside {
         puts.is_some_and(|puts| puts.iter().any(|(from, ending, good)| *from == by && is_it(*ending, *good)))
     }
 
+    /// A callback leaves the hub: in a DFSP's name only with that DFSP's own bytes, and the same each time.
     pub(crate) fn callback_left(&mut self, key: NoticeKey, request: &Request, findings: &mut Findings) {
+        let source = request.headers.get("fspiop-source").and_then(|name| name.to_str().ok());
+        if let Some(dfsp) = source.and_then(number)
+            && !self.bodies.contains(&(dfsp, request.body.clone()))
+        {
+            findings.add(format!("callback {key:?} is in dfsp{dfsp}'s name, with bytes that it never sent"));
+        }
         match self.looks.get(&key) {
             None => {
                 self.looks.insert(key, request.clone());

@@ -1,29 +1,205 @@
-//! Replays worlds: `sim-world --seed S [--events] [--step N]`, `sim-world --seeds A..B`.
+//! Replays simulated worlds: one seed event by event, or many in a row.
+//!
+//! ```text
+//! sim-world --seed 7                   one world, what it went through
+//! sim-world --seed 7 --events          … and its event log
+//! sim-world --seed 7 --step 1200       the state before and after event 1200
+//! sim-world --seeds 0..10000           many; those with findings, and the command that repeats each
+//! sim-world --seeds 0..30 --bug drops-callback   with a mistake made on purpose
+//! ```
 
+use std::io::{self, Write as _};
+use std::ops::Range;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use upesi_testkit::Plan;
-use upesi_testkit::world::run;
+use clap::Parser;
+use upesi_testkit::world::{Outcome, World, run};
+use upesi_testkit::{Bug, Faults, Plan};
 
-fn main() -> ExitCode {
-    let plan = Plan::default();
-    let mut bad = 0;
-    let args: Vec<String> = std::env::args().collect();
-    let (a, b): (u64, u64) = (args[1].parse().unwrap(), args[2].parse().unwrap());
-    for seed in a..b {
-        let plan = Plan { keep_log: args.len() > 3, ..plan.clone() };
-        let outcome = run(seed, &plan);
-        for line in &outcome.log {
-            eprintln!("{line}");
-        }
-        if !outcome.is_sound() || b - a < 5 {
-            bad += 1;
-            eprintln!(
-                "seed {seed}: {:#?} {:?} events {} us {}",
-                outcome.findings, outcome.counts, outcome.events, outcome.simulated_us
-            );
+/// Exit code when something was found.
+const FOUND: u8 = 1;
+
+/// The seed that is lived through, for the message of a panic.
+static PRESENT_SEED: AtomicU64 = AtomicU64::new(0);
+
+/// Lives through simulated worlds.
+#[derive(Debug, Parser)]
+#[command(name = "sim-world")]
+struct Arguments {
+    /// One seed.
+    #[arg(long, conflicts_with = "seeds")]
+    seed: Option<u64>,
+    /// Many seeds, the last one left out: `A..B`.
+    #[arg(long, value_parser = parse_range)]
+    seeds: Option<Range<u64>>,
+    /// Print the event log.
+    #[arg(long)]
+    events: bool,
+    /// Print the state before and after this event.
+    #[arg(long, requires = "seed")]
+    step: Option<u64>,
+    /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators; `all`, `none`.
+    #[arg(long, default_value = "all", value_parser = parse_faults)]
+    faults: Faults,
+    /// A mistake that the hub is given, by name.
+    #[arg(long, value_parser = parse_bug)]
+    bug: Option<Bug>,
+    /// DFSPs.
+    #[arg(long, default_value_t = Plan::default().dfsps)]
+    dfsps: usize,
+    /// Transfers.
+    #[arg(long, default_value_t = Plan::default().transfers)]
+    transfers: u32,
+    /// How long faults go on, in simulated milliseconds.
+    #[arg(long, default_value_t = Plan::default().trouble_ms)]
+    trouble_ms: u64,
+}
+
+fn parse_range(text: &str) -> Result<Range<u64>, String> {
+    let parse = |number: &str| number.parse::<u64>().map_err(|error| error.to_string());
+    let (first, end) = text.split_once("..").ok_or("two numbers with two dots between them")?;
+    Ok(parse(first)?..parse(end)?)
+}
+
+fn parse_faults(text: &str) -> Result<Faults, String> {
+    let mut faults = Faults::NONE;
+    for name in text.split(',') {
+        match name {
+            "all" => faults = Faults::ALL,
+            "none" => faults = Faults::NONE,
+            "crashes" => faults.crashes = true,
+            "disk" => faults.disk = true,
+            "clock" => faults.clock = true,
+            "network" => faults.network = true,
+            "outages" => faults.outages = true,
+            "lies" => faults.lies = true,
+            "operators" => faults.operators = true,
+            other => return Err(format!("there is no kind of fault {other}")),
         }
     }
-    eprintln!("{bad} bad");
-    ExitCode::SUCCESS
+    Ok(faults)
+}
+
+fn parse_bug(text: &str) -> Result<Bug, String> {
+    let plain = |name: &str| name.replace('-', "").to_lowercase();
+    let found = Bug::ALL.into_iter().find(|bug| plain(&format!("{bug:?}")) == plain(text));
+    found.ok_or_else(|| format!("the mistakes are {:?}", Bug::ALL))
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let plan = Plan {
+        dfsps: arguments.dfsps,
+        transfers: arguments.transfers,
+        trouble_ms: arguments.trouble_ms,
+        faults: arguments.faults,
+        bug: arguments.bug,
+        keep_log: arguments.events,
+        ..Plan::default()
+    };
+    let inherited = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        inherited(panic);
+        let seed = PRESENT_SEED.load(Ordering::Relaxed);
+        eprintln!("seed {seed} panicked; repeat with: {}", command(seed));
+    }));
+    let sound = match (arguments.seed, arguments.seeds, arguments.step) {
+        (Some(seed), _, Some(step)) => show_step(seed, plan, step),
+        (Some(seed), _, None) => show(seed, &plan),
+        (None, seeds, _) => run_many(seeds.unwrap_or(0..100), &plan),
+    };
+    match sound {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(FOUND),
+        // Whoever reads has had enough.
+        Err(_) => ExitCode::SUCCESS,
+    }
+}
+
+/// The arguments again, with this one seed.
+fn command(seed: u64) -> String {
+    let mut command = format!("sim-world --seed {seed}");
+    let mut arguments = std::env::args().skip(1);
+    while let Some(argument) = arguments.next() {
+        if argument == "--seed" || argument == "--seeds" {
+            arguments.next();
+        } else {
+            command = format!("{command} {argument}");
+        }
+    }
+    command
+}
+
+fn begin(seed: u64) {
+    PRESENT_SEED.store(seed, Ordering::Relaxed);
+}
+
+fn show(seed: u64, plan: &Plan) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "seed {seed}")?;
+    begin(seed);
+    let outcome = run(seed, plan);
+    for line in &outcome.log {
+        writeln!(out, "{line}")?;
+    }
+    write_outcome(&mut out, &outcome)?;
+    Ok(outcome.is_sound())
+}
+
+fn write_outcome(out: &mut impl io::Write, outcome: &Outcome) -> io::Result<()> {
+    let simulated_ms = outcome.simulated_us / 1_000;
+    writeln!(out, "{} events in {simulated_ms} simulated ms", outcome.events)?;
+    writeln!(out, "log hash {:016x}", outcome.log_hash)?;
+    writeln!(out, "{:#?}", outcome.counts)?;
+    for finding in &outcome.findings {
+        writeln!(out, "FOUND {finding}")?;
+    }
+    Ok(())
+}
+
+fn show_step(seed: u64, plan: Plan, step: u64) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "seed {seed}, event {step}")?;
+    begin(seed);
+    let mut world = World::new(seed, Plan { keep_log: true, ..plan });
+    while world.events() + 1 < step && world.step() {}
+    let lines = world.log().len();
+    for line in world.describe() {
+        writeln!(out, "  before  {line}")?;
+    }
+    writeln!(out, "event {}: {}", world.events() + 1, world.next_event())?;
+    world.step();
+    for line in &world.log()[lines..] {
+        writeln!(out, "  log     {line}")?;
+    }
+    for line in world.describe() {
+        writeln!(out, "  after   {line}")?;
+    }
+    let findings = world.outcome().findings;
+    for finding in &findings {
+        writeln!(out, "FOUND {finding}")?;
+    }
+    Ok(findings.is_empty())
+}
+
+fn run_many(seeds: Range<u64>, plan: &Plan) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "seeds {}..{}", seeds.start, seeds.end)?;
+    let mut failed = 0_u64;
+    let count = seeds.end.saturating_sub(seeds.start);
+    for seed in seeds {
+        begin(seed);
+        let outcome = run(seed, plan);
+        if !outcome.is_sound() {
+            failed += 1;
+            for line in &outcome.log {
+                writeln!(out, "{line}")?;
+            }
+            writeln!(out, "seed {seed}: {}", outcome.findings.join("; "))?;
+            writeln!(out, "repeat with: {}", command(seed))?;
+        }
+    }
+    writeln!(out, "{count} worlds, {failed} with findings")?;
+    Ok(failed == 0)
 }

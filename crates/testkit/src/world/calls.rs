@@ -31,7 +31,7 @@ pub(super) struct Call {
 impl World {
     /// A DFSP sends a request, and sends it again if there is no answer.
     pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
-        self.auditor.outside.sent(&seen, &request);
+        self.auditor.outside.sent(from, &seen, &request);
         self.history.push((from, Arc::clone(&request), seen.clone()));
         self.send_again(from, request, seen, attempts_max);
     }
