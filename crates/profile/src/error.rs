@@ -13,6 +13,9 @@ pub enum ProfileError {
     /// The time asked for.
     #[error("a profile takes 1 to 60 seconds")]
     Seconds,
+    /// Who asked for it went away.
+    #[error("the profile was not waited for")]
+    Abandoned,
     /// The code knows no registers of this processor.
     #[error("profiles can be taken on Linux on x86-64 and AArch64 only")]
     Unsupported,

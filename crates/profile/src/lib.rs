@@ -31,15 +31,17 @@ pub use stacks::Profile;
 /// Longest profile, in seconds.
 pub const SECONDS_MAX: u64 = 60;
 
-/// Watches the process for this long and says where its CPU time went. Blocks the thread that asks.
+/// Watches the process for this long and says where its CPU time went. Blocks the thread that asks. `is_wanted` is asked
+/// several times a second; where it says no, the profile ends, so that nobody waits for what nobody reads.
 ///
 /// # Errors
 ///
-/// When another profile is being taken, when the time is not 1 to 60 seconds, or when the kernel refuses.
-pub fn profile(seconds: u64) -> Result<Profile, ProfileError> {
+/// When another profile is being taken, when the time is not 1 to 60 seconds, when the profile is no longer wanted, or
+/// when the kernel refuses.
+pub fn profile(seconds: u64, is_wanted: impl Fn() -> bool) -> Result<Profile, ProfileError> {
     if !(1..=SECONDS_MAX).contains(&seconds) {
         return Err(ProfileError::Seconds);
     }
-    let samples = sampler::sample(Duration::from_secs(seconds))?;
+    let samples = sampler::sample(Duration::from_secs(seconds), is_wanted)?;
     Ok(stacks::resolve(&samples))
 }

@@ -16,6 +16,8 @@ const SAMPLES_MAX: usize = 4096;
 /// nor never.
 const HERTZ_MAX: u64 = 199;
 const HERTZ_MIN: u64 = 19;
+/// How often it is asked whether the profile is still wanted.
+const GLANCE_INTERVAL: Duration = Duration::from_millis(100);
 
 const SUPPORTED: bool = cfg!(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")));
 
@@ -128,8 +130,8 @@ fn hertz(seconds: u64, cores: u64) -> u64 {
     (SAMPLES_MAX as u64 / (seconds.max(1) * cores.max(1))).clamp(HERTZ_MIN, HERTZ_MAX)
 }
 
-/// Takes samples for this long.
-pub(crate) fn sample(duration: Duration) -> Result<Samples, ProfileError> {
+/// Takes samples for this long, or until they are not wanted any more.
+pub(crate) fn sample(duration: Duration, is_wanted: impl Fn() -> bool) -> Result<Samples, ProfileError> {
     if !SUPPORTED {
         return Err(ProfileError::Unsupported);
     }
@@ -140,7 +142,12 @@ pub(crate) fn sample(duration: Duration) -> Result<Samples, ProfileError> {
     let interval = Duration::from_micros(1_000_000 / hertz);
     let ticking =
         Ticking::start(Box::new(Buffer::new(SAMPLES_MAX)), interval).map_err(ProfileError::Kernel)?;
-    thread::sleep(duration);
+    while let Some(left) = duration.checked_sub(start.elapsed()).filter(|left| !left.is_zero()) {
+        if !is_wanted() {
+            return Err(ProfileError::Abandoned);
+        }
+        thread::sleep(left.min(GLANCE_INTERVAL));
+    }
     let duration = start.elapsed();
     let Some(buffer) = ticking.stop() else { return Err(ProfileError::Busy) };
     Ok(Samples { samples: buffer.samples(), lost: buffer.lost(), hertz, duration })

@@ -9,6 +9,21 @@ use crate::maps::MappedFile;
 
 /// Longest name, in characters; those of generic code have no bound.
 const NAME_CHARS_MAX: usize = 160;
+/// Beginnings of the names of functions that only call others.
+const PASSED_ON: [&str; 12] = [
+    "std::thread",
+    "std::panic",
+    "std::sys::backtrace",
+    "std::sys::thread",
+    "<std::sys::thread",
+    "std::rt",
+    "core::panic",
+    "core::ops::function",
+    "alloc::boxed",
+    "<alloc::boxed::Box<dyn core::ops::function",
+    "tokio::util::once_cell",
+    "tokio::runtime::context::scoped",
+];
 
 /// Names functions. What was looked up once is remembered.
 pub(crate) struct Symbols<'files> {
@@ -47,21 +62,62 @@ impl<'files> Symbols<'files> {
         let mut names = Vec::new();
         if let Ok(mut frames) = loader.find_frames(probe) {
             while let Ok(Some(frame)) = frames.next() {
-                let name =
-                    frame.function.and_then(|function| function.raw_name().ok().map(|name| short(&name)));
-                names.extend(name);
+                let Some(name) =
+                    frame.function.and_then(|function| function.raw_name().ok().map(String::from))
+                else {
+                    continue;
+                };
+                let module = frame.location.and_then(|location| location.file).and_then(module_of);
+                names.push(full_name(module.as_deref(), &name));
             }
         }
         if names.is_empty() {
-            names.extend(loader.find_symbol(probe).map(short));
+            names.extend(loader.find_symbol(probe).map(|name| full_name(None, name)));
         }
-        if names.is_empty() { unnamed() } else { names }
+        if names.is_empty() {
+            return unnamed();
+        }
+        // What only passes a call on tells nothing, and there is much of it.
+        names.retain(|name| !PASSED_ON.iter().any(|start| name.starts_with(start)));
+        names
     }
 }
 
-/// As the source has it, without the hash at its end, and not too long.
-fn short(name: &str) -> Arc<str> {
+/// The module of a source file: `crates/engine/src/worker.rs` is `upesi_engine::worker`, and
+/// `…/tokio-1.54.0/src/runtime/task/mod.rs` is `tokio::runtime::task`. Line tables have bare names of functions, so this is
+/// what tells where they are from.
+fn module_of(file: &str) -> Option<String> {
+    let (before, inside) = file.rsplit_once("/src/")?;
+    let directory = before.rsplit('/').next()?;
+    let is_own = before == format!("crates/{directory}") || before.ends_with(&format!("/crates/{directory}"));
+    let package = match directory.rsplit_once('-') {
+        Some((name, version)) if version.starts_with(|letter: char| letter.is_ascii_digit()) => name,
+        _ => directory,
+    };
+    let mut module =
+        if is_own && package != "upesi" { format!("upesi_{package}") } else { package.to_owned() };
+    let inside = inside.trim_end_matches(".rs").trim_end_matches("/mod");
+    if !matches!(inside, "lib" | "main") {
+        module.extend(inside.split('/').flat_map(|part| ["::", part]));
+    }
+    Some(module.replace('-', "_"))
+}
+
+fn full_name(module: Option<&str>, name: &str) -> Arc<str> {
     let name = format!("{:#}", rustc_demangle::demangle(name));
+    // The types that generic code is used with make names long; the frames around it tell them as well.
+    let bare = match name.find('<') {
+        Some(start) if start > 0 => &name[..start],
+        _ => &name,
+    };
+    match module {
+        Some(module) if !bare.contains("::") && !bare.starts_with('<') => short(&format!("{module}::{bare}")),
+        _ => short(&name),
+    }
+}
+
+/// Not too long.
+fn short(name: &str) -> Arc<str> {
     match name.char_indices().nth(NAME_CHARS_MAX) {
         None => name.into(),
         Some((end, _)) => format!("{}…", &name[..end]).into(),
@@ -74,10 +130,32 @@ mod tests {
 
     #[test]
     fn names_are_those_of_the_source() {
-        assert_eq!(&*short("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
-        assert_eq!(&*short("memcpy"), "memcpy");
+        for (module, name, expected) in [
+            (None, "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            (Some("ignored"), "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
+            (None, "memcpy", "memcpy"),
+            (Some("upesi_engine::worker"), "run<upesi::hub::Effects>", "upesi_engine::worker::run"),
+            (Some("tokio::task"), "{closure#0}", "tokio::task::{closure#0}"),
+            (Some("ignored"), "<std::net::TcpStream as Read>::read", "<std::net::TcpStream as Read>::read"),
+        ] {
+            assert_eq!(&*full_name(module, name), expected);
+        }
         let long = short(&"ü".repeat(200));
         assert_eq!(long.chars().count(), NAME_CHARS_MAX + 1);
+    }
+
+    #[test]
+    fn modules_are_those_of_files() {
+        for (file, expected) in [
+            ("crates/engine/src/worker.rs", Some("upesi_engine::worker")),
+            ("/work/crates/http/src/lib.rs", Some("upesi_http")),
+            ("/work/crates/upesi/src/hub/mod.rs", Some("upesi::hub")),
+            ("/r/index-1/hyper-util-0.1.21/src/rt/tokio.rs", Some("hyper_util::rt::tokio")),
+            ("/rustc/0a1b/library/core/src/ptr/mod.rs", Some("core::ptr")),
+            ("main.c", None),
+        ] {
+            assert_eq!(module_of(file).as_deref(), expected, "{file}");
+        }
     }
 
     #[test]

@@ -64,7 +64,7 @@ fn nothing_seen_is_an_empty_graph() {
 #[test]
 fn the_time_is_bounded() {
     for seconds in [0, SECONDS_MAX + 1, u64::MAX] {
-        assert!(matches!(profile(seconds), Err(ProfileError::Seconds)), "{seconds}");
+        assert!(matches!(profile(seconds, || true), Err(ProfileError::Seconds)), "{seconds}");
     }
 }
 
@@ -81,8 +81,18 @@ fn known_by_this_name(stop: &AtomicBool) -> u64 {
     sum
 }
 
-/// A thread that works is seen at work, under its name and its function's, and the process goes on unharmed. While the profile
-/// is taken, a second one is refused.
+/// A profile, as soon as no other is being taken.
+fn patiently() -> Result<Profile, ProfileError> {
+    loop {
+        match profile(1, || true) {
+            Err(ProfileError::Busy) => thread::yield_now(),
+            other => return other,
+        }
+    }
+}
+
+/// A thread that works is seen at work, under its name and its function's, and the process goes on unharmed. One
+/// profile waits for another.
 #[test]
 fn work_is_seen_where_it_is_done() {
     let stop = Arc::new(AtomicBool::new(false));
@@ -90,8 +100,8 @@ fn work_is_seen_where_it_is_done() {
         let stop = Arc::clone(&stop);
         thread::Builder::new().name("busy-3".to_owned()).spawn(move || known_by_this_name(&stop)).unwrap()
     };
-    let second = thread::spawn(|| profile(1));
-    let first = profile(1);
+    let second = thread::spawn(patiently);
+    let first = patiently();
     let mut taken: Vec<_> = [first, second.join().unwrap()].into_iter().filter_map(Result::ok).collect();
     assert!(!taken.is_empty());
     let found = taken.remove(0);
@@ -104,4 +114,11 @@ fn work_is_seen_where_it_is_done() {
     let samples: u64 = found.stacks.iter().filter(seen).filter(whole).map(|(_, count)| count).sum();
     assert!(samples > 0 && found.samples > 0, "{}", found.folded());
     assert_eq!(found.stacks.values().sum::<u64>(), found.samples);
+}
+
+/// Another test's profile may be under way, which is as good a reason to end at once.
+#[test]
+fn what_nobody_waits_for_ends_at_once() {
+    let ended = profile(SECONDS_MAX, || false);
+    assert!(matches!(ended, Err(ProfileError::Abandoned | ProfileError::Busy)), "{ended:?}");
 }
