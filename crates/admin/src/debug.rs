@@ -41,8 +41,15 @@ pub(crate) async fn profile(
     };
     tracing::info!(seconds, "a CPU profile is being taken");
     let version = context.version;
-    let take = move || upesi_profile::profile(seconds).map(|profile| render(&profile, form, version));
+    // Gone with this future, when the client goes away or the hub stops, which then need not wait for the profile's end.
+    let waiting = Arc::new(());
+    let waited_for = Arc::downgrade(&waiting);
+    let take = move || {
+        let profile = upesi_profile::profile(seconds, || waited_for.strong_count() > 0)?;
+        Ok::<_, ProfileError>(render(&profile, form, version))
+    };
     let taken = tokio::task::spawn_blocking(take).await;
+    drop(waiting);
     let (content_type, body) = taken.map_err(|_| ApiError::internal("The profile could not be drawn"))??;
     let headers = [
         (CONTENT_TYPE, content_type),
@@ -80,7 +87,7 @@ impl From<ProfileError> for ApiError {
             ProfileError::Busy => ErrorCode::SERVER_BUSY,
             ProfileError::Seconds => ErrorCode::MALFORMED_SYNTAX,
             ProfileError::Unsupported => ErrorCode::NOT_IMPLEMENTED,
-            ProfileError::Kernel(_) => ErrorCode::INTERNAL,
+            ProfileError::Abandoned | ProfileError::Kernel(_) => ErrorCode::INTERNAL,
         };
         Self::new(code, &error.to_string())
     }
