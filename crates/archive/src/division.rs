@@ -31,6 +31,24 @@ pub(crate) struct Division {
     is_filter_ready: AtomicBool,
     /// Set once another follows it.
     is_closed: AtomicBool,
+    /// After the store, which is closed before its files go.
+    files: Files,
+}
+
+/// The files of a division, which go with it if it was doomed.
+struct Files {
+    path: PathBuf,
+    is_doomed: AtomicBool,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if self.is_doomed.load(Ordering::Acquire)
+            && let Err(error) = remove_files(&self.path)
+        {
+            tracing::warn!(%error, path = %self.path.display(), "a division's files are still there");
+        }
+    }
 }
 
 impl Division {
@@ -48,6 +66,7 @@ impl Division {
             time_ns: AtomicI64::new(mark.time.as_ns()),
             entries: AtomicU64::new(store.keyspace.approximate_len() as u64),
             store,
+            files: Files { path: path.clone(), is_doomed: AtomicBool::new(false) },
             path,
             filter: OnceLock::new(),
             is_filter_ready: AtomicBool::new(false),
@@ -74,6 +93,19 @@ impl Division {
         Timestamp::from_ns(self.time_ns.load(Ordering::Acquire))
     }
 
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { watermark: self.watermark(), time: self.time() }
+    }
+
+    /// Lets its files go once nobody has it any more.
+    pub(crate) fn doom(&self) {
+        self.files.is_doomed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn entries(&self) -> u64 {
         self.entries.load(Ordering::Relaxed)
     }
@@ -85,7 +117,7 @@ impl Division {
             watermark: self.watermark(),
             last_time: (time != Timestamp::EPOCH).then_some(time),
             transfers_estimate: self.entries(),
-            is_closed: self.is_closed.load(Ordering::Relaxed),
+            is_closed: self.is_closed(),
         }
     }
 
@@ -163,10 +195,16 @@ impl Division {
         Ok(())
     }
 
+    /// The filter of a division that was just made, whole.
+    pub(crate) fn take_filter(&self, filter: Filter) {
+        let _ = self.filter.set(filter);
+        self.is_filter_ready.store(true, Ordering::Release);
+    }
+
     /// Keeps the filter of the division that took ids until now; a failure costs only time at the next start.
     pub(crate) fn keep_filter(&self) {
         let Some(filter) = self.filter.get().filter(|_| self.is_filter_ready()) else { return };
-        let is_closed = self.is_closed.load(Ordering::Relaxed);
+        let is_closed = self.is_closed();
         let identity = if is_closed { self.closed_identity() } else { self.growing_identity() };
         if let Err(error) = filter_file::save(&self.filter_path(), identity, filter) {
             tracing::debug!(%error, path = %self.path.display(), "the archive's filter was not kept");
@@ -207,7 +245,7 @@ impl Division {
         self.note(&ids);
         if !stop.load(Ordering::Relaxed) {
             self.is_filter_ready.store(true, Ordering::Release);
-            if self.is_closed.load(Ordering::Relaxed) {
+            if self.is_closed() {
                 self.keep_filter();
             }
         }

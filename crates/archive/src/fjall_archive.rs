@@ -11,29 +11,26 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use upesi_types::{Timestamp, TransferId};
 
-use crate::division::{self, Division};
+use crate::division::Division;
 use crate::keyspace::{Mark, Shared, damaged};
 use crate::{
-    Archive, ArchiveEntry, ArchiveError, ArchiveOptions, ArchiveStats, check_values, layout, merged,
+    Archive, ArchiveEntry, ArchiveError, ArchiveOptions, ArchiveStats, check_values, layout, merged, settling,
 };
 
 /// Pending transfers are copied in portions of this size, so that a lookup waits microseconds at most.
 const PENDING_CHUNK: usize = 512;
 /// Up to this size the filter is rebuilt during `open`; it takes milliseconds.
 const FILTER_INLINE_TRANSFERS: u64 = 50_000;
-/// How long a removal waits for those who are reading the division.
-const READERS_WAIT_STEP: Duration = Duration::from_millis(5);
-const READERS_WAIT_STEPS_MAX: usize = 200;
 
 /// An [`Archive`] in a directory of its own. Closing it writes no transfer: call [`Archive::sync`] to keep what is
 /// pending.
 pub struct FjallArchive {
     inner: Arc<Inner>,
-    filter_builder: Option<JoinHandle<()>>,
+    /// Threads that read filters and settle divisions.
+    upkeep: Mutex<Vec<JoinHandle<()>>>,
 }
 
 type Divisions = Arc<Vec<Arc<Division>>>;
@@ -51,6 +48,8 @@ struct Inner {
     /// Held by whoever applies, syncs, divides or removes.
     writer: Mutex<()>,
     pending: RwLock<HashMap<TransferId, Vec<u8>>>,
+    /// Held by the thread that does the upkeep.
+    upkeep: Mutex<()>,
     closing: AtomicBool,
 }
 
@@ -73,26 +72,50 @@ impl FjallArchive {
             time_applied_ns: AtomicI64::new(time.as_ns()),
             writer: Mutex::new(()),
             pending: RwLock::default(),
+            upkeep: Mutex::new(()),
             closing: AtomicBool::new(false),
         });
         inner.begin_filter(&inner.growing())?;
         let entries: u64 = inner.divisions().iter().map(|division| division.entries()).sum();
-        let filter_builder = if entries <= FILTER_INLINE_TRANSFERS {
+        let is_small = entries <= FILTER_INLINE_TRANSFERS;
+        if is_small {
             inner.build_filters()?;
-            None
-        } else {
-            Some(spawn_filter_builder(&inner)?)
+        }
+        let archive = Self { inner, upkeep: Mutex::default() };
+        if !is_small || archive.inner.divisions().len() > 1 {
+            archive.start_upkeep()?;
+        }
+        Ok(archive)
+    }
+
+    /// Reads filters and settles closed divisions on a thread of its own; one at a time works.
+    fn start_upkeep(&self) -> Result<(), ArchiveError> {
+        let inner = Arc::clone(&self.inner);
+        let work = move || {
+            let _turn = inner.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Err(error) = inner.build_filters().and_then(|()| inner.settle()) {
+                // Lookups go to the stores, which report the error to them; the next start tries again.
+                tracing::warn!(%error, "a division of the archive stays as it is");
+            }
         };
-        Ok(Self { inner, filter_builder })
+        let thread = std::thread::Builder::new().name("archive-upkeep".to_owned()).spawn(work);
+        let mut threads = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread.map_err(|source| self.inner.fail(source))?);
+        Ok(())
+    }
+
+    fn begin_division(&self) -> Result<(), ArchiveError> {
+        if self.inner.begin_division()? { self.start_upkeep() } else { Ok(()) }
     }
 }
 
 impl Drop for FjallArchive {
     fn drop(&mut self) {
         self.inner.closing.store(true, Ordering::Relaxed);
-        if let Some(builder) = self.filter_builder.take() {
-            // A panic there leaves the filter unready, which is safe.
-            let _ = builder.join();
+        for thread in self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
+            // A panic there leaves a filter unready or a division unsettled, which is safe.
+            let _ = thread.join();
         }
         let growing = self.inner.growing();
         if growing.entries() > FILTER_INLINE_TRANSFERS {
@@ -108,8 +131,8 @@ fn open_divisions(
     options: &ArchiveOptions,
 ) -> Result<Vec<Arc<Division>>, ArchiveError> {
     let mut divisions: Vec<Arc<Division>> = Vec::new();
-    for first_seq in layout::prepare(path)? {
-        let division = Division::open(layout::division_path(path, first_seq), first_seq, shared, options)?;
+    for (first_seq, path_of_division) in layout::prepare(path)? {
+        let division = Division::open(path_of_division, first_seq, shared, options)?;
         if let Some(previous) = divisions.last() {
             if previous.watermark() + 1 != first_seq {
                 let (end, next) = (previous.watermark(), first_seq);
@@ -126,17 +149,6 @@ fn open_divisions(
         divisions.push(Arc::new(Division::create(layout::division_path(path, 1), 1, shared, options)?));
     }
     Ok(divisions)
-}
-
-fn spawn_filter_builder(inner: &Arc<Inner>) -> Result<JoinHandle<()>, ArchiveError> {
-    let builder = Arc::clone(inner);
-    std::thread::Builder::new()
-        .name("archive-filter".to_owned())
-        .spawn(move || {
-            // After an error the filter stays unready: lookups go to the store, which reports the error to them.
-            let _ = builder.build_filters();
-        })
-        .map_err(|source| ArchiveError::Io { path: inner.path.clone(), source })
 }
 
 impl Inner {
@@ -239,11 +251,11 @@ impl Inner {
         Ok(mark.watermark)
     }
 
-    /// Begins the next division behind what is durable; nothing is pending, and the caller holds the writer's lock.
-    fn begin_division(&self) -> Result<(), ArchiveError> {
+    /// Begins the next division behind what is durable, unless the present one is empty; nothing is pending, and the caller holds the writer's lock.
+    fn begin_division(&self) -> Result<bool, ArchiveError> {
         let growing = self.growing();
         if growing.watermark() < growing.first_seq {
-            return Ok(());
+            return Ok(false);
         }
         let first_seq = growing.watermark() + 1;
         let path = layout::division_path(&self.path, first_seq);
@@ -255,30 +267,28 @@ impl Inner {
         // Only now that nothing can be added to it any more.
         growing.close_for_writing();
         growing.keep_filter();
-        Ok(())
+        Ok(true)
     }
 
-    /// The oldest division, taken out, once nobody reads it.
-    fn take_oldest(&self, first_seq: u64) -> Option<Division> {
-        let present = self.divisions();
-        let [oldest, _, ..] = present.as_slice() else { return None };
-        if oldest.first_seq != first_seq {
-            return None;
-        }
-        let mut oldest = Arc::clone(oldest);
-        self.set_divisions(present[1..].to_vec());
-        drop(present);
-        for _ in 0..READERS_WAIT_STEPS_MAX {
-            match Arc::try_unwrap(oldest) {
-                Ok(division) => return Some(division),
-                Err(still_read) => oldest = still_read,
+    /// Writes closed divisions anew, in order, and puts them in the place of the old ones.
+    fn settle(&self) -> Result<(), ArchiveError> {
+        for division in self.divisions().iter().filter(|division| settling::is_due(division)) {
+            let Some(settled) = settling::settle(division, &self.shared, &self.options, &self.closing)?
+            else {
+                return Ok(());
+            };
+            let _writer = self.writer();
+            let settled = Arc::new(settled);
+            let mut divisions = self.divisions().to_vec();
+            // It may have been removed meanwhile; then the settled one goes too.
+            match divisions.iter_mut().find(|present| present.first_seq == division.first_seq) {
+                Some(present) => *present = settled,
+                None => settled.doom(),
             }
-            std::thread::sleep(READERS_WAIT_STEP);
+            division.doom();
+            self.set_divisions(divisions);
         }
-        let mut divisions = self.divisions().to_vec();
-        divisions.insert(0, oldest);
-        self.set_divisions(divisions);
-        None
+        Ok(())
     }
 }
 
@@ -332,7 +342,7 @@ impl Archive for FjallArchive {
         inner.time_applied_ns.store(mark.time.as_ns(), Ordering::Release);
         inner.watermark_applied.store(mark.watermark, Ordering::Release);
         if growing.entries() >= inner.options.division_transfers && inner.pending().is_empty() {
-            inner.begin_division()?;
+            self.begin_division()?;
         }
         Ok(())
     }
@@ -383,7 +393,7 @@ impl Archive for FjallArchive {
     fn divide(&self) -> Result<(), ArchiveError> {
         let _writer = self.inner.writer();
         self.inner.flush()?;
-        self.inner.begin_division()
+        self.begin_division()
     }
 
     fn for_each_in(
@@ -400,11 +410,14 @@ impl Archive for FjallArchive {
 
     fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {
         let _writer = self.inner.writer();
-        let Some(division) = self.inner.take_oldest(first_seq) else { return Ok(false) };
-        let path = division.path.clone();
-        // Closes its files, and ends its merging.
-        drop(division);
-        division::remove_files(&path).map_err(|source| self.inner.fail(source))?;
-        Ok(true)
+        let divisions = self.inner.divisions();
+        match divisions.as_slice() {
+            [oldest, _, ..] if oldest.first_seq == first_seq => {
+                oldest.doom();
+                self.inner.set_divisions(divisions[1..].to_vec());
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
     }
 }

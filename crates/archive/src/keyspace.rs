@@ -35,7 +35,7 @@ pub(crate) struct Mark {
 }
 
 impl Mark {
-    fn encode(self) -> [u8; 16] {
+    pub(crate) fn encode(self) -> [u8; 16] {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.watermark.to_le_bytes());
         bytes[8..].copy_from_slice(&self.time.as_ns().to_le_bytes());

@@ -14,6 +14,7 @@ mod layout;
 mod memory;
 mod merged;
 mod options;
+mod settling;
 
 use std::ops::ControlFlow;
 
@@ -108,8 +109,8 @@ pub trait Archive: Send + Sync {
         Ok(false)
     }
 
-    /// Removes the oldest division for good, if it begins with `first_seq` and is closed; `false` where it does not, or
-    /// somebody is reading it. Any thread may call this.
+    /// Removes the oldest division for good, if it begins with `first_seq` and is closed; `false` where it does not. Whoever
+    /// is reading it reads on, and then its files go. Any thread may call this.
     fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {
         let _ = first_seq;
         Ok(false)

@@ -12,7 +12,8 @@ pub struct ArchiveOptions {
     pub division_transfers: u64,
     /// Size of a table after merging, in bytes. Takes effect when a division is created.
     pub table_bytes: u64,
-    /// Unmerged tables that start a merge. Takes effect when a division is created.
+    /// Tables beside each other that start a merge while a division grows: more than it has, as a rule, because it is
+    /// written anew in order once it is closed. Takes effect when a division is created.
     pub unmerged_tables: u8,
     /// Size of the unit that a lookup reads, in bytes. Takes effect when a division is created.
     pub block_bytes: u32,
@@ -26,10 +27,10 @@ impl Default for ArchiveOptions {
     fn default() -> Self {
         Self {
             cache_bytes: 32 << 20,
-            pending_transfers: 32_768,
+            pending_transfers: 65_536,
             division_transfers: 8 << 20,
             table_bytes: 16 << 20,
-            unmerged_tables: 8,
+            unmerged_tables: 160,
             block_bytes: 4096,
             compress: true,
             merge_threads: 1,

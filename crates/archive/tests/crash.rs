@@ -167,7 +167,7 @@ fn readers_beside_the_writer_find_all_that_is_applied() {
 #[test]
 fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
     let directory = tempfile::tempdir().unwrap();
-    let options = ArchiveOptions::default();
+    let options = ArchiveOptions { pending_transfers: 32_768, ..ArchiveOptions::default() };
     let count = 60_000;
     let archive = FjallArchive::open(directory.path(), &options).unwrap();
     archive.apply(&entries(0..count), count).unwrap();

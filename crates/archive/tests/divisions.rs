@@ -4,15 +4,15 @@
 mod support;
 
 use std::ops::ControlFlow;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use support::{copy_directory, entries, entry, small_options};
 use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
-/// Tables of 10 transfers, divisions of 100.
+/// Tables of 10 transfers, divisions of 100, not merged while they grow.
 fn options() -> ArchiveOptions {
-    ArchiveOptions { division_transfers: 100, ..small_options(10) }
+    ArchiveOptions { division_transfers: 100, unmerged_tables: 100, ..small_options(10) }
 }
 
 fn open(path: &Path) -> FjallArchive {
@@ -102,28 +102,57 @@ fn the_oldest_division_leaves_and_stays_away() {
     }
     assert!(!archive.remove_oldest(401).unwrap(), "the one that grows stays");
     assert_eq!((archive.watermark(), archive.first_seq()), (400, 401));
+    drop(archive);
+    drop(open(directory.path()));
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "no files are left behind: {left:?}");
 }
 
 #[test]
-fn a_division_that_is_read_is_not_removed() {
+fn a_division_that_is_read_is_read_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 250);
     let mut seen = 0;
     let visited = archive.for_each_in(1, &mut |_, _| {
-        if seen == 0 {
-            assert!(!archive.remove_oldest(1).unwrap());
-        }
+        assert_eq!(archive.remove_oldest(1).unwrap(), seen == 0);
         seen += 1;
         ControlFlow::Continue(())
     });
     assert!(visited.unwrap());
     assert_eq!(seen, 100);
-    assert!(archive.remove_oldest(1).unwrap());
     assert!(!archive.for_each_in(1, &mut |_, _| ControlFlow::Continue(())).unwrap());
     expect_exactly(&archive, 100, 250);
+    drop(archive);
+    expect_exactly(&open(directory.path()), 100, 250);
+}
+
+/// The directory of a division, settled or not.
+fn directory_of(archive: &Path, first_seq: u64) -> PathBuf {
+    let settled = archive.join(format!("{first_seq:020}.sorted"));
+    if settled.exists() { settled } else { archive.join(format!("{first_seq:020}")) }
+}
+
+#[test]
+fn closed_divisions_become_one_sorted_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let archive = open(path);
+    apply(&archive, 0, 350);
+    let is_settled = |first_seq: u64| path.join(format!("{first_seq:020}.sorted")).exists();
+    std::iter::repeat_with(std::thread::yield_now).take_while(|()| !is_settled(201)).for_each(drop);
+    expect_exactly(&archive, 0, 350);
+    drop(archive);
+    let archive = open(path);
+    expect_exactly(&archive, 0, 350);
+    assert_eq!(archive.watermark(), 350);
+    drop(archive);
+    // Stopped before the old one had gone.
+    copy_directory(&directory_of(path, 101), &path.join("00000000000000000101"));
+    assert!(is_settled(101));
+    let archive = open(path);
+    assert!(!path.join("00000000000000000101").exists());
+    expect_exactly(&archive, 0, 350);
 }
 
 #[test]
@@ -157,7 +186,7 @@ fn a_range_applied_again_is_there_once() {
 fn a_missing_division_is_told() {
     let directory = tempfile::tempdir().unwrap();
     apply(&open(directory.path()), 0, 350);
-    std::fs::remove_dir_all(directory.path().join("00000000000000000201")).unwrap();
+    std::fs::remove_dir_all(directory_of(directory.path(), 201)).unwrap();
     let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
     assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("a division ends at record 200, the next begins at 301"), "{error}");
@@ -170,7 +199,7 @@ fn what_a_crash_interrupted_is_finished_or_forgotten() {
     let file = |name: &str| directory.path().join(name);
     // A division in the making, and one that was being removed.
     copy_directory(&file("00000000000000000301"), &file("00000000000000000401.new"));
-    std::fs::rename(file("00000000000000000001"), file("00000000000000000001.removed")).unwrap();
+    std::fs::rename(directory_of(directory.path(), 1), file("00000000000000000001.removed")).unwrap();
     let archive = open(directory.path());
     assert_eq!(firsts(&archive), [101, 201, 301]);
     assert!(!file("00000000000000000401.new").exists() && !file("00000000000000000001.removed").exists());
@@ -213,7 +242,7 @@ fn filters_are_kept_and_never_stale() {
         for index in (0..at).step_by(997) {
             assert!(archive.get(&entry(index).0).unwrap().is_some(), "transfer {index} of {at}");
         }
-        let waits = std::iter::repeat_with(|| std::thread::yield_now());
+        let waits = std::iter::repeat_with(std::thread::yield_now);
         waits.take_while(|()| !archive.stats().filter_ready).for_each(drop);
         assert!(!archive.may_contain(&entry(1 << 40).0));
     }
