@@ -44,9 +44,18 @@ impl AdminService {
             Ok(body) => body,
             Err(error) => return body_refusal(error).into_response(),
         };
+        self.route(Request::from_parts(head, Body::from(body))).await
+    }
+
+    async fn route(&self, request: Request<Body>) -> Response<Body> {
         // A router is always ready and never fails.
-        let Ok(response) = self.router.clone().call(Request::from_parts(head, Body::from(body))).await;
+        let Ok(response) = self.router.clone().call(request).await;
         response
+    }
+
+    /// Answers a whole request, without the server around it.
+    pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
+        to_full(self.route(request.map(Body::from)).await).await
     }
 }
 

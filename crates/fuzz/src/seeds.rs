@@ -1,0 +1,197 @@
+//! Valid inputs to begin with.
+
+use upesi_types::Timestamp;
+
+use crate::targets::admin::Hub;
+
+const TRANSFER: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
+const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]}}"#;
+const FULFIL: &str = r#"{"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferState":"COMMITTED","completedTimestamp":"2031-04-01T12:00:00.000Z"}"#;
+const ERROR: &str = r#"{"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
+const MODEL: &str = r#"{"name":"DEFERREDNET","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
+const LIMIT: &str = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1000},"initialPosition":0}"#;
+const FUNDS: &str = r#"{"transferId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","externalReference":"ref","action":"recordFundsIn","reason":"why","amount":{"amount":"5000","currency":"KES"}}"#;
+
+fn fspiop_request(method: &str, path: &str, body: &str) -> Vec<u8> {
+    let media = "application/vnd.interoperability.transfers+json;version=1.1";
+    format!(
+        "{method} {path} HTTP/1.1\r\nhost: hub\r\naccept: {media}\r\ncontent-type: {media}\r\n\
+         date: Tue, 01 Apr 2031 12:00:00 GMT\r\nfspiop-source: greenbank\r\nfspiop-destination: bluewallet\r\n\
+         traceparent: 00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+    .into_bytes()
+}
+
+pub(crate) fn http_requests() -> Vec<Vec<u8>> {
+    vec![
+        fspiop_request("POST", "/transfers", PREPARE),
+        fspiop_request("PUT", &format!("/transfers/{TRANSFER}"), FULFIL),
+        fspiop_request("PUT", &format!("/transfers/{TRANSFER}/error"), ERROR),
+        fspiop_request("PATCH", &format!("/transfers/{TRANSFER}"), FULFIL),
+        fspiop_request("GET", &format!("/transfers/{TRANSFER}"), ""),
+    ]
+}
+
+pub(crate) fn header_blocks() -> Vec<Vec<u8>> {
+    let heads = http_requests();
+    let lines = heads.iter().map(|request| {
+        let text = String::from_utf8_lossy(request);
+        let head = text.split("\r\n\r\n").next().unwrap_or("");
+        head.split_once("\r\n").map_or("", |(_, headers)| headers).to_owned() + "\r\n"
+    });
+    let mut blocks: Vec<Vec<u8>> = lines.map(String::into_bytes).collect();
+    blocks.push(b"accept: application/vnd.interoperability.parties+json;version=2\r\nfspiop-source: a\r\nx-client-id: b\r\nfspiop-proxy: b\r\ndate: Tue, 01 Apr 2031 12:00:00 GMT\r\n".to_vec());
+    blocks
+}
+
+pub(crate) fn paths() -> Vec<Vec<u8>> {
+    [
+        "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d/error",
+        "/parties/MSISDN/26097%2B1/sub/error?x=1",
+        "/participants/EMAIL/a%40b.cd",
+        "/bulkQuotes/01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "/authorizations/01ARZ3NDEKTSV4RRFFQ69G5FAV?authenticationType=OTP&retriesLeft=2&amount=102&currency=USD",
+        "http://dfsp.example:3001/fspiop/transfers/{{transferId}}/error",
+        "https://[::1]:443/path?query",
+    ]
+    .map(|path| path.as_bytes().to_vec())
+    .to_vec()
+}
+
+pub(crate) fn bodies() -> Vec<Vec<u8>> {
+    [
+        PREPARE,
+        FULFIL,
+        ERROR,
+        r#"{"fspId":"greenbank","currency":"USD"}"#,
+        r#"{"requestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","partyList":[{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}],"currency":"USD"}"#,
+        r#"{"party":{"partyIdInfo":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd","fspId":"f"},"name":"n","personalInfo":{"complexName":{"firstName":"Ada"},"dateOfBirth":"1966-06-16"}}}"#,
+        r#"{"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"}},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"},"expiration":"2030-01-01T00:00:00.000Z","geoCode":{"latitude":"-1.5","longitude":"36.8"}}"#,
+        r#"{"transferAmount":{"amount":"12.5","currency":"USD"},"expiration":"2030-01-01T00:00:00.000Z","ilpPacket":"DIIBeQ","condition":"OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0"}"#,
+        r#"{"bulkQuoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011"}},"individualQuotes":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f61","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"3","currency":"ZMW"},"transactionType":{"scenario":"PAYMENT","initiator":"PAYER","initiatorType":"BUSINESS"}}]}"#,
+        r#"{"conversionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","conversionTerms":{"conversionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","initiatingFsp":"bluebank","counterPartyFsp":"fxp1","amountType":"SEND","sourceAmount":{"currency":"USD","amount":"1"},"targetAmount":{"currency":"ZMW"},"expiration":"2030-01-01T00:00:00.000Z"}}"#,
+        r#"{"transactionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"26011"},"amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}"#,
+        r#"{"responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":"1234"}}"#,
+    ]
+    .map(|body| body.as_bytes().to_vec())
+    .to_vec()
+}
+
+pub(crate) fn amounts() -> Vec<Vec<u8>> {
+    [
+        "0.0001",
+        "922337203685477.5807",
+        "125.5",
+        "-12.3400",
+        TRANSFER,
+        "01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        "2031-04-01T12:00:30.000Z",
+        "2028-02-29T23:59:59.999+05:45",
+        "Tue, 01 Apr 2031 12:00:00 GMT",
+        "KES",
+        "greenbank",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+pub(crate) fn ilp_packets() -> Vec<Vec<u8>> {
+    let json = r#"{"transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","amount":{"amount":"1","currency":"USD"}}"#;
+    let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").expect("a valid instant");
+    vec![
+        upesi_fspiop::ilp::encode_packet_v1(125, "g.dfsp", json).into_bytes(),
+        upesi_fspiop::ilp::encode_packet_v4(125, at, &[7; 32], json).into_bytes(),
+        json.as_bytes().to_vec(),
+    ]
+}
+
+pub(crate) fn ledger_records() -> Vec<Vec<u8>> {
+    lived().1
+}
+
+pub(crate) fn ledger_snapshots() -> Vec<Vec<u8>> {
+    vec![lived().0]
+}
+
+/// The snapshot of a hub with a scheme and a transfer, and the records behind it.
+fn lived() -> (Vec<u8>, Vec<Vec<u8>>) {
+    let mut hub = Hub::start();
+    hub.ask(&admin_requests()[ADMIN_FUNDS]);
+    for request in http_requests() {
+        hub.submit(&request);
+    }
+    hub.stored()
+}
+
+pub(crate) fn journal_patches() -> Vec<Vec<u8>> {
+    vec![vec![0, 0, 0, 1], vec![0, 16, 2, 0, 1, 0, 0, 255], vec![1, 40, 0, 7], vec![2, 0, 4, 0], vec![0; 64]]
+}
+
+pub(crate) fn config_files() -> Vec<Vec<u8>> {
+    [
+        "[fspiop]\nlisten = \"127.0.0.1:4000\"\nversions_accepted = [\"1.0\", \"1.1\"]\n[hub]\nname = \"Hub\"\n[log]\nlevel = \"info\"\n",
+        "[data]\ndir = \"data\"\nsegment_bytes = 67108864\n[engine]\ndurable = true\nbatch_commands_max = 10\n",
+        include_str!("../../../examples/scheme.toml"),
+        r#"[{"ruleId":1,"conditions":{"all":[{"fact":"payload","path":"$.amount.currency","operator":"equal","value":"XOF"}]},"event":{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":"PAYER_UNSUPPORTED_CURRENCY","message":"no"}}}]"#,
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
+
+fn admin_request(method: &str, path: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
+    format!("{method} {path} HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}")
+        .into_bytes()
+}
+
+/// What makes a small scheme.
+pub(crate) fn admin_scheme() -> Vec<Vec<u8>> {
+    let hub_account = |kind| {
+        admin_request(
+            "POST",
+            "/participants/Hub/accounts",
+            &format!(r#"{{"currency":"KES","type":"{kind}"}}"#),
+        )
+    };
+    let mut requests = vec![
+        hub_account("HUB_MULTILATERAL_SETTLEMENT"),
+        hub_account("HUB_RECONCILIATION"),
+        admin_request("POST", "/settlementModels", MODEL),
+    ];
+    for name in ["greenbank", "bluewallet"] {
+        requests.push(admin_request(
+            "POST",
+            "/participants",
+            &format!(r#"{{"name":"{name}","currency":"KES"}}"#),
+        ));
+        requests.push(admin_request(
+            "POST",
+            &format!("/participants/{name}/initialPositionAndLimits"),
+            LIMIT,
+        ));
+    }
+    requests
+}
+
+/// The place of the first funds among [`admin_requests`].
+const ADMIN_FUNDS: usize = 7;
+
+pub(crate) fn admin_requests() -> Vec<Vec<u8>> {
+    let mut requests = admin_scheme();
+    assert_eq!(requests.len(), ADMIN_FUNDS);
+    requests.extend([
+        admin_request("POST", "/participants/greenbank/accounts/4", FUNDS),
+        admin_request("PUT", "/participants/greenbank/accounts/4/transfers/01ARZ3NDEKTSV4RRFFQ69G5FAV", r#"{"action":"recordFundsOutCommit","reason":"why"}"#),
+        admin_request("PUT", "/participants/greenbank/limits", r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":500.25,"alarmPercentage":10}}"#),
+        admin_request("POST", "/participants/greenbank/endpoints", r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_PUT","value":"http://127.0.0.1:3001/transfers/{{transferId}}"}"#),
+        admin_request("PUT", "/participants/greenbank", r#"{"isActive":false}"#),
+        admin_request("PUT", "/participants/greenbank/accounts/3", r#"{"isActive":false}"#),
+        admin_request("PUT", "/settlementModels/DEFERREDNET", r#"{"isActive":false}"#),
+        admin_request("GET", "/participants/greenbank/positions?currency=KES", ""),
+        admin_request("GET", "/participants", ""),
+        admin_request("GET", "/transactions/01ARZ3NDEKTSV4RRFFQ69G5FAV", ""),
+        admin_request("GET", "/health", ""),
+    ]);
+    requests
+}

@@ -1,0 +1,111 @@
+//! What operators' programs send to a running hub.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use upesi_admin::{AdminContext, AdminService, NoLanes};
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
+use upesi_http::{Bytes, Request, StatusCode};
+use upesi_journal::{Access, Durability, END, Reader, RealDisk};
+
+use super::edge;
+
+/// After so many requests the hub begins anew, so that what they made does not pile up.
+const REQUESTS_PER_HUB: u32 = 2_000;
+/// Every so many requests its books are looked at.
+const REQUESTS_PER_AUDIT: u32 = 100;
+
+/// A hub without sockets.
+pub(crate) struct Hub {
+    runtime: tokio::runtime::Runtime,
+    service: AdminService,
+    handle: EngineHandle,
+    requests: u32,
+    // Stopped before the directory goes.
+    engine: Engine,
+    directory: TempDir,
+}
+
+thread_local! {
+    static HUB: RefCell<Option<Hub>> = const { RefCell::new(None) };
+}
+
+/// A request as it comes over the wire; the hub is the one that earlier requests left.
+pub(crate) fn admin(input: &[u8]) {
+    HUB.with_borrow_mut(|hub| {
+        hub.take_if(|hub| hub.requests >= REQUESTS_PER_HUB);
+        let hub = hub.get_or_insert_with(Hub::start);
+        let Some(status) = hub.ask(input) else { return };
+        assert!(status.as_u16() < 500, "{status}");
+        if hub.requests.is_multiple_of(REQUESTS_PER_AUDIT) {
+            let findings = hub.handle.read(|ledger| upesi_ledger::audit::check(ledger));
+            let findings = hub.runtime.block_on(findings).expect("the engine runs");
+            assert!(findings.is_empty(), "{findings:?}");
+        }
+    });
+}
+
+impl Hub {
+    /// A hub with two DFSPs.
+    pub(crate) fn start() -> Self {
+        let directory = TempDir::new_in(super::files::memory()).expect("a directory");
+        let options = EngineOptions {
+            durability: Durability::Volatile,
+            segment_bytes: 1 << 20,
+            batch_bytes_max: 256 << 10,
+            keep_segments: false,
+            ..EngineOptions::new(directory.path())
+        };
+        let (engine, handle) =
+            Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).expect("the engine starts");
+        let context = AdminContext { lanes: Arc::new(NoLanes), ..AdminContext::new(handle.clone()) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        let service = AdminService::new(context);
+        let mut hub = Self { runtime, service, handle, requests: 0, engine, directory };
+        // So that later requests have somebody to be about.
+        for request in crate::seeds::admin_scheme() {
+            let status = hub.ask(&request);
+            assert!(status.is_some_and(|status| status.is_success()), "{status:?}");
+        }
+        hub
+    }
+
+    /// An operator's request and the status it is answered with; none when it is no request.
+    pub(crate) fn ask(&mut self, request: &[u8]) -> Option<StatusCode> {
+        let (parts, body) = edge::split(request)?;
+        let request = Request::from_parts(parts, Bytes::copy_from_slice(body));
+        self.requests += 1;
+        Some(self.runtime.block_on(self.service.answer_whole(request)).status())
+    }
+
+    /// A DFSP's request about a transfer, which is right.
+    pub(crate) fn submit(&self, request: &[u8]) {
+        let (parts, body) = edge::split(request).expect("a whole request");
+        let body = Bytes::copy_from_slice(body);
+        let now = upesi_types::Timestamp::parse_iso(edge::NOW).expect("a valid instant");
+        let read = read_transfer_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, now);
+        if let Ok((command, payload)) = read {
+            let reply = self.runtime.block_on(self.handle.submit(command, payload));
+            reply.expect("the engine runs");
+        }
+    }
+
+    /// The state and what led to it, as they are stored.
+    pub(crate) fn stored(self) -> (Vec<u8>, Vec<Vec<u8>>) {
+        let snapshot = self.handle.read(|ledger| {
+            let mut bytes = Vec::new();
+            ledger.encode_snapshot(&mut bytes);
+            bytes
+        });
+        let snapshot = self.runtime.block_on(snapshot).expect("the engine runs");
+        self.engine.shutdown();
+        let mut reader = Reader::new(Arc::new(RealDisk::new(self.directory.path(), Access::Read)), 1);
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record(END).expect("a whole journal") {
+            records.push(record.bytes.to_vec());
+        }
+        (snapshot, records)
+    }
+}

@@ -1,0 +1,80 @@
+//! What DFSPs send: request lines, headers, paths.
+
+use http::request::Parts;
+use upesi_fspiop::headers::{Block, check_headers, check_no_accept, check_parties};
+use upesi_fspiop::{Method, Resource, Route, Versions, check_path_id, uri};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
+use upesi_http::{Bytes, Target as Address, header_block};
+use upesi_types::Timestamp;
+
+use super::assert_valid_refusal;
+
+/// The instant at which requests come.
+pub(super) const NOW: &str = "2031-04-01T12:00:00.000Z";
+
+/// A whole request as it comes over the wire, read as the gateway reads it.
+pub(crate) fn http_request(input: &[u8]) {
+    let Some((parts, body)) = split(input) else { return };
+    let now = Timestamp::parse_iso(NOW).expect("a valid instant");
+    let body = Bytes::copy_from_slice(body);
+    let sent = body.clone();
+    match read_transfer_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, now) {
+        Err(error) => assert_valid_refusal(&error),
+        Ok((_, payload)) => {
+            assert_eq!(payload.body, sent, "the body is kept byte for byte");
+            header_block::from_block(&payload.headers).expect("the kept headers can be sent again");
+        }
+    }
+}
+
+/// Head and body, parsed by the parser that the server uses.
+pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
+    let mut headers = [httparse::EMPTY_HEADER; upesi_http::server::HEADERS_MAX];
+    let mut head = httparse::Request::new(&mut headers);
+    let httparse::Status::Complete(length) = head.parse(input).ok()? else { return None };
+    let mut request = http::Request::builder().method(head.method?).uri(head.path?);
+    for header in head.headers.iter() {
+        request = request.header(header.name, header.value);
+    }
+    Some((request.body(()).ok()?.into_parts().0, &input[length..]))
+}
+
+/// A header block, checked as a request of every kind.
+pub(crate) fn headers(input: &[u8]) {
+    let versions = Versions::default();
+    for resource in Resource::ALL.iter().copied() {
+        for method in [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete] {
+            let refusal = check_headers(method, resource, &Block(input), &versions).err();
+            refusal.iter().for_each(assert_valid_refusal);
+        }
+        check_parties(resource, &Block(input)).err().iter().for_each(assert_valid_refusal);
+    }
+    check_no_accept(&Block(input)).err().iter().for_each(assert_valid_refusal);
+    let names = Block(input).iter().count();
+    assert!(names <= input.len());
+    if let Ok(map) = header_block::from_block(&Bytes::copy_from_slice(input)) {
+        let mut written = Vec::new();
+        header_block::to_block(&map, &mut written);
+        let read = header_block::from_block(&Bytes::from(written.clone())).expect("what was written is read");
+        let mut again = Vec::new();
+        header_block::to_block(&read, &mut again);
+        assert_eq!(written, again);
+    }
+}
+
+/// Paths of requests, templates of endpoints, addresses.
+pub(crate) fn routes(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    for method in [None, Some(Method::Get), Some(Method::Post), Some(Method::Put), Some(Method::Delete)] {
+        Route::resolve(method, text).err().iter().for_each(assert_valid_refusal);
+    }
+    for resource in Resource::ALL.iter().copied() {
+        check_path_id(resource, text).err().iter().for_each(assert_valid_refusal);
+    }
+    let mut joined = String::new();
+    uri::append_to_base("http://dfsp", text, Some(text), &mut joined);
+    assert!(joined.starts_with("http://dfsp"));
+    if let Ok(address) = Address::parse(text) {
+        assert!(address.into_uri().path().starts_with('/'), "{text:?}");
+    }
+}
