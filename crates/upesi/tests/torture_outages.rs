@@ -16,6 +16,7 @@ const LONG_MS: i64 = 3_600_000;
 
 /// Waits are short, and a lane that is stuck has room for little.
 const SETTINGS: &[(&str, &str)] = &[
+    ("callbacks.connect_timeout_ms", "200"),
     ("callbacks.request_timeout_ms", "200"),
     ("callbacks.concurrency_max", "4"),
     ("callbacks.queue_max", "16"),
