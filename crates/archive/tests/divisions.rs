@@ -230,7 +230,8 @@ fn an_archive_of_an_earlier_version_becomes_the_first_division() {
 #[test]
 fn filters_are_kept_and_never_stale() {
     let directory = tempfile::tempdir().unwrap();
-    let options = ArchiveOptions { division_transfers: 60_000, ..ArchiveOptions::default() };
+    let options =
+        ArchiveOptions { division_transfers: 60_000, pending_transfers: 32_768, ..ArchiveOptions::default() };
     let (mut at, mut kept) = (0, 0);
     for round in 0..4 {
         let archive = FjallArchive::open(directory.path(), &options).unwrap();
