@@ -37,6 +37,14 @@ enum Command {
     Kill9(Amount),
     /// All of them, in turn, each with its share of the time.
     All(Amount),
+    /// Reads all of an archive or a store that was damaged; for bit-flips, which runs it in a process of its own.
+    #[command(hide = true)]
+    JudgeTables {
+        /// `archive` or `store`.
+        tables: String,
+        /// Where it is.
+        directory: PathBuf,
+    },
     /// Writes the README's table of reliability from the evidence, or checks it.
     Table(TableArguments),
 }
@@ -86,6 +94,7 @@ impl Arguments {
             Command::Kill9(amount) => amount.run("kill9"),
             Command::All(amount) => amount.run_all(),
             Command::Table(table) => table.run(),
+            Command::JudgeTables { tables, directory } => return judge_tables(&tables, &directory),
         };
         match outcome {
             Ok(true) => ExitCode::SUCCESS,
@@ -142,6 +151,16 @@ impl Amount {
         );
         Ok(violations.is_empty())
     }
+}
+
+#[expect(clippy::print_stdout, reason = "the process that started this one reads it")]
+fn judge_tables(tables: &str, directory: &Path) -> ExitCode {
+    let Some(tables) = trials::Tables::named(tables) else { return ExitCode::FAILURE };
+    let judgement = tables.judge(directory);
+    if let trials::Judgement::Wrong(what) = &judgement {
+        println!("{what}");
+    }
+    ExitCode::from(judgement.code())
 }
 
 /// What a report lacks of the goal.

@@ -49,7 +49,10 @@ impl Archive for Broken {
         self.0.stats()
     }
 
-    fn for_each(&self, visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>) -> Result<(), ArchiveError> {
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
         self.0.for_each(visit)
     }
 }

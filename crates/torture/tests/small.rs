@@ -53,6 +53,16 @@ fn ten_thousand_flips() {
     assert_met(&outcome, &least);
 }
 
+/// The tables of archive and store are judged by processes of the command itself.
+#[test]
+fn flips_in_tables_are_told_or_harmless() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
+    let output = command.args(["bit-flips", "--from", "0", "--count", "100"]).output().expect("the command");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(" 16 in the archive") && text.contains(" 16 in the store"), "{text}");
+}
+
 #[test]
 fn full_disks_and_room_again() {
     let outcome = reach("disk-full", 300, 2);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
 use upesi_journal::{Disk, END, JournalError, Reader, SECTOR_BYTES, SnapshotStore};
 
-use super::journal_flips;
+use super::{journal_flips, table_flips};
 use crate::hub::life::Memory;
 use crate::hub::verdict::state;
 use crate::hub::{Remains, Setup, block_on};
@@ -41,6 +41,7 @@ impl Trial for BitFlips {
         let mut tally = Tally::default();
         let mut random = Random::new(seed ^ 0x666c_6970);
         journal_flips::run(seed, &mut random, &mut tally);
+        table_flips::run(seed, &mut random, &mut tally);
         let original = Original::new(seed, &mut random);
         for _ in 0..CHANGES {
             original.change_and_judge(&mut random, &mut tally);

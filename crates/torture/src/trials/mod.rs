@@ -9,6 +9,7 @@ mod journal_flips;
 mod journal_images;
 mod kill9;
 mod store_images;
+mod table_flips;
 mod world_seeds;
 
 pub use bit_flips::BitFlips;
@@ -16,6 +17,7 @@ pub use crash_images::CrashImages;
 pub use disk_full::FullDisks;
 pub use fsync::FailedSyncs;
 pub use kill9::Kills;
+pub use table_flips::{Judgement, Tables};
 pub use world_seeds::WorldSeeds;
 
 use crate::trial::Trial;

@@ -1,13 +1,13 @@
 //! The store beside the journal: its log on the simulated disk, its sorted tables in a directory of the real one.
 
 use std::fs;
-use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
 use upesi_store::{Store, StoreError, StoreOptions, Table};
 
+use crate::real_files::{copy_directory, directory_in_memory};
 use crate::tally::Tally;
 
 /// One seed in so many stops a store as well: its tables are real files, which take their time.
@@ -45,13 +45,6 @@ pub fn run(seed: u64, tally: &mut Tally) {
         fs::remove_dir_all(&copy).expect("a directory that was made");
         tally.unit("store");
     }
-}
-
-/// In memory where the system has such a place: the tables' own syncs are not what is tried here.
-fn directory_in_memory() -> tempfile::TempDir {
-    let place = Path::new("/dev/shm");
-    let made = if place.is_dir() { tempfile::tempdir_in(place) } else { tempfile::tempdir() };
-    made.expect("a temporary directory")
 }
 
 fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), StoreError> {
@@ -115,18 +108,4 @@ fn whole(table: &Table, what: &str) -> u64 {
     let expected = (count / 2 + 1..=count).map(|count| key(count).to_vec());
     assert!(entries.into_iter().map(|entry| entry.0.to_vec()).eq(expected), "{what}: other keys");
     count
-}
-
-fn copy_directory(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir_all(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_directory(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), target)?;
-        }
-    }
-    Ok(())
 }

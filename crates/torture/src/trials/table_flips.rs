@@ -1,0 +1,237 @@
+//! Rot in the sorted tables: of the archive of finished transfers, and of the store.
+
+use std::fs;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::Command;
+
+use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive};
+use upesi_journal::sim_disk::Random;
+use upesi_store::{Store, StoreError, StoreOptions};
+use upesi_types::TransferId;
+
+use crate::real_files::{copy_directory, directory_in_memory, files_below};
+use crate::tally::Tally;
+
+/// One seed in so many: these are real files, which take their time.
+const STRIDE: u64 = 8;
+/// Flips in the directory of one seed.
+const FLIPS: u64 = 16;
+const TRANSFERS: u64 = 400;
+const KEYS: u64 = 300;
+
+/// Which tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tables {
+    /// The archive of finished transfers.
+    Archive,
+    /// The store beside the journal, with its log.
+    Store,
+}
+
+/// What reading all of a directory came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// Everything that was written was read, and nothing else.
+    Harmless,
+    /// Something was found to be wrong.
+    Detected,
+    /// Something was read that was not written, or the error says nothing.
+    Wrong(String),
+}
+
+impl Tables {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Archive, Self::Store];
+
+    /// As an argument, and in the evidence.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Archive => "archive",
+            Self::Store => "store",
+        }
+    }
+
+    /// By name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tables| tables.name() == name)
+    }
+
+    fn fill(self, path: &Path) {
+        match self {
+            Self::Archive => fill_archive(path),
+            Self::Store => fill_store(path),
+        }
+    }
+
+    /// Reads everything. May panic, and even abort: the embedded store does so where it finds its own files absurd.
+    pub fn judge(self, path: &Path) -> Judgement {
+        match self {
+            Self::Archive => judge_archive(path),
+            Self::Store => judge_store(path),
+        }
+    }
+}
+
+impl Judgement {
+    const HARMLESS: u8 = 0;
+    const DETECTED: u8 = 10;
+    const WRONG: u8 = 11;
+
+    /// As the exit code of the process that judged.
+    pub const fn code(&self) -> u8 {
+        match self {
+            Self::Harmless => Self::HARMLESS,
+            Self::Detected => Self::DETECTED,
+            Self::Wrong(_) => Self::WRONG,
+        }
+    }
+}
+
+/// Flips bits of a closed archive and of a closed store. Only the `torture` command can: it judges in processes of its own.
+pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
+    let program =
+        std::env::current_exe().ok().filter(|path| path.file_name().is_some_and(|name| name == "torture"));
+    let Some(program) = program.filter(|_| seed.is_multiple_of(STRIDE)) else { return };
+    for tables in Tables::ALL {
+        flip(seed, random, tally, tables, &program);
+    }
+}
+
+fn flip(seed: u64, random: &mut Random, tally: &mut Tally, tables: Tables, program: &Path) {
+    let directory = directory_in_memory();
+    let (whole, rotten) = (directory.path().join("whole"), directory.path().join("rotten"));
+    tables.fill(&whole);
+    let files = files_below(&whole).expect("files");
+    for _ in 0..FLIPS {
+        let file = &files[random.below(files.len() as u64) as usize];
+        copy_directory(&whole, &rotten).expect("a copy");
+        let mut bytes = fs::read(rotten.join(file)).expect("a file");
+        let (at, bit) = (random.below(bytes.len() as u64) as usize, random.below(8));
+        bytes[at] ^= 1 << bit;
+        fs::write(rotten.join(file), bytes).expect("a file");
+        let judged = Command::new(program).args(["judge-tables", tables.name()]).arg(&rotten).output();
+        let judged = judged.expect("this program can be run");
+        let kind = match judged.status.code().map(u8::try_from) {
+            Some(Ok(Judgement::HARMLESS)) => "harmless",
+            Some(Ok(Judgement::DETECTED)) => "detected",
+            Some(Ok(Judgement::WRONG)) => panic!(
+                "seed {seed}, {tables:?}, bit {bit} of byte {at} of {}: {}",
+                file.display(),
+                String::from_utf8_lossy(&judged.stdout)
+            ),
+            // A panic or an abort.
+            _ => "ended the process",
+        };
+        fs::remove_dir_all(&rotten).expect("a directory that was made");
+        tally.unit("one bit");
+        tally.add(if tables == Tables::Archive { "in the archive" } else { "in the store" }, 1);
+        tally.add(kind, 1);
+    }
+}
+
+fn transfer(index: u64) -> ArchiveEntry {
+    let mixed = (u128::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let id = TransferId::from_random_bytes((mixed ^ (mixed >> 64)).to_be_bytes());
+    (id, format!("outcome of transfer {index} {}", "x".repeat(index as usize % 150)).into_bytes())
+}
+
+fn archive_options() -> ArchiveOptions {
+    ArchiveOptions {
+        pending_transfers: 100,
+        table_bytes: 64 << 10,
+        unmerged_tables: 4,
+        cache_bytes: 1 << 20,
+        ..ArchiveOptions::default()
+    }
+}
+
+fn fill_archive(path: &Path) {
+    let archive = FjallArchive::open(path, &archive_options()).expect("opens");
+    let entries: Vec<_> = (0..TRANSFERS).map(transfer).collect();
+    archive.apply(&entries, TRANSFERS).expect("applies");
+    archive.sync().expect("syncs");
+}
+
+/// Everything up to the watermark is there and right; a watermark that is lower sends the reader of the journal back.
+fn judge_archive(path: &Path) -> Judgement {
+    read_archive(path).unwrap_or_else(|error| match error {
+        ArchiveError::Damaged { .. } | ArchiveError::Format { .. } => Judgement::Detected,
+        error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
+    })
+}
+
+fn read_archive(path: &Path) -> Result<Judgement, ArchiveError> {
+    let archive = FjallArchive::open(path, &archive_options())?;
+    let watermark = archive.watermark();
+    if watermark > TRANSFERS {
+        return Ok(Judgement::Wrong(format!("a watermark of {watermark}")));
+    }
+    let mut seen = 0;
+    archive.for_each(&mut |_, _| {
+        seen += 1;
+        ControlFlow::Continue(())
+    })?;
+    if seen < watermark {
+        return Ok(Judgement::Wrong(format!("a scan sees {seen} of {watermark}")));
+    }
+    for (id, value) in (0..watermark).map(transfer) {
+        if !archive.may_contain(&id) || archive.get(&id)?.as_ref() != Some(&value) {
+            return Ok(Judgement::Wrong(format!("{id} is read otherwise than it was written")));
+        }
+    }
+    Ok(if watermark < TRANSFERS { Judgement::Detected } else { Judgement::Harmless })
+}
+
+fn store_options() -> StoreOptions {
+    StoreOptions {
+        pending_bytes: 16 << 10,
+        segment_bytes: 16 << 10,
+        table_bytes: 32 << 10,
+        unmerged_tables: 4,
+        cache_bytes: 1 << 20,
+        free_bytes_min: 0,
+        ..StoreOptions::default()
+    }
+}
+
+fn key(index: u64) -> [u8; 8] {
+    index.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
+}
+
+fn value(index: u64) -> Vec<u8> {
+    format!("owner of {index} {}", "y".repeat(index as usize % 200)).into_bytes()
+}
+
+fn fill_store(path: &Path) {
+    let store = Store::open(path, &store_options()).expect("opens");
+    let table = store.table("counted").expect("a table");
+    for index in 0..KEYS {
+        let table = table.clone();
+        let put =
+            store.update_blocking(move |transaction| transaction.put(&table, &key(index), &value(index)));
+        put.expect("an update");
+    }
+    store.close();
+}
+
+fn judge_store(path: &Path) -> Judgement {
+    read_store(path).unwrap_or_else(|error| match error {
+        StoreError::Damaged { .. } | StoreError::Format { .. } => Judgement::Detected,
+        error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
+    })
+}
+
+fn read_store(path: &Path) -> Result<Judgement, StoreError> {
+    let store = Store::open(path, &store_options())?;
+    let table = store.table("counted")?;
+    for index in 0..KEYS {
+        if table.get(&key(index))?.as_deref() != Some(&value(index)[..]) {
+            return Ok(Judgement::Wrong(format!("key {index} is read otherwise than it was written")));
+        }
+    }
+    match table.scan(&[], None, usize::MAX)?.len() as u64 {
+        KEYS => Ok(Judgement::Harmless),
+        entries => Ok(Judgement::Wrong(format!("a scan sees {entries} of {KEYS}"))),
+    }
+}
