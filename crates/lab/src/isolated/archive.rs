@@ -198,7 +198,7 @@ fn id(seed: u64, index: u64) -> TransferId {
 
 /// Half of a value varies (hashes, ids, times), half repeats (participants, currency, codes).
 fn value(index: u64, bytes: usize) -> Vec<u8> {
-    let word = |at: usize| if at % 2 == 0 { mix(index ^ (at as u64) << 50) } else { at as u64 };
+    let word = |at: usize| if at.is_multiple_of(2) { mix(index ^ (at as u64) << 50) } else { at as u64 };
     let mut value: Vec<u8> = (0..bytes.div_ceil(8)).flat_map(|at| word(at).to_le_bytes()).collect();
     value.truncate(bytes);
     value

@@ -120,19 +120,14 @@ fn submit_all(
 
 /// Submits one command after the other until there are none left.
 async fn submit_in_turn(shared: Rc<RefCell<Shared>>) {
-    let engine = shared.borrow().engine.clone();
+    let (engine, ready) = (shared.borrow().engine.clone(), Arc::clone(&shared.borrow().ready));
     loop {
-        let Ready { command, payload, .. } = {
-            let mut shared = shared.borrow_mut();
-            let Some(&index) = shared.mine.get(shared.next).filter(|_| shared.failure.is_none()) else {
-                return;
-            };
-            shared.next += 1;
-            shared.ready[index].clone()
-        };
+        let next = shared.borrow_mut().take_next();
+        let Some(index) = next else { return };
         let began = Instant::now();
         loop {
-            match engine.submit(command.clone(), payload.clone()).await {
+            let Ready { command, payload, .. } = ready[index].clone();
+            match engine.submit(command, payload).await {
                 Ok(Reply::Accepted) => break record(&mut shared.borrow_mut().latency_ns, began.elapsed()),
                 Err(SubmitError::Busy) => {
                     shared.borrow_mut().busy += 1;
@@ -146,6 +141,15 @@ async fn submit_in_turn(shared: Rc<RefCell<Shared>>) {
                 }
             }
         }
+    }
+}
+
+impl Shared {
+    /// The next message of this thread; none after a failure.
+    fn take_next(&mut self) -> Option<usize> {
+        let index = self.mine.get(self.next).copied().filter(|_| self.failure.is_none())?;
+        self.next += 1;
+        Some(index)
     }
 }
 

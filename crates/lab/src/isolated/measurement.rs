@@ -111,6 +111,9 @@ impl Measurement {
             completed: repetition.completed,
             throughput_per_s: *rate,
         });
+        let mut environment =
+            Environment::detect(context.commit.clone(), started_at.to_string(), &context.scratch);
+        environment.durability = self.durable.map(|durable| durability(durable).to_owned());
         let name = if context.name.is_empty() { kind } else { &context.name };
         LabResult {
             name: name.to_owned(),
@@ -124,11 +127,7 @@ impl Measurement {
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect::<BTreeMap<_, _>>(),
             scenario: super::KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(known, _)| known),
-            environment: Environment::detect(
-                context.commit.clone(),
-                started_at.to_string(),
-                &context.scratch,
-            ),
+            environment,
             seed: context.seed,
             target: self.target.to_owned(),
             completed,
@@ -145,6 +144,14 @@ impl Measurement {
             repetitions: rates,
             ..LabResult::default()
         }
+    }
+}
+
+const fn durability(is_durable: bool) -> &'static str {
+    if is_durable {
+        "every batch is synced before its answers leave"
+    } else {
+        "none: answers leave before anything is on disk"
     }
 }
 

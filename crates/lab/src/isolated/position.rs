@@ -196,15 +196,10 @@ fn snapshot(registry: &Registry) -> Snapshot {
 /// How many transfers ended as they should: reserved, or committed.
 fn done(engine: &EngineHandle, kind: MessageKind) -> Result<u64, IsolatedError> {
     let runtime = Builder::new_current_thread().build().map_err(IsolatedError::thread)?;
-    let count =
-        engine.read(
-            move |ledger| {
-                match kind {
-            MessageKind::Prepare => ledger.reserved_len() as u64,
-            MessageKind::Fulfil => ledger.totals().committed,
-        }
-            },
-        );
+    let count = engine.read(move |ledger| match kind {
+        MessageKind::Prepare => ledger.reserved_len() as u64,
+        MessageKind::Fulfil => ledger.totals().committed,
+    });
     let failed =
         |error: SubmitError| IsolatedError::Refused { what: "a question", reason: error.to_string() };
     runtime.block_on(count).map_err(failed)

@@ -39,7 +39,8 @@ pub(super) fn read_existing(keys: &mut Keys<'_>, source: &Source) -> usize {
     let existing = keys.size("existing", 0..=EXISTING_MAX, 0);
     if existing > 0 && source.stream.is_some() {
         keys.contradiction(
-            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream".to_owned(),
+            "existing transfers are made up between made-up DFSPs: leave existing out, or the stream"
+                .to_owned(),
         );
     }
     existing

@@ -14,14 +14,21 @@ pub(crate) fn table(result: &LabResult) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(text, "  {name:<NAME_WIDTH$}{value}");
     };
-    let parameters: Vec<_> = result.parameters.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
+    let parameters: Vec<_> =
+        result.parameters.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
     row("with", &parameters.join(", "));
     row(result.unit, &format!("{} completed, {} failed", result.completed, result.failed));
-    row("throughput", &format!("{:.0}/s, the median of {} repetitions", result.throughput_per_s, result.repetitions.len()));
+    row(
+        "throughput",
+        &format!("{:.0}/s, the median of {} repetitions", result.throughput_per_s, result.repetitions.len()),
+    );
     let latency = &result.latency_ms;
     row(
         "latency",
-        &format!("p50 {:.4} ms, p99 {:.4} ms, p99.9 {:.4} ms, max {:.4} ms", latency.p50, latency.p99, latency.p999, latency.max),
+        &format!(
+            "p50 {:.4} ms, p99 {:.4} ms, p99.9 {:.4} ms, max {:.4} ms",
+            latency.p50, latency.p99, latency.p999, latency.max
+        ),
     );
     for stage in &result.stages {
         row(&stage.stage, &stage_text(stage));

@@ -41,7 +41,8 @@ pub struct IsolatedArguments {
 pub fn run(arguments: &IsolatedArguments) -> Outcome {
     let out = arguments.out.as_ref();
     if let Some(out) = out {
-        let failed = |error| Failure::new(Exit::CannotCreate, format!("cannot create {}: {error}", out.display()));
+        let failed =
+            |error| Failure::new(Exit::CannotCreate, format!("cannot create {}: {error}", out.display()));
         std::fs::create_dir_all(out).map_err(failed)?;
     }
     let context = Context {
@@ -56,7 +57,8 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
     let result = isolated::run(&arguments.kind, &table, &context)
         .map_err(|error| Failure::new(isolated_exit(&error), error))?;
     if let Some(out) = out {
-        let failed = |error| Failure::new(Exit::CannotCreate, format!("cannot write into {}: {error}", out.display()));
+        let failed =
+            |error| Failure::new(Exit::CannotCreate, format!("cannot write into {}: {error}", out.display()));
         result.write(out).map_err(failed)?;
     }
     write_out(&if arguments.json { result.to_json() } else { result.table() })?;

@@ -42,7 +42,11 @@ pub struct RecordArguments {
 pub fn run(arguments: &RecordArguments) -> Outcome {
     let (stream, skipped) = make(arguments).map_err(|error| Failure::new(exit_of(&error), error))?;
     if stream.messages.is_empty() {
-        return Err(Failure::new(Exit::Data, "the journal holds no prepare that was accepted: nothing recorded"));
+        let reason = format!(
+            "nothing to record: the journal holds no accepted prepare whose request can be replayed ({} cannot be read)",
+            skipped.unreadable
+        );
+        return Err(Failure::new(Exit::Data, reason));
     }
     stream.write(&arguments.out).map_err(|error| Failure::new(Exit::CannotCreate, error))?;
     write_out(&summary(&stream, skipped, arguments))
@@ -68,8 +72,7 @@ fn make(arguments: &RecordArguments) -> Result<(Stream, Skipped), StreamError> {
 
 fn summary(stream: &Stream, skipped: Skipped, arguments: &RecordArguments) -> String {
     let header = &stream.header;
-    let bytes: usize =
-        stream.messages.iter().map(|message| message.headers.len() + message.body.len()).sum();
+    let bytes: usize = stream.messages.iter().map(|message| message.headers.len() + message.body.len()).sum();
     let mut text = format!(
         "{}: {} prepares, {} fulfils, {} DFSPs, {bytes} bytes of requests, {}\n",
         arguments.out.display(),
