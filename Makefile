@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results name.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench monitor torture evidence clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -54,6 +54,18 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 
 docs: tools ## Write docs/configuration.md, docs/exit-codes.md and Grafana's dashboards anew from their sources.
 	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs --test monitoring
+
+characterize: build ## Published figures beside ours, within half an hour: docs/characterization.
+	@$(UPESI) lab suite characterize --out out/characterize --docs docs/characterization
+
+# How long `make soak` drives the hub. Only an hour or more meets T2 of the 2020 programme.
+MINUTES ?= 60
+
+soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what drifts?
+	@$(UPESI) lab run breakpoint-transfers --out out/soak/breakpoint
+	rate=$$(sed -n 's/.*"highest_met_per_s": \([0-9]*\).*/\1/p' out/soak/breakpoint/result.json)
+	$(UPESI) lab run soak --rate $$((rate * 70 / 100)) --duration $(MINUTES)m --out out/soak/run
+	$(UPESI) lab report out/soak/run --html out/soak/report.html
 
 bench: tools ## The benches: ledger alone, ledger with journal, archive.
 	@$(CARGO) bench --workspace $(LOCKED)

@@ -18,6 +18,7 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "breakpoint",
     "breakpoint-transfers",
     "soak",
+    "overload",
     "transfers-8",
     "transfers-uni",
     "transfers-bi",
@@ -55,4 +56,7 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
 ];
 
 /// Every suite.
-pub const SUITES: &[Builtin] = builtin!["suites/": "quick"];
+pub const SUITES: &[Builtin] = builtin!["suites/": "quick", "characterize"];
+
+/// Figures that were published for the reference hub, beside which ours are put: TOML.
+pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");

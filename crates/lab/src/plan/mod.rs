@@ -20,9 +20,9 @@ mod tests;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub use builtin::{SCENARIOS, SUITES};
+pub use builtin::{PUBLISHED, SCENARIOS, SUITES};
 pub use section::duration_of;
-pub use suite::{SuiteFile, SuiteRun};
+pub use suite::{PublishedLink, SuiteFile, SuiteRun};
 pub use sweep::{Plot, Point};
 
 use crate::options::RunOptions;

@@ -67,11 +67,13 @@ impl Node {
     }
 
     /// Puts a value at a path such as `load.users`, making the tables on the way. Gives false when something else than a
-    /// table is in the way. Below `hub.settings` the rest of the path is one key, as settings have dots of their own.
+    /// table is in the way. Below `hub.settings` and `sweep` the rest of the path is one key: it has dots of its own.
     pub fn set(&mut self, path: &str, node: Self) -> bool {
-        const SETTINGS: &str = "hub.settings.";
-        if let Some(setting) = path.strip_prefix(SETTINGS) {
+        if let Some(setting) = path.strip_prefix("hub.settings.") {
             return self.set_at(&["hub", "settings", setting], node);
+        }
+        if let Some(axis) = path.strip_prefix("sweep.") {
+            return self.set_at(&["sweep", axis], node);
         }
         self.set_at(&path.split('.').collect::<Vec<_>>(), node)
     }

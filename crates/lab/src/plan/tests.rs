@@ -44,7 +44,15 @@ fn every_file_is_built_in_and_right() {
         }
     }
     for (name, _) in SUITES {
-        SuiteFile::named(name).unwrap_or_else(|error| panic!("{error}"));
+        let suite = SuiteFile::named(name).unwrap_or_else(|error| panic!("{error}"));
+        for run in &suite.runs {
+            let labels: Vec<String> = run.scenario.points().iter().map(Point::label).collect();
+            for row in &run.rows {
+                assert!(labels.contains(&row.point), "{name}: {row:?} is none of {labels:?}");
+                let id = format!("id = \"{}\"", row.id);
+                assert!(PUBLISHED.lines().any(|line| line == id), "{name}: {row:?} is not published");
+            }
+        }
     }
 }
 
@@ -215,15 +223,25 @@ repetitions = 3
 [[run]]
 scenario = "transfers-8"
 set = { "time.measured" = "1s", "load.users" = 5 }
+[[run]]
+scenario = "transfers-users"
+set = { "sweep.load.users" = [1, 2] }
+[[run.published]]
+id = "other"
+point = "users-2"
+[[run]]
+scenario = "transfers-8"
+set = { "load.users" = 5 }
 published = [{ id = "row", member = "latency_ms.p99" }]
 [[plot]]
 title = "P"
 x = "users"
 "#;
     let suite = SuiteFile::parse("s.toml", text, None).unwrap();
-    assert_eq!((suite.repetitions, suite.runs.len(), suite.plots.len()), (3, 1, 1));
+    assert_eq!((suite.repetitions, suite.runs.len(), suite.plots.len()), (3, 3, 1));
+    assert_eq!(suite.runs[1].scenario.points()[1].label(), suite.runs[1].rows[0].point);
     assert_eq!(options(&suite.runs[0].scenario, 0).load, Load::Closed { users: 5 });
-    assert_eq!(suite.runs[0].rows[0].member, "latency_ms.p99");
+    assert_eq!(suite.runs[2].rows[0].member, "latency_ms.p99");
     for (text, expected) in [
         ("title = \"x\"", "at least one [[run]]"),
         ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: there is no scenario \"none\""),

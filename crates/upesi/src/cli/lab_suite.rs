@@ -6,6 +6,7 @@ use clap::Args;
 use upesi_lab::SuitePlan;
 use upesi_lab::plan::SuiteFile;
 
+use super::lab_characterize;
 use super::lab_run::{commit, lab_exit, plan_failure};
 use super::run::write_out;
 use crate::exit::{Exit, Failure, Outcome};
@@ -22,6 +23,9 @@ pub struct SuiteArguments {
     /// How often every run is repeated; runs take turns. Overrides the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50))]
     pub repetitions: Option<u64>,
+    /// Also write a page there that puts published figures beside ours, with the report and the figures of every run.
+    #[arg(long, value_name = "DIR")]
+    pub docs: Option<PathBuf>,
     /// Print suite.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -35,7 +39,12 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
         plan.repetitions = usize::try_from(repetitions).unwrap_or(1);
     }
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&suite.name));
-    run_plan(&plan, &out, arguments.json)
+    let outcome = run_plan(&plan, &out, arguments.json);
+    if let Some(docs) = &arguments.docs {
+        // Also where a run failed: the page says which.
+        lab_characterize::write(&suite, &out, docs)?;
+    }
+    outcome
 }
 
 /// Runs every point of a plan, writes a report beside the results, and shows them.

@@ -4,6 +4,7 @@ mod arguments;
 mod behaviour;
 mod directory;
 mod lab;
+mod lab_characterize;
 mod lab_isolated;
 mod lab_metrics;
 mod lab_record;
