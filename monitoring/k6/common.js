@@ -31,7 +31,7 @@ const vus = Number(env('VUS', '8'));
 export const options = {
   scenarios: {
     load: rate > 0
-      ? { executor: 'constant-arrival-rate', rate, timeUnit: '1s', duration: `${seconds}s`, preAllocatedVUs: vus, maxVUs: 50 * vus }
+      ? { executor: 'constant-arrival-rate', rate, timeUnit: '1s', duration: `${seconds}s`, preAllocatedVUs: Math.max(vus, Math.ceil(rate / 4)), maxVUs: Math.max(50 * vus, rate) }
       : { executor: 'constant-vus', vus, duration: `${seconds}s` },
   },
   thresholds: {
