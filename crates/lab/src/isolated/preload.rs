@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::runtime::Builder;
 use upesi_engine::{EngineHandle, EngineMetrics, EngineOptions};
 use upesi_journal::Durability;
+use upesi_sim::mix;
 
 use super::IsolatedError;
 use super::flow::{Flow, feed, start_delivering};
@@ -74,7 +75,7 @@ impl Past {
                 dfsps: self.dfsps,
                 fulfils: true,
                 // Other ids than those that are measured, and than those of the other chunks.
-                seed: !self.seed ^ (chunk as u64) << 32,
+                seed: mix(!self.seed ^ chunk as u64),
                 ..GenerateOptions::default()
             })?;
             for kind in [MessageKind::Prepare, MessageKind::Fulfil] {
