@@ -31,7 +31,7 @@ pub use error::{Damage, JournalError};
 pub use frame::{FRAME_BODY_BYTES_MAX, SECTOR_BYTES};
 pub use reader::{END, Reader, Record};
 pub use real_disk::RealDisk;
-pub use recovery::{Opened, Recovered, open, verify};
+pub use recovery::{Extent, Opened, Recovered, extent, open, verify};
 pub use retention::{SegmentInfo, delete_segments_below, segments};
 pub use snapshot::{Latest, Snapshot, SnapshotInfo, SnapshotSink, SnapshotStore};
 pub use tail::TornTail;

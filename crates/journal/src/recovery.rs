@@ -84,6 +84,29 @@ pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
     Ok(recovered)
 }
 
+/// How much of a segment is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// What counts ends here, in bytes from the segment's beginning; up to its length there are zeros, or a batch in flight.
+    pub bytes: u64,
+    /// Its length, in bytes.
+    pub length: u64,
+    /// The last record in it.
+    pub last_seq: u64,
+    /// That record's time.
+    pub last_time: Timestamp,
+}
+
+/// How far the segment that begins with `first_seq` is written, every frame verified. What lies within the extent never
+/// changes again, so this and a copy of so many bytes make a backup of a journal that is being written. A batch that is
+/// being written meanwhile may be within it or not, as after a crash.
+pub fn extent(disk: &dyn Disk, first_seq: u64) -> Result<Extent, JournalError> {
+    let Found { end, last, .. } = Found::read(disk, first_seq, Access::Read)?;
+    let (bytes, length) =
+        last.map_or((0, 0), |last| (last.current.offset, last.current.length));
+    Ok(Extent { bytes, length, last_seq: end.last_seq, last_time: end.last_time })
+}
+
 /// Verifies every segment's header, and that no segment is foreign, or missing between two others.
 fn expect_all_segments(disk: &dyn Disk, starts: &[u64]) -> Result<(), JournalError> {
     let mut previous = None;

@@ -1,14 +1,17 @@
 //! What the `upesi` binary is made of (L5): its settings, its log, its commands.
 
+pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod directory_import;
 pub mod exit;
 pub mod fill;
+pub mod grow;
 pub mod hub;
 pub mod inspect;
 pub mod logging;
 pub mod messages;
+pub mod overload;
 pub mod scheme;
 pub mod signals;

@@ -111,6 +111,13 @@ impl SimDisk {
         self.state().faults.insert(ordinal, fault);
     }
 
+    /// Takes back all faults that have not befallen anything yet.
+    pub fn clear_faults(&self) {
+        let mut state = self.state();
+        state.faults.clear();
+        state.read_faults.clear();
+    }
+
     /// Lets the read with this ordinal (from 0) fail with an input/output error.
     pub fn inject_read_error(&self, ordinal: u64) {
         self.state().read_faults.insert(ordinal);

@@ -8,6 +8,7 @@ use super::directory::DirectoryCommand;
 use super::lab::LabCommand;
 use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
+use crate::backup::{BackupArguments, RestoreArguments};
 use crate::config::Sources;
 use crate::demo::DemoArguments;
 
@@ -70,6 +71,15 @@ pub enum Command {
     /// every outcome was told, snapshots are byte for byte what the journal leads to, archived transfers are what was
     /// decided. Prints counts and balances. Ends with 65 if anything does not hold.
     Audit(AuditArguments),
+    /// Copy a data directory as it is at one moment, beside a running hub or without one.
+    ///
+    /// Takes a consistent view (second names of the files that never change, a copy of the rest), then copies it. Repeated
+    /// into the same directory, only new files are copied. Verify a backup by restoring it.
+    Backup(BackupArguments),
+    /// Make a data directory from a backup: every file verified, then audited, then put in its place.
+    ///
+    /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or anything in the audit does not hold.
+    Restore(RestoreArguments),
 }
 
 /// Where settings come from.

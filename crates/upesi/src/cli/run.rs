@@ -8,6 +8,7 @@ use clap::error::ErrorKind;
 
 use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
 use super::{directory, lab, scheme, sim};
+use crate::backup::{self, BackupArguments, RestoreArguments};
 use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::inspect::audit::{self, AuditOptions};
@@ -49,6 +50,8 @@ fn dispatch(command: Command) -> Outcome {
         Command::Lab(command) => lab::run(command),
         Command::Journal(arguments) => journal(arguments),
         Command::Audit(arguments) => audit_directory(arguments),
+        Command::Backup(arguments) => make_backup(&arguments),
+        Command::Restore(arguments) => restore_backup(&arguments),
     }
 }
 
@@ -97,6 +100,30 @@ fn audit_directory(arguments: AuditArguments) -> Outcome {
     } else {
         Err(Failure::new(Exit::Data, format!("{} findings", report.findings_total)))
     }
+}
+
+fn make_backup(arguments: &BackupArguments) -> Outcome {
+    let report = backup::backup(arguments)?;
+    write_out(&if arguments.json { to_json_line(&report)? } else { report.to_text() })
+}
+
+fn restore_backup(arguments: &RestoreArguments) -> Outcome {
+    let report = backup::restore(arguments)?;
+    if arguments.json {
+        return write_out(&audit::to_json(&report.audit));
+    }
+    let data = arguments.data.display();
+    write_out(&format!(
+        "restored {} files ({} bytes) to {data}\n{}",
+        report.files,
+        report.bytes,
+        audit::to_text(&report.audit)
+    ))
+}
+
+fn to_json_line(value: &impl serde::Serialize) -> Result<String, Failure> {
+    let text = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Software, error))?;
+    Ok(text + "\n")
 }
 
 /// Writes to stdout; a reader that went away is no failure.

@@ -1,0 +1,106 @@
+//! From a backup to a data directory.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::manifest::Manifest;
+use super::{DATA, files};
+use crate::exit::{Exit, Failure};
+use crate::inspect::audit::{self, AuditOptions, AuditReport};
+
+/// Arguments of `upesi restore`.
+#[derive(Args, Clone, Debug)]
+pub struct RestoreArguments {
+    /// The backup, as `upesi backup` made it.
+    #[arg(long, value_name = "DIR")]
+    pub from: PathBuf,
+    /// The data directory to be: absent or empty.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Print one JSON object, the audit's, instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What was restored.
+#[derive(Debug)]
+pub struct RestoreReport {
+    /// Files restored.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// What the audit of the restored directory found: nothing.
+    pub audit: AuditReport,
+}
+
+/// Restores a backup, file by file verified, and audits it before it takes its place.
+///
+/// # Errors
+/// 66 where there is no backup; 65 where it is damaged, or its audit fails; 73 where the data directory is not empty or
+/// cannot be written.
+pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
+    let RestoreArguments { from, data, .. } = arguments;
+    let manifest = Manifest::read(from).map_err(|reason| {
+        Failure::new(Exit::NoInput, format!("{} is no whole backup: {reason}", from.display()))
+    })?;
+    let failed = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    if !is_free(data).map_err(failed)? {
+        let text = format!("{} is not empty: nothing is restored over data; move it away", data.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
+    let unfinished = beside(data);
+    if unfinished.exists() {
+        fs::remove_dir_all(&unfinished).map_err(failed)?;
+    }
+    let mut bytes = 0;
+    for entry in &manifest.files {
+        let source = from.join(DATA).join(&entry.path);
+        let crc = files::copy(&source, &unfinished.join(&entry.path)).map_err(|error| {
+            Failure::new(Exit::InputOutput, format!("cannot copy {}: {error}", source.display()))
+        })?;
+        if crc != entry.crc32c {
+            let text = format!("{} is damaged: its checksum is not that of the backup", source.display());
+            return Err(Failure::new(Exit::Data, text));
+        }
+        bytes += entry.bytes;
+    }
+    let audit = audit_of(&unfinished, &manifest)?;
+    files::sync_directories(&unfinished).map_err(failed)?;
+    fs::rename(&unfinished, data).and_then(|()| files::sync_parent(data)).map_err(failed)?;
+    Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit })
+}
+
+fn is_free(data: &Path) -> io::Result<bool> {
+    match fs::read_dir(data) {
+        Ok(mut files) => Ok(files.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+fn beside(data: &Path) -> PathBuf {
+    let mut name = data.as_os_str().to_owned();
+    name.push(".restoring");
+    name.into()
+}
+
+fn audit_of(restored: &Path, manifest: &Manifest) -> Result<AuditReport, Failure> {
+    let options = AuditOptions { directory: restored.to_path_buf(), allow_live: false, with_archive: true };
+    let report = audit::audit(&options)?;
+    let is_whole = report.last_seq == manifest.last_record;
+    if report.is_sound() && is_whole {
+        return Ok(report);
+    }
+    let text = if is_whole { String::new() } else { format!("it ends at record {}\n", report.last_seq) };
+    Err(Failure::new(
+        Exit::Data,
+        format!(
+            "the restored data is not in order and was left in {}:\n{text}{}",
+            restored.display(),
+            audit::to_text(&report)
+        ),
+    ))
+}

@@ -1,0 +1,160 @@
+//! `upesi lab fill`: a data directory with any number of finished transfers, made through the engine, without HTTP.
+
+mod filler;
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use upesi_engine::{
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants,
+};
+use upesi_ledger::{Command, NoticeKey};
+
+pub(crate) use filler::{Filler, Filling, Payloads, transfer_id};
+
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Arguments of `upesi lab fill`.
+#[derive(Args, Clone, Debug)]
+pub struct FillArguments {
+    /// The data directory; new transfers are added to what it holds.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// How many transfers to prepare and fulfil.
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub transfers: u64,
+    /// How many DFSPs, named dfsp-1, dfsp-2 and so on.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub dfsps: u64,
+    /// Keep all journal segments (about 2.5 KB per transfer) instead of only what a restart needs.
+    #[arg(long)]
+    pub keep_segments: bool,
+    /// Leave the requests' headers and bodies out of the journal; the archive holds the same.
+    #[arg(long)]
+    pub no_payloads: bool,
+}
+
+impl FillArguments {
+    /// The defaults, into a directory.
+    pub fn new(data: PathBuf) -> Self {
+        Self { data, transfers: 1_000_000, dfsps: 8, keep_segments: false, no_payloads: false }
+    }
+}
+
+/// Fills the directory and tells how fast.
+pub fn run(arguments: &FillArguments) -> Outcome {
+    let payloads = if arguments.no_payloads { Payloads::None } else { Payloads::AsInRuns };
+    let options =
+        EngineOptions { keep_segments: arguments.keep_segments, ..EngineOptions::new(&arguments.data) };
+    let hub = FillingEngine::start(options, arguments.dfsps, payloads)?;
+    let started = Instant::now();
+    let filled = hub.fill(0, arguments.transfers);
+    let took = started.elapsed();
+    // Leaves a snapshot behind, with everything archived.
+    hub.engine.shutdown();
+    filled?;
+    let rate = rate_per_s(arguments.transfers, took);
+    let _ = writeln!(
+        std::io::stdout().lock(),
+        "{} transfers prepared and fulfilled in {}.{:03} s: {rate}/s",
+        arguments.transfers,
+        took.as_secs(),
+        took.subsec_millis()
+    );
+    Ok(())
+}
+
+/// How many per second, rounded down.
+pub(crate) fn rate_per_s(count: u64, took: Duration) -> u64 {
+    u64::try_from(u128::from(count) * 1000 / took.as_millis().max(1)).unwrap_or(u64::MAX)
+}
+
+/// An engine that is filled, and who fills it.
+pub(crate) struct FillingEngine {
+    pub(crate) engine: Engine,
+    pub(crate) handle: EngineHandle,
+    pub(crate) filler: Filler,
+    pub(crate) runtime: tokio::runtime::Runtime,
+}
+
+impl FillingEngine {
+    /// Opens the directory and onboards the DFSPs, which may have been done before.
+    pub(crate) fn start(options: EngineOptions, dfsps: u64, payloads: Payloads) -> Result<Self, Failure> {
+        if !(2..=1_000).contains(&dfsps) {
+            return Err(Failure::new(Exit::Usage, "give 2 to 1000 DFSPs"));
+        }
+        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::InputOutput, error);
+        let slot = Arc::new(OnceLock::new());
+        let effects = Deliver { engine: Arc::clone(&slot), keys: Vec::new() };
+        let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(effects))
+            .map_err(|error| failed(&error))?;
+        let _ = slot.set(handle.clone());
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .map_err(|error| failed(&error))?;
+        let filler = Filler::new(handle.clone(), dfsps, payloads)?;
+        runtime.block_on(filler.onboard())?;
+        Ok(Self { engine, handle, filler, runtime })
+    }
+
+    /// Prepares and fulfils the transfers of these numbers.
+    pub(crate) fn fill(&self, first: u64, transfers: u64) -> Result<Filling, Failure> {
+        self.runtime.block_on(self.filler.fill(first, transfers))
+    }
+}
+
+/// Reports every callback as delivered.
+struct Deliver {
+    engine: Arc<OnceLock<EngineHandle>>,
+    keys: Vec<NoticeKey>,
+}
+
+impl Effects for Deliver {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.keys.extend(record.keys());
+    }
+
+    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+
+    fn flush(&mut self) {
+        if let (false, Some(engine)) = (self.keys.is_empty(), self.engine.get()) {
+            // What does not fit into the queue stays in the outbox, which the next start shows.
+            let _ = engine.submit_quietly(Command::Delivered(std::mem::take(&mut self.keys)));
+        }
+    }
+
+    fn participants(&mut self, _participants: Arc<Participants>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filled_directory_is_sound_and_can_be_filled_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        let arguments =
+            FillArguments { transfers: 300, dfsps: 3, keep_segments: true, ..FillArguments::new(data) };
+        run(&arguments).unwrap();
+        run(&arguments).unwrap();
+        let (engine, handle) = Engine::start(
+            EngineOptions::new(&arguments.data),
+            EngineMetrics::default(),
+            Box::new(upesi_engine::NoEffects),
+        )
+        .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let (committed, owed, findings) = runtime
+            .block_on(handle.read(|ledger| {
+                (ledger.totals().committed, ledger.outbox().len(), upesi_ledger::audit::check(ledger))
+            }))
+            .unwrap();
+        assert_eq!((committed, owed, findings), (600, 0, vec![]));
+        engine.shutdown();
+    }
+}

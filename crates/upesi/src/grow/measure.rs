@@ -1,0 +1,137 @@
+//! What is measured at a step.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use upesi_lab::{HubProcess, Usage};
+use upesi_ledger::codec::Decoder;
+use upesi_ledger::Transfer;
+
+use super::report::{Row, Times};
+use super::{GrowArguments, milliseconds, this_program};
+use crate::exit::{Exit, Failure};
+use crate::fill::{FillingEngine, transfer_id};
+
+/// How long a hub that was just started is left alone before its memory is read: it reads its filters meanwhile.
+const SETTLE: Duration = Duration::from_secs(5);
+/// Blocks as `stat` counts them, in bytes.
+const BLOCK_BYTES: u64 = 512;
+
+/// What the files below a directory take on the disk, in bytes; room that was only reserved counts too.
+pub(super) fn disk_bytes(path: &Path) -> Result<u64, Failure> {
+    let failed = |error: std::io::Error| Failure::new(Exit::InputOutput, error);
+    let mut bytes = 0;
+    for file in fs::read_dir(path).map_err(failed)? {
+        let file = file.map_err(failed)?;
+        bytes += match file.metadata() {
+            Ok(found) if found.is_dir() => disk_bytes(&file.path())?,
+            Ok(found) => found.blocks() * BLOCK_BYTES,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => 0,
+            Err(error) => return Err(failed(error)),
+        };
+    }
+    Ok(bytes)
+}
+
+pub(super) fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Asks the archive for transfers that it has and for ids that it has not, as the duplicate check of a prepare does.
+pub(super) fn lookups(hub: &FillingEngine, present: u64, count: u64, row: &mut Row) -> Result<(), Failure> {
+    let Some(archive) = hub.handle.archive() else { return Ok(()) };
+    let failed = |error: upesi_archive::ArchiveError| Failure::new(Exit::InputOutput, error);
+    archive.sync().map_err(failed)?;
+    let seed = hub.filler.seed;
+    let count = count.min(present);
+    let mut times = Vec::new();
+    for index in 0..count {
+        // Spread over the whole history.
+        let id = transfer_id(seed, scattered(index) % present);
+        let started = Instant::now();
+        let found = archive.get(&id).map_err(failed)?;
+        let decoded = found.as_deref().map(|bytes| Transfer::decode(&mut Decoder(bytes)));
+        times.push(nanoseconds(started.elapsed()));
+        if !matches!(decoded, Some(Ok(_))) {
+            return Err(Failure::new(Exit::Failure, format!("transfer {id} is not in the archive")));
+        }
+    }
+    row.hit = Times::of(times);
+    let (mut times, mut asked) = (Vec::new(), 0);
+    for index in 0..count {
+        let id = transfer_id(!seed, index);
+        let started = Instant::now();
+        let must_ask = archive.may_contain(&id);
+        let found = if must_ask { archive.get(&id).map_err(failed)? } else { None };
+        times.push(nanoseconds(started.elapsed()));
+        asked += u64::from(must_ask);
+        if found.is_some() {
+            return Err(Failure::new(Exit::Failure, format!("an id that was never used is in the archive: {id}")));
+        }
+    }
+    row.miss = Times::of(times);
+    row.misses_read = asked;
+    let stats = archive.stats();
+    row.filter_bytes = stats.filter_bytes;
+    row.divisions = archive.divisions().len() as u64;
+    Ok(())
+}
+
+/// The same scattered numbers in each run.
+fn scattered(index: u64) -> u64 {
+    let mixed = (index + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 3
+}
+
+/// Starts the real hub on the directory, from the process to `GET /health` 200, and looks at its memory.
+pub(super) fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Failure> {
+    let binary = this_program(arguments)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new(Exit::Software, error))?;
+    let settings = ["--set", "data.keep_segments=needed", "--log-level", "warn"].map(str::to_owned);
+    let started = Instant::now();
+    let mut hub = runtime
+        .block_on(HubProcess::start(&binary, &arguments.data, &settings, None))
+        .map_err(|error| Failure::new(Exit::Unavailable, error))?;
+    row.restart_ms = milliseconds(started.elapsed());
+    let usage = |hub: &HubProcess| Usage::of(hub.pid()).map_err(|error| Failure::new(Exit::Unavailable, error));
+    row.restart_rss_bytes = usage(&hub)?.resident_bytes;
+    std::thread::sleep(SETTLE);
+    let settled = usage(&hub)?;
+    row.hub_rss_bytes = settled.resident_bytes;
+    row.restart_cpu_ms = milliseconds(settled.cpu);
+    if arguments.load > 0 {
+        load(arguments, &binary, &hub, row)?;
+        row.hub_rss_loaded_bytes = usage(&hub)?.resident_peak_bytes;
+    }
+    hub.end();
+    Ok(())
+}
+
+/// A lab run of its own process against the hub.
+fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess, row: &mut Row) -> Result<(), Failure> {
+    let output = Command::new(binary)
+        .args(["lab", "run", "transfers", "--json", "--target", &hub.fspiop_url(), "--admin", &hub.admin_url()])
+        .args(["--target-pid", &hub.pid().to_string(), "--target-durable", "true"])
+        .args(["--duration", &format!("{}s", arguments.load), "--dfsps", &arguments.dfsps.to_string()])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .map_err(|error| Failure::new(Exit::Software, error))?;
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
+    if !output.status.success() || result.is_null() {
+        return Err(Failure::new(Exit::Failure, "the lab run against the grown hub did not pass"));
+    }
+    row.load_per_s = result["throughput_per_s"].as_f64();
+    row.load_p99_ms = result["latency_ms"]["p99"].as_f64();
+    row.load_cpu_us = ["cpu_us_per_operation", "cpu_us_per_transfer"]
+        .iter()
+        .find_map(|member| result["hub"][*member].as_f64());
+    Ok(())
+}
