@@ -11,6 +11,7 @@ mod figures;
 mod html;
 mod input;
 mod markdown;
+mod members;
 pub mod published;
 mod run;
 mod samples;

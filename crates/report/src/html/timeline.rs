@@ -124,34 +124,44 @@ fn name_axes_once(plots: &mut [Plot]) {
 
 /// Throughput and tail latency of several runs on one time.
 pub(crate) fn of_runs(runs: &[&Run], group: &str) -> Vec<Plot> {
-    let rate = |value: f64| format!("{}/s", number(value));
-    let figures: [(&str, bool, fn(&Row) -> Option<f64>, Merge, fn(f64) -> String, bool); 2] = [
-        ("Completed per second", false, |row| row.completed, Merge::Mean, rate, true),
-        (
-            "p99 latency of each second, logarithmic",
-            true,
-            |row| row.p99_ms,
-            Merge::Worst,
-            milliseconds,
-            false,
-        ),
+    let throughput = Value {
+        title: "Completed per second".to_owned(),
+        log: false,
+        format: |value| format!("{}/s", number(value)),
+        per_interval: true,
+    };
+    let latency = Value {
+        title: "p99 latency of each second, logarithmic".to_owned(),
+        log: true,
+        format: milliseconds,
+        per_interval: false,
+    };
+    let plots = [
+        overlay(runs, group, throughput, |row| row.completed, Merge::Mean),
+        overlay(runs, group, latency, |row| row.p99_ms, Merge::Worst),
     ];
-    let mut plots = Vec::new();
-    for (title, log, value, merge, format, per_interval) in figures {
-        let series = runs.iter().enumerate().map(|(index, run)| {
-            let line = line(&run.label, index, Stroke::Solid, value, merge);
-            let scale = if per_interval { 1.0 / run.interval_s() } else { 1.0 };
-            series(run, &line, format, scale)
-        });
-        let series: Vec<_> = series.filter(|series| series.points.iter().any(Option::is_some)).collect();
-        // One line alone is no comparison.
-        if series.len() > 1 {
-            let seconds = runs.iter().map(|run| duration(run)).fold(0.0, f64::max);
-            plots.push(assemble(title.to_owned(), String::new(), series, log, seconds, Vec::new(), group));
-        }
-    }
+    let mut plots: Vec<Plot> = plots.into_iter().flatten().collect();
     name_axes_once(&mut plots);
     plots
+}
+
+/// One figure of several runs; one run alone is no comparison.
+fn overlay(
+    runs: &[&Run],
+    group: &str,
+    value: Value,
+    figure: fn(&Row) -> Option<f64>,
+    merge: Merge,
+) -> Option<Plot> {
+    let series = runs.iter().enumerate().map(|(index, run)| {
+        let line = line(&run.label, index, Stroke::Solid, figure, merge);
+        let scale = if value.per_interval { 1.0 / run.interval_s() } else { 1.0 };
+        series(run, &line, value.format, scale)
+    });
+    let series: Vec<_> = series.filter(|series| series.points.iter().any(Option::is_some)).collect();
+    let seconds = runs.iter().map(|run| duration(run)).fold(0.0, f64::max);
+    let note = String::new();
+    (series.len() > 1).then(|| assemble(value.title, note, series, value.log, seconds, Vec::new(), group))
 }
 
 struct Value {
