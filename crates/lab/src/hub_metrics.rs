@@ -79,6 +79,10 @@ impl Snapshot {
         let (mut low, mut below) = (0.0, 0.0);
         for (bound, count) in buckets {
             if count >= wanted && wanted > 0.0 {
+                if low <= 0.0 {
+                    // All that is known is that it is less than the first bound, which may be far off.
+                    return None;
+                }
                 // Beyond the last bound nothing is known but that it is more.
                 let high = if bound.is_finite() { bound } else { return Some(low) };
                 return Some(low + (high - low) * ratio(wanted - below, count - below).unwrap_or(1.0));

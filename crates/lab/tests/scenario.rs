@@ -2,9 +2,11 @@
 
 mod toy;
 
+use std::time::Duration;
+
 use serde_json::Value;
 use toy::{Vice, run};
-use upesi_lab::{Baseline, Load};
+use upesi_lab::{Baseline, Load, PairChoice, Role, Stage};
 use upesi_sim::DfspSettings;
 
 #[test]
@@ -74,4 +76,61 @@ fn a_bad_hub_fails_the_audit() {
         assert!(findings.iter().any(|finding| finding.contains(text)), "{vice:?}: {findings:?}");
         assert!(result.table().contains("FAILED"));
     }
+}
+
+#[test]
+fn load_that_moves_is_driven_measured_and_audited() {
+    let stage = |level, ms| Stage { level, length: Duration::from_millis(ms) };
+    let stages = vec![stage(8, 600), stage(8, 600), stage(0, 300)];
+    let loads = [
+        Load::RampingUsers { start: 1, stages: stages.clone() },
+        Load::Arrivals {
+            start_per_s: 50,
+            stages: vec![stage(400, 1_000)],
+            poisson: false,
+            outstanding_max: 300,
+        },
+        Load::Arrivals { start_per_s: 200, stages: Vec::new(), poisson: true, outstanding_max: 300 },
+    ];
+    for load in loads {
+        let result = run(Vice::None, |options| {
+            options.load = load.clone();
+            options.duration = Duration::from_millis(1_400);
+            options.cool_down = Duration::from_millis(50);
+        });
+        assert!(result.passed() && result.completed > 0, "{load}: {:?}", result.audit.findings);
+        let timeline = result.timeline.unwrap();
+        assert_eq!(timeline.rows.len(), 1, "{load}: one whole second");
+        assert!(timeline.rows[0].offered >= timeline.rows[0].completed, "{load}");
+        let histogram = result.histogram.unwrap();
+        let counted: u64 = histogram.buckets.iter().map(|(_, count)| count).sum();
+        // What began in the window and ended after it has a latency, but is not in the throughput.
+        assert!(counted > 0 && counted.abs_diff(result.completed) <= 300, "{load}");
+        assert_eq!(result.window.trimmed_end_s, 0.05);
+    }
+}
+
+#[test]
+fn the_same_seed_offers_the_same_number_of_random_arrivals() {
+    let sent = |seed| {
+        let result = run(Vice::None, |options| {
+            let stages = Vec::new();
+            options.load = Load::Arrivals { start_per_s: 300, stages, poisson: true, outstanding_max: 1_000 };
+            options.seed = seed;
+        });
+        result.originated.sent + result.schedule.unwrap().skipped
+    };
+    assert_eq!(sent(4), sent(4));
+}
+
+#[test]
+fn one_generator_of_several_looks_at_its_own_dfsps_only() {
+    let result = run(Vice::None, |options| {
+        options.role = Role::Load;
+        options.dfsp_prefix = "west".to_owned();
+        options.pairs = PairChoice::weighted([5, 1, 1]);
+    });
+    assert!(result.passed(), "{:?}", result.audit.findings);
+    let names: Vec<&str> = result.audit.positions.iter().map(|check| check.participant.as_str()).collect();
+    assert_eq!(names, ["west-1", "west-2", "west-3"]);
 }

@@ -89,7 +89,11 @@ impl SuiteFile {
                 Err(PlanError::Mistakes { file, mistakes }) => {
                     for mistake in mistakes {
                         // A value that the suite puts in stands on no line of the scenario.
-                        let line = if mistake.line == 0 { String::new() } else { format!(", line {}", mistake.line) };
+                        let line = if mistake.line == 0 {
+                            String::new()
+                        } else {
+                            format!(", line {}", mistake.line)
+                        };
                         let text = format!("in {file}{line}: {}", mistake.text);
                         section.mistake_at(section.line(), text);
                     }
@@ -116,7 +120,8 @@ impl SuiteFile {
 fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, PlanError> {
     let name = section.text_required("scenario");
     let changes = section.node("set").map(sweep::axes_of).unwrap_or_default();
-    let changes: Vec<(String, Node)> = changes.into_iter().map(|(path, node)| (path, Node { line: 0, ..node.clone() })).collect();
+    let changes: Vec<(String, Node)> =
+        changes.into_iter().map(|(path, node)| (path, Node { line: 0, ..node.clone() })).collect();
     let rows = section.tables("published", "run.published").iter_mut().map(link).collect();
     let scenario = match super::SCENARIOS.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => ScenarioFile::with_changes(name, text, &changes)?,

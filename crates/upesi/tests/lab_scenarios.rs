@@ -1,0 +1,164 @@
+//! Scenario files from the command line: run, swept, searched, compared, reported, merged.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const SMALL: &str = r#"
+title = "Small"
+operation = "transfers"
+[dfsps]
+count = 2
+[load]
+users = 2
+[time]
+warm_up = "100ms"
+measured = "1200ms"
+slices = 2
+[hub.settings]
+"engine.batch_commands_max" = 64
+"#;
+
+fn upesi(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_upesi")).args(arguments).output().unwrap()
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// What a command printed; it must have ended with `code`.
+fn ended(code: i32, arguments: &[&str]) -> (String, String) {
+    let output = upesi(arguments);
+    let printed = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (stdout, stderr) = (printed(&output.stdout), printed(&output.stderr));
+    assert_eq!(output.status.code(), Some(code), "{arguments:?}\n{stdout}\n{stderr}");
+    (stdout, stderr)
+}
+
+fn json(path: &Path) -> Value {
+    serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
+}
+
+fn write(directory: &Path, name: &str, contents: &str) -> String {
+    let path = directory.join(name);
+    std::fs::write(&path, contents).unwrap();
+    text(&path).to_owned()
+}
+
+#[test]
+fn a_file_is_run_with_flags_over_it_and_its_result_has_every_part() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = write(directory.path(), "small.toml", SMALL);
+    let out = directory.path().join("out");
+    ended(0, &["lab", "run", &file, "--vus", "3", "--out", text(&out)]);
+    let result = json(&out.join("result.json"));
+    assert_eq!((&result["name"], &result["title"]), (&"small".into(), &"Small".into()));
+    assert_eq!(result["options"]["load"]["closed"]["users"], 3);
+    assert_eq!(result["options"]["hub_arguments"][0], "--set=engine.batch_commands_max=64");
+    assert_eq!(result["repetitions"].as_array().map(Vec::len), Some(2));
+    for pointer in [
+        "/environment/storage/filesystem",
+        "/environment/build/profile",
+        "/environment/durability",
+        "/latency_ms/p9999",
+        "/latency_ms/share_over_1s",
+        "/histogram/buckets/0/1",
+        "/processes/0/context_switches_voluntary",
+        "/window/seconds",
+    ] {
+        assert!(result.pointer(pointer).is_some_and(|value| !value.is_null()), "{pointer}");
+    }
+    let stage = |name: &str| {
+        let stages = result["stages"].as_array().unwrap();
+        stages
+            .iter()
+            .find(|stage| stage["stage"] == name)
+            .unwrap_or_else(|| panic!("{name}: {stages:?}"))
+            .clone()
+    };
+    for name in ["prepare", "fulfil", "journal_sync", "engine", "notification"] {
+        assert!(stage(name)["operations"].as_u64().unwrap() > 0, "{name}");
+    }
+    assert!(stage("engine")["batch_mean"].as_f64().unwrap() >= 1.0);
+}
+
+#[test]
+fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
+    let directory = tempfile::tempdir().unwrap();
+    let sweep = format!("{SMALL}\n[sweep]\n\"load.users\" = [1, 2]\n");
+    let file = write(directory.path(), "swept.toml", &sweep);
+    let out = directory.path().join("out");
+    let (table, _) = ended(0, &["lab", "run", &file, "--duration", "400ms", "--out", text(&out)]);
+    assert!(table.contains("swept"), "{table}");
+    let suite = json(&out.join("suite.json"));
+    assert_eq!(suite["runs"], serde_json::json!(["swept,users-1", "swept,users-2"]));
+    assert_eq!((&suite["plots"][0]["x"], &suite["failures"]), (&"users".into(), &serde_json::json!([])));
+    let one = out.join("swept,users-1");
+    assert_eq!(json(&one.join("result.json"))["parameters"]["users"], 1);
+    let page = directory.path().join("page.html");
+    ended(0, &["lab", "report", text(&out), "--html", text(&page)]);
+    assert!(page.is_file() && out.join("report.html").is_file());
+    let (rows, _) = ended(0, &["lab", "report", text(&out), "--markdown"]);
+    assert!(rows.contains('|'), "{rows}");
+    ended(0, &["lab", "compare", text(&one), text(&out.join("swept,users-2"))]);
+    let merged = directory.path().join("merged");
+    ended(0, &["lab", "merge", text(&one), text(&one), "--out", text(&merged)]);
+    let twice = json(&merged.join("result.json"))["completed"].as_u64().unwrap();
+    assert_eq!(twice, 2 * json(&one.join("result.json"))["completed"].as_u64().unwrap());
+    ended(0, &["lab", "report", text(&merged)]);
+}
+
+#[test]
+fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
+    let directory = tempfile::tempdir().unwrap();
+    let search = "[breakpoint]\nstart_per_s = 20\nprobes_max = 2\n[targets]\nlost = 0\n";
+    let contents = format!("test = \"breakpoint\"\n{SMALL}{search}");
+    let file = write(directory.path(), "search.toml", &contents);
+    let out = directory.path().join("out");
+    ended(0, &["lab", "run", &file, "--duration", "500ms", "--slices", "1", "--out", text(&out)]);
+    let probes = json(&out.join("result.json"))["breakpoint"]["probes"].as_array().unwrap().clone();
+    assert_eq!(probes.len(), 2);
+    for probe in probes {
+        let directory = out.join("probes").join(format!("rate-{}", probe["rate_per_s"]));
+        assert!(directory.join("result.json").is_file(), "{probe}");
+    }
+}
+
+#[test]
+fn mistakes_are_named_with_their_line_and_nothing_is_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let wrong = write(directory.path(), "wrong.toml", &SMALL.replace("users = 2", "users = 0\nuser = 2"));
+    let (stdout, stderr) = ended(64, &["lab", "run", &wrong]);
+    assert_eq!(stdout, "");
+    assert!(stderr.contains("wrong.toml:7: load.users: give a whole number"), "{stderr}");
+    assert!(stderr.contains("wrong.toml:8: \"user\" is unknown in [load]"), "{stderr}");
+    let setting = write(directory.path(), "setting.toml", &SMALL.replace("commands_max", "command_max"));
+    let (_, stderr) = ended(64, &["lab", "run", &setting]);
+    assert!(stderr.contains("did you mean \"engine.batch_commands_max\""), "{stderr}");
+    let right = write(directory.path(), "right.toml", SMALL);
+    let target = ["--target", "http://127.0.0.1:1", "--admin", "http://127.0.0.1:1"];
+    let (_, stderr) = ended(64, &[&["lab", "run", &right][..], &target].concat());
+    assert!(stderr.contains("sets up the hub that it starts"), "{stderr}");
+    ended(64, &["lab", "run", "no-such-scenario"]);
+    ended(64, &["lab", "suite", "no-such-suite"]);
+    ended(64, &["lab", "run", "ledger-alone", "--vus", "3"]);
+    ended(64, &["lab", "run", "transfers", "--role", "load"]);
+    ended(66, &["lab", "run", "/nonexistent/scenario.toml"]);
+    ended(66, &["lab", "merge", "/nonexistent/a", "/nonexistent/b"]);
+}
+
+#[test]
+fn what_is_built_in_is_listed_and_can_be_copied() {
+    let (list, _) = ended(0, &["lab", "list"]);
+    let scenarios: Value = serde_json::from_str(&ended(0, &["lab", "list", "--json"]).0).unwrap();
+    assert!(scenarios.as_array().unwrap().len() > 30 && list.contains("transfers-skewed"));
+    let (described, _) = ended(0, &["lab", "describe", "position-batch"]);
+    assert!(described.contains("batch-natural,dfsps-8: stage position alone"), "{described}");
+    let directory = tempfile::tempdir().unwrap();
+    let (copy, _) = ended(0, &["lab", "describe", "transfers-mixed", "--toml"]);
+    let file = write(directory.path(), "copy.toml", &copy);
+    let (described, _) = ended(0, &["lab", "describe", &file]);
+    assert!(described.starts_with("copy: Transfers with everything that goes wrong"), "{described}");
+}
