@@ -60,9 +60,14 @@ impl Admission {
         Some(Asked { after: self.watermark, noted: self.noted })
     }
 
+    /// Whether a page that is fetched now or later may hold this one.
+    pub(super) fn may_fetch(&self, position: Position) -> bool {
+        self.watermark.is_none_or(|watermark| position > watermark)
+    }
+
     /// A notice of the page that was fetched; gives whether to admit it.
     pub(super) fn fetched(&mut self, position: Position) -> bool {
-        let is_new = self.watermark.is_none_or(|watermark| position > watermark);
+        let is_new = self.may_fetch(position);
         if is_new {
             self.watermark = Some(position);
         }

@@ -14,7 +14,7 @@ use super::admission::{Admission, Asked, Live};
 use crate::CourierConfig;
 use crate::backoff::Jitter;
 use crate::breaker::{Breaker, Passage};
-use crate::contract::{Delivery, Page, Room};
+use crate::contract::{Delivery, Page, Position, Room};
 use crate::status::BreakerState;
 
 /// Keys of recalled notices that a lane remembers; only the keys are in memory until there is room for what they name.
@@ -88,6 +88,8 @@ pub(super) struct Core<R> {
     in_flight: Vec<NoticeKey>,
     /// Parked ones that an operator wants sent again, still to be loaded.
     recalled: BTreeSet<NoticeKey>,
+    /// Recalled ones that came in before the page that may bring them too.
+    ahead: BTreeSet<Position>,
     items: usize,
     bytes: usize,
     breaker: Breaker,
@@ -112,6 +114,7 @@ impl<R> Core<R> {
             retrying: BTreeMap::new(),
             in_flight: Vec::new(),
             recalled: BTreeSet::new(),
+            ahead: BTreeSet::new(),
             items: 0,
             bytes: 0,
             breaker,
@@ -186,9 +189,13 @@ impl<R> Core<R> {
                 complete = false;
                 break;
             }
-            if self.admission.fetched(delivery.position()) {
+            let position = delivery.position();
+            if self.admission.fetched(position) && !self.ahead.remove(&position) {
                 self.admit(delivery, now);
             }
+        }
+        while self.ahead.first().is_some_and(|first| !self.admission.may_fetch(*first)) {
+            self.ahead.pop_first();
         }
         self.admission.page_done(asked, complete);
         self.effects.wake_keeper = true;
@@ -229,6 +236,9 @@ impl<R> Core<R> {
             if self.room().items == 0 {
                 self.recalled.insert(delivery.key);
             } else {
+                if self.admission.may_fetch(delivery.position()) {
+                    self.ahead.insert(delivery.position());
+                }
                 self.admit(delivery, now);
             }
         }

@@ -407,6 +407,19 @@ fn what_a_page_brings_beyond_the_room_is_fetched_again() {
 }
 
 #[test]
+fn a_recalled_notice_that_the_next_page_brings_too_is_sent_once() {
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
+    core.recall([key((2, 0))]);
+    assert_eq!(core.take_recalled(16), [key((2, 0))]);
+    core.loaded(vec![delivery((2, 0), (2, 1))], now);
+    let (asked, _) = core.ask().unwrap();
+    let three = (1..=3).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    core.page(asked, Page { items: three, more: false }, now);
+    let sent: Vec<_> = std::iter::from_fn(|| core.take(now)).map(|entry| entry.delivery.key.seq).collect();
+    assert_eq!(sent, [2, 1, 3]);
+}
+
+#[test]
 fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     let (mut core, mut now) = level(config());
     for seq in 1..=5 {
