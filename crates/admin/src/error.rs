@@ -64,7 +64,7 @@ impl From<SubmitError> for ApiError {
         let code = match &error {
             SubmitError::Busy => ErrorCode::SERVER_BUSY,
             SubmitError::Full | SubmitError::Stopped => ErrorCode::UNAVAILABLE,
-            SubmitError::Archive(_) => ErrorCode::INTERNAL,
+            SubmitError::Archive(_) | SubmitError::Journal(_) => ErrorCode::INTERNAL,
         };
         Self::new(code, &error.to_string())
     }

@@ -37,20 +37,32 @@ impl RecordReader {
     }
 
     /// The notices of these keys, which must be durable. Reads from disk.
+    ///
+    /// A record that is damaged or gone must not hold up the others: its notices are left out, and stay in the outbox.
     pub(crate) fn notices(&self, keys: &[NoticeKey]) -> Result<Vec<PendingNotice>, JournalError> {
         let mut pending = Vec::<PendingNotice>::with_capacity(keys.len());
         for key in keys {
             let record = match pending.last() {
                 Some(last) if last.key.seq == key.seq => Some(Arc::clone(&last.record)),
-                _ => self.with_record(key.seq, |time, record| {
-                    let payload = owned(&record);
-                    Arc::new(DurableRecord { seq: key.seq, time, notices: record.notices, payload })
-                })?,
+                _ => match self.durable_record(key.seq) {
+                    Err(error @ (JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. })) => {
+                        tracing::error!(%error, seq = key.seq, "the request behind a callback is lost");
+                        None
+                    }
+                    other => other?,
+                },
             };
             let record = record.filter(|record| usize::from(key.index) < record.notices.len());
             pending.extend(record.map(|record| PendingNotice { key: *key, record }));
         }
         Ok(pending)
+    }
+
+    fn durable_record(&self, seq: u64) -> Result<Option<Arc<DurableRecord>>, JournalError> {
+        self.with_record(seq, |time, record| {
+            let payload = owned(&record);
+            Arc::new(DurableRecord { seq, time, notices: record.notices, payload })
+        })
     }
 
     /// The request of a record, which must be durable. Reads from disk.

@@ -73,6 +73,9 @@ pub enum SubmitError {
     /// The archive cannot be read.
     #[error("the archive of finished transfers cannot be read: {0}")]
     Archive(String),
+    /// The journal cannot be read just now.
+    #[error("the journal cannot be read: {0}")]
+    Journal(String),
 }
 
 /// Why an engine stopped.

@@ -122,15 +122,16 @@ impl EngineHandle {
         self.notices(keys).await
     }
 
-    /// The content of callbacks, by key. Those that cannot be read are left out.
+    /// The content of callbacks, by key. Those whose records are damaged are left out, which the log tells.
+    ///
+    /// Errors: the disk cannot be read just now. To take that for "none" would leave callbacks unsent.
     pub async fn notices(&self, keys: Vec<NoticeKey>) -> Result<Vec<PendingNotice>, SubmitError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let records = Arc::clone(&self.inner.records);
-        let read =
-            move || records.notices(&keys).map_err(|error| tracing::error!(%error, "cannot read callbacks"));
-        Ok(blocking(read).await?.unwrap_or_default())
+        let read = move || records.notices(&keys).map_err(|error| SubmitError::Journal(error.to_string()));
+        blocking(read).await?
     }
 
     /// Mostly answered from memory; a read of the disk goes to a thread where it may wait.

@@ -131,6 +131,24 @@ async fn fail_at(ordinal: u64) {
     }
 }
 
+/// "Cannot be read" is not "there is none": the courier would take its lane for level and leave callbacks unsent.
+#[test]
+fn callbacks_that_cannot_be_read_are_an_error() {
+    runtime().block_on(async {
+        let disk = SimDisk::new(0);
+        let (engine, handle) = start(&disk);
+        onboard(&handle, &["greenbank", "bluewallet"]).await;
+        assert_eq!(prepare_until_refused(&handle, 0..2).await.1, None);
+        let keys = handle.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<_>>());
+        let keys = keys.await.unwrap();
+        disk.inject_read_error(disk.reads());
+        let read = handle.notices(keys.clone()).await;
+        assert!(matches!(read, Err(SubmitError::Journal(_))), "{read:?}");
+        assert_eq!(handle.notices(keys.clone()).await.unwrap().len(), keys.len());
+        engine.shutdown();
+    });
+}
+
 /// Wherever the room ends, the engine refuses, answers questions, and goes on once there is room.
 #[test]
 fn a_full_disk_stops_nothing() {

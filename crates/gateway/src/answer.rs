@@ -102,8 +102,8 @@ pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
         }
         Err(SubmitError::Busy) => Err(busy()),
         Err(SubmitError::Full | SubmitError::Stopped) => Err(SyncError::new(ErrorCode::UNAVAILABLE, "")),
-        Err(SubmitError::Archive(reason)) => {
-            tracing::error!(%reason, "the archive could not be asked for a transfer");
+        Err(SubmitError::Archive(reason) | SubmitError::Journal(reason)) => {
+            tracing::error!(%reason, "the disk could not be asked for a transfer");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
         }
     }
