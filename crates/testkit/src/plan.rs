@@ -17,10 +17,13 @@ pub struct Faults {
     pub lies: bool,
     /// Operators deactivate, set caps, move funds and change endpoints meanwhile.
     pub operators: bool,
+    /// Bits of the journal and of snapshots change while the process is down. A hub that finds that out and stops has
+    /// done what it promises, so the world ends there.
+    pub rot: bool,
 }
 
 impl Faults {
-    /// Everything at once.
+    /// Everything at once but rot, which would end most worlds early.
     pub const ALL: Self = Self {
         crashes: true,
         disk: true,
@@ -29,6 +32,7 @@ impl Faults {
         outages: true,
         lies: true,
         operators: true,
+        rot: false,
     };
 
     /// A quiet world.
@@ -40,6 +44,7 @@ impl Faults {
         outages: false,
         lies: false,
         operators: false,
+        rot: false,
     };
 }
 

@@ -97,6 +97,16 @@ fn whatever_goes_wrong_nothing_is_lost_and_everything_finishes() {
 }
 
 #[test]
+fn no_rotten_bit_is_believed() {
+    let plan = Plan { faults: Faults { rot: true, ..Faults::ALL }, ..Plan::default() };
+    let outcomes = run_all(0..40, &plan);
+    assert_sound(&outcomes);
+    let (bits, found) =
+        (sum(&outcomes, |counts| counts.rotten_bits), sum(&outcomes, |counts| counts.rot_found));
+    assert!(bits > 20 && found > 5, "{bits} rotten bits, {found} found");
+}
+
+#[test]
 fn a_quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
@@ -154,7 +164,7 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::ForgetsFinished => &["I3", "I2"],
         Bug::PaysTwice => &["nobody sent that prepare"],
         Bug::DropsCallback | Bug::BelievesEveryAnswer => &["nobody has taken it"],
-        Bug::AltersBodies => &["no payer sent that request"],
+        Bug::AltersBodies => &["with bytes that it never sent"],
         Bug::BelievesStrangers => &["its payee never fulfilled it"],
         Bug::IgnoresCaps => &["the cap of"],
         Bug::NeverExpires | Bug::ForgetsOutbox => &["liveness"],

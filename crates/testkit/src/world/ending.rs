@@ -103,7 +103,9 @@ impl World {
         Hub::shutdown(hub);
         let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
         self.auditor.read_journal(&disk, ledger.last_seq());
-        self.auditor.compare_replay(&disk, &ledger);
+        if !self.is_rotten {
+            self.auditor.compare_replay(&disk, &ledger);
+        }
         self.auditor.process_ended();
         self.life += 1;
         self.start_process();

@@ -6,10 +6,11 @@ use std::time::Duration;
 use upesi_courier::CourierConfig;
 use upesi_engine::{Clock, EngineOptions, Storage};
 use upesi_journal::Disk;
-use upesi_journal::sim_disk::{Kept, Random};
+use upesi_journal::sim_disk::{Fault, Kept, Random};
 use upesi_ledger::LedgerConfig;
 
 use super::World;
+use super::ending::Phase;
 use super::event::Event;
 use crate::disk::LyingDisk;
 use crate::hub::{Hub, Output, Setup};
@@ -17,6 +18,10 @@ use crate::plan::Bug;
 
 /// How often deadlines are looked at.
 const TICK_US: u64 = 100_000;
+/// How a hub says that it has found damage.
+const ROT_IN_WORDS: [&str; 3] = ["is damaged", "holds no record", "no longer holds"];
+/// Operations of the disk that a start and the time after it take, about.
+const STARTING_OPERATIONS: u64 = 16;
 
 /// How this hub is set up: small limits, so that every edge is met.
 #[derive(Clone, Debug)]
@@ -75,6 +80,7 @@ impl World {
 
     /// A process starts and recovers, and the auditor compares.
     pub(super) fn start_process(&mut self) {
+        self.rot();
         self.counts.starts += 1;
         let storage = Storage { disk: self.disk(), archive: Arc::clone(&self.archive) as _ };
         let options = EngineOptions {
@@ -114,7 +120,8 @@ impl World {
         let Some(hub) = &self.hub else { return };
         self.auditor.compare(hub.ledger());
         self.auditor.compare_acknowledged(hub.ledger(), &*self.archive);
-        if replays && hub.ledger().last_seq() == hub.durable_seq() {
+        // What is rotten and was not read cannot be found yet.
+        if replays && !self.is_rotten && hub.ledger().last_seq() == hub.durable_seq() {
             let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
             self.auditor.compare_replay(&disk, hub.ledger());
         }
@@ -212,7 +219,10 @@ impl World {
 
     /// An end or a failed start that no fault explains is a finding.
     fn explain(&mut self, reason: &str) {
-        if !reason.contains("simulated") {
+        if self.is_rotten && ROT_IN_WORDS.iter().any(|words| reason.contains(words)) {
+            self.counts.rot_found = 1;
+            self.phase = Phase::Over;
+        } else if !reason.contains("simulated") {
             self.auditor.findings.add(format!("the hub ends without a fault: {reason}"));
         }
     }
@@ -247,6 +257,11 @@ impl World {
                 self.archive.crash();
             }
             self.disk = self.disk.after_kill();
+        }
+        if self.is_troubled() && self.plan.faults.crashes && self.random.one_in(4) {
+            // The next start is cut off too.
+            let ordinal = self.random.below(STARTING_OPERATIONS);
+            self.disk.inject(ordinal, Fault::Crash);
         }
         let pause =
             if self.random.one_in(3) { self.between(100, 5_000) } else { self.between(5_000, 800_000) };

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use upesi_journal::Disk as _;
 use upesi_journal::sim_disk::Fault;
 
 use super::World;
@@ -144,6 +145,34 @@ impl World {
             }
             Relief::Clock => self.clock.heal(),
         }
+    }
+
+    /// A bit changes on the disk while nobody looks, mostly where something is written.
+    pub(super) fn rot(&mut self) {
+        if !(self.plan.faults.rot && self.is_troubled() && self.life > 0 && self.random.one_in(2)) {
+            return;
+        }
+        let disk = self.disk.observer();
+        let files = ["journal", "snapshots"].map(|directory| {
+            let names = disk.list(directory).unwrap_or_default();
+            names.into_iter().map(move |name| format!("{directory}/{name}")).collect::<Vec<_>>()
+        });
+        let files = files.concat();
+        if files.is_empty() {
+            return;
+        }
+        let file = &files[self.random.below(files.len() as u64) as usize];
+        let bytes = disk.contents(file).unwrap_or_default();
+        let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let length = if self.random.one_in(8) { bytes.len() } else { written };
+        if length == 0 {
+            return;
+        }
+        let (at, bit) = (self.random.below(length as u64) as usize, self.random.below(8));
+        self.say(format_args!("rot: {file} byte {at} bit {bit}"));
+        self.disk.corrupt(file, |bytes| bytes[at] ^= 1 << bit);
+        self.counts.rotten_bits += 1;
+        self.is_rotten = true;
     }
 
     fn disturb_clock(&mut self, kind: Kind) {
