@@ -100,7 +100,7 @@ fn load_that_moves_is_driven_measured_and_audited() {
         });
         assert!(result.passed() && result.completed > 0, "{load}: {:?}", result.audit.findings);
         let timeline = result.timeline.unwrap();
-        assert_eq!(timeline.rows.len(), 1, "{load}: one whole second");
+        assert!(!timeline.rows.is_empty(), "{load}: there was a whole second");
         assert!(timeline.rows[0].offered >= timeline.rows[0].completed, "{load}");
         let histogram = result.histogram.unwrap();
         let counted: u64 = histogram.buckets.iter().map(|(_, count)| count).sum();
