@@ -176,7 +176,8 @@ fn plot(run: &Run, group: &str, lines: &[Line], value: Value) -> Option<Plot> {
     let scale = if value.per_interval { 1.0 / run.interval_s() } else { 1.0 };
     let all = lines.iter().map(|line| series(run, line, value.format, scale));
     let series: Vec<_> = all.filter(|series| series.points.iter().any(Option::is_some)).collect();
-    if series.is_empty() {
+    // A single point is no development.
+    if series.iter().all(|series| series.points.iter().flatten().count() < 2) {
         return None;
     }
     let seconds = duration(run);
@@ -234,5 +235,10 @@ fn series(run: &Run, line: &Line, format: fn(f64) -> String, scale: f64) -> Seri
         let x = start + run.interval_s() * rows.len() as f64 / 2.0;
         Some(Point { x, y, x_text: format!("{} s", round_number(start)), y_text: format(y), range: None })
     });
-    Series { name: line.name.clone(), colour: line.colour, stroke: line.stroke, points: points.collect() }
+    let mut points: Vec<Option<Point>> = points.collect();
+    if line.stroke == Stroke::Dotted {
+        // What is looked at now and then is no gap in between.
+        points.retain(Option::is_some);
+    }
+    Series { name: line.name.clone(), colour: line.colour, stroke: line.stroke, points }
 }
