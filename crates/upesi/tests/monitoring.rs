@@ -57,7 +57,9 @@ fn dashboards() -> Vec<(String, Dashboard)> {
 fn metrics(expression: &str) -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     let mut rest = expression;
-    while let Some(start) = rest.find(|letter: char| letter.is_ascii_alphabetic() || matches!(letter, '{' | '"' | '[')) {
+    while let Some(start) =
+        rest.find(|letter: char| letter.is_ascii_alphabetic() || matches!(letter, '{' | '"' | '['))
+    {
         rest = &rest[start..];
         if let Some(close) = match rest.as_bytes()[0] {
             b'{' => Some('}'),
@@ -124,7 +126,10 @@ fn names_are_found_in_expressions() {
 #[test]
 fn what_is_asked_for_is_there() {
     let scene = Scene::new(&[]);
-    let answer = scene.world.admin("GET", "/metrics", "");
+    // Positions are read once a second.
+    let scrape = || scene.world.admin("GET", "/metrics", "");
+    scene.world.until(&true, || scrape().body.contains("\nupesi_position{"));
+    let answer = scrape();
     assert_eq!(answer.status, 200);
     let exposition = Exposition::read(&answer.body);
     let series = exposition.samples.keys().map(|series| series.split('{').next().unwrap().to_owned());
@@ -219,7 +224,10 @@ fn profiles_are_given_where_they_are_allowed() {
     let (status, heap) = get("/debug/heap");
     assert_eq!(status, 200);
     let heap: serde_json::Value = serde_json::from_str(&heap).unwrap();
-    assert_eq!(heap["holders"][0], serde_json::json!({ "what": "reserved transfers", "count": 0, "bytes": null }));
+    assert_eq!(
+        heap["holders"][0],
+        serde_json::json!({ "what": "reserved transfers", "count": 0, "bytes": null })
+    );
     let (status, folded) = get("/debug/profile?seconds=1&format=folded");
     assert_eq!(status, 200);
     assert!(folded.lines().all(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().is_ok()), "{folded}");

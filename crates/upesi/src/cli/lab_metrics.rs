@@ -36,11 +36,21 @@ const METRICS: [(&str, &str, Source); 8] = [
     ("upesi_lab_completed", "Operations that ended well", Source::Number("/completed")),
     ("upesi_lab_failed", "Operations that ended otherwise", Source::Number("/failed")),
     ("upesi_lab_lost", "Accepted requests without outcome", Source::Number("/lost")),
-    ("upesi_lab_hub_cpu_microseconds", "CPU time of the hub for each operation", Source::Number("/hub/cpu_us_per_operation")),
+    (
+        "upesi_lab_hub_cpu_microseconds",
+        "CPU time of the hub for each operation",
+        Source::Number("/hub/cpu_us_per_operation"),
+    ),
     ("upesi_lab_latency_seconds", "From the intended start to the end", Source::Latency),
 ];
-const QUANTILES: [(&str, &str); 6] =
-    [("p50", "0.5"), ("p90", "0.9"), ("p95", "0.95"), ("p99", "0.99"), ("p999", "0.999"), ("p9999", "0.9999")];
+const QUANTILES: [(&str, &str); 6] = [
+    ("p50", "0.5"),
+    ("p90", "0.9"),
+    ("p95", "0.95"),
+    ("p99", "0.99"),
+    ("p999", "0.999"),
+    ("p9999", "0.9999"),
+];
 
 /// Prints the results in Prometheus' text format.
 pub fn run(arguments: &LabMetricsArguments) -> Outcome {
@@ -94,14 +104,17 @@ fn samples(result: &Value, source: &Source) -> Vec<(String, String)> {
 }
 
 fn labels(result: &Value) -> String {
-    let text = |pointer: &str| result.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let text =
+        |pointer: &str| result.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     let scenario = text("/name").or_else(|| text("/scenario")).unwrap_or("");
     let commit = text("/environment/commit").unwrap_or("");
     let parameters = result.get("parameters").and_then(Value::as_object);
     let parameters: Vec<String> = parameters
         .into_iter()
         .flatten()
-        .map(|(name, value)| format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned)))
+        .map(|(name, value)| {
+            format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        })
         .collect();
     format!(
         "scenario=\"{}\",commit=\"{}\",parameters=\"{}\"",
@@ -128,7 +141,8 @@ mod tests {
             "parameters": { "batch": 10, "ablation": "fsync off" }, "environment": { "commit": "abc1234" },
             "latency_ms": { "p50": 18.287, "p99": 37.98 }, "audit": { "ok": true }, "validity": { "valid": false },
         });
-        let labels = r#"scenario="position \"alone\"",commit="abc1234",parameters="ablation=fsync off, batch=10""#;
+        let labels =
+            r#"scenario="position \"alone\"",commit="abc1234",parameters="ablation=fsync off, batch=10""#;
         let text = exposition(&[result]);
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
@@ -146,7 +160,10 @@ mod tests {
     fn the_last_of_equal_runs_counts() {
         let run = |completed: u64| json!({ "scenario": "transfers", "completed": completed });
         let text = exposition(&[run(1), run(2)]);
-        assert!(text.contains("upesi_lab_completed{scenario=\"transfers\",commit=\"\",parameters=\"\"} 2\n"), "{text}");
+        assert!(
+            text.contains("upesi_lab_completed{scenario=\"transfers\",commit=\"\",parameters=\"\"} 2\n"),
+            "{text}"
+        );
         assert_eq!(text.matches("upesi_lab_completed{").count(), 1);
     }
 }

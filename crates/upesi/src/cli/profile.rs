@@ -199,7 +199,10 @@ fn tell(out: &Path) -> Outcome {
     text.push_str(&shares(stacks(&folded).map(|(stack, count)| (first(stack), count)), total));
     text.push_str("\nby function, what it calls not included\n");
     text.push_str(&shares(stacks(&folded).map(|(stack, count)| (last(stack), count)), total));
-    text.push_str(&format!("\n{} for a browser; profile.folded, heap-before.json and heap-after.json beside it\n", out.join("profile.svg").display()));
+    text.push_str(&format!(
+        "\n{} for a browser; profile.folded, heap-before.json and heap-after.json beside it\n",
+        out.join("profile.svg").display()
+    ));
     write_out(&text)
 }
 
@@ -248,7 +251,8 @@ mod tests {
     #[test]
     fn the_largest_shares_come_first() {
         let folded = "engine;run;write 6\nedge;poll 3\nengine;run 1\nno count\n";
-        let by = |name: fn(&str) -> &str| shares(stacks(folded).map(|(stack, count)| (name(stack), count)), 10);
+        let by =
+            |name: fn(&str) -> &str| shares(stacks(folded).map(|(stack, count)| (name(stack), count)), 10);
         assert_eq!(by(first), "   70.0 %  engine\n   30.0 %  edge\n");
         assert_eq!(by(last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
     }

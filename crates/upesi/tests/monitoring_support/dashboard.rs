@@ -8,8 +8,7 @@ const COLUMNS: i64 = 24;
 const WIDTH_DEFAULT: i64 = 8;
 const KINDS: [&str; 3] = ["timeseries", "stat", "bargauge"];
 /// Units of Grafana that are in use here.
-const UNITS: [&str; 9] =
-    ["none", "short", "percentunit", "ops", "reqps", "s", "bytes", "Bps", "bool_yes_no"];
+const UNITS: [&str; 9] = ["none", "short", "percentunit", "ops", "reqps", "s", "bytes", "Bps", "bool_yes_no"];
 
 /// A query with what it is called.
 pub struct Query {
@@ -26,7 +25,8 @@ fn text<'table>(table: &'table Table, name: &str) -> &'table str {
 }
 
 fn tables<'table>(table: &'table Table, name: &str) -> Vec<&'table Table> {
-    let list = table.get(name).and_then(toml::Value::as_array).unwrap_or_else(|| panic!("no {name} in {table}"));
+    let list =
+        table.get(name).and_then(toml::Value::as_array).unwrap_or_else(|| panic!("no {name} in {table}"));
     list.iter().map(|entry| entry.as_table().unwrap()).collect()
 }
 
@@ -148,8 +148,7 @@ impl Layout {
         if let Some(max) = number("max") {
             defaults["max"] = max.into();
         }
-        // Positions and slopes may be below zero.
-        if matches!(text(panel, "title"), "Positions" | "Drift of memory" | "Use of the net debit cap") {
+        if panel.get("below_zero").and_then(toml::Value::as_bool).unwrap_or(false) {
             defaults.as_object_mut().unwrap().remove("min");
         }
         let position = json!({ "x": self.x, "y": self.y, "w": width, "h": height });
