@@ -16,7 +16,7 @@ pub(crate) fn table(result: &LabResult) -> String {
     };
     let parameters: Vec<_> =
         result.parameters.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
-    row("with", &parameters.join(", "));
+    row("with", &if parameters.is_empty() { "defaults".to_owned() } else { parameters.join(", ") });
     row(result.unit, &format!("{} completed, {} failed", result.completed, result.failed));
     row(
         "throughput",

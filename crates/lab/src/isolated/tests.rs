@@ -59,7 +59,11 @@ fn positions_are_committed_durably() {
     let table = "messages = 100\nwhat = 'fulfil'\ndfsps = 3\nrepetitions = 1\ndeliveries = 'reported'";
     let result = measure("position", table);
     assert_eq!((result.unit, result.completed, result.durable), ("fulfil", 100, Some(true)));
-    assert_eq!(result.parameters["batch"], Parameter::from("natural"));
+    assert_eq!(
+        result.parameters.keys().collect::<Vec<_>>(),
+        ["deliveries", "dfsps", "messages"],
+        "as asked for"
+    );
     assert!(stage(&result, "journal_sync").operations >= 1);
 }
 
