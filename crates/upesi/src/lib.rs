@@ -6,6 +6,7 @@ pub mod config;
 pub mod demo;
 pub mod directory_import;
 pub mod exit;
+pub mod export;
 pub mod fill;
 pub mod grow;
 pub mod hub;

@@ -81,7 +81,10 @@ impl Manifest {
         let mut manifest: Self =
             serde_json::from_slice(&bytes).map_err(|error| format!("{FILE}: {error}"))?;
         if manifest.format != FORMAT {
-            return Err(format!("{FILE}: its format is {:?}, this version reads {FORMAT:?}", manifest.format));
+            return Err(format!(
+                "{FILE}: its format is {:?}, this version reads {FORMAT:?}",
+                manifest.format
+            ));
         }
         let paths = manifest.files.iter().enumerate().map(|(index, entry)| (entry.path.clone(), index));
         manifest.by_path = paths.collect();

@@ -81,7 +81,8 @@ impl BackupReport {
 pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     let BackupArguments { data, to, .. } = arguments;
     let staging = Staging::take(data)?;
-    let failed = |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display()));
+    let failed =
+        |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display()));
     if to.exists() && !Manifest::is_at(to) && !is_empty_or_unfinished(to).map_err(failed)? {
         let text = format!("{} is neither empty nor a backup: name a directory of its own", to.display());
         return Err(Failure::new(Exit::CannotCreate, text));

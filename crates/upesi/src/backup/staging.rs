@@ -120,8 +120,11 @@ impl Staging {
         let Some(last) = upesi_journal::segments(&staged_disk)?.pop() else { return Ok(None) };
         let extent = upesi_journal::extent(&*live, last.first_seq)?;
         let path = staged.join(&last.file);
-        copy_beginning(&data.join(&last.file), &path, extent)
-            .map_err(|source| JournalError::Io { operation: "copy", file: last.file.clone(), source })?;
+        copy_beginning(&data.join(&last.file), &path, extent).map_err(|source| JournalError::Io {
+            operation: "copy",
+            file: last.file.clone(),
+            source,
+        })?;
         Ok(Some(extent))
     }
 

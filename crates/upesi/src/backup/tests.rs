@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread;
 
 use upesi_engine::{Engine, EngineMetrics, EngineOptions, NoEffects};
-use upesi_journal::{Access, Disk, RealDisk, Reader};
+use upesi_journal::{Access, Disk, Reader, RealDisk};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
 
 use super::*;
@@ -62,7 +62,8 @@ fn backups_beside_a_busy_hub_are_each_a_moment_of_its_past() {
     for (last_record, restored, found) in &moments {
         assert!(found == &state_after(&data, *last_record), "the state after record {last_record}");
         let (engine, _) =
-            Engine::start(EngineOptions::new(restored), EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+            Engine::start(EngineOptions::new(restored), EngineMetrics::default(), Box::new(NoEffects))
+                .unwrap();
         engine.shutdown();
     }
 }

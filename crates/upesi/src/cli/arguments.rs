@@ -11,6 +11,7 @@ use super::sim::SimArguments;
 use crate::backup::{BackupArguments, RestoreArguments};
 use crate::config::Sources;
 use crate::demo::DemoArguments;
+use crate::export::ExportArguments;
 
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
@@ -80,6 +81,11 @@ pub enum Command {
     ///
     /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or anything in the audit does not hold.
     Restore(RestoreArguments),
+    /// Write finished transfers to a file for other tools, as CSV or JSON Lines, beside a running hub or without one.
+    ///
+    /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment. What the
+    /// columns mean is in docs/data-directory.md. Prints how many.
+    Export(ExportArguments),
 }
 
 /// Where settings come from.

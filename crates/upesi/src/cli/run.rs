@@ -13,7 +13,7 @@ use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::inspect::audit::{self, AuditOptions};
 use crate::inspect::print::{PrintOptions, print};
-use crate::{demo, hub, logging};
+use crate::{demo, export, hub, logging};
 
 /// Runs what the arguments ask for and gives the exit code. What went wrong is printed on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
@@ -52,6 +52,10 @@ fn dispatch(command: Command) -> Outcome {
         Command::Audit(arguments) => audit_directory(arguments),
         Command::Backup(arguments) => make_backup(&arguments),
         Command::Restore(arguments) => restore_backup(&arguments),
+        Command::Export(arguments) => {
+            let count = export::export(&arguments)?;
+            write_out(&format!("{count} transfers exported to {}\n", arguments.out.display()))
+        }
     }
 }
 

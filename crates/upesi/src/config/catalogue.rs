@@ -23,6 +23,15 @@ settings! {
         archive_cache_bytes: integer(MIB, 65_536 * MIB) = "33554432",
     }
 
+    /// How long finished transfers are kept.
+    archive: Archive {
+        /// Days after which finished transfers leave the hub, and the journal's segments after them; 0 keeps them for ever.
+        /// They leave in portions, at most an eighth of this late. What left is answered like a transfer that never was.
+        keep_days: integer(0, 36_500) = "0",
+        /// Directory to which they are exported before they leave, as CSV; empty for none. What cannot be exported stays.
+        export_dir: text(4096) = "",
+    }
+
     /// The store in `store/` of the data directory: the built-in directory, the registry of oracles, kept quotes.
     store: Store {
         /// Memory for blocks of the store that are read again, in bytes.

@@ -259,7 +259,6 @@ impl Filler {
     }
 }
 
-
 /// What is random about a transfer: nothing of it compresses, as in real ones.
 struct Secret {
     id: TransferId,

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use upesi_lab::{HubProcess, Usage};
-use upesi_ledger::codec::Decoder;
 use upesi_ledger::Transfer;
+use upesi_ledger::codec::Decoder;
 
 use super::report::{Row, Times};
 use super::{GrowArguments, milliseconds, this_program};
@@ -70,7 +70,10 @@ pub(super) fn lookups(hub: &FillingEngine, present: u64, count: u64, row: &mut R
         times.push(nanoseconds(started.elapsed()));
         asked += u64::from(must_ask);
         if found.is_some() {
-            return Err(Failure::new(Exit::Failure, format!("an id that was never used is in the archive: {id}")));
+            return Err(Failure::new(
+                Exit::Failure,
+                format!("an id that was never used is in the archive: {id}"),
+            ));
         }
     }
     row.miss = Times::of(times);
@@ -100,7 +103,8 @@ pub(super) fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Fa
         .block_on(HubProcess::start(&binary, &arguments.data, &settings, None))
         .map_err(|error| Failure::new(Exit::Unavailable, error))?;
     row.restart_ms = milliseconds(started.elapsed());
-    let usage = |hub: &HubProcess| Usage::of(hub.pid()).map_err(|error| Failure::new(Exit::Unavailable, error));
+    let usage =
+        |hub: &HubProcess| Usage::of(hub.pid()).map_err(|error| Failure::new(Exit::Unavailable, error));
     row.restart_rss_bytes = usage(&hub)?.resident_bytes;
     std::thread::sleep(SETTLE);
     let settled = usage(&hub)?;
@@ -117,7 +121,16 @@ pub(super) fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Fa
 /// A lab run of its own process against the hub.
 fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess, row: &mut Row) -> Result<(), Failure> {
     let output = Command::new(binary)
-        .args(["lab", "run", "transfers", "--json", "--target", &hub.fspiop_url(), "--admin", &hub.admin_url()])
+        .args([
+            "lab",
+            "run",
+            "transfers",
+            "--json",
+            "--target",
+            &hub.fspiop_url(),
+            "--admin",
+            &hub.admin_url(),
+        ])
         .args(["--target-pid", &hub.pid().to_string(), "--target-durable", "true"])
         .args(["--duration", &format!("{}s", arguments.load), "--dfsps", &arguments.dfsps.to_string()])
         .stdin(Stdio::null())

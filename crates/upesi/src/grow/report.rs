@@ -143,8 +143,8 @@ pub struct Curve {
 
 impl Curve {
     pub(super) fn to_json(&self) -> Result<String, Failure> {
-        let text =
-            serde_json::to_string_pretty(&self.value()).map_err(|error| Failure::new(Exit::Software, error))?;
+        let text = serde_json::to_string_pretty(&self.value())
+            .map_err(|error| Failure::new(Exit::Software, error))?;
         Ok(text + "\n")
     }
 

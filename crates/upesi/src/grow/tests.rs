@@ -56,5 +56,9 @@ fn a_curve_is_written_as_results() {
     assert_eq!(read("suite.json")["runs"][0], "00000001000");
     assert_eq!(read("00000001000/result.json")["parameters"]["transfers"], 1_000);
     assert_eq!(read("curve.json")["rows"][0]["archive_bytes"], 180_000);
-    assert!(markdown(&curve.rows).contains("| 1000 | 0 (5) | 0.0 | 0 | 0.0 / 0.00 | 180 / 0 |"), "{}", markdown(&curve.rows));
+    assert!(
+        markdown(&curve.rows).contains("| 1000 | 0 (5) | 0.0 | 0 | 0.0 / 0.00 | 180 / 0 |"),
+        "{}",
+        markdown(&curve.rows)
+    );
 }

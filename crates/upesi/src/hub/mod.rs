@@ -4,6 +4,7 @@ mod conversations;
 mod metrics;
 mod options;
 mod process;
+mod retention;
 mod serve;
 
 use std::net::SocketAddr;
@@ -26,6 +27,7 @@ use upesi_store::StoreError;
 
 use self::conversations::Conversations;
 use self::metrics::MetricsText;
+use self::retention::Retention;
 use crate::config::Settings;
 use crate::exit::Exit;
 use crate::logging::LogControl;
@@ -106,6 +108,7 @@ pub struct Hub {
     handle: EngineHandle,
     courier: Courier<DurableRecord>,
     conversations: Conversations,
+    retention: Option<Retention>,
     fspiop: Arc<Server>,
     admin: Server,
     workers: Workers,
@@ -155,6 +158,10 @@ impl Hub {
             courier.clone(),
             Arc::clone(&clock),
         )?;
+        let retention = options::retention(settings)
+            .map(|policy| Retention::start(policy, handle.clone(), Arc::clone(&clock)))
+            .transpose()
+            .map_err(StartError::Thread)?;
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
         let gateway = conversations.attach(gateway).with_participants(participants.clone());
         let text = Arc::new(MetricsText::new(
@@ -194,7 +201,7 @@ impl Hub {
             Server::serve(admin, upesi_admin::limits(), &admin_workers, Arc::new(AdminService::new(context)));
         let fspiop = Arc::new(Server::serve(fspiop, options::limits(settings), &workers, Arc::new(gateway)));
         let _ = text.fspiop.set(Arc::clone(&fspiop));
-        Ok(Self { engine, handle, courier, conversations, fspiop, admin, workers, admin_workers })
+        Ok(Self { engine, handle, courier, conversations, retention, fspiop, admin, workers, admin_workers })
     }
 
     /// Where the FSPIOP API listens.
@@ -225,6 +232,7 @@ impl Hub {
         }
         // The engine's threads and the workers are joined, which blocks.
         let stop = move || {
+            drop(self.retention);
             self.engine.shutdown();
             self.conversations.close();
             self.workers.shutdown();

@@ -2,6 +2,7 @@
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::num::NonZero;
+use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use upesi_quoting::{QuotingConfig, Retention};
 use upesi_relay::RelayConfig;
 use upesi_store::StoreOptions;
 
+use super::retention::Policy;
 use crate::config::Settings;
 
 const fn ms(count: u64) -> Duration {
@@ -59,6 +61,13 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
         ..defaults
     }
+}
+
+/// How long finished transfers are kept; `None`: for ever.
+pub(super) fn retention(settings: &Settings) -> Option<Policy> {
+    let archive = &settings.archive;
+    let export_dir = (!archive.export_dir.is_empty()).then(|| PathBuf::from(&*archive.export_dir));
+    (archive.keep_days > 0).then_some(Policy { keep_days: archive.keep_days, export_dir })
 }
 
 pub(super) fn versions(settings: &Settings) -> Versions {

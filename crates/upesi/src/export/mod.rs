@@ -1,0 +1,199 @@
+//! Finished transfers as a table for other tools: CSV or JSON Lines.
+
+mod format;
+#[cfg(test)]
+mod tests;
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::{Args, ValueEnum};
+use upesi_archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
+use upesi_journal::{Access, Disk, END, Reader, SnapshotStore};
+use upesi_ledger::codec::Decoder;
+use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
+use upesi_types::Timestamp;
+
+pub use format::COLUMNS;
+
+use crate::backup::Staging;
+use crate::exit::{Exit, Failure};
+use crate::inspect::journal_failure;
+use crate::inspect::names::Names;
+
+/// What an export looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A line of names, then a line per transfer (RFC 4180).
+    Csv,
+    /// A JSON object per line.
+    Jsonl,
+}
+
+impl Format {
+    /// How its files end.
+    pub const fn ending(self) -> &'static str {
+        match self {
+            Self::Csv => "csv",
+            Self::Jsonl => "jsonl",
+        }
+    }
+}
+
+/// Arguments of `upesi export`.
+#[derive(Args, Clone, Debug)]
+pub struct ExportArguments {
+    /// The data directory; a hub may be using it.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Only transfers that finished before, such as 2031-04-01T00:00:00.000Z.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub before: Option<Timestamp>,
+    /// Only transfers that finished at this time or later.
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub from: Option<Timestamp>,
+    /// csv or jsonl.
+    #[arg(long, value_enum, default_value = "csv")]
+    pub format: Format,
+    /// The file to write; it must not exist.
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+fn instant(text: &str) -> Result<Timestamp, String> {
+    Timestamp::parse_iso(text).ok_or_else(|| "write it like 2031-04-01T00:00:00.000Z".to_owned())
+}
+
+/// Exports the finished transfers of a data directory, as it is at this moment; gives how many.
+///
+/// # Errors
+/// See [`crate::backup::backup`]; 73 where the file exists or cannot be written.
+pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
+    let staging = Staging::take(&arguments.data)?;
+    let damaged = |error: ArchiveError| Failure::new(Exit::Data, error);
+    let archive =
+        FjallArchive::open(staging.path.join("archive"), &ArchiveOptions::default()).map_err(damaged)?;
+    let (names, tail) = names_and_tail(&staging.path, archive.watermark())?;
+    let cannot =
+        |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display()));
+    let mut table = Table::create(&arguments.out, arguments.format).map_err(cannot)?;
+    let is_asked = |transfer: &Transfer| {
+        transfer.completed_at().is_some_and(|at| {
+            arguments.before.is_none_or(|before| at < before) && arguments.from.is_none_or(|from| at >= from)
+        })
+    };
+    let mut outcome = Ok(());
+    let visited = archive.for_each(&mut |_, bytes| {
+        outcome = add(&mut table, bytes, &names, &is_asked);
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    visited.map_err(damaged)?;
+    outcome?;
+    for transfer in tail.iter().filter(|transfer| is_asked(transfer)) {
+        table.add(transfer, &names).map_err(cannot)?;
+    }
+    table.finish().map_err(cannot)
+}
+
+fn add(
+    table: &mut Table,
+    bytes: &[u8],
+    names: &Names,
+    is_asked: &dyn Fn(&Transfer) -> bool,
+) -> Result<(), Failure> {
+    let transfer = Transfer::decode(&mut Decoder(bytes)).map_err(|error| Failure::new(Exit::Data, error))?;
+    if is_asked(&transfer) {
+        table.add(&transfer, names).map_err(|error| Failure::new(Exit::InputOutput, error))?;
+    }
+    Ok(())
+}
+
+/// Who is who, and the transfers that finished behind the archive's watermark.
+fn names_and_tail(data: &Path, watermark: u64) -> Result<(Names, Vec<Transfer>), Failure> {
+    let disk: Arc<dyn Disk> = Arc::new(upesi_journal::RealDisk::new(data, Access::Read));
+    let latest = SnapshotStore::open_for_reading(Arc::clone(&disk)).latest().map_err(journal_failure)?;
+    let mut ledger = match latest.snapshot {
+        None => Ledger::new(LedgerConfig::default()),
+        Some(snapshot) => Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default())
+            .map_err(|error| Failure::new(Exit::Data, error))?,
+    };
+    let mut reader = Reader::once(disk, ledger.last_seq() + 1);
+    while let Some(found) = reader.next_record(END).map_err(journal_failure)? {
+        let Record { events, notices, .. } =
+            Record::decode(found.bytes).map_err(|error| Failure::new(Exit::Data, error))?;
+        ledger.evolve(found.seq, found.time, events, &notices);
+        if found.seq <= watermark {
+            ledger.drain_finished(found.seq).for_each(drop);
+        }
+    }
+    let names = Names::of(&ledger);
+    Ok((names, ledger.drain_finished(u64::MAX).collect()))
+}
+
+/// A file that gets its name when it is whole and durable.
+pub struct Table {
+    file: BufWriter<File>,
+    unfinished: PathBuf,
+    path: PathBuf,
+    format: Format,
+    line: String,
+    count: u64,
+}
+
+impl Table {
+    /// Begins a file, which must not exist.
+    pub fn create(path: &Path, format: Format) -> io::Result<Self> {
+        if path.try_exists()? {
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
+        let mut unfinished = path.as_os_str().to_owned();
+        unfinished.push(".unfinished");
+        let unfinished = PathBuf::from(unfinished);
+        let mut file = BufWriter::new(File::create(&unfinished)?);
+        if format == Format::Csv {
+            file.write_all(format::header().as_bytes())?;
+        }
+        Ok(Self { file, unfinished, path: path.to_owned(), format, line: String::new(), count: 0 })
+    }
+
+    /// Adds a transfer.
+    pub fn add(&mut self, transfer: &Transfer, names: &Names) -> io::Result<()> {
+        self.line.clear();
+        format::write(self.format, transfer, names, &mut self.line);
+        self.count += 1;
+        self.file.write_all(self.line.as_bytes())
+    }
+
+    /// Makes the file durable and gives it its name; tells how many transfers it has.
+    pub fn finish(self) -> io::Result<u64> {
+        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        fs::rename(&self.unfinished, &self.path)?;
+        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        Ok(self.count)
+    }
+}
+
+/// Writes one division of an archive; gives how many transfers it has.
+pub(crate) fn export_division(
+    archive: &dyn Archive,
+    first_seq: u64,
+    names: &Names,
+    path: &Path,
+    format: Format,
+) -> Result<u64, String> {
+    let mut table = Table::create(path, format).map_err(|error| error.to_string())?;
+    let mut outcome = Ok(());
+    let visited = archive.for_each_in(first_seq, &mut |id, bytes| {
+        outcome = Transfer::decode(&mut Decoder(bytes))
+            .map_err(|error| format!("transfer {id}: {error}"))
+            .and_then(|transfer| table.add(&transfer, names).map_err(|error| error.to_string()));
+        if outcome.is_ok() { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    visited.map_err(|error| error.to_string())?;
+    outcome?;
+    table.finish().map_err(|error| error.to_string())
+}

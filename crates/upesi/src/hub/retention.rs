@@ -1,0 +1,198 @@
+//! Lets old transfers leave: archive divisions older than `archive.keep_days`, exported before where that is asked for.
+//! The journal's segments follow them: the archivist deletes those whose transfers have left.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use upesi_archive::{Archive, Division};
+use upesi_engine::{Clock, EngineHandle};
+use upesi_ledger::Ledger;
+use upesi_types::Timestamp;
+
+use crate::export::{Format, export_division};
+use crate::inspect::names::Names;
+
+/// How often it is looked at.
+const INTERVAL: Duration = Duration::from_secs(3600);
+const DAY_MS: i64 = 86_400_000;
+/// A division spans this share of the time that transfers are kept, so that they leave at most so much late.
+const SHARE: i64 = 8;
+
+/// What is kept for how long.
+#[derive(Clone, Debug)]
+pub(super) struct Policy {
+    /// Days after which a finished transfer may leave.
+    pub keep_days: u64,
+    /// Where divisions are exported to before they leave.
+    pub export_dir: Option<PathBuf>,
+}
+
+impl Policy {
+    fn keep_ms(&self) -> i64 {
+        i64::try_from(self.keep_days).unwrap_or(i64::MAX).saturating_mul(DAY_MS)
+    }
+}
+
+/// The thread that does it. Ends with this value.
+pub(super) struct Retention {
+    stopping: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Retention {
+    pub fn start(policy: Policy, handle: EngineHandle, clock: Arc<dyn Clock>) -> std::io::Result<Self> {
+        let stopping = Arc::new(AtomicBool::new(false));
+        let should_stop = Arc::clone(&stopping);
+        let work = move || {
+            while !should_stop.load(Ordering::Acquire) {
+                if let Err(error) = attempt(&policy, &handle, clock.now()) {
+                    tracing::warn!(%error, "old transfers stay for now");
+                }
+                thread::park_timeout(INTERVAL);
+            }
+        };
+        let thread = thread::Builder::new().name("upesi-retention".to_owned()).spawn(work)?;
+        Ok(Self { stopping, thread: Some(thread) })
+    }
+}
+
+impl Drop for Retention {
+    fn drop(&mut self) {
+        self.stopping.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            if thread.join().is_err() {
+                tracing::error!("retention panicked");
+            }
+        }
+    }
+}
+
+fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(), String> {
+    let Some(archive) = handle.archive() else { return Ok(()) };
+    let names = || -> Result<Names, String> {
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+        let asked = handle.read(|ledger: &Ledger| Names::of(ledger));
+        runtime.block_on(asked).map_err(|error| error.to_string())
+    };
+    pass(policy, &*archive, now, &names).map(|_| ())
+}
+
+/// One look at the archive; gives how many divisions left.
+pub(super) fn pass(
+    policy: &Policy,
+    archive: &dyn Archive,
+    now: Timestamp,
+    names: &dyn Fn() -> Result<Names, String>,
+) -> Result<u64, String> {
+    let divisions = archive.divisions();
+    if is_old_enough_to_close(policy, &divisions, now) {
+        archive.divide().map_err(|error| error.to_string())?;
+    }
+    let mut left = 0;
+    for pair in archive.divisions().windows(2) {
+        let [oldest, next] = pair else { break };
+        // One without a time is from an earlier version; it ended before the next one did.
+        let end = oldest.last_time.or(next.last_time);
+        if !end.is_some_and(|end| end.plus_ms(policy.keep_ms()) < now) {
+            break;
+        }
+        if let Some(directory) = &policy.export_dir {
+            export_before(archive, oldest, directory, &names()?)?;
+        }
+        if !archive.remove_oldest(oldest.first_seq).map_err(|error| error.to_string())? {
+            break;
+        }
+        tracing::info!(
+            first = oldest.first_seq,
+            last = oldest.watermark,
+            "old transfers have left the archive"
+        );
+        left += 1;
+    }
+    Ok(left)
+}
+
+/// Where the division that grows began is where the one before it ended; the first one is closed at once.
+fn is_old_enough_to_close(policy: &Policy, divisions: &[Division], now: Timestamp) -> bool {
+    let Some((growing, closed)) = divisions.split_last() else { return false };
+    let began = closed.last().and_then(|division| division.last_time).unwrap_or(Timestamp::EPOCH);
+    growing.watermark > 0 && began.plus_ms((policy.keep_ms() / SHARE).max(DAY_MS)) < now
+}
+
+fn export_before(
+    archive: &dyn Archive,
+    division: &Division,
+    directory: &std::path::Path,
+    names: &Names,
+) -> Result<(), String> {
+    let told = |error: std::io::Error| format!("{}: {error}", directory.display());
+    std::fs::create_dir_all(directory).map_err(told)?;
+    let name = format!("transfers-{:020}-{:020}.csv", division.first_seq, division.watermark);
+    let path = directory.join(name);
+    if path.try_exists().map_err(told)? {
+        // It has its name only since it is whole.
+        return Ok(());
+    }
+    let count = export_division(archive, division.first_seq, names, &path, Format::Csv)?;
+    tracing::info!(count, path = %path.display(), "old transfers exported");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upesi_archive::{ArchiveOptions, FjallArchive};
+    use upesi_ledger::LedgerConfig;
+    use upesi_types::TransferId;
+
+    const DAY: i64 = DAY_MS;
+
+    fn names() -> Result<Names, String> {
+        Ok(Names::of(&Ledger::new(LedgerConfig::default())))
+    }
+
+    fn apply(archive: &FjallArchive, seq: u64, day: i64) {
+        let id = TransferId::from_random_bytes(u128::from(seq).to_be_bytes());
+        archive.apply_at(&[(id, vec![0; 10])], seq, Timestamp::from_ms(day * DAY)).unwrap();
+    }
+
+    #[test]
+    fn transfers_leave_at_most_a_share_of_their_time_late() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
+        let policy = Policy { keep_days: 16, export_dir: None };
+        let mut first = Vec::new();
+        for day in 1..=40 {
+            apply(&archive, day as u64, day);
+            pass(&policy, &archive, Timestamp::from_ms(day * DAY), &names).unwrap();
+            first.push(archive.first_seq() as i64);
+        }
+        for (index, first) in first.iter().enumerate() {
+            let day = index as i64 + 1;
+            assert!(*first <= (day - 16).max(1), "on day {day} what finished on day {first} is the oldest");
+            assert!(*first >= day - 16 - 4, "on day {day} what finished on day {first} is still there");
+        }
+        assert_eq!(archive.watermark_applied(), 40);
+    }
+
+    #[test]
+    fn what_cannot_be_exported_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive =
+            FjallArchive::open(directory.path().join("archive"), &ArchiveOptions::default()).unwrap();
+        apply(&archive, 1, 1);
+        archive.divide().unwrap();
+        apply(&archive, 2, 2);
+        let policy = Policy { keep_days: 1, export_dir: Some(directory.path().join("export")) };
+        // Its bytes are no transfer.
+        pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &names).unwrap_err();
+        assert_eq!(archive.first_seq(), 1);
+        let policy = Policy { export_dir: None, ..policy };
+        assert_eq!(pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &names).unwrap(), 2);
+    }
+}
