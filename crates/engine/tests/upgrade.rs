@@ -1,0 +1,231 @@
+//! A data directory of format 1, as the first version wrote it, is read by every later one.
+//!
+//! `UPESI_WRITE_FIXTURE=1` writes the fixture anew. That is right only together with a new format, under a new name: the
+//! old fixture stays, and so does its test.
+
+mod common;
+#[path = "upgrade/packed.rs"]
+mod packed;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use common::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepare};
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
+use upesi_ledger::command::{Abort, Archived, FundsPrepare};
+use upesi_ledger::{
+    AdminCommand, Command, FundsDirection, FundsState, LedgerAccountTypeId, NoticeKey, PublicState,
+};
+use upesi_types::{ErrorCode, Timestamp};
+
+const START_MS: i64 = 1_900_000_000_000;
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+/// Transfers by their number: see [`first_life`].
+const COMMITTED: u64 = 1;
+const ABORTED: u64 = 2;
+const REFUSED: u64 = 3;
+const EXPIRED: u64 = 4;
+const RESERVED: u64 = 5;
+/// After the snapshot.
+const COMMITTED_LATER: u64 = 6;
+const RESERVED_LATER: u64 = 7;
+const WITHDRAWAL: u64 = 900;
+
+fn fixture() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data-format-1.bin")
+}
+
+fn start(path: &Path, clock_ms: i64) -> (Engine, EngineHandle) {
+    start_by(path, TestClock::starting_at(clock_ms))
+}
+
+fn start_by(path: &Path, clock: Arc<TestClock>) -> (Engine, EngineHandle) {
+    let options = EngineOptions {
+        segment_bytes: 64 * 1024,
+        batch_bytes_max: 16 * 1024,
+        fold_every_records: 1,
+        clock: clock as _,
+        ..EngineOptions::new(path)
+    };
+    Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap()
+}
+
+async fn submit(engine: &EngineHandle, command: Command) {
+    let payload = Payload { headers: "fspiop-source: greenbank\r\n".into(), body: r#"{"a":1}"#.into() };
+    engine.submit(command, payload).await.unwrap();
+}
+
+fn prepared(number: u64, value: &str, lasts_ms: i64) -> Command {
+    let [payer, payee] = DFSPS;
+    prepare(id(number), payer, payee, value, Timestamp::from_ms(START_MS + lasts_ms))
+}
+
+/// A scheme, transfers in every state, callbacks in every state, and a withdrawal that waits.
+async fn first_life(engine: &EngineHandle, clock: &TestClock) {
+    let [payer, payee] = DFSPS;
+    onboard(engine, &DFSPS).await;
+    submit(engine, prepared(COMMITTED, "100.25", 1_000_000)).await;
+    submit(engine, fulfil(id(COMMITTED), payer, payee)).await;
+    submit(engine, prepared(ABORTED, "7", 1_000_000)).await;
+    submit(
+        engine,
+        Command::Abort(Abort {
+            transfer: id(ABORTED).into(),
+            source: name(payee),
+            destination: Some(name(payer)),
+            code: ErrorCode::PAYEE_REJECTION,
+            description: "no".into(),
+            fingerprint: [4; 16],
+            archived: Archived::Unknown,
+        }),
+    )
+    .await;
+    submit(engine, prepared(REFUSED, "99999999999", 1_000_000)).await;
+    // Over at once: the first tick ends it.
+    submit(engine, prepared(EXPIRED, "3", 1)).await;
+    submit(engine, prepared(RESERVED, "50", 1_000_000)).await;
+    let owed = engine.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<NoticeKey>>());
+    let owed = owed.await.unwrap();
+    submit(engine, Command::Delivered(vec![owed[0]])).await;
+    submit(engine, Command::Park { key: owed[1], attempts: 3, reason: "no route".into() }).await;
+    let payer = name(payer);
+    let account = engine.read(move |ledger| {
+        ledger.participant_named(&payer).unwrap().account(kes(), LedgerAccountTypeId::SETTLEMENT).unwrap()
+    });
+    let funds = FundsPrepare {
+        direction: FundsDirection::Out,
+        id: id(WITHDRAWAL),
+        name: payer,
+        account: account.await.unwrap(),
+        amount: amount("10"),
+        currency: kes(),
+        external_reference: "bank".into(),
+        reason: "withdrawal".into(),
+        extensions: None,
+        fingerprint: [5; 16],
+    };
+    submit(engine, Command::Admin(AdminCommand::PrepareFunds(funds))).await;
+    clock.advance(10);
+    while state(engine, EXPIRED).await != Some(PublicState::Aborted) {
+        submit(engine, Command::Tick).await;
+    }
+}
+
+async fn second_life(engine: &EngineHandle) {
+    let [payer, payee] = DFSPS;
+    submit(engine, prepared(COMMITTED_LATER, "0.75", 1_000_000)).await;
+    submit(engine, fulfil(id(COMMITTED_LATER), payer, payee)).await;
+    submit(engine, prepared(RESERVED_LATER, "20", 1_000_000)).await;
+}
+
+async fn state(engine: &EngineHandle, number: u64) -> Option<PublicState> {
+    engine.transfer(id(number)).await.unwrap().map(|transfer| transfer.public_state())
+}
+
+/// What must be found, whichever version reads it.
+async fn check(engine: &EngineHandle) {
+    for (number, expected) in [
+        (COMMITTED, Some(PublicState::Committed)),
+        (ABORTED, Some(PublicState::Aborted)),
+        (REFUSED, Some(PublicState::Aborted)),
+        (EXPIRED, Some(PublicState::Aborted)),
+        (RESERVED, Some(PublicState::Reserved)),
+        (COMMITTED_LATER, Some(PublicState::Committed)),
+        (RESERVED_LATER, Some(PublicState::Reserved)),
+        (99, None),
+    ] {
+        assert_eq!(state(engine, number).await, expected, "transfer {number}");
+    }
+    // Committed 101, reserved 70.
+    assert_eq!(position(engine, DFSPS[0]).await, amount("171"));
+    assert_eq!(position(engine, DFSPS[1]).await, amount("101").negated());
+    let findings = engine.read(upesi_ledger::audit::check).await.unwrap();
+    assert!(findings.is_empty(), "{findings:?}");
+    let (funds, parked, owed) = engine
+        .read(|ledger| {
+            let funds = ledger.funds(id(WITHDRAWAL)).map(|funds| (funds.state, funds.amount));
+            let owed: Vec<NoticeKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
+            (funds, ledger.outbox().parked_len(), owed)
+        })
+        .await
+        .unwrap();
+    assert_eq!(funds, Some((FundsState::Reserved, amount("10"))));
+    // Prepare and two for each of the ends, one refusal, and one delivered.
+    assert_eq!((parked, owed.len()), (1, 3 + 3 + 1 + 3 + 1 + 3 + 1 - 1));
+    let notices = engine.notices(owed.clone()).await.unwrap();
+    assert_eq!(notices.len(), owed.len(), "callbacks are read back from the journal");
+    let payload = engine.payload(notices[0].record.seq).await.unwrap().unwrap();
+    assert_eq!(payload.headers, "fspiop-source: greenbank\r\n");
+}
+
+async fn goes_on(engine: &EngineHandle) {
+    let [payer, payee] = DFSPS;
+    for number in [RESERVED, RESERVED_LATER] {
+        submit(engine, fulfil(id(number), payer, payee)).await;
+        assert_eq!(state(engine, number).await, Some(PublicState::Committed));
+    }
+    assert_eq!(position(engine, payee).await, amount("171").negated());
+}
+
+/// Writes a data directory: snapshot and archive of the first life, journal of both.
+async fn write(path: &Path) -> Vec<packed::PackedFile> {
+    let clock = TestClock::starting_at(START_MS);
+    let (engine, handle) = start_by(path, Arc::clone(&clock));
+    first_life(&handle, &clock).await;
+    engine.shutdown();
+    let mut files = packed::read(path, |file| !file.starts_with("journal") && file != "lock");
+    let (engine, handle) = start(path, START_MS + 100);
+    second_life(&handle).await;
+    files.extend(packed::read(path, |file| file.starts_with("journal") && file.ends_with(".seg")));
+    engine.shutdown();
+    files
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+fn opens(files: &[packed::PackedFile]) {
+    let data = tempfile::tempdir().unwrap();
+    packed::unpack(files, data.path());
+    runtime().block_on(async {
+        let (engine, handle) = start(data.path(), START_MS + 200);
+        check(&handle).await;
+        goes_on(&handle).await;
+        engine.shutdown();
+        let (engine, handle) = start(data.path(), START_MS + 300);
+        assert_eq!(state(&handle, RESERVED_LATER).await, Some(PublicState::Committed));
+        engine.shutdown();
+    });
+}
+
+#[test]
+fn format_1_is_read() {
+    if std::env::var_os("UPESI_WRITE_FIXTURE").is_some() {
+        let data = tempfile::tempdir().unwrap();
+        let files = runtime().block_on(write(data.path()));
+        std::fs::write(fixture(), packed::encode(&files)).unwrap();
+    }
+    let files = packed::decode(&std::fs::read(fixture()).unwrap());
+    assert!(files.iter().any(|file| file.path == "FORMAT" && file.bytes == b"upesi-data 1\n"));
+    for part in ["snapshots/", "journal/", "archive/"] {
+        assert!(files.iter().any(|file| file.path.starts_with(part)), "the fixture has no {part}");
+    }
+    opens(&files);
+}
+
+/// The archive is derived: without it the same is found.
+#[test]
+fn format_1_is_read_without_its_archive() {
+    let mut files = packed::decode(&std::fs::read(fixture()).unwrap());
+    files.retain(|file| !file.path.starts_with("archive/"));
+    opens(&files);
+}
+
+/// What is written today is what the fixture says.
+#[test]
+fn the_present_version_writes_what_it_reads() {
+    let data = tempfile::tempdir().unwrap();
+    let files = runtime().block_on(write(data.path()));
+    opens(&files);
+}
