@@ -42,9 +42,7 @@ impl Shim {
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
         match compiler.output() {
-            Ok(output) if output.status.success() => {
-                Some(Self { library, switch: directory.join("armed") })
-            }
+            Ok(output) if output.status.success() => Some(Self { library, switch: directory.join("armed") }),
             Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => {
                 println!("left out: cc: {error}");
