@@ -1,5 +1,4 @@
 //! One result from those of several load generators that drove the same hub at the same time.
-#![expect(clippy::float_arithmetic, reason = "sums of measurements; no money")]
 
 use std::path::{Path, PathBuf};
 

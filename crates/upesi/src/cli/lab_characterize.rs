@@ -37,7 +37,7 @@ run with their environment. `upesi lab describe NAME` shows what a run does; `up
 All of it ran on one machine: hub, simulated DFSPs and load generator share its cores. The published figures are those of other machines,
 and most were reached with durability relaxed (replication 1, database flush relaxed) or without a disk at all; ours sync every batch to
 storage before its answers leave, unless a row says otherwise. \"Per vCPU\" divides both figures by the vCPUs they were reached with, where
-they are known: it flatters neither side, since ours count the cores that the load generator uses.
+they are known; ours count all cores of the machine, those that load generator and DFSPs keep busy included.
 ";
 
 const SCALE: &str = "\
