@@ -81,8 +81,9 @@ impl OverloadArguments {
         let length = self.phase_length();
         Load::Arrivals {
             start_per_s: normal,
+            // The time to warm up is part of the load's.
             stages: vec![
-                stage(normal, length),
+                stage(normal, WARM_UP + length),
                 stage(flood, STEP),
                 stage(flood, length),
                 stage(normal, STEP),
@@ -124,7 +125,7 @@ fn measure(arguments: &OverloadArguments) -> Result<OverloadReport, Failure> {
     let hub_arguments = arguments.hub_arguments();
     let hub = HubProcess::start(&binary, &data, &hub_arguments, Some(&log));
     let mut hub = runtime.block_on(hub).map_err(|error| failed(&error))?;
-    let prober = Prober::start(&hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"));
+    let prober = Prober::start(&hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"), arguments.peak);
     let prober = prober.map_err(|error| failed(&error))?;
     let result = upesi_lab::run(&options(arguments, &hub));
     let probes = prober.finish();

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Probers, each with a connection of its own.
 const PROBERS: usize = 4;
-/// Wait of a prober between an answer and the next request.
-const PAUSE: Duration = Duration::from_millis(20);
+/// Probers together ask for about a hundredth of the peak, so that they are no load themselves; one asks no more often.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// Longest wait for an answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest answer in bytes.
@@ -36,7 +36,9 @@ pub(super) struct Prober {
 impl Prober {
     /// Starts to ask in the name of a DFSP. What it asks has no body to speak of: where it is taken it is answered 400 and
     /// leaves no trace.
-    pub(super) fn start(url: &str, dfsp: &str) -> io::Result<Self> {
+    pub(super) fn start(url: &str, dfsp: &str, peak_per_s: u32) -> io::Result<Self> {
+        let pause = Duration::from_secs(100 * PROBERS as u64) / peak_per_s.max(1);
+        let pause = pause.max(PAUSE_MIN);
         let address = url.trim_start_matches("http://").to_owned();
         let stop = Arc::new(AtomicBool::new(false));
         let request = request(&address, dfsp);
@@ -46,8 +48,8 @@ impl Prober {
                 let mut probes = Vec::new();
                 while !stop.load(Ordering::Relaxed) && probes.len() < PROBES_MAX {
                     // A connection that fails is opened anew.
-                    let _ = ask_until(&address, &request, &stop, &mut probes);
-                    thread::sleep(PAUSE);
+                    let _ = ask_until(&address, &request, pause, &stop, &mut probes);
+                    thread::sleep(PAUSE_MIN);
                 }
                 probes
             })
@@ -71,7 +73,13 @@ fn request(host: &str, dfsp: &str) -> Vec<u8> {
     .into_bytes()
 }
 
-fn ask_until(address: &str, request: &[u8], stop: &AtomicBool, probes: &mut Vec<Probe>) -> io::Result<()> {
+fn ask_until(
+    address: &str,
+    request: &[u8],
+    pause: Duration,
+    stop: &AtomicBool,
+    probes: &mut Vec<Probe>,
+) -> io::Result<()> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_nodelay(true)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
@@ -80,7 +88,7 @@ fn ask_until(address: &str, request: &[u8], stop: &AtomicBool, probes: &mut Vec<
         stream.write_all(request)?;
         let status = read_answer(&mut stream)?;
         probes.push(Probe { status, duration: asked.elapsed() });
-        thread::sleep(PAUSE);
+        thread::sleep(pause);
     }
     Ok(())
 }
