@@ -53,8 +53,8 @@ pub use child::{ChildError, HubProcess};
 pub use environment::{Build, Environment, Storage};
 pub use execute::{Surroundings, execute};
 pub use latency::{LatencyMs, PhaseResult, Phases};
-pub use options::{Baseline, Identity, OptionsError, Role, RunOptions, TargetHub};
 pub use merge::{MergeError, merge};
+pub use options::{Baseline, Identity, OptionsError, Role, RunOptions, TargetHub};
 pub use pairs::PairChoice;
 pub use process::{ProcessError, Usage};
 pub use result::{

@@ -1,4 +1,3 @@
-#![expect(clippy::float_arithmetic, reason = "expected counts and moments")]
 use super::*;
 
 fn stages(list: &[(u32, u64)]) -> Vec<Stage> {
