@@ -1,7 +1,7 @@
 //! New work before work that finishes something.
 
 use crate::limiter::{Limiter, LimiterConfig, Seen};
-use crate::shares::{Denied, Shares, SharesConfig, SourceId};
+use crate::shares::{Denied, SAVED_TURNS, SAVED_TURNS_OF_RATE, Shares, SharesConfig, SourceId};
 
 /// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish something.
 const FINISHING_TARGET_FACTOR: u32 = 4;
@@ -91,7 +91,8 @@ impl Gate {
             (Some(limit), Some(quota)) => Some(limit.min(quota)),
             (limit, quota) => limit.or(quota),
         };
-        self.shares.turn(limit, turns);
+        let is_rate = limit != self.limiter.limit();
+        self.shares.turn_saving(limit, if is_rate { SAVED_TURNS_OF_RATE } else { SAVED_TURNS }, turns);
     }
 }
 
@@ -109,7 +110,7 @@ impl Admission {
     /// Everything is taken that no quota forbids.
     pub fn new(config: AdmissionConfig) -> Self {
         let mut new = Gate::new(config.delay_target_us, config.quota_per_source, config.sources_max);
-        new.shares.turn(config.quota, 1);
+        new.shares.turn_saving(config.quota, SAVED_TURNS_OF_RATE, 1);
         let target = config.delay_target_us.saturating_mul(FINISHING_TARGET_FACTOR);
         Self { config, new, finishing: Gate::new(target, None, config.sources_max), floor_turns: 0 }
     }

@@ -15,7 +15,9 @@ impl SourceId {
 }
 
 /// Turns' worth of its share that a source can save up: more would be a burst, and a burst is a queue.
-const SAVED_TURNS: u64 = 2;
+pub(crate) const SAVED_TURNS: u64 = 2;
+/// The same where the limit is a rate that was agreed, not one that keeps a queue short: a fifth of a second.
+pub(crate) const SAVED_TURNS_OF_RATE: u64 = 10;
 /// What a source can save up at least, so that one that asks rarely is never refused for the sake of those that flood.
 const SAVED_MIN: u64 = 2 * REQUEST;
 /// Below this demand per turn a source that does not ask is forgotten.
@@ -62,6 +64,8 @@ pub struct Shares {
     quota: Option<u64>,
     /// What each may take per turn of it; `None` while all together ask for less.
     level: Option<u64>,
+    /// Turns' worth that can be saved up.
+    saved_turns: u64,
     /// What all together may take beyond their credit while there is no level.
     pool: u64,
 }
@@ -69,7 +73,7 @@ pub struct Shares {
 impl Shares {
     /// Without a limit.
     pub const fn new(config: SharesConfig) -> Self {
-        Self { config, sources: BTreeMap::new(), quota: None, level: None, pool: 0 }
+        Self { config, sources: BTreeMap::new(), quota: None, level: None, saved_turns: SAVED_TURNS, pool: 0 }
     }
 
     /// Sources remembered.
@@ -114,7 +118,13 @@ impl Shares {
 
     /// Ends `turns` turns; from now on `quota`, in thousandths of a request, is shared in each.
     pub fn turn(&mut self, quota: Option<u64>, turns: u64) {
+        self.turn_saving(quota, SAVED_TURNS, turns);
+    }
+
+    /// The same with so many turns' worth that can be saved up.
+    pub(crate) fn turn_saving(&mut self, quota: Option<u64>, saved_turns: u64, turns: u64) {
         let turns = turns.max(1);
+        self.saved_turns = saved_turns;
         for source in self.sources.values_mut() {
             let asked = core::mem::take(&mut source.asked).saturating_mul(REQUEST) / turns;
             source.demand = (source.demand * 3).saturating_add(asked) / 4;
@@ -123,7 +133,7 @@ impl Shares {
         self.quota = quota;
         self.level = quota.and_then(|quota| self.water_level(quota));
         let grant = self.grant();
-        let credit_max = credit_max(grant);
+        let credit_max = self.credit_max(grant);
         let allowance_max = self.config.quota_per_source.map(allowance_max);
         let allowance = self.config.quota_per_source.unwrap_or(0).saturating_mul(turns);
         for source in self.sources.values_mut() {
@@ -131,7 +141,7 @@ impl Shares {
             source.allowance = source.allowance.saturating_add(allowance).min(allowance_max.unwrap_or(0));
         }
         let quota = quota.unwrap_or(0);
-        let pool_max = quota.saturating_mul(SAVED_TURNS).max(REQUEST);
+        let pool_max = quota.saturating_mul(saved_turns).max(REQUEST);
         self.pool = self.pool.saturating_add(quota.saturating_mul(turns)).min(pool_max);
         self.sources.retain(|_, source| {
             source.demand >= FORGOTTEN_BELOW || source.allowance < allowance_max.unwrap_or(0)
@@ -144,10 +154,14 @@ impl Shares {
         self.level.unwrap_or_else(|| self.quota.unwrap_or(0) / sources)
     }
 
+    fn credit_max(&self, grant: u64) -> u64 {
+        grant.saturating_mul(self.saved_turns).max(SAVED_MIN)
+    }
+
     /// A source that was not there before has everything saved up.
     fn fresh(&self) -> Source {
         Source {
-            credit: credit_max(self.grant()),
+            credit: self.credit_max(self.grant()),
             allowance: self.config.quota_per_source.map_or(0, allowance_max),
             ..Source::default()
         }
@@ -168,10 +182,6 @@ impl Shares {
         }
         None
     }
-}
-
-fn credit_max(grant: u64) -> u64 {
-    grant.saturating_mul(SAVED_TURNS).max(SAVED_MIN)
 }
 
 fn allowance_max(quota: u64) -> u64 {
