@@ -75,7 +75,6 @@ pub(crate) fn rate_per_s(count: u64, took: Duration) -> u64 {
 /// An engine that is filled, and who fills it.
 pub(crate) struct FillingEngine {
     pub(crate) engine: Engine,
-    pub(crate) handle: EngineHandle,
     pub(crate) filler: Filler,
     pub(crate) runtime: tokio::runtime::Runtime,
 }
@@ -96,9 +95,9 @@ impl FillingEngine {
             .enable_all()
             .build()
             .map_err(|error| failed(&error))?;
-        let filler = Filler::new(handle.clone(), dfsps, payloads)?;
+        let filler = Filler::new(handle, dfsps, payloads)?;
         runtime.block_on(filler.onboard())?;
-        Ok(Self { engine, handle, filler, runtime })
+        Ok(Self { engine, filler, runtime })
     }
 
     /// Prepares and fulfils the transfers of these numbers.

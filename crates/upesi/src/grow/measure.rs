@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_lab::{HubProcess, Usage};
 use upesi_ledger::Transfer;
 use upesi_ledger::codec::Decoder;
@@ -14,10 +15,13 @@ use upesi_ledger::codec::Decoder;
 use super::report::{Row, Times};
 use super::{GrowArguments, milliseconds, this_program};
 use crate::exit::{Exit, Failure};
-use crate::fill::{FillingEngine, transfer_id};
+use crate::fill::transfer_id;
 
 /// How long a hub that was just started is left alone before its memory is read: it reads its filters meanwhile.
 const SETTLE: Duration = Duration::from_secs(5);
+/// How long it is waited for filters.
+const FILTERS_WAIT_MAX: Duration = Duration::from_secs(120);
+const FILTERS_WAIT_STEP: Duration = Duration::from_millis(20);
 /// Blocks as `stat` counts them, in bytes.
 const BLOCK_BYTES: u64 = 512;
 
@@ -41,12 +45,21 @@ pub(super) fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Asks the archive for transfers that it has and for ids that it has not, as the duplicate check of a prepare does.
-pub(super) fn lookups(hub: &FillingEngine, present: u64, count: u64, row: &mut Row) -> Result<(), Failure> {
-    let Some(archive) = hub.handle.archive() else { return Ok(()) };
+/// Asks the archive for transfers that it has and for ids that it has not, as the duplicate check of a prepare does. No
+/// engine has it open, and its filters are read.
+pub(super) fn lookups(
+    path: &Path,
+    seed: u64,
+    present: u64,
+    count: u64,
+    row: &mut Row,
+) -> Result<(), Failure> {
     let failed = |error: upesi_archive::ArchiveError| Failure::new(Exit::InputOutput, error);
-    archive.sync().map_err(failed)?;
-    let seed = hub.filler.seed;
+    let archive = FjallArchive::open(path, &ArchiveOptions::default()).map_err(failed)?;
+    let opened = Instant::now();
+    while !archive.stats().filter_ready && opened.elapsed() < FILTERS_WAIT_MAX {
+        std::thread::sleep(FILTERS_WAIT_STEP);
+    }
     let count = count.min(present);
     let mut times = Vec::new();
     for index in 0..count {

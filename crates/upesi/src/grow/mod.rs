@@ -153,11 +153,11 @@ fn fill(
     row.fill_cpu_ns = measure::nanoseconds(usage.cpu.saturating_sub(cpu)) / (step - present).max(1);
     row.pause_max_ms = milliseconds(before.pause_max.max(last.pause_max));
     row.refusals = before.refusals + last.refusals;
-    measure::lookups(&hub, step, arguments.lookups, row)?;
-    let usage = own_usage()?;
     row.fill_rss_bytes = usage.resident_bytes;
+    let seed = hub.filler.seed;
+    // Everything is archived behind it.
     hub.engine.shutdown();
-    Ok(())
+    measure::lookups(&arguments.data.join("archive"), seed, step, arguments.lookups, row)
 }
 
 fn own_usage() -> Result<Usage, Failure> {

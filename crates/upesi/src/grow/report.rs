@@ -1,5 +1,5 @@
 //! The curve as JSON and as a table.
-#![allow(clippy::float_arithmetic)]
+#![expect(clippy::float_arithmetic, reason = "rates and times of measurements; no money")]
 
 use std::fmt::Write as _;
 use std::path::Path;

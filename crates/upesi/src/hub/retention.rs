@@ -98,7 +98,7 @@ pub(super) fn pass(
         let [oldest, next] = pair else { break };
         // One without a time is from an earlier version; it ended before the next one did.
         let end = oldest.last_time.or(next.last_time);
-        if !end.is_some_and(|end| end.plus_ms(policy.keep_ms()) < now) {
+        if end.is_none_or(|end| end.plus_ms(policy.keep_ms()) >= now) {
             break;
         }
         if let Some(directory) = &policy.export_dir {
@@ -119,9 +119,9 @@ pub(super) fn pass(
 
 /// Where the division that grows began is where the one before it ended; the first one is closed at once.
 fn is_old_enough_to_close(policy: &Policy, divisions: &[Division], now: Timestamp) -> bool {
-    let Some((growing, closed)) = divisions.split_last() else { return false };
+    let Some((_, closed)) = divisions.split_last() else { return false };
     let began = closed.last().and_then(|division| division.last_time).unwrap_or(Timestamp::EPOCH);
-    growing.watermark > 0 && began.plus_ms((policy.keep_ms() / SHARE).max(DAY_MS)) < now
+    began.plus_ms((policy.keep_ms() / SHARE).max(DAY_MS)) < now
 }
 
 fn export_before(
