@@ -139,6 +139,14 @@ impl Queue {
         !(state.is_closed && into.is_empty())
     }
 
+    /// The same without waiting for anybody.
+    pub(crate) fn take_now(&self, into: &mut VecDeque<Submission>) -> bool {
+        let mut state = self.lock();
+        state.is_nudged = false;
+        mem::swap(&mut state.submissions, into);
+        !(state.is_closed && into.is_empty())
+    }
+
     /// Ends the consumer's waiting, now or the next time.
     pub(crate) fn nudge(&self) {
         let mut state = self.lock();

@@ -64,7 +64,7 @@ impl SteppedEngine {
         if ticks {
             self.worker.ask_for_tick();
         }
-        let is_open = self.shared.queue.take_all(&mut self.submissions, std::time::Duration::ZERO);
+        let is_open = self.shared.queue.take_now(&mut self.submissions);
         let ended = if is_open {
             self.worker.turn(&mut self.submissions).err().map(StopReason::of_journal)
         } else {
