@@ -74,7 +74,7 @@ monitor: build ## Prometheus rules and dashboards tried out: promtool, then ever
 	@monitoring/try.sh
 
 torture: tools ## Faults by the million, two hours at most; goes on where it stopped. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
-	@$(CARGO) run --release $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --report docs/evidence
+	@$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --report docs/evidence
 	$(MAKE) evidence
 
 evidence: ## Write the README's table of reliability anew from docs/evidence.

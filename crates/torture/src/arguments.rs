@@ -129,6 +129,11 @@ impl Amount {
 
     #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
     fn try_one(&self, trial: &dyn Trial, time_max: Option<Duration>) -> Result<bool, String> {
+        if cfg!(panic = "abort") {
+            return Err(
+                "built to abort at a panic, and a broken promise is one: build with --profile torture".into(),
+            );
+        }
         let plan = Plan {
             from: self.from,
             count: self.count.map_or_else(|| missing(trial, self.report.as_deref()), Ok)?,
