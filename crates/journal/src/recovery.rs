@@ -102,8 +102,7 @@ pub struct Extent {
 /// being written meanwhile may be within it or not, as after a crash.
 pub fn extent(disk: &dyn Disk, first_seq: u64) -> Result<Extent, JournalError> {
     let Found { end, last, .. } = Found::read(disk, first_seq, Access::Read)?;
-    let (bytes, length) =
-        last.map_or((0, 0), |last| (last.current.offset, last.current.length));
+    let (bytes, length) = last.map_or((0, 0), |last| (last.current.offset, last.current.length));
     Ok(Extent { bytes, length, last_seq: end.last_seq, last_time: end.last_time })
 }
 
