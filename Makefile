@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results name.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture evidence clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture fuzz evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -76,6 +76,9 @@ monitor: build ## Prometheus rules and dashboards tried out: promtool, then ever
 torture: tools ## Faults by the million, two hours at most; goes on where it stopped. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
 	@$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --report docs/evidence
 	$(MAKE) evidence
+
+fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each; TARGETS="bodies journal" for some.
+	@fuzz/run
 
 evidence: ## Write the README's table of reliability anew from docs/evidence.
 	@$(CARGO) run $(LOCKED) --quiet -p upesi-torture -- table

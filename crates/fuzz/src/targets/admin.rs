@@ -40,7 +40,7 @@ pub(crate) fn admin(input: &[u8]) {
         let Some(status) = hub.ask(input) else { return };
         assert!(status.as_u16() < 500, "{status}");
         if hub.requests.is_multiple_of(REQUESTS_PER_AUDIT) {
-            let findings = hub.handle.read(|ledger| upesi_ledger::audit::check(ledger));
+            let findings = hub.handle.read(upesi_ledger::audit::check);
             let findings = hub.runtime.block_on(findings).expect("the engine runs");
             assert!(findings.is_empty(), "{findings:?}");
         }

@@ -24,7 +24,7 @@ pub struct AdmissionSettings {
 impl Default for AdmissionSettings {
     fn default() -> Self {
         Self {
-            delay_target: Duration::from_millis(2),
+            delay_target: Duration::from_millis(20),
             engine_wait_max: Duration::from_millis(500),
             engine_batch_commands: 4_096,
             engine_waiting_max: 57_344,

@@ -118,7 +118,7 @@ settings! {
     admission: Admission {
         /// How long what is ready to run may have to wait for a worker, all the time, in microseconds. Over it new requests
         /// are limited. 0 sets no limit by delay.
-        delay_target_us: integer(0, 1_000_000) = "2000",
+        delay_target_us: integer(0, 1_000_000) = "20000",
         /// How long new transfers may be expected to wait for the engine, in milliseconds; over it they are answered 503.
         engine_wait_max_ms: integer(20, 600_000) = "500",
         /// New requests per second of all DFSPs together, to which a busy hub can be kept below what it could do; 0 for no

@@ -1,4 +1,5 @@
 //! What the phases showed, and what they were to show.
+#![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
 use std::fmt::Write as _;
 use std::time::Duration;

@@ -12,7 +12,7 @@ fn row(t: u32, offered: u64, completed: u64, p99_ms: f64) -> TimelineRow {
         completed,
         failed: offered - completed,
         offered,
-        p50_ms: Some(p99_ms / 2.0),
+        p50_ms: Some(p99_ms),
         p99_ms: Some(p99_ms),
         max_ms: Some(p99_ms),
         hub_cpu_cores: Some(0.5),
