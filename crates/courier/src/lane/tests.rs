@@ -379,6 +379,20 @@ fn live_notices_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
 }
 
 #[test]
+fn a_page_that_cannot_be_read_is_asked_for_again() {
+    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    let (first, _) = core.ask().unwrap();
+    core.offer(delivery((2, 0), (2, 1)), now);
+    core.page_failed();
+    assert_eq!((core.items(), core.is_behind()), (0, true), "what is owed stands in the outbox");
+    let (second, _) = core.ask().unwrap();
+    assert_eq!(second.after, first.after);
+    let both = (1..=2).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    core.page(second, Page { items: both, more: false }, now);
+    assert_eq!((core.items(), core.is_behind()), (2, false));
+}
+
+#[test]
 fn what_a_page_brings_beyond_the_room_is_fetched_again() {
     let mut core = Core::<()>::new(config(), 1);
     let now = Instant::now();
