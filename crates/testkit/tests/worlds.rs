@@ -173,12 +173,16 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
 
 /// Seeds that found something, with the plan they found it under. What they tried changes with the generator, so each of
 /// these mistakes has a test of its own beside the code that made it.
-const FOUND: [(u64, &str); 2] = [
+const FOUND: [(u64, &str); 3] = [
     (
         2,
         "reports of deliveries were lost while the queue was full, and their callbacks owed until the next start",
     ),
     (265, "a recalled callback was sent twice where the next page from the outbox brought it too"),
+    (
+        507,
+        "a failed read of the disk was taken for an empty outbox, and its callbacks owed until the next start",
+    ),
 ];
 
 #[test]
