@@ -173,7 +173,7 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
 
 /// Seeds that found something, with the plan they found it under. What they tried changes with the generator, so each of
 /// these mistakes has a test of its own beside the code that made it.
-const FOUND: [(u64, &str); 3] = [
+const FOUND: [(u64, &str); 4] = [
     (
         2,
         "reports of deliveries were lost while the queue was full, and their callbacks owed until the next start",
@@ -183,6 +183,8 @@ const FOUND: [(u64, &str); 3] = [
         507,
         "a failed read of the disk was taken for an empty outbox, and its callbacks owed until the next start",
     ),
+    // The generator has changed since; this one finds the same when the hub takes that failure for nothing again.
+    (2938, "as 507"),
 ];
 
 #[test]
