@@ -44,10 +44,10 @@ impl AdminService {
             Ok(body) => body,
             Err(error) => return body_refusal(error).into_response(),
         };
-        self.route(Request::from_parts(head, Body::from(body))).await
+        self.dispatch(Request::from_parts(head, Body::from(body))).await
     }
 
-    async fn route(&self, request: Request<Body>) -> Response<Body> {
+    async fn dispatch(&self, request: Request<Body>) -> Response<Body> {
         // A router is always ready and never fails.
         let Ok(response) = self.router.clone().call(request).await;
         response
@@ -55,7 +55,7 @@ impl AdminService {
 
     /// Answers a whole request, without the server around it.
     pub async fn answer_whole(&self, request: Request<Bytes>) -> Response<Full<Bytes>> {
-        to_full(self.route(request.map(Body::from)).await).await
+        to_full(self.dispatch(request.map(Body::from)).await).await
     }
 }
 

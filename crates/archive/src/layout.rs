@@ -1,8 +1,10 @@
 //! How divisions lie in the archive's directory.
 //!
-//!     00000000000000000001/           a division, named by its first journal record (twenty digits)
-//!     00000000000000000001.filter     its filter
-//!     00000000000016777231/           the next; the last of them grows
+//! ```text
+//! 00000000000000000001/           a division, named by its first journal record (twenty digits)
+//! 00000000000000000001.filter     its filter
+//! 00000000000016777231/           the next; the last of them grows
+//! ```
 //!
 //! An archive of an earlier version is one store in the directory itself; it becomes the first division.
 

@@ -165,7 +165,12 @@ const DAMAGES: &[Damage] = &[
     (
         "an archive without its tables",
         |scene| {
-            scene.files("archive/keyspaces/1/tables").iter().for_each(|path| fs::remove_file(path).unwrap());
+            let divisions = fs::read_dir(scene.world.data.join("archive")).unwrap();
+            let names = divisions.map(|entry| entry.unwrap()).filter(|entry| entry.path().is_dir());
+            for division in names.map(|entry| entry.file_name().into_string().unwrap()) {
+                let tables = scene.files(&format!("archive/{division}/keyspaces/1/tables"));
+                tables.iter().for_each(|path| fs::remove_file(path).unwrap());
+            }
         },
         &["archive is damaged", "delete that directory and start again", "rebuilt from the journal"],
     ),

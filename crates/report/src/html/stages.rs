@@ -23,6 +23,8 @@ pub(crate) fn table(run: &Run) -> Markup {
         "<div class=\"scroll\"><table class=\"stages\"><thead><tr><th>stage</th><th class=\"wide\">time</th><th>mean</th><th>p99</th>\
          <th>per second</th><th>batch</th><th>queue</th><th>CPU</th></tr></thead><tbody>",
     );
+    // A thread has no operations of its own, only CPU.
+    let counted = |value: Option<f64>| value.filter(|value| *value > 0.0);
     for stage in &run.stages {
         let width = |value: f64| {
             format!("{:.2}", if longest > 0.0 { (value / longest * 100.0).clamp(0.0, 100.0) } else { 0.0 })
@@ -31,7 +33,7 @@ pub(crate) fn table(run: &Run) -> Markup {
             "<tr><th scope=\"row\">{}</th><td class=\"wide\"><span class=\"bar\">",
             &[&stage.stage.replace('_', " ")],
         );
-        if let Some(mean) = stage.mean_us {
+        if let Some(mean) = counted(stage.mean_us) {
             markup.put("<i style=\"width:{}%\"></i>", &[&width(mean)]);
         }
         if let Some(tail) = stage.p99_us {
@@ -39,9 +41,9 @@ pub(crate) fn table(run: &Run) -> Markup {
         }
         markup.raw("</span></td>");
         for value in [
-            or_absent(stage.mean_us, microseconds),
+            or_absent(counted(stage.mean_us), microseconds),
             or_absent(stage.p99_us, microseconds),
-            or_absent(stage.per_s, number),
+            or_absent(counted(stage.per_s), number),
             or_absent(stage.batch_mean, number),
             or_absent(stage.queue_depth, number),
             or_absent(stage.cpu_share, percent),
