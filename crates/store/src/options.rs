@@ -37,7 +37,7 @@ impl Default for StoreOptions {
             free_bytes_min: 512 << 20,
             pending_bytes: 24 << 20,
             segment_bytes: 32 << 20,
-            cache_bytes: 32 << 20,
+            cache_bytes: 16 << 20,
             table_bytes: 16 << 20,
             unmerged_tables: 8,
             block_bytes: 2048,

@@ -109,7 +109,7 @@ impl Store {
         Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
     }
 
-    /// Has all of `table` kept in memory, in about 14 bytes for each entry, so that [`Table::get`] takes a fraction of a
+    /// Has all of `table` kept in memory, in about 13 bytes for each entry, so that [`Table::get`] takes a fraction of a
     /// microsecond. For tables with few different values; others stay on disk. It is read once, beside everything else;
     /// until then, and when it would take more than `bytes_max` bytes, gets go to the disk as ever. Nothing else changes.
     pub fn keep_in_memory(&self, table: &Table, bytes_max: u64) {

@@ -33,7 +33,7 @@ const TABLE: &str = "parties";
 pub struct BuiltInOptions {
     /// Whether only the DFSP that an entry belongs to may change or remove it. Operators always may.
     pub ownership_check: bool,
-    /// Memory in which all parties are kept so that lookups need no disk, in bytes; about 14 for each party. Over it, and
+    /// Memory in which all parties are kept so that lookups need no disk, in bytes; about 13 for each party. Over it, and
     /// with 0, they are read from disk.
     pub memory_bytes_max: u64,
 }

@@ -35,7 +35,7 @@ settings! {
     /// The store in `store/` of the data directory: the built-in directory, the registry of oracles, kept quotes.
     store: Store {
         /// Memory for blocks of the store that are read again, in bytes.
-        cache_bytes: integer(MIB, 65_536 * MIB) = "33554432",
+        cache_bytes: integer(MIB, 65_536 * MIB) = "16777216",
         /// Room that has to be left on the disk, in bytes; below it nothing more is stored, and reads go on.
         free_bytes_min: integer(64 * MIB, 1_048_576 * MIB) = "536870912",
     }
@@ -185,7 +185,7 @@ settings! {
         /// Whether the built-in directory serves party-id types for which no oracle is registered. Without it they are
         /// answered 3003.
         builtin_directory: flag = "true",
-        /// Memory in which all parties of the built-in directory are kept, so that lookups need no disk, in bytes: about 14
+        /// Memory in which all parties of the built-in directory are kept, so that lookups need no disk, in bytes: about 13
         /// for each party. Where they need more, and with 0, they are read from disk, at 5 to 10 µs of CPU a lookup.
         directory_memory_bytes_max: integer(0, 65_536 * MIB) = "268435456",
         /// Whether only the DFSP that a party belongs to may change or remove it in the built-in directory.
