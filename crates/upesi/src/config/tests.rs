@@ -121,8 +121,8 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[kafka]\n",
             vec![
-                "1: [kafka] is not a section; there are data, store, fspiop, admin, hub, engine, callbacks, relay, lookup, \
-                oracles, quotes, log, shutdown",
+                "1: [kafka] is not a section; there are data, archive, store, fspiop, admin, hub, engine, admission, \
+                callbacks, relay, lookup, oracles, quotes, log, metrics, shutdown",
             ],
         ),
         ("workers = 2\n", vec!["1: \"workers\" stands outside any section; write it under [fspiop]"]),
