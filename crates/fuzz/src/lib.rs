@@ -10,7 +10,7 @@ mod mutation;
 mod seeds;
 mod targets;
 
-pub use mutation::{Mutator, Random};
+pub use mutation::Mutator;
 
 /// One thing that takes bytes from outside.
 pub struct Target {

@@ -13,8 +13,8 @@ use upesi_ledger::command::{
     Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AdminCommand, Command, Decision, Delay, FundsDirection, Granularity, Interchange, Ledger,
-    LedgerAccountTypeId, LedgerConfig, Payload, Record, Reply, TransferRef,
+    AdminCommand, Command, Decision, FundsDirection, Ledger, LedgerAccountTypeId, LedgerConfig, Payload,
+    Record, Reply, TransferRef,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -41,17 +41,10 @@ impl Bench {
         for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
             bench.admin(AdminCommand::CreateHubAccount { name: name("Hub"), currency, kind: kind.into() });
         }
-        bench.admin(AdminCommand::CreateSettlementModel(NewSettlementModel {
-            name: "DEFERREDNETKES".into(),
-            granularity: Granularity::Net,
-            interchange: Interchange::Multilateral,
-            delay: Delay::Deferred,
-            currency: Some(currency),
-            require_liquidity_check: true,
-            ledger_account_type: "POSITION".into(),
-            settlement_account_type: "SETTLEMENT".into(),
-            auto_position_reset: true,
-        }));
+        bench.admin(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(
+            "DEFERREDNETKES",
+            Some(currency),
+        )));
         (0..PARTICIPANTS).for_each(|number| bench.onboard(number));
         bench
     }

@@ -17,10 +17,10 @@ use sha2::{Digest as _, Sha256};
 
 use self::markup::Markup;
 use crate::compare;
-use crate::figures::{ABSENT, capitalised, count, microseconds, milliseconds, number, or_absent};
+use crate::figures::{capitalised, milliseconds, number};
 use crate::input::Results;
 use crate::run::{Run, plain};
-use crate::text::{audit_word, validity_word};
+use crate::text::figures;
 
 const STYLE: &str = include_str!("html/page.css");
 const SCRIPT: &str = include_str!("html/page.js");
@@ -209,22 +209,9 @@ fn overview(runs: &[Run]) -> Markup {
         "<div class=\"scroll\"><table><thead><tr><th>run</th><th>per second</th><th>p50</th><th>p99</th><th>p99.9</th><th>slowest</th>\
          <th>failed</th><th>lost</th><th>CPU each</th><th>valid</th><th>audit</th></tr></thead><tbody>",
     );
-    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
     for (index, run) in runs.iter().enumerate() {
-        let latency = &run.latency_ms;
         markup.put("<tr><th scope=\"row\"><a href=\"#run-{}\">{}</a></th>", &[&index, &run.label]);
-        for value in [
-            or_absent(run.throughput_per_s, number),
-            or_absent(latency.p50, milliseconds),
-            or_absent(latency.p99, milliseconds),
-            or_absent(latency.p999, milliseconds),
-            or_absent(latency.max, milliseconds),
-            counted(run.failed),
-            counted(run.lost),
-            or_absent(run.hub_cpu_us(), microseconds),
-            validity_word(run).to_owned(),
-            audit_word(run).to_owned(),
-        ] {
+        for value in figures(run) {
             let class = if matches!(value.as_str(), "NO" | "FAILED") { "alarm" } else { "" };
             markup.put("<td class=\"{}\">{}</td>", &[&class, &value]);
         }

@@ -100,6 +100,25 @@ pub(crate) fn validity_word(run: &Run) -> &'static str {
     }
 }
 
+/// The figures of a run by which runs are told apart: throughput, p50, p99, p99.9, the slowest, failed, lost, CPU each,
+/// validity, audit.
+pub(crate) fn figures(run: &Run) -> [String; 10] {
+    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
+    let latency = &run.latency_ms;
+    [
+        or_absent(run.throughput_per_s, number),
+        or_absent(latency.p50, milliseconds),
+        or_absent(latency.p99, milliseconds),
+        or_absent(latency.p999, milliseconds),
+        or_absent(latency.max, milliseconds),
+        counted(run.failed),
+        counted(run.lost),
+        or_absent(run.hub_cpu_us(), microseconds),
+        validity_word(run).to_owned(),
+        audit_word(run).to_owned(),
+    ]
+}
+
 /// The figures of runs as rows.
 pub(crate) fn grid(runs: &[Run]) -> Grid {
     let mut grid = Grid::new(&[
@@ -115,22 +134,8 @@ pub(crate) fn grid(runs: &[Run]) -> Grid {
         "valid",
         "audit",
     ]);
-    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
     for run in runs {
-        let latency = &run.latency_ms;
-        grid.row(vec![
-            run.label.clone(),
-            or_absent(run.throughput_per_s, number),
-            or_absent(latency.p50, milliseconds),
-            or_absent(latency.p99, milliseconds),
-            or_absent(latency.p999, milliseconds),
-            or_absent(latency.max, milliseconds),
-            counted(run.failed),
-            counted(run.lost),
-            or_absent(run.hub_cpu_us(), microseconds),
-            validity_word(run).to_owned(),
-            audit_word(run).to_owned(),
-        ]);
+        grid.row([run.label.clone()].into_iter().chain(figures(run)).collect());
         for baseline in run.baseline.iter().chain(&run.more_baselines) {
             let latency = &baseline.latency_ms;
             let cpu = baseline.process.as_ref().and_then(|process| process.cpu_us_per_operation);

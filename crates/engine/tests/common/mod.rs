@@ -10,8 +10,7 @@ use upesi_ledger::command::{
     Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AccountId, AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange,
-    LedgerAccountTypeId, Reply,
+    AccountId, AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId, Reply,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -76,17 +75,7 @@ pub async fn try_onboard(engine: &EngineHandle, dfsps: &[&str]) -> Result<bool, 
             AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() };
         is_new &= admin(engine, account).await?;
     }
-    let model = NewSettlementModel {
-        name: "DEFERREDNET".into(),
-        granularity: Granularity::Net,
-        interchange: Interchange::Multilateral,
-        delay: Delay::Deferred,
-        currency: None,
-        require_liquidity_check: true,
-        ledger_account_type: "POSITION".into(),
-        settlement_account_type: "SETTLEMENT".into(),
-        auto_position_reset: true,
-    };
+    let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
     is_new &= admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
     for (index, dfsp) in dfsps.iter().enumerate() {
         is_new &= onboard_dfsp(engine, name(dfsp), index as u64).await?;

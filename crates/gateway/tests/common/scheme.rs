@@ -2,9 +2,7 @@
 
 use upesi_engine::{EngineHandle, Payload};
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
-use upesi_ledger::{
-    AdminCommand, Command, Delay, FundsDirection, Granularity, Interchange, LedgerAccountTypeId, Reply,
-};
+use upesi_ledger::{AdminCommand, Command, FundsDirection, LedgerAccountTypeId, Reply};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 pub fn name(text: &str) -> FspId {
@@ -26,17 +24,7 @@ pub async fn onboard(engine: &EngineHandle) {
         let create = AdminCommand::CreateHubAccount { name: name("Hub"), currency: kes(), kind: kind.into() };
         admin(engine, create).await;
     }
-    let model = NewSettlementModel {
-        name: "DEFERREDNET".into(),
-        granularity: Granularity::Net,
-        interchange: Interchange::Multilateral,
-        delay: Delay::Deferred,
-        currency: None,
-        require_liquidity_check: true,
-        ledger_account_type: "POSITION".into(),
-        settlement_account_type: "SETTLEMENT".into(),
-        auto_position_reset: true,
-    };
+    let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
     admin(engine, AdminCommand::CreateSettlementModel(model)).await;
     open(engine, name("greenbank"), [1; 16]).await;
     open(engine, name("bluewallet"), [2; 16]).await;

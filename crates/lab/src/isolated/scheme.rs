@@ -2,10 +2,7 @@
 
 use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};
-use upesi_ledger::{
-    AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, Ledger,
-    LedgerAccountTypeId, Reply,
-};
+use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, Reply};
 use upesi_sim::mix;
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
@@ -49,17 +46,8 @@ impl Scheme {
                 commands.push(AdminCommand::CreateHubAccount { name, currency, kind });
             }
         }
-        commands.push(AdminCommand::CreateSettlementModel(NewSettlementModel {
-            name: "DEFERREDNET".into(),
-            granularity: Granularity::Net,
-            interchange: Interchange::Multilateral,
-            delay: Delay::Deferred,
-            currency: None,
-            require_liquidity_check: true,
-            ledger_account_type: "POSITION".into(),
-            settlement_account_type: "SETTLEMENT".into(),
-            auto_position_reset: true,
-        }));
+        commands
+            .push(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None)));
         for &name in &self.dfsps {
             for &currency in &self.currencies {
                 let (net_debit_cap, initial_position) = (plenty, Amount::ZERO);

@@ -41,6 +41,24 @@ pub struct NewSettlementModel {
     pub auto_position_reset: bool,
 }
 
+impl NewSettlementModel {
+    /// What nearly every scheme settles by: deferred, net and multilateral, from positions, covered by settlement accounts.
+    /// Without a currency it is the default model.
+    pub fn deferred_net(name: &str, currency: Option<Currency>) -> Self {
+        Self {
+            name: name.into(),
+            granularity: Granularity::Net,
+            interchange: Interchange::Multilateral,
+            delay: Delay::Deferred,
+            currency,
+            require_liquidity_check: true,
+            ledger_account_type: "POSITION".into(),
+            settlement_account_type: "SETTLEMENT".into(),
+            auto_position_reset: true,
+        }
+    }
+}
+
 impl Ledger {
     pub(super) fn decide_create_model(
         &self,

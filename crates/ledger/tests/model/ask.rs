@@ -7,8 +7,8 @@ use upesi_ledger::command::{
     NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AccountId, AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, Ledger,
-    LedgerAccountTypeId, NoticeKey, TransferRef,
+    AccountId, AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, NoticeKey,
+    TransferRef,
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -330,17 +330,7 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
 }
 
 pub fn new_model(name: &str) -> AdminCommand {
-    AdminCommand::CreateSettlementModel(NewSettlementModel {
-        name: name.into(),
-        granularity: Granularity::Net,
-        interchange: Interchange::Multilateral,
-        delay: Delay::Deferred,
-        currency: Some(kes()),
-        require_liquidity_check: true,
-        ledger_account_type: "POSITION".into(),
-        settlement_account_type: "SETTLEMENT".into(),
-        auto_position_reset: true,
-    })
+    AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(name, Some(kes())))
 }
 
 /// An account that there is none of has the number 999.

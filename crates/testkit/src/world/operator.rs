@@ -5,8 +5,8 @@ use std::collections::VecDeque;
 use upesi_engine::SubmitError;
 use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
 use upesi_ledger::{
-    AccountId, AdminCommand, AdminOutcome, Command, Delay, EndpointType, FundsDirection, FundsState,
-    Granularity, Interchange, LedgerAccountTypeId, Reply,
+    AccountId, AdminCommand, AdminOutcome, Command, EndpointType, FundsDirection, FundsState,
+    LedgerAccountTypeId, Reply,
 };
 use upesi_types::{Amount, Currency, FspId};
 
@@ -65,17 +65,7 @@ impl World {
             let name = FspId::parse("Hub").unwrap_or_else(|| fsp(0));
             self.must(AdminCommand::CreateHubAccount { name, currency: kes(), kind: kind.into() });
         }
-        self.must(AdminCommand::CreateSettlementModel(NewSettlementModel {
-            name: "DEFERREDNET".into(),
-            granularity: Granularity::Net,
-            interchange: Interchange::Multilateral,
-            delay: Delay::Deferred,
-            currency: None,
-            require_liquidity_check: true,
-            ledger_account_type: "POSITION".into(),
-            settlement_account_type: "SETTLEMENT".into(),
-            auto_position_reset: true,
-        }));
+        self.must(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None)));
         for dfsp in 0..self.dfsps.len() {
             let name = fsp(dfsp);
             self.must(AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false });

@@ -7,9 +7,7 @@ use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{
     Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
-use upesi_ledger::{
-    AdminCommand, Command, Delay, EndpointType, FundsDirection, Granularity, Interchange, LedgerAccountTypeId,
-};
+use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 /// When everything happens, in milliseconds since 1970.
@@ -109,17 +107,7 @@ pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
             AdminCommand::CreateHubAccount { name: name("Hub"), currency: currency(), kind: kind.into() };
         admin(engine, account).await?;
     }
-    let model = NewSettlementModel {
-        name: "DEFERREDNET".into(),
-        granularity: Granularity::Net,
-        interchange: Interchange::Multilateral,
-        delay: Delay::Deferred,
-        currency: None,
-        require_liquidity_check: true,
-        ledger_account_type: "POSITION".into(),
-        settlement_account_type: "SETTLEMENT".into(),
-        auto_position_reset: true,
-    };
+    let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
     admin(engine, AdminCommand::CreateSettlementModel(model)).await?;
     for (index, dfsp) in (0_u64..).zip(DFSPS) {
         onboard_dfsp(engine, name(dfsp), index).await?;

@@ -9,7 +9,7 @@ use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_http::{Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
-use upesi_ledger::{AdminCommand, Command, Delay, Granularity, Interchange};
+use upesi_ledger::{AdminCommand, Command};
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Currency, FspId};
 
@@ -79,17 +79,7 @@ async fn prepare_scheme(handle: &EngineHandle) {
     let account =
         |kind: &str| AdminCommand::CreateHubAccount { name: name("Hub"), currency, kind: kind.into() };
     let participant = |dfsp| AdminCommand::CreateParticipant { name: name(dfsp), currency, is_proxy: false };
-    let model = NewSettlementModel {
-        name: "DEFERREDNET".into(),
-        granularity: Granularity::Net,
-        interchange: Interchange::Multilateral,
-        delay: Delay::Deferred,
-        currency: None,
-        require_liquidity_check: true,
-        ledger_account_type: "POSITION".into(),
-        settlement_account_type: "SETTLEMENT".into(),
-        auto_position_reset: true,
-    };
+    let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
     for command in [
         account("HUB_MULTILATERAL_SETTLEMENT"),
         account("HUB_RECONCILIATION"),

@@ -11,9 +11,7 @@ use upesi_engine::{Clock, EngineHandle, Payload, SubmitError, SystemClock};
 use upesi_ledger::command::{
     Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
-use upesi_ledger::{
-    AdminCommand, Command, Delay, FundsDirection, Granularity, Interchange, LedgerAccountTypeId, Reply,
-};
+use upesi_ledger::{AdminCommand, Command, FundsDirection, LedgerAccountTypeId, Reply};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use crate::exit::{Exit, Failure, Outcome};
@@ -204,17 +202,7 @@ impl Filler {
             let kind = kind.into();
             self.admin(AdminCommand::CreateHubAccount { name: hub, currency: self.currency, kind }).await?;
         }
-        let model = NewSettlementModel {
-            name: "DEFERREDNET".into(),
-            granularity: Granularity::Net,
-            interchange: Interchange::Multilateral,
-            delay: Delay::Deferred,
-            currency: None,
-            require_liquidity_check: true,
-            ledger_account_type: "POSITION".into(),
-            settlement_account_type: "SETTLEMENT".into(),
-            auto_position_reset: true,
-        };
+        let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
         self.admin(AdminCommand::CreateSettlementModel(model)).await?;
         for name in self.dfsps.clone() {
             self.onboard_dfsp(name).await?;

@@ -11,8 +11,8 @@ use upesi_ledger::command::{
     Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AdminCommand, Command, Decision, Delay, Event, FundsDirection, Granularity, Interchange, Ledger,
-    LedgerAccountTypeId, LedgerConfig, Notice, Payload, Record,
+    AdminCommand, Command, Decision, Event, FundsDirection, Ledger, LedgerAccountTypeId, LedgerConfig,
+    Notice, Payload, Record,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -81,17 +81,10 @@ impl TestJournal {
                 kind: kind.into(),
             });
         }
-        self.admin(AdminCommand::CreateSettlementModel(NewSettlementModel {
-            name: "DEFERREDNET".into(),
-            granularity: Granularity::Net,
-            interchange: Interchange::Multilateral,
-            delay: Delay::Deferred,
-            currency: None,
-            require_liquidity_check: true,
-            ledger_account_type: "POSITION".into(),
-            settlement_account_type: "SETTLEMENT".into(),
-            auto_position_reset: true,
-        }));
+        self.admin(AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(
+            "DEFERREDNET",
+            None,
+        )));
         for (number, name) in [(201, "greenbank"), (202, "bluebank")] {
             let name = fsp(name);
             self.admin(AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false });
