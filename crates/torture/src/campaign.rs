@@ -90,6 +90,8 @@ impl Leg<'_> {
         let Progress { next, mut reached } =
             self.progress.into_inner().unwrap_or_else(PoisonError::into_inner);
         reached.seeds = [first, next];
+        // Whichever thread met them first.
+        reached.violations.sort_by_key(|violation| violation.seed);
         reached
     }
 
