@@ -32,7 +32,9 @@ pub(crate) async fn set(
     let value_field = fields.required("value")?;
     let value = value_field.text()?;
     if kind.is_url() && !is_absolute_url(&value) {
-        return Err(value_field.refuse("must be a URL that begins with http:// or https://"));
+        return Err(
+            value_field.refuse("must be a URL that begins with http:// or https:// and has no fragment")
+        );
     }
     fields.only(&["type", "value"])?;
     context.change(AdminCommand::SetEndpoint { name, kind, value: value.into() }).await?;
@@ -43,7 +45,7 @@ pub(crate) async fn set(
 fn is_absolute_url(value: &str) -> bool {
     let rest = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-        && value.bytes().all(|byte| byte.is_ascii_graphic())
+        && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
 pub(crate) async fn list(
@@ -84,6 +86,7 @@ mod tests {
             ("dfsp/transfers", false),
             ("ftp://dfsp", false),
             ("http://dfsp/a b", false),
+            ("http://df#sp:3001/transfers", false),
             ("http://dfsp/a\r\nx: y", false),
         ] {
             assert_eq!(is_absolute_url(value), expected, "{value}");

@@ -24,6 +24,12 @@ pub enum UrlError {
     /// User name and password in a URL are not sent anywhere, so they are refused.
     #[error("a URL may not carry credentials before its host")]
     Credentials,
+    /// A fragment is never sent, and one right after the host would leave the request without a target.
+    #[error("{url:?} has a fragment; a URL to call ends before its #")]
+    Fragment {
+        /// The text given.
+        url: String,
+    },
 }
 
 /// Where to connect: a host and a port. Cheap to clone; equal when host and port are.
@@ -79,6 +85,9 @@ impl Target {
     /// Parses `http://host[:port][/path][?query]`.
     pub fn parse(url: &str) -> Result<Self, UrlError> {
         let malformed = || UrlError::Malformed { url: url.to_owned() };
+        if url.contains('#') {
+            return Err(UrlError::Fragment { url: url.to_owned() });
+        }
         let uri: Uri = url.parse().map_err(|_| malformed())?;
         match uri.scheme() {
             Some(scheme) if *scheme == Scheme::HTTP => {}
@@ -151,5 +160,8 @@ mod tests {
         let url = "https://host/".to_owned();
         assert_eq!(Target::parse(&url), Err(UrlError::Scheme { url }));
         assert_eq!(Target::parse("http://me:secret@host/"), Err(UrlError::Credentials));
+        for url in ["http://df#sp.example:3001/", "http://host/path#part"] {
+            assert_eq!(Target::parse(url), Err(UrlError::Fragment { url: url.to_owned() }));
+        }
     }
 }
