@@ -23,6 +23,8 @@ mod record;
 mod settlement_model;
 mod snapshot;
 mod state;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod transfer_table;
 

@@ -107,7 +107,7 @@ impl Ledger {
         out: &mut Decision,
     ) -> Outcome {
         let first = self.accounts().len() + 1;
-        if first + kinds.len() > ACCOUNTS_MAX {
+        if self.accounts().len() + kinds.len() > ACCOUNTS_MAX {
             return Err(Refusal::validation(format!("A scheme has at most {ACCOUNTS_MAX} accounts")));
         }
         for (offset, kind) in kinds.iter().enumerate() {

@@ -1,0 +1,130 @@
+//! Tests that need the state's inside, and a small state for them.
+
+mod audit;
+mod limits;
+mod questions;
+
+use alloc::vec;
+
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::config::LedgerConfig;
+use crate::event::Event;
+use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::notice::{Notice, NoticeContent, TransferRef};
+use crate::participant::ParticipantId;
+use crate::state::Ledger;
+use crate::transfer::{Transfer, TransferState};
+
+pub(crate) fn id(number: u8) -> TransferId {
+    TransferId::from_random_bytes([number; 16])
+}
+
+pub(crate) fn account(number: u32) -> AccountId {
+    AccountId::new(number).unwrap_or_else(|| unreachable!("accounts count from 1"))
+}
+
+pub(crate) fn participant(number: u32) -> ParticipantId {
+    ParticipantId::new(number).unwrap_or_else(|| unreachable!("participants count from 1"))
+}
+
+pub(crate) fn kes() -> Currency {
+    Currency::parse("KES").unwrap_or_else(|| unreachable!("a literal currency"))
+}
+
+pub(crate) fn amount(units: i64) -> Amount {
+    Amount::from_units(units).unwrap_or_else(|| unreachable!("a literal amount"))
+}
+
+/// Ten-thousandths from greenbank to bluewallet, reserved.
+pub(crate) fn transfer(number: u8, units: i64) -> Transfer {
+    Transfer {
+        id: id(number),
+        payer: Some(participant(2)),
+        payee: Some(participant(3)),
+        payer_account: Some(account(2)),
+        payee_account: Some(account(4)),
+        amount: amount(units),
+        currency: kes(),
+        condition: [0; 32],
+        expires_at: Timestamp::from_ms(1_000),
+        prepared_at: Timestamp::EPOCH,
+        prepare_seq: 1,
+        prepare_fingerprint: [number; 16],
+        extensions: None,
+        state: TransferState::Reserved,
+    }
+}
+
+pub(crate) fn funds(number: u8, direction: FundsDirection, state: FundsState, units: i64) -> FundsTransfer {
+    FundsTransfer {
+        id: id(number),
+        direction,
+        participant: participant(2),
+        account: account(3),
+        hub_account: account(1),
+        amount: amount(units),
+        currency: kes(),
+        external_reference: "".into(),
+        reason: "".into(),
+        extensions: None,
+        fingerprint: [number; 16],
+        state,
+        created_at: Timestamp::EPOCH,
+        changed_at: Timestamp::EPOCH,
+        expires_at: Timestamp::from_ms(1_000),
+    }
+}
+
+/// A hub with a transfer in flight, one that was committed and one that was aborted, a deposit and a withdrawal in flight.
+pub(crate) fn sound() -> Ledger {
+    let mut ledger = Ledger::new(LedgerConfig::default());
+    let dfsp = |number, name| Event::ParticipantCreated {
+        id: participant(number),
+        name: FspId::parse(name).unwrap_or_else(|| unreachable!("a literal name")),
+        is_proxy: false,
+    };
+    let opened = |number, owner, kind| Event::AccountCreated {
+        id: account(number),
+        participant: participant(owner),
+        currency: kes(),
+        kind,
+        is_opened: true,
+    };
+    let abort = Event::TransferAborted {
+        id: id(3),
+        kind: crate::AbortKind::ByPayee,
+        code: ErrorCode::PAYEE,
+        description: "".into(),
+        fingerprint: None,
+    };
+    let commit =
+        Event::TransferCommitted { id: id(2), fulfilment: [0; 32], fingerprint: [0; 16], extensions: None };
+    let records = [
+        vec![
+            dfsp(2, "greenbank"),
+            dfsp(3, "bluewallet"),
+            opened(1, 1, LedgerAccountTypeId::HUB_RECONCILIATION),
+            opened(2, 2, LedgerAccountTypeId::POSITION),
+            opened(3, 2, LedgerAccountTypeId::SETTLEMENT),
+            opened(4, 3, LedgerAccountTypeId::POSITION),
+        ],
+        vec![Event::FundsPrepared(funds(11, FundsDirection::In, FundsState::Committed, 500))],
+        vec![Event::FundsPrepared(funds(12, FundsDirection::Out, FundsState::Reserved, 40))],
+        vec![Event::TransferPrepared(transfer(1, 7))],
+        vec![Event::TransferPrepared(transfer(2, 20))],
+        vec![Event::TransferPrepared(transfer(3, 300))],
+        vec![commit],
+        vec![abort],
+    ];
+    let owed = [Notice {
+        target: participant(3),
+        transfer: TransferRef::Id(id(1)),
+        content: NoticeContent::ForwardPrepare,
+    }];
+    for (events, seq) in records.into_iter().zip(1..) {
+        ledger.evolve(seq, Timestamp::from_ms(seq as i64), events, &owed);
+    }
+    ledger
+}

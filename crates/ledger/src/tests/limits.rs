@@ -1,0 +1,147 @@
+//! The bounds of what a hub holds: the last one that fits is taken, the one behind it is refused.
+
+use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+
+use super::{account, kes, participant, sound, transfer};
+use crate::account::LedgerAccountTypeId;
+use crate::command::{
+    AdminCommand, AdminOutcome, Command, Decision, EXPIRIES_PER_TICK_MAX, NewSettlementModel, Refusal, Reply,
+};
+use crate::event::Event;
+use crate::funds::FundsState;
+use crate::settlement_model::SettlementModel;
+use crate::state::Ledger;
+
+fn decide(ledger: &Ledger, command: Command) -> Decision {
+    let mut decision = Decision::default();
+    ledger.decide(&command, Timestamp::from_ms(2_000), &mut decision);
+    decision
+}
+
+/// Decides an operator's command and folds it in.
+fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, String> {
+    let Decision { events, notices, reply } = decide(ledger, Command::Admin(command));
+    let seq = ledger.last_seq() + 1;
+    ledger.evolve(seq, Timestamp::from_ms(1_000 + seq as i64), events, &notices);
+    match reply {
+        Reply::Admin(outcome) => outcome.map_err(|refusal: Refusal| format!("{refusal}")),
+        other => panic!("an operator is answered, not {other:?}"),
+    }
+}
+
+fn create(name: &str) -> AdminCommand {
+    let name = FspId::parse(name).unwrap_or_else(|| unreachable!("a literal name"));
+    AdminCommand::CreateParticipant { name, currency: kes(), is_proxy: false }
+}
+
+/// A hub that can take participants.
+fn hub() -> Ledger {
+    let mut ledger = sound();
+    let kind: Box<str> = "HUB_MULTILATERAL_SETTLEMENT".into();
+    let name = ledger.config().hub_name;
+    for command in [
+        AdminCommand::CreateHubAccount { name, currency: kes(), kind },
+        AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None)),
+    ] {
+        assert_eq!(ask(&mut ledger, command), Ok(AdminOutcome::Done));
+    }
+    ledger
+}
+
+const DONE: Result<AdminOutcome, String> = Ok(AdminOutcome::Done);
+
+fn refused(text: &str) -> Result<AdminOutcome, String> {
+    Err(format!("Generic validation error - {text}"))
+}
+
+#[test]
+fn participants_are_at_most_ten_thousand() {
+    let mut ledger = hub();
+    let model = ledger.participants[2].clone();
+    for number in 4..10_000 {
+        ledger.participants.push(crate::Participant { id: participant(number), ..model.clone() });
+    }
+    assert_eq!(ask(&mut ledger, create("last")), DONE);
+    assert_eq!(ledger.participants().len(), 10_000);
+    assert_eq!(ask(&mut ledger, create("beyond")), refused("A scheme has at most 10000 participants"));
+    assert_eq!(ledger.next_participant_id(), participant(10_001));
+}
+
+#[test]
+fn accounts_are_at_most_a_million() {
+    let mut ledger = hub();
+    let model = ledger.accounts[3].clone();
+    ledger.accounts.resize(1_000_000 - 2, model);
+    assert_eq!(ask(&mut ledger, create("last")), DONE);
+    assert_eq!(ledger.accounts().len(), 1_000_000);
+    assert_eq!(ask(&mut ledger, create("beyond")), refused("A scheme has at most 1000000 accounts"));
+    assert_eq!(ledger.participants().len(), 4, "a participant without accounts is none");
+}
+
+#[test]
+fn settlement_models_are_at_most_a_thousand() {
+    let mut ledger = hub();
+    let currencies: Vec<Currency> = Currency::all().take(2).collect();
+    let filler = SettlementModel { currency: Some(currencies[0]), ..ledger.models[0].clone() };
+    ledger.models.resize(999, filler);
+    let new = |name: &str, currency| {
+        AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net(name, Some(currency)))
+    };
+    assert_eq!(ask(&mut ledger, new("LAST", currencies[1])), DONE);
+    assert_eq!(ledger.models().last().map(|model| model.id), Some(1_000));
+    assert_eq!(ask(&mut ledger, new("BEYOND", kes())), refused("A hub has at most 1000 settlement models"));
+}
+
+#[test]
+fn ledger_account_types_are_at_most_two_hundred() {
+    let mut ledger = hub();
+    let new = |number: usize| AdminCommand::CreateLedgerAccountType {
+        name: format!("TYPE_{number}").into(),
+        description: "".into(),
+        is_active: true,
+        is_settleable: false,
+    };
+    for number in 7..=200 {
+        assert_eq!(ask(&mut ledger, new(number)), DONE);
+        assert_eq!(ledger.account_type_name(LedgerAccountTypeId(number as u8)), format!("TYPE_{number}"));
+    }
+    assert_eq!(ask(&mut ledger, new(201)), refused("A hub has at most 200 ledger account types"));
+}
+
+/// Transfers first, then withdrawals: together no more than a tick may end.
+#[test]
+fn a_tick_ends_so_many_and_no_more() {
+    for (transfers, withdrawals) in [(3, 2), (60, 10), (70, 10), (0, 70)] {
+        let mut ledger = sound();
+        for number in 0..transfers {
+            let id = TransferId::from_random_bytes([100 + number as u8; 16]);
+            ledger.transfers.insert(9, crate::Transfer { id, ..transfer(1, 1) });
+        }
+        let model = ledger.funds.values().find(|funds| funds.state == FundsState::Reserved).cloned();
+        let model = model.unwrap_or_else(|| unreachable!("a withdrawal is in flight"));
+        for number in 1..withdrawals {
+            let id = TransferId::from_random_bytes([20 + number as u8; 16]);
+            ledger.funds_deadlines.insert((model.expires_at, id));
+            ledger.funds.insert(id, crate::FundsTransfer { id, ..model.clone() });
+        }
+        let events = decide(&ledger, Command::Tick).events;
+        let expired = events.iter().filter(|event| matches!(event, Event::TransferAborted { .. })).count();
+        let given_back = events.iter().filter(|event| matches!(event, Event::FundsEnded { .. })).count();
+        // One transfer of the state itself is in flight.
+        let expected = EXPIRIES_PER_TICK_MAX.min(transfers + 1);
+        assert_eq!((expired, given_back), (expected, withdrawals.min(EXPIRIES_PER_TICK_MAX - expected)));
+    }
+}
+
+#[test]
+#[should_panic(expected = "account 1 leaves the range of amounts")]
+fn a_posting_out_of_range_is_a_fault_of_the_program() {
+    let mut ledger = sound();
+    let posted = Event::Posted { debit: account(1), credit: account(3), amount: Amount::MAX };
+    ledger.evolve(9, Timestamp::from_ms(9), [posted], &[]);
+}

@@ -1,0 +1,206 @@
+//! What is asked of the state and of its parts by the layers above.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use upesi_types::{Currency, ErrorCode, Timestamp};
+
+use super::{account, id, kes, participant, sound, transfer};
+use crate::account::LedgerAccountTypeId;
+use crate::codec::DecodeError;
+use crate::command::{NewSettlementModel, Refusal};
+use crate::config::LedgerConfig;
+use crate::endpoint::EndpointType;
+use crate::event::Event;
+use crate::notice::{NoticeContent, StateMethod, TransferRef};
+use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+use crate::state::{Ledger, Totals};
+use crate::transfer::TransferState;
+
+#[test]
+fn the_next_deadline_is_the_earliest_of_transfers_and_withdrawals() {
+    assert_eq!(Ledger::new(LedgerConfig::default()).next_deadline(), None);
+    let mut ledger = sound();
+    assert_eq!(ledger.next_deadline(), Some(Timestamp::from_ms(1_000)));
+    ledger.funds_deadlines.insert((Timestamp::from_ms(700), id(50)));
+    assert_eq!(ledger.next_deadline(), Some(Timestamp::from_ms(700)));
+    ledger.transfers.insert(9, crate::Transfer { expires_at: Timestamp::from_ms(600), ..transfer(51, 1) });
+    assert_eq!(ledger.next_deadline(), Some(Timestamp::from_ms(600)));
+}
+
+#[test]
+fn totals_and_lengths_count_what_happened() {
+    let mut ledger = sound();
+    let expected = Totals { reserved: 3, refused: 0, committed: 1, aborted: 1, expired: 0 };
+    assert_eq!(ledger.totals(), expected);
+    assert_eq!((ledger.reserved_len(), ledger.finished_len(), ledger.funds_len()), (1, 2, 2));
+    let late = Event::TransferAborted {
+        id: id(1),
+        kind: crate::AbortKind::Expired,
+        code: ErrorCode::TRANSFER_EXPIRED,
+        description: "".into(),
+        fingerprint: None,
+    };
+    let refused = crate::Transfer {
+        state: TransferState::Aborted {
+            kind: crate::AbortKind::Invalid,
+            code: ErrorCode::VALIDATION,
+            description: "".into(),
+            fingerprint: None,
+            at: Timestamp::from_ms(9),
+        },
+        ..transfer(4, 1)
+    };
+    ledger.evolve(9, Timestamp::from_ms(9), [late, Event::TransferPrepared(refused)], &[]);
+    let expected = Totals { reserved: 3, refused: 1, committed: 1, aborted: 2, expired: 1 };
+    assert_eq!(ledger.totals(), expected);
+    assert_eq!((ledger.reserved_len(), ledger.finished_len()), (0, 4));
+    assert_eq!((ledger.last_seq(), ledger.last_time()), (9, Timestamp::from_ms(9)));
+}
+
+/// The archivist takes what ended up to a record, oldest first, and the rest stays.
+#[test]
+fn finished_transfers_leave_memory_by_the_record_that_ended_them() {
+    let mut ledger = sound();
+    let ids = |found: Vec<crate::Transfer>| found.iter().map(|transfer| transfer.id).collect::<Vec<_>>();
+    let finished: Vec<_> = ledger.finished_transfers().cloned().collect();
+    assert_eq!(ids(finished), [id(2), id(3)]);
+    assert_eq!(ids(ledger.drain_finished(6).collect()), []);
+    assert_eq!(ids(ledger.drain_finished(7).collect()), [id(2)]);
+    assert_eq!((ledger.transfer(id(2)), ledger.finished_len()), (None, 1));
+    assert!(ledger.transfer(id(3)).is_some());
+    assert_eq!(ids(ledger.drain_finished(8).collect()), [id(3)]);
+    assert_eq!((ledger.finished_len(), ledger.reserved_len()), (0, 1));
+}
+
+#[test]
+fn account_types_have_names_and_an_unknown_one_has_none() {
+    let ledger = sound();
+    for (number, name) in [
+        (0, "UNKNOWN"),
+        (1, "POSITION"),
+        (2, "SETTLEMENT"),
+        (3, "HUB_RECONCILIATION"),
+        (4, "HUB_MULTILATERAL_SETTLEMENT"),
+        (5, "INTERCHANGE_FEE"),
+        (6, "INTERCHANGE_FEE_SETTLEMENT"),
+        (7, "UNKNOWN"),
+    ] {
+        assert_eq!(ledger.account_type_name(LedgerAccountTypeId(number)), name);
+        let found = ledger.account_type_named(name).map(|kind| kind.id);
+        assert_eq!(found, (name != "UNKNOWN").then_some(LedgerAccountTypeId(number)));
+    }
+    assert_eq!(ledger.account(account(4)).map(|account| account.participant), Some(participant(3)));
+    assert_eq!(ledger.account(account(5)), None);
+}
+
+#[test]
+fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones() {
+    let tzs = Currency::parse("TZS").unwrap_or(kes());
+    // Number, currency, settled type, active; the default is number 1.
+    let models = [
+        (1, None, LedgerAccountTypeId::POSITION, true),
+        (2, Some(kes()), LedgerAccountTypeId::INTERCHANGE_FEE, true),
+        (3, Some(kes()), LedgerAccountTypeId::POSITION, false),
+        (4, Some(tzs), LedgerAccountTypeId::POSITION, false),
+        (5, None, LedgerAccountTypeId::INTERCHANGE_FEE, true),
+        (6, None, LedgerAccountTypeId::INTERCHANGE_FEE, false),
+    ];
+    let mut ledger = sound();
+    for (id, currency, ledger_account_type, is_active) in models {
+        let new = NewSettlementModel::deferred_net("M", currency);
+        let model = SettlementModel {
+            id,
+            name: format!("M{id}").into(),
+            is_active: true,
+            granularity: new.granularity,
+            interchange: new.interchange,
+            delay: new.delay,
+            currency,
+            require_liquidity_check: new.require_liquidity_check,
+            ledger_account_type,
+            settlement_account_type: LedgerAccountTypeId::SETTLEMENT,
+            auto_position_reset: new.auto_position_reset,
+            created_at: Timestamp::EPOCH,
+        };
+        let seq = ledger.last_seq() + 1;
+        let events =
+            [Event::SettlementModelCreated(model), Event::SettlementModelActivitySet { id, is_active }];
+        ledger.evolve(seq, Timestamp::from_ms(seq as i64), events, &[]);
+    }
+    let governing =
+        |currency| ledger.models_governing(currency).iter().map(|model| model.id).collect::<Vec<_>>();
+    assert_eq!(governing(kes()), [2]);
+    assert_eq!(governing(tzs), [1, 5]);
+    let position = |currency| ledger.position_model(currency).map(|model| model.id);
+    assert_eq!(position(kes()), None, "a currency with a model of its own does not fall back");
+    assert_eq!(position(tzs), Some(1));
+    assert_eq!(ledger.model_named("M4").map(|model| (model.id, model.is_active)), Some((4, false)));
+    assert!(ledger.model_named("M7").is_none());
+}
+
+#[test]
+fn combinations_of_settlement_that_schemes_allow() {
+    for (granularity, interchange, delay, is_allowed) in [
+        (Granularity::Gross, Interchange::Bilateral, Delay::Immediate, true),
+        (Granularity::Gross, Interchange::Bilateral, Delay::Deferred, true),
+        (Granularity::Net, Interchange::Bilateral, Delay::Deferred, true),
+        (Granularity::Net, Interchange::Multilateral, Delay::Deferred, true),
+        (Granularity::Gross, Interchange::Multilateral, Delay::Immediate, false),
+        (Granularity::Gross, Interchange::Multilateral, Delay::Deferred, false),
+        (Granularity::Net, Interchange::Bilateral, Delay::Immediate, false),
+        (Granularity::Net, Interchange::Multilateral, Delay::Immediate, false),
+    ] {
+        let found = SettlementModel::is_combination_allowed(granularity, interchange, delay);
+        assert_eq!(found, is_allowed, "{granularity:?} {interchange:?} {delay:?}");
+    }
+}
+
+#[test]
+fn notices_go_to_the_endpoint_of_their_kind_by_their_method() {
+    let view = || transfer(1, 1).view();
+    let error = NoticeContent::Error(ErrorCode::PAYEE, "".into());
+    for (content, method, endpoint) in [
+        (NoticeContent::ForwardPrepare, "POST", EndpointType::TRANSFER_POST),
+        (NoticeContent::ForwardFulfil, "PUT", EndpointType::TRANSFER_PUT),
+        (NoticeContent::ConfirmFulfil, "PUT", EndpointType::TRANSFER_PUT),
+        (NoticeContent::State(StateMethod::Put, view()), "PUT", EndpointType::TRANSFER_PUT),
+        (NoticeContent::State(StateMethod::Patch, view()), "PATCH", EndpointType::TRANSFER_PUT),
+        (NoticeContent::ForwardAbort, "PUT", EndpointType::TRANSFER_ERROR),
+        (NoticeContent::ConfirmAbort, "PUT", EndpointType::TRANSFER_ERROR),
+        (error, "PUT", EndpointType::TRANSFER_ERROR),
+    ] {
+        assert_eq!((content.method(), content.endpoint_type()), (method, endpoint), "{content:?}");
+    }
+}
+
+#[test]
+fn urls_are_told_from_addresses_and_topics() {
+    let others: Vec<_> = EndpointType::all().filter(|kind| !kind.is_url()).map(EndpointType::name).collect();
+    let expected = [
+        "NET_DEBIT_CAP_THRESHOLD_BREACH_EMAIL",
+        "NET_DEBIT_CAP_ADJUSTMENT_EMAIL",
+        "SETTLEMENT_TRANSFER_POSITION_CHANGE_EMAIL",
+        "ALARM_NOTIFICATION_TOPIC",
+    ];
+    assert_eq!(others, expected);
+    assert_eq!(EndpointType::from_number(62), None);
+}
+
+#[test]
+fn what_people_read() {
+    let shown: [(String, &str); 4] = [
+        (TransferRef::Text("not-an-id".into()).to_string(), "not-an-id"),
+        (TransferRef::Id(id(1)).to_string(), "01010101-0101-4101-8101-010101010101"),
+        (DecodeError("it ends too early").to_string(), "stored data cannot be read: it ends too early"),
+        (Refusal::new(ErrorCode::CLIENT, "no").to_string(), "Generic client error - no"),
+    ];
+    for (text, expected) in shown {
+        assert_eq!(text, expected);
+    }
+    assert_eq!(TransferRef::parse("not-an-id").id(), None);
+    assert_eq!(TransferRef::parse("01010101-0101-4101-8101-010101010101").id(), Some(id(1)));
+    assert!(transfer(1, 1).has_party(participant(2)) && transfer(1, 1).has_party(participant(3)));
+    assert!(!transfer(1, 1).has_party(participant(1)));
+}
