@@ -4,6 +4,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use upesi_fspiop::uri::{PathValues, fill_template};
+use upesi_http::{Target, UrlError};
 use upesi_ledger::{AdminCommand, EndpointType};
 
 use crate::body::JsonBody;
@@ -36,6 +38,9 @@ pub(crate) async fn set(
             value_field.refuse("must be a URL that begins with http:// or https:// and has no fragment")
         );
     }
+    if kind.is_called() {
+        check_callable(kind, &value).map_err(|reason| value_field.refuse(&reason))?;
+    }
     fields.only(&["type", "value"])?;
     context.change(AdminCommand::SetEndpoint { name, kind, value: value.into() }).await?;
     empty(StatusCode::CREATED)
@@ -46,6 +51,31 @@ fn is_absolute_url(value: &str) -> bool {
     let rest = value.strip_prefix("http://").or_else(|| value.strip_prefix("https://"));
     rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
         && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
+}
+
+/// Fills the template and reads the URL as it is done when a callback is due, with any id: who sets an endpoint hears at
+/// once what would park its callbacks later.
+fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
+    let mut url = String::with_capacity(value.len());
+    let filled = match kind {
+        EndpointType::TRANSFER_POST | EndpointType::TRANSFER_PUT | EndpointType::TRANSFER_ERROR => {
+            fill_template(value, "0", &mut url)
+        }
+        EndpointType::PARTICIPANT_BATCH_PUT | EndpointType::PARTICIPANT_BATCH_PUT_ERROR => {
+            fill_template(value, &PathValues::of("/participants/0", "0"), &mut url)
+        }
+        _ => fill_template(value, &PathValues::of("/parties/MSISDN/0/0", "0"), &mut url),
+    };
+    filled.map_err(|error| format!("cannot be called: {error}"))?;
+    match Target::parse(&url) {
+        Ok(_) => Ok(()),
+        Err(UrlError::Scheme { .. }) => {
+            Err("must begin with http://; this hub does not speak TLS yet, so name a proxy that does"
+                .to_owned())
+        }
+        Err(UrlError::Credentials) => Err("must not carry credentials before its host".to_owned()),
+        Err(_) => Err("is no URL that can be called; write it as http://host:port/path".to_owned()),
+    }
 }
 
 pub(crate) async fn list(
@@ -90,6 +120,33 @@ mod tests {
             ("http://dfsp/a\r\nx: y", false),
         ] {
             assert_eq!(is_absolute_url(value), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn what_is_called_must_be_callable() {
+        for (kind, value, reason) in [
+            ("TRANSFER_POST", "http://dfsp/transfers", ""),
+            ("TRANSFER_PUT", "http://dfsp:8080/transfers/{{transferId}}", ""),
+            ("TRANSFER_PUT", "http://dfsp/t/{{{ ID }}}", ""),
+            ("PARTIES_SUB_ID_PUT", "http://d/{{partyIdType}}/{{partyIdentifier}}/{{partySubIdOrType}}", ""),
+            ("PARTICIPANT_BATCH_PUT", "http://d/participants/{{requestId}}?fsp={{fsp}}", ""),
+            ("QUOTES", "http://[::1]:3000/base", ""),
+            ("TRANSFER_POST", "https://dfsp/transfers", "does not speak TLS yet"),
+            ("QUOTES", "https://dfsp", "does not speak TLS yet"),
+            ("TRANSFER_PUT", "http://dfsp/{{transferID}}", "unknown placeholder 'transferID'"),
+            ("TRANSFER_PUT", "http://dfsp/{{fsp}}", "unknown placeholder 'fsp'"),
+            ("PARTIES_PUT", "http://dfsp/{{transferId}}", "unknown placeholder 'transferId'"),
+            ("TRANSFER_PUT", "http://dfsp/{{transferId", "{{ without }}"),
+            ("TRANSFER_POST", "http://me:secret@dfsp/", "credentials"),
+            ("TRANSFER_POST", "http://dfsp:port/", "no URL that can be called"),
+            ("TRANSFER_POST", "http://dfsp:99999/", "no URL that can be called"),
+        ] {
+            let kind = EndpointType::parse(&format!("FSPIOP_CALLBACK_URL_{kind}")).unwrap();
+            match check_callable(kind, value) {
+                Ok(()) => assert_eq!(reason, "", "{value}"),
+                Err(found) => assert!(!reason.is_empty() && found.contains(reason), "{value}: {found}"),
+            }
         }
     }
 }

@@ -126,6 +126,8 @@ async fn endpoints(hub: &Hub) {
         ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "http://green/transfers/{{transferId}}"),
         ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://old/transfers"),
         ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "http://green/transfers"),
+        // Not called by this hub, so that it may need what the hub cannot do.
+        ("FSPIOP_CALLBACK_URL_FX_TRANSFER_POST", "https://green/fxTransfers"),
     ] {
         let body = format!(r#"{{"type":"{kind}","value":"{value}"}}"#);
         assert_eq!(hub.expect("POST", path, &body, 201).await, "");
@@ -133,7 +135,8 @@ async fn endpoints(hub: &Hub) {
     let post = r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green/transfers"}"#;
     let put =
         r#"{"type":"FSPIOP_CALLBACK_URL_TRANSFER_PUT","value":"http://green/transfers/{{transferId}}"}"#;
-    assert_eq!(hub.get(path).await, format!("[{post},{put}]"));
+    let fx = r#"{"type":"FSPIOP_CALLBACK_URL_FX_TRANSFER_POST","value":"https://green/fxTransfers"}"#;
+    assert_eq!(hub.get(path).await, format!("[{post},{put},{fx}]"));
     assert_eq!(hub.get(&format!("{path}?type=FSPIOP_CALLBACK_URL_TRANSFER_POST")).await, post);
     assert_eq!(hub.get(&format!("{path}?type=FSPIOP_CALLBACK_URL_QUOTES")).await, "{}");
     assert_eq!(hub.get(&format!("{path}?type=NOTHING")).await, "{}");

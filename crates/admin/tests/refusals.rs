@@ -80,6 +80,9 @@ async fn endpoints() {
         POST /participants/green/endpoints {"type":"NOTHING","value":"http://x"} => 3101 "type" must be a known endpoint type; GET /enums lists them
         POST /participants/green/endpoints {"type":"@POST"} => 3101 "value" is required
         POST /participants/green/endpoints {"type":"@POST","value":"x/transfers"} => 3101 "value" must be a URL that begins with http:// or https:// and has no fragment
+        POST /participants/green/endpoints {"type":"@POST","value":"https://green/transfers"} => 3101 "value" must begin with http://; this hub does not speak TLS yet, so name a proxy that does
+        POST /participants/green/endpoints {"type":"@POST","value":"http://green:port/"} => 3101 "value" is no URL that can be called; write it as http://host:port/path
+        POST /participants/green/endpoints {"type":"@POST","value":"http://green/{{fspId}}"} => 3101 "value" cannot be called: the template has an unknown placeholder 'fspId'
         POST /participants/green/endpoints {"type":"NET_DEBIT_CAP_ADJUSTMENT_EMAIL","value":""} => 3101 "value" is not allowed to be empty
         POST /participants/green/endpoints {"type":"@POST","value":"http://@512"} => 3101 "value" length must be 1 to 512 characters
     "#;

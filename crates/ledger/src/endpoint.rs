@@ -71,11 +71,39 @@ impl EndpointType {
         (0..NAMES.len() as u8).map(Self)
     }
 
-    /// Whether the value is a URL that the hub calls (and not an e-mail address or a topic).
+    /// Whether the value is a URL (and not an e-mail address or a topic).
     pub fn is_url(self) -> bool {
         self.name().contains("_URL")
     }
+
+    /// Whether this hub sends messages there. Other URLs are kept for parts of the API that it does not have.
+    pub fn is_called(self) -> bool {
+        CALLED.contains(&self)
+    }
 }
+
+const CALLED: [EndpointType; 20] = [
+    EndpointType::TRANSFER_POST,
+    EndpointType::TRANSFER_PUT,
+    EndpointType::TRANSFER_ERROR,
+    EndpointType::PARTICIPANT_PUT,
+    EndpointType::PARTICIPANT_PUT_ERROR,
+    EndpointType::PARTICIPANT_SUB_ID_PUT,
+    EndpointType::PARTICIPANT_SUB_ID_PUT_ERROR,
+    EndpointType::PARTICIPANT_BATCH_PUT,
+    EndpointType::PARTICIPANT_BATCH_PUT_ERROR,
+    EndpointType::PARTIES_GET,
+    EndpointType::PARTIES_SUB_ID_GET,
+    EndpointType::PARTIES_PUT,
+    EndpointType::PARTIES_SUB_ID_PUT,
+    EndpointType::PARTIES_PUT_ERROR,
+    EndpointType::PARTIES_SUB_ID_PUT_ERROR,
+    EndpointType::FX_QUOTES,
+    EndpointType::BULK_QUOTES,
+    EndpointType::QUOTES,
+    EndpointType::AUTHORIZATIONS,
+    EndpointType::TRX_REQ_SERVICE,
+];
 
 /// Append only: the index is the stored number.
 const NAMES: [&str; 62] = [
@@ -177,7 +205,9 @@ mod tests {
             (EndpointType::TRX_REQ_SERVICE, "TRX_REQ_SERVICE"),
         ] {
             assert_eq!(kind.name(), format!("FSPIOP_CALLBACK_URL_{name}"));
+            assert!(kind.is_called(), "{name}");
         }
+        assert_eq!(EndpointType::all().filter(|kind| kind.is_called()).count(), CALLED.len());
         assert_eq!(EndpointType::parse("FSPIOP_CALLBACK_URL_NOTHING"), None);
     }
 }

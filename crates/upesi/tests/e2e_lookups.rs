@@ -109,12 +109,16 @@ fn endpoints_are_used_as_they_are_now() {
         let path = path.split('?').next().unwrap();
         assert_eq!(seen.header("fspiop-uri"), Some(&*format!("/parties/{path}")));
     }
-    for endpoint in ["{base}/{{partyId}}", "{base}/{{ID"] {
-        world.set_endpoint("bluewallet", "PARTIES_GET", &endpoint.replace("{base}", &base));
-        ask("/parties/ALIAS/e");
-        let told = world.dfsp("greenbank").next_attempt("ALIAS/e");
-        let error = "Destination communication error - FSPIOP_CALLBACK_URL_PARTIES_GET cannot be called";
-        assert!(told.text().contains(error), "{}", told.text());
+    // What could not be called is refused, and the former one stays.
+    for endpoint in ["{base}/{{partyId}}", "{base}/{{ID", "https://bluewallet/parties"] {
+        let value = endpoint.replace("{base}", &base);
+        let body = format!(r#"{{"type":"FSPIOP_CALLBACK_URL_PARTIES_GET","value":"{value}"}}"#);
+        let answer = world.admin("POST", "/participants/bluewallet/endpoints", &body);
+        assert_eq!((answer.status, answer.error_code()), (400, Some("3101")), "{value}: {answer:?}");
     }
+    let before = elsewhere.count();
+    ask("/parties/ALIAS/e");
+    world.until(&(before + 1), || elsewhere.count());
+    assert_eq!(elsewhere.unexpected().pop().unwrap().path, "/ALIAS/e");
     assert_eq!(world.dfsp("bluewallet").count(), 0);
 }
