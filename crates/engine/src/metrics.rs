@@ -1,5 +1,7 @@
 //! What the engine counts.
 
+use std::borrow::Cow;
+
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
@@ -128,14 +130,18 @@ impl EngineMetrics {
         );
         r.register("upesi_journal_seq", "Last journal sequence", m.journal_seq.clone());
         r.register("upesi_archived_seq", "Last journal sequence archived", m.archived_seq.clone());
-        r.register("moja_cl_transfer_prepare", "Prepare until durable", m.community_prepare.clone());
-        r.register("moja_cl_transfer_fulfil", "Fulfil until durable", m.community_fulfil.clone());
-        r.register("moja_cl_transfer_get", "Question until answered", m.community_get.clone());
-        r.register(
-            "moja_cl_transfer_position",
-            "Deciding a batch of positions",
-            m.community_position.clone(),
-        );
+        for (name, handler, help, histogram) in [
+            ("moja_cl_transfer_prepare", "prepare", "Prepare until durable", &m.community_prepare),
+            ("moja_cl_transfer_fulfil", "fulfil", "Fulfil until durable", &m.community_fulfil),
+            ("moja_cl_transfer_get", "get", "Question until answered", &m.community_get),
+            ("moja_cl_transfer_position", "position", "Deciding a batch of positions", &m.community_position),
+        ] {
+            // The community's dashboards select by the process that does this in the reference hub.
+            let labels =
+                [("serviceName", format!("central-handler-{handler}")), ("success", "true".to_owned())];
+            let labels = labels.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value)));
+            r.sub_registry_with_labels(labels.into_iter()).register(name, help, histogram.clone());
+        }
     }
 }
 

@@ -5,9 +5,10 @@
 //! | `upesi_http_requests_total` | `method`, `resource`, `status` | answers |
 //! | `upesi_http_request_duration_seconds` | `method`, `resource` | from the end of the head to the answer |
 //! | `upesi_fspiop_refusals_total` | `code` | errors answered at once, by FSPIOP code |
-//! | `moja_ml_transfer_prepare`, `…_fulfil`, `…_fulfil_error`, `…_get` | `success` | the same durations under the names of the community's dashboards |
-//! | `moja_als_ing_getPartiesByTypeAndID`, `moja_qs_quotes_post`, `moja_qs_quotes_id_put` | `success` | the same of lookups and quotes |
+//! | `moja_ml_transfer_prepare`, `…_fulfil`, `…_fulfil_error`, `…_get` | `serviceName`, `success` | the same durations under the names of the community's dashboards |
+//! | `moja_als_ing_…PartiesByTypeAndID`, `moja_qs_quotes_…` | `success` | the same of lookups and quotes |
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -175,19 +176,32 @@ impl ConversationCall {
     fn community(self) -> Option<usize> {
         match (self.method, self.resource, self.shape) {
             (FspiopMethod::Get, Resource::Parties, Shape::Item) => Some(0),
-            (FspiopMethod::Post, Resource::Quotes, Shape::Family) => Some(1),
-            (FspiopMethod::Put, Resource::Quotes, Shape::Item) => Some(2),
+            (FspiopMethod::Put, Resource::Parties, Shape::Item) => Some(1),
+            (FspiopMethod::Put, Resource::Parties, Shape::Error) => Some(2),
+            (FspiopMethod::Post, Resource::Quotes, Shape::Family) => Some(3),
+            (FspiopMethod::Get, Resource::Quotes, Shape::Item) => Some(4),
+            (FspiopMethod::Put, Resource::Quotes, Shape::Item) => Some(5),
+            (FspiopMethod::Put, Resource::Quotes, Shape::Error) => Some(6),
             _ => None,
         }
     }
 }
 
-/// Conversations that the community's dashboards show, and what they call them.
-const COMMUNITY_CALLS: [(&str, &str); 3] = [
+/// Conversations that the community's dashboards show, and what they call them. Paths with a sub-id are counted with
+/// those without.
+const COMMUNITY_CALLS: [(&str, &str); 7] = [
     ("moja_als_ing_getPartiesByTypeAndID", "Duration of GET /parties/{Type}/{ID}"),
+    ("moja_als_ing_putPartiesByTypeAndID", "Duration of PUT /parties/{Type}/{ID}"),
+    ("moja_als_ing_putPartiesErrorByTypeAndID", "Duration of PUT /parties/{Type}/{ID}/error"),
     ("moja_qs_quotes_post", "Duration of POST /quotes"),
+    ("moja_qs_quotes_id_get", "Duration of GET /quotes/{ID}"),
     ("moja_qs_quotes_id_put", "Duration of PUT /quotes/{ID}"),
+    ("moja_qs_quotes_id_put_error", "Duration of PUT /quotes/{ID}/error"),
 ];
+
+/// The process of the reference hub that takes transfers: the community's dashboards select by it.
+const TRANSFERS_SERVICE: (Cow<'static, str>, Cow<'static, str>) =
+    (Cow::Borrowed("serviceName"), Cow::Borrowed("ml-service"));
 
 /// Handles of one kind of call, looked up once.
 #[derive(Debug)]
@@ -231,6 +245,7 @@ impl GatewayMetrics {
             "Requests answered at once with an FSPIOP error, by code",
             refusals.clone(),
         );
+        let services = registry.sub_registry_with_label(TRANSFERS_SERVICE);
         let calls = [
             (TransferCall::Prepare, Some(("moja_ml_transfer_prepare", "Duration of POST /transfers"))),
             (TransferCall::Fulfil, Some(("moja_ml_transfer_fulfil", "Duration of PUT /transfers/{ID}"))),
@@ -247,7 +262,7 @@ impl GatewayMetrics {
             CallMetrics {
                 succeeded: requests.get_or_create_owned(&Answered { method, resource, status }),
                 duration: durations.get_or_create_owned(&Asked { method, resource }),
-                community: community.map(|(name, help)| register_community(registry, name, help)),
+                community: community.map(|(name, help)| register_community(services, name, help)),
             }
         });
         let community = COMMUNITY_CALLS.map(|(name, help)| register_community(registry, name, help));

@@ -266,12 +266,12 @@ fn requests_are_counted() {
         r#"upesi_fspiop_refusals_total{code="3101"} 1"#,
         r#"upesi_fspiop_refusals_total{code="3102"} 1"#,
         r#"upesi_fspiop_refusals_total{code="3002"} 1"#,
-        r#"moja_ml_transfer_prepare_count{success="true"} 2"#,
-        r#"moja_ml_transfer_prepare_count{success="false"} 1"#,
-        r#"moja_ml_transfer_prepare_bucket{le="0.01",success="#,
-        r#"moja_ml_transfer_fulfil_count{success="true"} 1"#,
-        r#"moja_ml_transfer_fulfil_error_count{success="false"} 1"#,
-        r#"moja_ml_transfer_get_count{success="true"} 1"#,
+        r#"moja_ml_transfer_prepare_count{serviceName="ml-service",success="true"} 2"#,
+        r#"moja_ml_transfer_prepare_count{serviceName="ml-service",success="false"} 1"#,
+        r#"moja_ml_transfer_prepare_bucket{serviceName="ml-service",le="0.01",success="#,
+        r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="true"} 1"#,
+        r#"moja_ml_transfer_fulfil_error_count{serviceName="ml-service",success="false"} 1"#,
+        r#"moja_ml_transfer_get_count{serviceName="ml-service",success="true"} 1"#,
     ] {
         assert!(metrics.body.contains(line), "{line} in\n{}", metrics.body);
     }

@@ -204,6 +204,7 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         "moja_ml_transfer_fulfil",
         "moja_ml_transfer_fulfil_error",
         "moja_ml_transfer_get",
+        "moja_ml_notification_event",
         "moja_ml_notification_event_delivery",
         "moja_cl_transfer_prepare",
         "moja_cl_transfer_fulfil",
@@ -218,14 +219,20 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         ("upesi_transfers_reserved", "0"),
         ("upesi_callbacks_undelivered", "0"),
         ("upesi_callbacks_parked", "0"),
-        (r#"moja_ml_transfer_prepare_count{success="true"}"#, "4"),
-        (r#"moja_ml_transfer_fulfil_count{success="true"}"#, "3"),
-        (r#"moja_ml_transfer_fulfil_count{success="false"}"#, "1"),
+        (r#"moja_ml_transfer_prepare_count{serviceName="ml-service",success="true"}"#, "4"),
+        (r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="true"}"#, "3"),
+        (r#"moja_ml_transfer_fulfil_count{serviceName="ml-service",success="false"}"#, "1"),
         // Three commits, the refusal, the answer to the question; three prepares and three copies.
         (r#"upesi_lane_delivered_total{fsp="greenbank"}"#, "5"),
         (r#"upesi_lane_delivered_total{fsp="bluewallet"}"#, "6"),
         (r#"upesi_lane_paused{fsp="greenbank"}"#, "0"),
-        (r#"moja_ml_notification_event_delivery_count{dest="bluewallet"}"#, "6"),
+        (
+            r#"moja_ml_notification_event_delivery_count{serviceName="ml-handler-notification",success="true",dest="bluewallet"}"#,
+            "6",
+        ),
+        (r#"moja_cl_transfer_prepare_count{serviceName="central-handler-prepare",success="true"}"#, "4"),
+        (r#"moja_cl_transfer_fulfil_count{serviceName="central-handler-fulfil",success="true"}"#, "3"),
+        (r#"moja_cl_transfer_get_count{serviceName="central-handler-get",success="true"}"#, "1"),
     ] {
         assert_eq!(found.value(series), value, "{series}");
     }

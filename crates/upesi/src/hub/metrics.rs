@@ -16,6 +16,9 @@ use upesi_store::Store;
 use super::process::ProcessMetrics;
 use crate::config::Settings;
 
+/// What the community's dashboards select deliveries by: the process of the reference hub that makes them.
+const NOTIFICATION_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
+
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
 struct PositionSample {
@@ -205,21 +208,26 @@ impl MetricsText {
         self.write_delivery_histogram(
             text,
             "upesi_callback_attempt_seconds",
+            "",
             "Sending a callback until its answer",
             &|m| &m.attempt_duration,
         );
-        self.write_delivery_histogram(
-            text,
-            "moja_ml_notification_event_delivery",
-            "From a callback's arrival in its lane to its delivery",
-            &|m| &m.delivery_duration,
-        );
+        for name in ["moja_ml_notification_event", "moja_ml_notification_event_delivery"] {
+            self.write_delivery_histogram(
+                text,
+                name,
+                NOTIFICATION_LABELS,
+                "From a callback's arrival in its lane to its delivery",
+                &|m| &m.delivery_duration,
+            );
+        }
     }
 
     fn write_delivery_histogram(
         &self,
         text: &mut String,
         name: &str,
+        labels: &str,
         help: &str,
         of: &dyn Fn(&upesi_courier::LaneMetrics) -> &Histogram,
     ) {
@@ -234,10 +242,10 @@ impl MetricsText {
                 count += bucket;
                 let bound =
                     Histogram::BOUNDS_US.get(index).map_or_else(|| "+Inf".to_owned(), |us| seconds(*us));
-                let _ = writeln!(text, "{name}_bucket{{dest=\"{dest}\",le=\"{bound}\"}} {count}");
+                let _ = writeln!(text, "{name}_bucket{{{labels}dest=\"{dest}\",le=\"{bound}\"}} {count}");
             }
-            let _ = writeln!(text, "{name}_sum{{dest=\"{dest}\"}} {}", seconds(histogram.sum_us()));
-            let _ = writeln!(text, "{name}_count{{dest=\"{dest}\"}} {count}");
+            let _ = writeln!(text, "{name}_sum{{{labels}dest=\"{dest}\"}} {}", seconds(histogram.sum_us()));
+            let _ = writeln!(text, "{name}_count{{{labels}dest=\"{dest}\"}} {count}");
         }
     }
 }
