@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-const PURE_CRATES: [&str; 3] = ["types", "fspiop", "ledger"];
+const PURE_CRATES: [&str; 4] = ["types", "fspiop", "ledger", "admission"];
 const BANNED_WORDS: [&str; 3] = ["std", "f32", "f64"];
 
 #[test]
