@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_fspiop::uri::{PathValues, fill_template};
+use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
 use upesi_http::{Target, UrlError};
 use upesi_ledger::{AdminCommand, EndpointType};
 
@@ -56,18 +56,7 @@ fn is_absolute_url(value: &str) -> bool {
 /// Fills the template and reads the URL as it is done when a callback is due, with any id: who sets an endpoint hears at
 /// once what would park its callbacks later.
 fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
-    let mut url = String::with_capacity(value.len());
-    let filled = match kind {
-        EndpointType::TRANSFER_POST | EndpointType::TRANSFER_PUT | EndpointType::TRANSFER_ERROR => {
-            fill_template(value, "0", &mut url)
-        }
-        EndpointType::PARTICIPANT_BATCH_PUT | EndpointType::PARTICIPANT_BATCH_PUT_ERROR => {
-            fill_template(value, &PathValues::of("/participants/0", "0"), &mut url)
-        }
-        _ => fill_template(value, &PathValues::of("/parties/MSISDN/0/0", "0"), &mut url),
-    };
-    filled.map_err(|error| format!("cannot be called: {error}"))?;
-    match Target::parse(&url) {
+    match Target::parse(&fill(kind, value)?) {
         Ok(_) => Ok(()),
         Err(UrlError::Scheme { .. }) => {
             Err("must begin with http://; this hub does not speak TLS yet, so name a proxy that does"
@@ -75,6 +64,39 @@ fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
         }
         Err(UrlError::Credentials) => Err("must not carry credentials before its host".to_owned()),
         Err(_) => Err("is no URL that can be called; write it as http://host:port/path".to_owned()),
+    }
+}
+
+fn fill(kind: EndpointType, value: &str) -> Result<String, String> {
+    let mut url = String::with_capacity(value.len());
+    let (filled, known) = match kind {
+        EndpointType::TRANSFER_POST | EndpointType::TRANSFER_PUT | EndpointType::TRANSFER_ERROR => {
+            (fill_template(value, "0", &mut url), "transferId, id, ID")
+        }
+        EndpointType::PARTICIPANT_BATCH_PUT | EndpointType::PARTICIPANT_BATCH_PUT_ERROR => {
+            let values = PathValues::of("/participants/0", "0");
+            (fill_template(value, &values, &mut url), "requestId, id, ID, fsp")
+        }
+        EndpointType::QUOTES
+        | EndpointType::BULK_QUOTES
+        | EndpointType::FX_QUOTES
+        | EndpointType::AUTHORIZATIONS
+        | EndpointType::TRX_REQ_SERVICE => {
+            let is_base = !value.contains("{{") && !value.contains('?');
+            let refusal = "must have neither query nor placeholders: paths are appended to it";
+            return is_base.then(|| value.to_owned()).ok_or_else(|| refusal.to_owned());
+        }
+        _ => {
+            let values = PathValues::of("/parties/MSISDN/0/0", "0");
+            let known = "partyIdType, partyIdentifier, partySubIdOrType, fsp";
+            (fill_template(value, &values, &mut url), known)
+        }
+    };
+    match filled {
+        Ok(()) => Ok(url),
+        // What it may have first: a long name may be cut.
+        Err(TemplateError::Unknown { name }) => Err(format!("may have the placeholders {known}; not {name}")),
+        Err(error @ TemplateError::Unclosed { .. }) => Err(format!("cannot be called: {error}")),
     }
 }
 
@@ -134,9 +156,12 @@ mod tests {
             ("QUOTES", "http://[::1]:3000/base", ""),
             ("TRANSFER_POST", "https://dfsp/transfers", "does not speak TLS yet"),
             ("QUOTES", "https://dfsp", "does not speak TLS yet"),
-            ("TRANSFER_PUT", "http://dfsp/{{transferID}}", "unknown placeholder 'transferID'"),
-            ("TRANSFER_PUT", "http://dfsp/{{fsp}}", "unknown placeholder 'fsp'"),
-            ("PARTIES_PUT", "http://dfsp/{{transferId}}", "unknown placeholder 'transferId'"),
+            ("TRANSFER_PUT", "http://dfsp/{{transferID}}", "placeholders transferId, id, ID; not transferID"),
+            ("TRANSFER_PUT", "http://dfsp/{{fsp}}", "placeholders transferId, id, ID; not fsp"),
+            ("PARTICIPANT_BATCH_PUT", "http://d/{{x}}", "placeholders requestId, id, ID, fsp; not x"),
+            ("PARTIES_PUT", "http://d/{{x}}", "partyIdType, partyIdentifier, partySubIdOrType, fsp; not x"),
+            ("QUOTES", "http://dfsp/{{fsp}}", "neither query nor placeholders: paths are appended to it"),
+            ("TRX_REQ_SERVICE", "http://dfsp?a=b", "neither query nor placeholders"),
             ("TRANSFER_PUT", "http://dfsp/{{transferId", "{{ without }}"),
             ("TRANSFER_POST", "http://me:secret@dfsp/", "credentials"),
             ("TRANSFER_POST", "http://dfsp:port/", "no URL that can be called"),

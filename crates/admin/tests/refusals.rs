@@ -82,7 +82,9 @@ async fn endpoints() {
         POST /participants/green/endpoints {"type":"@POST","value":"x/transfers"} => 3101 "value" must be a URL that begins with http:// or https:// and has no fragment
         POST /participants/green/endpoints {"type":"@POST","value":"https://green/transfers"} => 3101 "value" must begin with http://; this hub does not speak TLS yet, so name a proxy that does
         POST /participants/green/endpoints {"type":"@POST","value":"http://green:port/"} => 3101 "value" is no URL that can be called; write it as http://host:port/path
-        POST /participants/green/endpoints {"type":"@POST","value":"http://green/{{fspId}}"} => 3101 "value" cannot be called: the template has an unknown placeholder 'fspId'
+        POST /participants/green/endpoints {"type":"@POST","value":"http://green/{{fspId}}"} => 3101 "value" may have the placeholders transferId, id, ID; not fspId
+        POST /participants/green/endpoints {"type":"FSPIOP_CALLBACK_URL_PARTIES_GET","value":"http://green/{{partyId}}"} => 3101 "value" may have the placeholders partyIdType, partyIdentifier, partySubIdOrType, fsp; not partyId
+        POST /participants/green/endpoints {"type":"FSPIOP_CALLBACK_URL_QUOTES","value":"http://green/{{ID}}"} => 3101 "value" must have neither query nor placeholders: paths are appended to it
         POST /participants/green/endpoints {"type":"NET_DEBIT_CAP_ADJUSTMENT_EMAIL","value":""} => 3101 "value" is not allowed to be empty
         POST /participants/green/endpoints {"type":"@POST","value":"http://@512"} => 3101 "value" length must be 1 to 512 characters
     "#;
