@@ -74,12 +74,14 @@ impl Operation {
         }
     }
 
-    /// The code of a failure that the oracle did not explain.
-    const fn code(self) -> ErrorCode {
-        match self {
-            Self::Find => ErrorCode::CLIENT,
-            Self::Register | Self::Change | Self::RegisterBatch => ErrorCode::ADD_PARTY_INFORMATION,
-            Self::Remove => ErrorCode::DELETE_PARTY_INFORMATION,
+    /// The code of an answer with this status that the oracle did not explain. Whoever looks a party up did nothing wrong
+    /// where the oracle does not say so, as with answers of DFSPs.
+    const fn code(self, status: u16) -> ErrorCode {
+        match (self, status) {
+            (Self::Find, 400..=499) => ErrorCode::CLIENT,
+            (Self::Find, _) => ErrorCode::DESTINATION_COMMUNICATION,
+            (Self::Register | Self::Change | Self::RegisterBatch, _) => ErrorCode::ADD_PARTY_INFORMATION,
+            (Self::Remove, _) => ErrorCode::DELETE_PARTY_INFORMATION,
         }
     }
 }
@@ -117,7 +119,8 @@ pub enum OracleFailure {
 
 impl OracleFailure {
     /// What the DFSP is told: the oracle's own error where it gave one; for a lookup 3200 where there is no such party;
-    /// 3000, 3003 or 3040 where the oracle refused; 1001 where it gave no usable answer; 2005 where it was not asked.
+    /// 3000, 3003 or 3040 where the oracle refused; 1001 where it gave no usable answer, such as a lookup's redirection,
+    /// which is not followed; 2005 where it was not asked.
     pub fn to_error(&self, operation: Operation) -> ErrorInformation {
         match self {
             Self::Told { error, .. } => error.clone(),
@@ -125,7 +128,8 @@ impl OracleFailure {
                 ErrorInformation::new(ErrorCode::ID_NOT_FOUND, "The oracle answered 404")
             }
             Self::Refused { status } => {
-                ErrorInformation::new(operation.code(), &format!("The oracle answered {status}"))
+                let detail = format!("The oracle answered {status}");
+                ErrorInformation::new(operation.code(*status), &detail)
             }
             Self::Unusable { detail, .. } => {
                 ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, detail)
@@ -199,6 +203,8 @@ mod tests {
             (told, &[Find, Register, Change, Remove, RegisterBatch][..], 5400),
             (OracleFailure::Refused { status: 404 }, &[Find], 3200),
             (OracleFailure::Refused { status: 400 }, &[Find], 3000),
+            (OracleFailure::Refused { status: 302 }, &[Find], 1001),
+            (OracleFailure::Refused { status: 302 }, &[Register, Change, RegisterBatch], 3003),
             (OracleFailure::Refused { status: 200 }, &[Register, Change, RegisterBatch], 3003),
             (OracleFailure::Refused { status: 404 }, &[Register, Change, RegisterBatch], 3003),
             (OracleFailure::Refused { status: 404 }, &[Remove], 3040),

@@ -75,7 +75,7 @@ fn failures_of_an_oracle() {
         (says(500, &told), "3204", "no such number"),
         (says(400, ""), "3000", "Generic client error - The oracle answered 400"),
         (says(403, "<html>"), "3000", "Generic client error - The oracle answered 403"),
-        (says(302, ""), "3000", "Generic client error - The oracle answered 302"),
+        (says(302, ""), "1001", "Destination communication error - The oracle answered 302"),
         (says(500, ""), "1001", "Destination communication error - The oracle failed"),
         (says(503, "<html>"), "1001", "Destination communication error - The oracle failed"),
         (says(200, ""), "1001", not_understood),

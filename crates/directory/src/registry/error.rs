@@ -25,12 +25,12 @@ pub enum OracleError {
         /// The number that was given.
         id: u32,
     },
-    /// The address is none.
-    #[error(
-        "The oracle's address must be http:// or https:// with a host, in at most {} characters",
-        super::URL_CHARS_MAX
-    )]
-    BadUrl,
+    /// The address cannot be called.
+    #[error("The oracle's address {reason}")]
+    BadUrl {
+        /// What is wrong with it.
+        reason: &'static str,
+    },
     /// The registry is full.
     #[error("There are {} oracles, which is the most; delete one first", super::ORACLES_MAX)]
     TooMany,
@@ -50,7 +50,7 @@ impl OracleError {
             Self::Duplicate { .. } | Self::NotFound { .. } | Self::TooMany => {
                 ErrorCode::ADD_PARTY_INFORMATION
             }
-            Self::BadUrl => ErrorCode::MALFORMED_SYNTAX,
+            Self::BadUrl { .. } => ErrorCode::MALFORMED_SYNTAX,
             Self::Store(error) => error.code(),
         }
     }

@@ -22,6 +22,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
+use upesi_http::{Target, UrlError};
 use upesi_store::{Store, StoreError, Table};
 use upesi_types::{Currency, Timestamp};
 
@@ -46,7 +47,7 @@ pub struct OracleSpec {
     pub kind: PartyIdType,
     /// The currency it is for; `None`: all that have none of their own.
     pub currency: Option<Currency>,
-    /// Base of its address, `http://` or `https://`.
+    /// Base of its address, `http://`.
     pub url: Box<str>,
     /// Whether it is asked when a lookup names no currency and several would fit.
     pub is_default: bool,
@@ -177,9 +178,7 @@ impl OracleChange {
 
 /// What must hold for an oracle beside the others. An oracle is no duplicate of itself.
 fn check(oracles: &Oracles, itself: Option<u32>, spec: &OracleSpec) -> Result<(), OracleError> {
-    if !is_url(&spec.url) {
-        return Err(OracleError::BadUrl);
-    }
+    check_url(&spec.url)?;
     let mut others = oracles.iter().filter(|other| Some(other.id) != itself);
     match others.find(|other| (other.spec.kind, other.spec.currency) == (spec.kind, spec.currency)) {
         Some(other) => Err(OracleError::Duplicate { id: other.id, kind: spec.kind, currency: spec.currency }),
@@ -187,10 +186,21 @@ fn check(oracles: &Oracles, itself: Option<u32>, spec: &OracleSpec) -> Result<()
     }
 }
 
-/// A base that paths are appended to: no query, no fragment, no placeholders.
-fn is_url(text: &str) -> bool {
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
-    rest.is_some_and(|rest| !rest.is_empty() && !rest.starts_with('/'))
-        && text.len() <= URL_CHARS_MAX
-        && text.bytes().all(|byte| byte.is_ascii_graphic() && !b"?#{}".contains(&byte))
+/// A base that paths are appended to and that can be called, so that whoever registers it hears at once what would fail
+/// every lookup later.
+fn check_url(text: &str) -> Result<(), OracleError> {
+    let reason = match Target::parse(text) {
+        _ if text.len() > URL_CHARS_MAX => "must have at most 512 characters",
+        _ if text.contains(['?', '{', '}']) => {
+            "must have neither query nor placeholders: paths are appended to it"
+        }
+        Ok(_) if text.bytes().all(|byte| byte.is_ascii_graphic()) => return Ok(()),
+        Err(UrlError::Scheme { .. }) => {
+            "must begin with http://; this hub does not speak TLS yet, so name a proxy that does"
+        }
+        Err(UrlError::Credentials) => "must not carry credentials before its host",
+        Err(UrlError::Fragment { .. }) => "must not have a fragment",
+        _ => "is no URL that can be called; write it as http://host:port",
+    };
+    Err(OracleError::BadUrl { reason })
 }

@@ -190,7 +190,7 @@ async fn every_bad_answer_is_told_by_its_code() {
         (404, "", 3200, "Generic ID not found - The oracle answered 404"),
         (404, "<html>", 3200, "Generic ID not found - The oracle answered 404"),
         (400, "{}", 3000, "Generic client error - The oracle answered 400"),
-        (301, "", 3000, "Generic client error - The oracle answered 301"),
+        (301, "", 1001, "Destination communication error - The oracle answered 301"),
         (500, "", 1001, "Destination communication error - The oracle failed"),
         (503, "<html>", 1001, "Destination communication error - The oracle failed"),
         (200, "", 1001, "Destination communication error - The oracle's answer is not understood"),
