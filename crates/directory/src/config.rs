@@ -18,6 +18,8 @@ pub struct DirectoryConfig {
     /// Whether a lookup that finds an owner or a destination unknown to the scheme makes the oracle forget the party.
     /// Other hubs do that; a lookup that deletes is a surprise, and one mistyped participant costs the directory.
     pub remove_stale_parties: bool,
+    /// Whether the extended types of identifiers are served, of which batches may bring some; paths are checked before.
+    pub extended_types: bool,
     /// Whether only the DFSP that a party belongs to may remove it from an external oracle. It costs a lookup per removal.
     /// The built-in directory has its own such option.
     pub external_ownership_check: bool,
@@ -33,6 +35,7 @@ impl Default for DirectoryConfig {
             pending_bytes_max: 128 << 20,
             expiries_in_flight_max: 256,
             remove_stale_parties: false,
+            extended_types: false,
             external_ownership_check: false,
             oracle: OracleConfig::default(),
         }
@@ -55,7 +58,7 @@ pub struct OracleConfig {
     pub connection_idle_timeout: Duration,
     /// Largest answer to a lookup or registration.
     pub answer_bytes_max: usize,
-    /// Largest answer to a batch.
+    /// Largest answer to a batch, which tells each of up to 10,000 parties again and what is wrong with it.
     pub batch_answer_bytes_max: usize,
     /// Batches on their way to one oracle; further ones fail at once.
     pub batches_in_flight_max: usize,
@@ -80,7 +83,7 @@ impl Default for OracleConfig {
             connections_max: 64,
             connection_idle_timeout: Duration::from_secs(30),
             answer_bytes_max: 64 << 10,
-            batch_answer_bytes_max: 4 << 20,
+            batch_answer_bytes_max: 8 << 20,
             batches_in_flight_max: 4,
             breaker_failures: 8,
             breaker_pause_first: Duration::from_millis(500),

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
+use upesi_fspiop::uri::decode_segment;
 use upesi_fspiop::{PartyOperation, PartyPath, Resource, Route, SyncError};
 use upesi_ledger::EndpointType;
 use upesi_relay::{
-    Accepted, Address, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
+    Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
 };
 use upesi_types::{Currency, ErrorCode, FspId};
 
@@ -81,13 +82,14 @@ impl Conversation for Directory {
             // Some clients send `{}` with a GET; nobody expects one.
             request.body = upesi_http::Bytes::new();
         }
+        let content = std::mem::take(&mut request.content);
         let request = Arc::new(request);
-        Box::pin(async move { self.shared.clone().take(&request).await })
+        Box::pin(async move { self.shared.clone().take(&request, content).await })
     }
 }
 
 impl Shared {
-    async fn take(self: Arc<Self>, request: &Arc<Received>) -> Result<Accepted, SyncError> {
+    async fn take(self: Arc<Self>, request: &Arc<Received>, content: Content) -> Result<Accepted, SyncError> {
         match Route::resolve(Some(request.method), &request.path)? {
             Route::ByParty { resource: Resource::Parties, operation: PartyOperation::Get, party } => {
                 self.take_lookup(request, &party.check(true)?)
@@ -98,8 +100,12 @@ impl Shared {
             Route::ByParty { resource: Resource::Parties, party, .. } => {
                 self.take_answer(request, &party.check(true)?, Kind::Put)
             }
-            Route::ByParty { operation, .. } => self.take_participant(request, operation).await,
-            Route::ParticipantsBatch => self.take_batch(request).await,
+            Route::ByParty { operation, .. } => self.take_participant(request, operation, &content).await,
+            Route::ParticipantsBatch => match content {
+                Content::Batch(batch) => self.take_batch(request, batch).await,
+                // Somebody forgot to read the body.
+                _ => Err(SyncError::not_implemented()),
+            },
             Route::ById { .. } | Route::ParticipantsBatchAnswer => Err(SyncError::not_implemented()),
         }
     }
@@ -233,12 +239,17 @@ fn party_of(request: &Received) -> Result<PartyPath<'_>, SyncError> {
 
 /// The currency in a request's query.
 ///
-/// Errors: 400 with 3100 for one that is none.
+/// Errors: 400 with 3100 for one that is none, 3101 for two of them.
 fn currency_of(request: &Received) -> Result<Option<Currency>, SyncError> {
     let parameters = request.query.as_deref().unwrap_or_default().split('&');
     let mut named = parameters.filter_map(|parameter| parameter.strip_prefix("currency="));
     let Some(text) = named.next() else { return Ok(None) };
-    let currency = Currency::parse(text).ok_or_else(|| {
+    if named.next().is_some() {
+        // The hub must not ask in one currency and the DFSP that it asks answer in another.
+        return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/query/currency occurs twice"));
+    }
+    let text = decode_segment(text).unwrap_or_default();
+    let currency = Currency::parse(&text).ok_or_else(|| {
         let detail = "/query/currency must be equal to one of the allowed values";
         SyncError::new(ErrorCode::VALIDATION, detail)
     })?;

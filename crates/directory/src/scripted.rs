@@ -7,7 +7,7 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use upesi_courier::OutgoingRequest;
 use upesi_engine::{Participants, SharedParticipants, SystemClock};
-use upesi_fspiop::{Method, PartyIdType, Resource, SyncError};
+use upesi_fspiop::{Method, PartyIdType, Resource, Route, SyncError};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
 use upesi_ledger::{EndpointType, Participant, ParticipantId};
 use upesi_relay::{
@@ -228,7 +228,13 @@ impl World {
         destination: Option<&str>,
         body: &str,
     ) -> Result<Accepted, SyncError> {
-        self.directory.take(request(line, source, destination, body)).await
+        let mut request = request(line, source, destination, body);
+        if request.resource == Resource::Participants && !request.path.ends_with("/error") {
+            // Of other bodies the directory wants to know nothing.
+            let route = Route::resolve(Some(request.method), &request.path)?;
+            request.content = Content::read(route, &request.body)?;
+        }
+        self.directory.take(request).await
     }
 
     /// Waits until nobody has anything to do, and gives what was sent meanwhile, one line each.

@@ -100,7 +100,7 @@ impl Message {
                 (id, Ask::Fx { source, target, expires_at })
             }
             Content::TransactionRequest { id } => (id, Ask::PassOn),
-            Content::Other | Content::QuoteAnswer { .. } => return Err(SyncError::not_implemented()),
+            _ => return Err(SyncError::not_implemented()),
         };
         Ok(Self { quote: QuoteKey::new(resource, id), path_id: id.to_string().into(), ask })
     }

@@ -1,7 +1,7 @@
 //! What bodies say, as far as the hub has to know it.
 
 use upesi_fspiop::body::{self, parse_error_body_of};
-use upesi_fspiop::{Operation, PartyOperation, Resource, Route, SyncError};
+use upesi_fspiop::{Operation, PartyIdType, PartyOperation, Resource, Route, SyncError};
 use upesi_types::{Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 /// What the body of a request says, read once, in the check of its schema, as that costs ten microseconds.
@@ -42,6 +42,39 @@ pub enum Content {
         /// Its id.
         id: TransferId,
     },
+    /// `POST` and `PUT /participants/{Type}/{ID}[/{SubId}]`
+    Registration {
+        /// The DFSP that serves the party; `PUT` need not name it.
+        fsp: Option<FspId>,
+        /// The currency it serves it in, if not in all.
+        currency: Option<Currency>,
+    },
+    /// `POST /participants`
+    Batch(BatchContent),
+}
+
+/// `POST /participants`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchContent {
+    /// Names the batch in the path of its result.
+    pub request_id: TransferId,
+    /// The currency that all of them are served in, if not in all.
+    pub currency: Option<Currency>,
+    /// The parties.
+    pub parties: Vec<BatchEntry>,
+}
+
+/// A party of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BatchEntry {
+    /// What the identifier is, or the text that should have named it.
+    pub kind: Result<PartyIdType, Box<str>>,
+    /// The identifier.
+    pub id: Box<str>,
+    /// Tells apart parties under one identifier.
+    pub sub_id: Option<Box<str>>,
+    /// The DFSP that serves the party.
+    pub fsp: FspId,
 }
 
 /// `POST /quotes`
@@ -61,20 +94,36 @@ pub struct QuoteContent {
     pub expires_at: Option<Timestamp>,
 }
 
+impl BatchEntry {
+    /// What was said to be the type of the identifier.
+    pub fn kind_text(&self) -> &str {
+        match &self.kind {
+            Ok(kind) => kind.as_str(),
+            Err(text) => text,
+        }
+    }
+}
+
 impl Content {
     /// Checks the schema of a body. What has none may bring anything.
     ///
     /// Errors: those of the schema; 501 for requests that are not relayed.
     pub fn read(route: Route<'_>, body: &[u8]) -> Result<Self, SyncError> {
         match route {
-            Route::ParticipantsBatch => other(body::parse_participants_batch(body)),
+            Route::ParticipantsBatch => body::parse_participants_batch(body).map(Self::from),
             Route::ParticipantsBatchAnswer => Err(SyncError::not_implemented()),
             Route::ByParty { resource, operation, .. } => match (resource, operation) {
                 (_, PartyOperation::Get | PartyOperation::Delete) => Ok(Self::Other),
                 (_, PartyOperation::PutError) => other(parse_error_body_of(resource, body)),
                 (Resource::Parties, _) => other(body::parse_party(body)),
-                (_, PartyOperation::Post) => other(body::parse_participant_post(body)),
-                (_, PartyOperation::Put) => other(body::parse_participant_put(body)),
+                (_, PartyOperation::Post) => {
+                    let post = body::parse_participant_post(body)?;
+                    Ok(Self::Registration { fsp: Some(post.fsp), currency: post.currency })
+                }
+                (_, PartyOperation::Put) => {
+                    let put = body::parse_participant_put(body)?;
+                    Ok(Self::Registration { fsp: put.fsp, currency: put.currency })
+                }
             },
             Route::ById { resource, operation } => match operation {
                 Operation::Get(_) => Ok(Self::Other),
@@ -131,6 +180,22 @@ impl Content {
             Resource::Authorizations => other(body::parse_authorization(body)),
             _ => Err(SyncError::new(ErrorCode::NOT_IMPLEMENTED, "")),
         }
+    }
+}
+
+impl From<body::ParticipantsBatch<'_>> for Content {
+    fn from(batch: body::ParticipantsBatch<'_>) -> Self {
+        let entry = |party: body::BatchParty<'_>| BatchEntry {
+            kind: party.kind.map_err(Into::into),
+            id: party.identifier.into(),
+            sub_id: party.sub_id.map(Into::into),
+            fsp: party.fsp,
+        };
+        Self::Batch(BatchContent {
+            request_id: batch.request_id,
+            currency: batch.currency,
+            parties: batch.parties.into_iter().map(entry).collect(),
+        })
     }
 }
 
@@ -193,7 +258,35 @@ mod tests {
         assert_eq!(read(&format!("{put}/error"), "{}"), Err(3102));
         assert_eq!(read(&format!("GET /quotes/{ID}"), "anything"), Ok(Content::Other));
         assert_eq!(read("DELETE /participants/MSISDN/26011", "anything"), Ok(Content::Other));
-        assert_eq!(read("POST /participants/MSISDN/26011", r#"{"fspId":"bluebank"}"#), Ok(Content::Other));
+        let bluebank = FspId::parse("bluebank").unwrap();
+        let registration =
+            |fsp, currency: &str| Content::Registration { fsp, currency: Currency::parse(currency) };
+        for (method, body, expected) in [
+            ("POST", r#"{"fspId":"bluebank"}"#, Ok(registration(Some(bluebank), ""))),
+            ("PUT", r#"{"fspId":"bluebank","currency":"USD"}"#, Ok(registration(Some(bluebank), "USD"))),
+            ("PUT", "{}", Ok(registration(None, ""))),
+            ("POST", "{}", Err(3102)),
+        ] {
+            assert_eq!(read(&format!("{method} /participants/MSISDN/26011"), body), expected);
+        }
+        let batch = format!(
+            r#"{{"requestId":"{ID}","currency":"KES","partyList":[
+            {{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"}},
+            {{"partyIdType":"PHONE","partyIdentifier":"26012","partySubIdOrType":"x","fspId":"bluebank"}}]}}"#
+        );
+        let entry = |kind, id: &str, sub_id: Option<&str>| BatchEntry {
+            kind,
+            id: id.into(),
+            sub_id: sub_id.map(Into::into),
+            fsp: bluebank,
+        };
+        let parties = vec![
+            entry(Ok(PartyIdType::Msisdn), "26011", None),
+            entry(Err("PHONE".into()), "26012", Some("x")),
+        ];
+        let expected =
+            Content::Batch(BatchContent { request_id: id, currency: Some(currency("KES")), parties });
+        assert_eq!(read("POST /participants", &batch), Ok(expected));
         assert_eq!(read("PUT /parties/MSISDN/26011", "{}"), Err(3102));
     }
 

@@ -19,7 +19,7 @@ mod relay;
 mod render;
 mod transport;
 
-pub use content::{Content, QuoteContent};
+pub use content::{BatchContent, BatchEntry, Content, QuoteContent};
 pub use conversation::{Accepted, Conversation, TakeFuture};
 pub use failure::{ErrorInformation, Failure};
 pub use message::{Address, Author, Outgoing, Received};

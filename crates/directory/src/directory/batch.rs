@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use upesi_fspiop::body::parse_participants_batch;
 use upesi_fspiop::render::{BatchResult, PartyEntry, write_batch_result};
 use upesi_fspiop::{PartyIdType, SyncError, check_party_id};
 use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
-use upesi_relay::{Accepted, Address, ErrorInformation, Received};
+use upesi_relay::{Accepted, Address, BatchContent, BatchEntry, ErrorInformation, Received};
 use upesi_types::{Currency, ErrorCode};
 
 use super::{Carried, Shared, carry_out, no_oracle, to_information};
@@ -19,7 +18,7 @@ struct Batch {
     request: Arc<Received>,
     request_id: String,
     currency: Option<Currency>,
-    entries: Vec<Entry>,
+    entries: Vec<BatchEntry>,
     /// What became of each entry, as far as it is known.
     outcomes: Vec<Option<Result<(), ErrorInformation>>>,
     /// The entries that go to each oracle, one group for each type; those that the hub keeps first.
@@ -37,28 +36,23 @@ struct Group {
 
 impl Shared {
     /// Accepts a batch.
-    pub(super) async fn take_batch(self: Arc<Self>, request: &Arc<Received>) -> Result<Accepted, SyncError> {
-        let parsed = parse_participants_batch(&request.body)?;
+    pub(super) async fn take_batch(
+        self: Arc<Self>,
+        request: &Arc<Received>,
+        content: BatchContent,
+    ) -> Result<Accepted, SyncError> {
         self.check_requester(request)?;
         let ticket = self.relay.admit()?;
-        let entry = |party: &upesi_fspiop::body::BatchParty<'_>| Entry {
-            kind: party.kind,
-            id: (&*party.identifier).into(),
-            sub_id: party.sub_id.as_deref().map(Into::into),
-            currency: parsed.currency,
-            fsp: party.fsp,
-        };
         let mut batch = Batch {
             request: request.clone(),
-            request_id: parsed.request_id.to_string(),
-            currency: parsed.currency,
-            entries: parsed.parties.iter().map(entry).collect(),
-            outcomes: vec![None; parsed.parties.len()],
+            request_id: content.request_id.to_string(),
+            currency: content.currency,
+            outcomes: vec![None; content.parties.len()],
+            entries: content.parties,
             groups: Vec::new(),
             failure: None,
             failed: 0,
         };
-        drop(parsed);
         batch.group(&self);
         let is_kept_by_hub = batch.groups.first().is_some_and(|group| group.oracle.is_kept_by_hub());
         carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
@@ -95,27 +89,43 @@ impl Batch {
     /// Decides the entries that go to no oracle, and groups the others by type.
     fn group(&mut self, shared: &Shared) {
         for (index, entry) in self.entries.iter().enumerate() {
-            let refusal = if entry.fsp != self.request.source {
-                Some(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""))
-            } else {
-                let checked = check_party_id(entry.kind, &entry.id, entry.sub_id.as_deref());
-                checked.err().map(to_information)
+            let kind = match self.kind_of(entry, shared) {
+                Ok(kind) => kind,
+                Err(refusal) => {
+                    self.outcomes[index] = Some(Err(refusal));
+                    continue;
+                }
             };
-            if let Some(refusal) = refusal {
-                self.outcomes[index] = Some(Err(refusal));
-            } else if let Some(group) = self.groups.iter_mut().find(|group| group.kind == entry.kind) {
+            if let Some(group) = self.groups.iter_mut().find(|group| group.kind == kind) {
                 group.indices.push(index);
-            } else if let Some(oracle) = shared.oracles.oracle(entry.kind, self.currency) {
-                self.groups.push(Group { kind: entry.kind, oracle, indices: vec![index] });
+            } else if let Some(oracle) = shared.oracles.oracle(kind, self.currency) {
+                self.groups.push(Group { kind, oracle, indices: vec![index] });
             } else {
-                self.outcomes[index] = Some(Err(no_oracle(entry.kind.as_str(), self.currency)));
+                self.outcomes[index] = Some(Err(no_oracle(kind.as_str(), self.currency)));
             }
         }
         self.groups.sort_by_key(|group| !group.oracle.is_kept_by_hub());
     }
 
+    /// The type of an entry that can be registered.
+    fn kind_of(&self, entry: &BatchEntry, shared: &Shared) -> Result<PartyIdType, ErrorInformation> {
+        if entry.fsp != self.request.source {
+            return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""));
+        }
+        let kind = entry.kind.as_ref().ok().copied();
+        let kind = kind.filter(|kind| shared.config.extended_types || !kind.is_extended());
+        let kind = kind.ok_or_else(|| no_oracle(entry.kind_text(), self.currency))?;
+        check_party_id(kind, &entry.id, entry.sub_id.as_deref()).map_err(to_information)?;
+        Ok(kind)
+    }
+
     async fn register(&mut self, group: &Group) {
-        let entries: Vec<Entry> = group.indices.iter().map(|index| self.entries[*index].clone()).collect();
+        let entry = |index: &usize| {
+            let BatchEntry { id, sub_id, fsp, .. } = &self.entries[*index];
+            let (id, sub_id) = (id.clone(), sub_id.clone());
+            Entry { kind: group.kind, id, sub_id, currency: self.currency, fsp: *fsp }
+        };
+        let entries: Vec<Entry> = group.indices.iter().map(entry).collect();
         let inquiry = BatchInquiry {
             request_id: &self.request_id,
             currency: self.currency,
@@ -149,7 +159,7 @@ impl Batch {
         let mut body = Vec::with_capacity(64 + self.entries.len() * 160);
         let results = self.entries.iter().zip(&self.outcomes).map(|(entry, outcome)| BatchResult {
             party: PartyEntry {
-                kind: entry.kind,
+                kind: entry.kind_text(),
                 identifier: &entry.id,
                 sub_id: entry.sub_id.as_deref(),
                 fsp: entry.fsp.as_str(),

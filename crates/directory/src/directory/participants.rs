@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use upesi_fspiop::body::{parse_participant_post, parse_participant_put};
 use upesi_fspiop::render::{PartyEntry, write_fsp_id, write_party_list};
 use upesi_fspiop::{PartyOperation, PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
-use upesi_relay::{Accepted, ErrorInformation, Failure, Received};
+use upesi_relay::{Accepted, Content, ErrorInformation, Failure, Received};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{Carried, Kind, Shared, address, carry_out, currency_of, party_of, to_information};
@@ -24,6 +23,24 @@ enum Wish {
     Remove,
 }
 
+fn wish(
+    request: &Received,
+    operation: PartyOperation,
+    content: &Content,
+) -> Result<(Wish, Option<Currency>), SyncError> {
+    let operation = match operation {
+        PartyOperation::Post => Operation::Register,
+        PartyOperation::Put => Operation::Change,
+        PartyOperation::Delete => return Ok((Wish::Remove, currency_of(request)?)),
+        _ => return Ok((Wish::Find, currency_of(request)?)),
+    };
+    // Without one, somebody forgot to read the body.
+    let Content::Registration { fsp, currency } = content else { return Err(SyncError::not_implemented()) };
+    // The schema of a change does not require it; who else would a DFSP mean than itself.
+    let owner = fsp.unwrap_or(request.source);
+    Ok((Wish::Note { operation, owner }, *currency))
+}
+
 /// The callback of a wish that came true.
 struct Callback {
     receiver: FspId,
@@ -36,21 +53,9 @@ impl Shared {
         self: Arc<Self>,
         request: &Arc<Received>,
         operation: PartyOperation,
+        content: &Content,
     ) -> Result<Accepted, SyncError> {
-        let (wish, currency) = match operation {
-            PartyOperation::Post => {
-                let body = parse_participant_post(&request.body)?;
-                (Wish::Note { operation: Operation::Register, owner: body.fsp }, body.currency)
-            }
-            PartyOperation::Put => {
-                let body = parse_participant_put(&request.body)?;
-                // The schema does not require it; who else would a DFSP mean than itself.
-                let owner = body.fsp.unwrap_or(request.source);
-                (Wish::Note { operation: Operation::Change, owner }, body.currency)
-            }
-            PartyOperation::Delete => (Wish::Remove, currency_of(request)?),
-            _ => (Wish::Find, currency_of(request)?),
-        };
+        let (wish, currency) = wish(request, operation, content)?;
         self.check_requester(request)?;
         let ticket = self.relay.admit()?;
         let party = party_of(request)?;
@@ -98,7 +103,7 @@ impl Shared {
                 let receiver = self.note(request, &inquiry, operation, owner).await?;
                 let (id, sub_id) = (party.id_text(), party.sub_id_text());
                 let entry = PartyEntry {
-                    kind: party.kind,
+                    kind: party.kind.as_str(),
                     identifier: &id,
                     sub_id: sub_id.as_deref(),
                     fsp: owner.as_str(),

@@ -3,7 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use super::object::JSON_DEPTH_MAX;
+use super::object::{JSON_DEPTH_MAX, JSON_VALUES_MAX};
 
 /// What a value is, as far as schemas tell values apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,8 +48,9 @@ impl<'a> Document<'a> {
         Self { text: "", nodes: Vec::new() }
     }
 
-    /// Reads a text; `None` for what is no JSON, nested deeper than [`JSON_DEPTH_MAX`] or beyond 4 GiB. Names and texts
-    /// may have escapes that stand for no character: whoever decodes them finds out.
+    /// Reads a text; `None` for what is no JSON, nested deeper than [`JSON_DEPTH_MAX`], of more than [`JSON_VALUES_MAX`]
+    /// values or beyond 4 GiB. Names and texts may have escapes that stand for no character: whoever decodes them finds
+    /// out.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         u32::try_from(text.len()).ok()?;
         let nodes = Vec::with_capacity((text.len() / BYTES_PER_NODE).min(FIRST_NODES_MAX));
@@ -156,6 +157,9 @@ impl Scanner<'_> {
                     self.skip_blanks();
                 }
                 self.value(depth + 1)?;
+                if self.nodes.len() > JSON_VALUES_MAX {
+                    return None;
+                }
                 self.skip_blanks();
                 if self.peek()? == close {
                     break;

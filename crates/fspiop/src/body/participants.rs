@@ -45,8 +45,9 @@ pub struct ParticipantsBatch<'a> {
 /// One party of a batch. That its identifier has the shape of its type, [`crate::check_party_id`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchParty<'a> {
-    /// What the identifier is.
-    pub kind: PartyIdType,
+    /// What the identifier is. The type of one entry is that entry's affair, as scheme practice has it: a text that names
+    /// none is given as it stands, 1 to 32 characters, and does not refuse the batch.
+    pub kind: Result<PartyIdType, Cow<'a, str>>,
     /// The identifier, 1 to 128 characters.
     pub identifier: Cow<'a, str>,
     /// Tells apart parties under one identifier.
@@ -94,12 +95,16 @@ pub fn parse_participants_batch(body: &[u8]) -> Result<ParticipantsBatch<'_>, Sy
     Ok(ParticipantsBatch { request_id, parties, currency })
 }
 
+/// Longest text where the type of an identifier is expected.
+const PARTY_ID_TYPE_CHARS_MAX: usize = 32;
+
 const BATCH_PARTY: Schema<5> =
     Schema::open(3, ["partyIdType", "partyIdentifier", "fspId", "partySubIdOrType", "extensionList"]);
 
 fn read_batch_party<'a>(value: Value<'a, '_>) -> Result<BatchParty<'a>, SyncError> {
     let party = BATCH_PARTY.read(value)?;
-    let kind = party.required("partyIdType").party_id_type()?;
+    let kind = party.required("partyIdType").bounded_text(1, PARTY_ID_TYPE_CHARS_MAX)?;
+    let kind = PartyIdType::parse(&kind).ok_or(kind);
     let identifier = party.required("partyIdentifier").bounded_text(1, PATH_ID_CHARS_MAX)?;
     let fsp = party.required("fspId").name()?;
     let sub_id =

@@ -5,13 +5,12 @@ use alloc::vec::Vec;
 use upesi_types::{Currency, ErrorCode};
 
 use super::{ByteWriter, write_error_members};
-use crate::PartyIdType;
 
 /// A party as hub-made bodies name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartyEntry<'a> {
-    /// What the identifier is.
-    pub kind: PartyIdType,
+    /// What the identifier is, such as `MSISDN`.
+    pub kind: &'a str,
     /// The identifier, decoded.
     pub identifier: &'a str,
     /// Tells apart parties under one identifier, decoded.
@@ -89,7 +88,7 @@ fn write_entry(out: &mut Vec<u8>, party: PartyEntry<'_>) {
     out.extend_from_slice(b"{\"fspId\":");
     ByteWriter(out).text(party.fsp);
     out.extend_from_slice(b",\"partyIdType\":");
-    ByteWriter(out).text(party.kind.as_str());
+    ByteWriter(out).text(party.kind);
     out.extend_from_slice(b",\"partyIdentifier\":");
     ByteWriter(out).text(party.identifier);
     if let Some(sub_id) = party.sub_id {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::body::{parse_error_body, parse_fulfil, parse_prepare};
-use crate::{PartyIdType, decode_octets};
+use crate::decode_octets;
 use alloc::string::ToString;
 use upesi_types::{Amount, Currency};
 
@@ -136,14 +136,8 @@ fn version_errors_list_what_is_accepted() {
 
 #[test]
 fn answers_about_participants_are_written_byte_for_byte() {
-    let shop = PartyEntry {
-        kind: PartyIdType::Msisdn,
-        identifier: "26097",
-        sub_id: Some("shop-7"),
-        fsp: "greenbank",
-    };
-    let mail =
-        PartyEntry { kind: PartyIdType::Email, identifier: "a\"b@c.de", sub_id: None, fsp: "bluebank" };
+    let shop = PartyEntry { kind: "MSISDN", identifier: "26097", sub_id: Some("shop-7"), fsp: "greenbank" };
+    let mail = PartyEntry { kind: "EMAIL", identifier: "a\"b@c.de", sub_id: None, fsp: "bluebank" };
     let usd = Currency::parse("USD");
     let unknown = Some((ErrorCode::PARTY_NOT_FOUND, "Party not found"));
     for (text, expected) in [

@@ -69,6 +69,9 @@ async fn every_entry_has_its_own_result_in_the_order_of_the_request() {
         ("MSISDN", "26099", "greenbank"),
         ("MSISDN", "phone", "bluebank"),
         ("ALIAS", "me", "bluebank"),
+        ("PHONE", "26101", "bluebank"),
+        ("PHONE", "26102", "greenbank"),
+        ("CONSENT", "c", "bluebank"),
         ("MSISDN", "26100", "bluebank"),
     ]);
     world.take("POST /participants", "bluebank", None, &body).await.unwrap();
@@ -76,7 +79,10 @@ async fn every_entry_has_its_own_result_in_the_order_of_the_request() {
         results(&world.sent().await),
         "26097 ok, acme ok, 26098 3003 Add Party information error - Party already exists, \
          26099 3204 Party not found, phone 3101 Malformed syntax - the party identifier is no MSISDN, \
-         me 3003 Add Party information error - Oracle type:ALIAS and currency:USD not found, 26100 ok"
+         me 3003 Add Party information error - Oracle type:ALIAS and currency:USD not found, \
+         26101 3003 Add Party information error - Oracle type:PHONE and currency:USD not found, \
+         26102 3204 Party not found, \
+         c 3003 Add Party information error - Oracle type:CONSENT and currency:USD not found, 26100 ok"
     );
     assert_eq!(msisdn.asked(), ["batch MSISDN 26097,26098,26100"]);
     assert_eq!(business.asked(), ["batch BUSINESS acme"]);

@@ -2,6 +2,7 @@
 
 use super::{assert_required, assert_table, changed, outcome};
 use crate::PartyIdType;
+use crate::body::object::JSON_VALUES_MAX;
 use crate::body::*;
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -63,7 +64,9 @@ fn a_batch_is_read() {
     let parties: Vec<(PartyIdType, &str, Option<&str>, &str)> = batch
         .parties
         .iter()
-        .map(|party| (party.kind, &*party.identifier, party.sub_id.as_deref(), party.fsp.as_str()))
+        .map(|party| {
+            (*party.kind.as_ref().unwrap(), &*party.identifier, party.sub_id.as_deref(), party.fsp.as_str())
+        })
         .collect();
     assert_eq!(
         parties,
@@ -92,7 +95,10 @@ fn a_batch_follows_the_schema() {
         /partyList                    ⇒ "x"    ⇒ 3101 /partyList must be array
         /partyList                    ⇒ []     ⇒ 3100 /partyList must NOT have fewer than 1 items
         /partyList/1                  ⇒ null   ⇒ 3101 /partyList/1 must be object
-        /partyList/1/partyIdType      ⇒ "X"    ⇒ 3100 /partyList/1/partyIdType must be equal to one of the allowed values
+        /partyList/1/partyIdType      ⇒ "X"    ⇒ ok
+        /partyList/1/partyIdType      ⇒ ""     ⇒ 3100 /partyList/1/partyIdType must NOT have fewer than 1 characters
+        /partyList/1/partyIdType      ⇒ "123456789012345678901234567890123" ⇒ 3100 /partyList/1/partyIdType must NOT have more than 32 characters
+        /partyList/1/partyIdType      ⇒ {}     ⇒ 3101 /partyList/1/partyIdType must be string
         /partyList/1/partyIdType      ⇒ "THIRD_PARTY_LINK" ⇒ ok
         /partyList/1/partyIdentifier  ⇒ ""     ⇒ 3100 /partyList/1/partyIdentifier must NOT have fewer than 1 characters
         /partyList/1/partySubIdOrType ⇒ ""     ⇒ 3100 /partyList/1/partySubIdOrType must NOT have fewer than 1 characters
@@ -129,6 +135,20 @@ fn a_party_is_read() {
         /party/name        ⇒ {}   ⇒ 3101 /party/name must be string
         "#,
     );
+}
+
+#[test]
+fn a_body_of_too_many_values_is_refused() {
+    // Five beside those in the list: the body, two names, the DFSP, the list.
+    for (count, passes) in [(JSON_VALUES_MAX - 5, true), (JSON_VALUES_MAX - 4, false)] {
+        let body = format!(r#"{{"fspId":"a","own":[{}]}}"#, alloc::vec!["1"; count].join(","));
+        match outcome(parse_participant_post(body.as_bytes())) {
+            Ok(()) => assert!(passes),
+            Err((code, description)) => {
+                assert!(!passes && code == 3101 && description.contains("more than 1000000 values"));
+            }
+        }
+    }
 }
 
 #[test]
