@@ -156,12 +156,13 @@ pub(super) fn store(settings: &Settings) -> StoreOptions {
 }
 
 pub(super) fn directory(settings: &Settings) -> DirectoryConfig {
-    let Settings { lookup, oracles, .. } = settings;
+    let Settings { lookup, oracles, fspiop, .. } = settings;
     DirectoryConfig {
         lookup_deadline: ms(lookup.deadline_ms),
         pending_max: size(lookup.pending_max),
         pending_bytes_max: size(lookup.pending_bytes_max),
         remove_stale_parties: lookup.remove_stale_parties,
+        extended_types: fspiop.extended_party_id_types,
         external_ownership_check: lookup.external_ownership_check,
         oracle: OracleConfig {
             deadline: ms(oracles.deadline_ms),
