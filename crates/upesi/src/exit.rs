@@ -84,7 +84,8 @@ impl Exit {
             ),
             Self::Software => (
                 "software",
-                "The program contradicted itself and stopped before doing harm.",
+                "The program contradicted itself and stopped before doing harm. Where it does so in the midst of its work it \
+                 aborts, which the shell shows as 134 (SIGABRT); stderr then names the place in the source.",
                 "Keep the data directory and the log, and report it.",
             ),
             Self::CannotCreate => (
