@@ -9,6 +9,7 @@ use fjall::config::{
     PartitioningPolicy, PinningPolicy,
 };
 use fjall::{CompressionType, Config, Database, Keyspace, KeyspaceCreateOptions};
+use upesi_lsm::Fault;
 use upesi_types::Timestamp;
 
 use crate::{ArchiveError, ArchiveOptions};
@@ -16,6 +17,8 @@ use crate::{ArchiveError, ArchiveOptions};
 /// Where the watermark is stored: behind every transfer id, whose first byte is a small tag.
 pub(crate) const WATERMARK_KEY: [u8; 1] = [0xff];
 const KEYSPACE: &str = "transfers";
+/// What an operator does about damage.
+const REMEDY: &str = "it is derived data: stop the hub, delete the whole archive directory and start again, and it is rebuilt from the journal";
 /// Files that one store keeps open; lookups mostly find index and filter in memory and need the file for one block.
 const OPEN_FILES_MAX: usize = 32;
 /// With this many more unmerged tables than start a merge, a writer waits for merging to catch up ...
@@ -100,10 +103,12 @@ pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Re
         .max_cached_files(Some(OPEN_FILES_MAX))
         .into_config();
     config.cache = Arc::clone(&shared.0.cache);
-    let database = Database::open(config).map_err(|error| open_error(path, error))?;
-    let keyspace =
-        database.keyspace(KEYSPACE, || keyspace_options(options)).map_err(|error| open_error(path, error))?;
-    Ok(Store { keyspace, _database: database })
+    let opened = upesi_lsm::open(path, REMEDY, || {
+        let database = Database::open(config)?;
+        let keyspace = database.keyspace(KEYSPACE, || keyspace_options(options))?;
+        Ok(Store { keyspace, _database: database })
+    });
+    opened.map_err(|fault| of_fault(path, fault))
 }
 
 impl Store {
@@ -189,30 +194,17 @@ pub(crate) fn store_damaged(path: &Path, detail: &str) -> ArchiveError {
     ArchiveError::Damaged { path: archive_of(path), detail: in_division(path, &detail) }
 }
 
-/// At opening, a file that is missing, in the way or too short is damage rather than a refusal of the system.
-fn open_error(division: &Path, error: fjall::Error) -> ArchiveError {
-    use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
-    match store_error(division, error) {
-        ArchiveError::Io { path, source }
-            if matches!(source.kind(), AlreadyExists | InvalidData | NotFound | UnexpectedEof) =>
-        {
-            ArchiveError::Damaged { path, detail: in_division(division, &source) }
-        }
-        other => other,
-    }
+pub(crate) fn store_error(division: &Path, error: fjall::Error) -> ArchiveError {
+    of_fault(division, error.into())
 }
 
-pub(crate) fn store_error(division: &Path, error: fjall::Error) -> ArchiveError {
+fn of_fault(division: &Path, fault: Fault) -> ArchiveError {
     let path = archive_of(division);
-    match error {
-        fjall::Error::Locked => ArchiveError::InUse { path },
-        fjall::Error::Poisoned => ArchiveError::Poisoned { path },
-        fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-            ArchiveError::Io { path, source }
-        }
-        fjall::Error::InvalidVersion(_) => {
-            ArchiveError::Format { path, detail: in_division(division, &error) }
-        }
-        other => ArchiveError::Damaged { path, detail: in_division(division, &other) },
+    match fault {
+        Fault::InUse => ArchiveError::InUse { path },
+        Fault::Poisoned => ArchiveError::Poisoned { path },
+        Fault::Io(source) => ArchiveError::Io { path, source },
+        Fault::Format(detail) => ArchiveError::Format { path, detail: in_division(division, &detail) },
+        Fault::Damaged(detail) => ArchiveError::Damaged { path, detail: in_division(division, &detail) },
     }
 }

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use upesi_journal::{Damage, JournalError};
+use upesi_lsm::Fault;
 use upesi_types::ErrorCode;
 
 /// A store operation that failed. Cheap to clone, because everybody in a failed batch is told.
@@ -112,15 +113,17 @@ impl StoreError {
     }
 
     pub(crate) fn of_fjall(path: &Path, error: fjall::Error) -> Self {
+        Self::of_fault(path, error.into())
+    }
+
+    pub(crate) fn of_fault(path: &Path, fault: Fault) -> Self {
         let path = path.to_path_buf();
-        match error {
-            fjall::Error::Locked => Self::InUse { path },
-            fjall::Error::Poisoned => Self::Poisoned { path },
-            fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => {
-                Self::Io { path, source: Arc::new(source) }
-            }
-            fjall::Error::InvalidVersion(_) => Self::Format { path, detail: error.to_string() },
-            other => Self::Damaged { path, detail: other.to_string() },
+        match fault {
+            Fault::InUse => Self::InUse { path },
+            Fault::Poisoned => Self::Poisoned { path },
+            Fault::Io(source) => Self::Io { path, source: Arc::new(source) },
+            Fault::Format(detail) => Self::Format { path, detail },
+            Fault::Damaged(detail) => Self::Damaged { path, detail },
         }
     }
 
@@ -137,19 +140,6 @@ impl StoreError {
                 Self::Io { path, source: Arc::new(source) }
             }
             other => Self::Damaged { path, detail: other.to_string() },
-        }
-    }
-
-    /// At opening, a file that is missing, in the way or too short is damage rather than a refusal of the system.
-    pub(crate) fn of_opening(path: &Path, error: fjall::Error) -> Self {
-        use std::io::ErrorKind::{AlreadyExists, InvalidData, NotFound, UnexpectedEof};
-        match Self::of_fjall(path, error) {
-            Self::Io { path, source }
-                if matches!(source.kind(), AlreadyExists | InvalidData | NotFound | UnexpectedEof) =>
-            {
-                Self::Damaged { path, detail: source.to_string() }
-            }
-            other => other,
         }
     }
 }

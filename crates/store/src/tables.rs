@@ -22,6 +22,9 @@ use crate::{StoreError, StoreOptions};
 /// The keyspace of the watermark. No table can have this name.
 const META: &str = "-";
 const WATERMARK_KEY: [u8; 1] = [1];
+/// What an operator does about damage.
+const REMEDY: &str =
+    "keep that directory as it is, restore it from a backup, or start with an empty one and import again";
 /// With this many unmerged tables the writer waits for merging to catch up ...
 const UNMERGED_TABLES_WAIT: usize = 32;
 /// ... in steps of this length ...
@@ -174,15 +177,13 @@ fn open_database(
     directory: &Path,
     options: &StoreOptions,
 ) -> Result<(Database, Keyspace), StoreError> {
-    let database = Database::builder(directory)
-        .cache_size(options.cache_bytes)
-        .worker_threads(1)
-        .open()
-        .map_err(|error| StoreError::of_opening(path, error))?;
-    let meta = database
-        .keyspace(META, || keyspace_options(options))
-        .map_err(|error| StoreError::of_opening(path, error))?;
-    Ok((database, meta))
+    let opened = upesi_lsm::open(directory, REMEDY, || {
+        let database =
+            Database::builder(directory).cache_size(options.cache_bytes).worker_threads(1).open()?;
+        let meta = database.keyspace(META, || keyspace_options(options))?;
+        Ok((database, meta))
+    });
+    opened.map_err(|fault| StoreError::of_fault(path, fault))
 }
 
 fn keyspace_options(options: &StoreOptions) -> KeyspaceCreateOptions {

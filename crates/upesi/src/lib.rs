@@ -14,5 +14,6 @@ pub mod inspect;
 pub mod logging;
 pub mod messages;
 pub mod overload;
+pub mod panics;
 pub mod scheme;
 pub mod signals;

@@ -4,7 +4,7 @@ mod support_crash;
 
 use std::fs::{self, File};
 use std::net::TcpListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support_crash::hub::{Hub, SERVING, contents, upesi};
@@ -174,7 +174,64 @@ const DAMAGES: &[Damage] = &[
         },
         &["archive is damaged", "delete that directory and start again", "rebuilt from the journal"],
     ),
+    (
+        "a bit in the archive's list of tables",
+        |scene| flip_list(&scene.division().join("keyspaces/1")),
+        &["archive is damaged", "is not what current says", "delete that directory and start again"],
+    ),
+    (
+        "a bit in the store's list of tables",
+        |scene| flip_list(&scene.world.data.join("store/tables/keyspaces/1")),
+        &["store is damaged", "is not what current says", "restore it from a backup"],
+    ),
+    (
+        "a store of another version",
+        |scene| flip(&scene.world.data.join("store/tables/version"), 3),
+        &["store has a format this version cannot read", "use the version that wrote it"],
+    ),
+    (
+        "a directory where the embedded store expects its own",
+        |scene| fs::create_dir(scene.division().join("keyspaces/lost+found")).unwrap(),
+        &["keyspaces/lost+found: does not belong there", "delete that directory and start again"],
+    ),
+    (
+        "an archive's list of tables that makes the embedded store panic",
+        |scene| forge_list(&scene.division().join("keyspaces/1")),
+        &["is damaged: the embedded store makes no sense of its files", "delete the whole archive directory"],
+    ),
+    (
+        "a store's list of tables that makes the embedded store panic",
+        |scene| forge_list(&scene.world.data.join("store/tables/keyspaces/1")),
+        &[
+            "store/tables is damaged: the embedded store makes no sense of its files",
+            "restore it from a backup",
+        ],
+    ),
 ];
+
+/// Another number of levels, with the right checksum.
+fn forge_list(keyspace: &Path) {
+    let list = list(keyspace);
+    let mut bytes = fs::read(&list).unwrap();
+    // A byte for the format, six for the version of the library, one for the kind of tree, and then this.
+    assert_eq!(bytes[8], 7);
+    bytes[8] = 6;
+    fs::write(&list, &bytes).unwrap();
+    let mut current = fs::read(keyspace.join("current")).unwrap();
+    current[8..24].copy_from_slice(&xxhash_rust::xxh3::xxh3_128(&bytes).to_le_bytes());
+    fs::write(keyspace.join("current"), current).unwrap();
+}
+
+/// A bit in the middle of the list that a keyspace of the embedded store goes by.
+fn flip_list(keyspace: &Path) {
+    let list = list(keyspace);
+    flip(&list, fs::metadata(&list).unwrap().len() / 2);
+}
+
+fn list(keyspace: &Path) -> PathBuf {
+    let current = fs::read(keyspace.join("current")).unwrap();
+    keyspace.join(format!("v{}", u64::from_le_bytes(current[..8].try_into().unwrap())))
+}
 
 #[test]
 fn damage_stops_the_start_and_is_left_as_it_is() {

@@ -78,7 +78,10 @@ impl HubError {
             Self::Bind { .. } => Exit::Unavailable,
             Self::Workers(_) => Exit::Temporary,
             Self::Settings(_) => Exit::Usage,
-            Self::Store(StoreError::Damaged { .. }) => Exit::Data,
+            Self::Store(
+                StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Content { .. },
+            ) => Exit::Data,
+            Self::Store(StoreError::InUse { .. }) => Exit::Temporary,
             Self::Store(_) => Exit::InputOutput,
             Self::Engine(error) => exit_of(error),
         }

@@ -58,6 +58,13 @@ impl Scene {
         files
     }
 
+    /// The archive's first division.
+    pub fn division(&self) -> PathBuf {
+        let entries = fs::read_dir(self.world.data.join("archive")).unwrap();
+        let divisions = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_dir());
+        divisions.min().unwrap()
+    }
+
     /// Every file and its contents, but for the lock, which names the last process that held it, and empty segments that a
     /// running hub prepares when it has time.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {

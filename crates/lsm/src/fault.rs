@@ -1,0 +1,46 @@
+//! What can go wrong in an embedded store, as far as its owners tell it apart.
+
+use std::io::{Error, ErrorKind};
+
+/// An operation of the embedded store that failed.
+#[derive(Debug)]
+pub enum Fault {
+    /// Another process has it open.
+    InUse,
+    /// It refuses writes after an earlier failure.
+    Poisoned,
+    /// The operating system refused.
+    Io(Error),
+    /// Another version wrote it.
+    Format(String),
+    /// It does not hold what was written to it.
+    Damaged(String),
+}
+
+impl From<fjall::Error> for Fault {
+    fn from(error: fjall::Error) -> Self {
+        match error {
+            fjall::Error::Locked => Self::InUse,
+            fjall::Error::Poisoned => Self::Poisoned,
+            fjall::Error::Io(source) | fjall::Error::Storage(fjall::LsmError::Io(source)) => Self::Io(source),
+            fjall::Error::InvalidVersion(_) => Self::Format(error.to_string()),
+            other => Self::Damaged(other.to_string()),
+        }
+    }
+}
+
+impl Fault {
+    /// At opening, a file that is missing, in the way or too short is damage rather than a refusal of the system.
+    pub(crate) fn at_opening(self) -> Self {
+        use ErrorKind::{AlreadyExists, InvalidData, IsADirectory, NotADirectory, NotFound, UnexpectedEof};
+        match self {
+            Self::Io(source) => match source.kind() {
+                AlreadyExists | InvalidData | IsADirectory | NotADirectory | NotFound | UnexpectedEof => {
+                    Self::Damaged(source.to_string())
+                }
+                _ => Self::Io(source),
+            },
+            other => other,
+        }
+    }
+}

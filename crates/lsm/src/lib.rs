@@ -1,0 +1,27 @@
+//! The border to the embedded LSM store fjall (L2), behind which archive and store keep their tables.
+//!
+//! fjall checks its blocks when it reads them, but believes its lists of tables: where one is rotten it deletes tables that
+//! it finds no more in the list, or panics. So [`open`] checks every list by the checksum that fjall keeps of it and never
+//! looks at, before fjall may touch anything. Panics that are left become a [`Fault`] like any other where that is possible.
+
+mod fault;
+mod guard;
+mod lists;
+
+use std::path::Path;
+
+pub use fault::Fault;
+pub use guard::{Opening, opening};
+
+/// Opens the database in `path`, or makes one there, with `work`; `remedy` is what an operator does about damage.
+///
+/// # Errors
+/// Whatever `work` finds, and before it [`Fault::Damaged`] where a list is not what was written. Then nothing was changed.
+pub fn open<T>(
+    path: &Path,
+    remedy: &'static str,
+    work: impl FnOnce() -> Result<T, fjall::Error>,
+) -> Result<T, Fault> {
+    lists::check(path)?;
+    guard::guarded(path, remedy, work).map_err(Fault::at_opening)
+}

@@ -1,0 +1,139 @@
+//! Every bit of every list, and every way to lose one: told, and nothing is changed.
+#![allow(missing_docs)]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fjall::{Database, KeyspaceCreateOptions};
+use upesi_lsm::Fault;
+
+const KEYS: u32 = 200;
+
+fn with_database(path: &Path) -> Result<u32, Fault> {
+    let (database, keyspace) = upesi_lsm::open(path, "restore it", || {
+        let database = Database::builder(path).worker_threads(1).open()?;
+        let keyspace = database.keyspace("numbers", KeyspaceCreateOptions::default)?;
+        Ok((database, keyspace))
+    })?;
+    let read = (0..KEYS).filter(|key| keyspace.get(key.to_be_bytes()).is_ok_and(|found| found.is_some()));
+    let read = read.count() as u32;
+    if read == 0 {
+        for tables in [0..KEYS / 2, KEYS / 2..KEYS] {
+            let mut table = keyspace.start_ingestion()?;
+            for key in tables {
+                table.write(key.to_be_bytes(), b"number")?;
+            }
+            table.finish()?;
+        }
+    }
+    drop((keyspace, database));
+    Ok(read)
+}
+
+fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files_below(&path, files) } else { files.push(path) }
+    }
+}
+
+/// All files with their contents.
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    files_below(directory, &mut files);
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+fn assert_refused(path: &Path, what: &str) {
+    let before = contents(path);
+    match with_database(path) {
+        Err(Fault::Damaged(detail)) => assert!(detail.contains("keyspaces/"), "{what}: {detail}"),
+        other => panic!("{what}: {other:?}"),
+    }
+    assert!(contents(path) == before, "{what}: something was changed");
+}
+
+fn filled() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("database");
+    assert_eq!(with_database(&path).unwrap(), 0);
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+    (directory, path)
+}
+
+/// The list in use, what says which it is, and the ends of the tables that it names.
+fn lists(path: &Path) -> Vec<(PathBuf, usize)> {
+    let mut found = Vec::new();
+    for keyspace in ["keyspaces/0", "keyspaces/1"].map(|keyspace| path.join(keyspace)) {
+        let current = fs::read(keyspace.join("current")).unwrap();
+        let version = u64::from_le_bytes(current[..8].try_into().unwrap());
+        found.extend([(keyspace.join("current"), 0), (keyspace.join(format!("v{version}")), 0)]);
+        let tables = fs::read_dir(keyspace.join("tables")).unwrap().map(|table| table.unwrap().path());
+        // Contents and trailer; what is before them are blocks with checksums.
+        found.extend(tables.map(|table| {
+            let length = fs::metadata(&table).unwrap().len() as usize;
+            (table, length - 38 - 104)
+        }));
+    }
+    found
+}
+
+#[test]
+fn a_list_with_any_flipped_bit_is_refused_and_nothing_is_changed() {
+    let (_directory, path) = filled();
+    let mut flips = 0;
+    for (file, from) in lists(&path) {
+        let whole = fs::read(&file).unwrap();
+        for at in from..whole.len() {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 1 << (at % 8);
+            fs::write(&file, rotten).unwrap();
+            assert_refused(&path, &format!("byte {at} of {}", file.display()));
+            flips += 1;
+        }
+        fs::write(&file, whole).unwrap();
+    }
+    assert!(flips > 1_000, "only {flips}");
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+}
+
+#[test]
+fn a_list_that_is_missing_cut_or_empty_is_refused() {
+    let (_directory, path) = filled();
+    for (file, _) in lists(&path) {
+        let whole = fs::read(&file).unwrap();
+        let is_optional = file.ends_with("keyspaces/1/current");
+        for length in [0, 1, 24, whole.len() / 2, whole.len() - 1] {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert_refused(&path, &format!("{} cut to {length}", file.display()));
+        }
+        fs::remove_file(&file).unwrap();
+        if !is_optional {
+            assert_refused(&path, &format!("{} removed", file.display()));
+        }
+        fs::write(&file, whole).unwrap();
+    }
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+}
+
+/// The embedded store would panic at these.
+#[test]
+fn what_does_not_belong_there_is_refused() {
+    for foreign in ["keyspaces/lost+found", "keyspaces/1/tables/77"] {
+        let (_directory, path) = filled();
+        fs::create_dir(path.join(foreign)).unwrap();
+        assert_refused(&path, foreign);
+        fs::remove_dir(path.join(foreign)).unwrap();
+        assert_eq!(with_database(&path).unwrap(), KEYS, "{foreign}: nothing is lost");
+    }
+}
+
+/// A crash while a keyspace was made leaves a directory without a list; fjall removes it.
+#[test]
+fn a_keyspace_that_was_never_finished_is_no_damage() {
+    let (_directory, path) = filled();
+    fs::create_dir_all(path.join("keyspaces/2/tables")).unwrap();
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+    assert!(!path.join("keyspaces/2").exists());
+}
