@@ -108,34 +108,49 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     if let Some(address) = simulator.socket_addr() {
         write_out(&format!("sockets ws://{address}\n"))?;
     }
+    let mut show = Show { seen, messages: Vec::new(), teller: Teller::verbatim() };
     let shown = runtime.block_on(async {
         let shown = tokio::select! {
             _ = stop_signal() => Ok(()),
-            shown = show(seen), if arguments.show => shown,
+            shown = show.run(), if arguments.show => shown,
         };
         simulator.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await;
         shown
     });
     workers.shutdown();
-    shown
+    shown.and_then(|()| show.tell())
 }
 
-/// Prints messages as they come. Ends only when it cannot.
-async fn show(mut seen: mpsc::Receiver<SeenMessage>) -> Outcome {
-    let mut teller = Teller::verbatim();
-    let mut messages = Vec::new();
-    while seen.recv_many(&mut messages, UNSHOWN_MESSAGES_MAX).await > 0 {
-        // A request is seen when it is answered, which may be after the callback that it caused.
-        tokio::time::sleep(SORTING_TIME).await;
-        while messages.len() < UNSHOWN_MESSAGES_MAX
-            && let Ok(message) = seen.try_recv()
-        {
-            messages.push(message);
+/// Prints the messages that DFSPs send and receive.
+struct Show {
+    seen: mpsc::Receiver<SeenMessage>,
+    /// Seen and not yet printed.
+    messages: Vec<SeenMessage>,
+    teller: Teller,
+}
+
+impl Show {
+    /// Prints them as they come. Ends only when it cannot; stopped at any moment, it leaves the rest to [`Self::tell`].
+    async fn run(&mut self) -> Outcome {
+        while self.seen.recv_many(&mut self.messages, UNSHOWN_MESSAGES_MAX).await > 0 {
+            // A request is seen when it is answered, which may be after the callback that it caused.
+            tokio::time::sleep(SORTING_TIME).await;
+            self.tell()?;
         }
-        write_out(&teller.tell(&mut messages))?;
-        messages.clear();
+        Ok(())
     }
-    Ok(())
+
+    /// Prints all that were seen.
+    fn tell(&mut self) -> Outcome {
+        while self.messages.len() < UNSHOWN_MESSAGES_MAX
+            && let Ok(message) = self.seen.try_recv()
+        {
+            self.messages.push(message);
+        }
+        let text = self.teller.tell(&mut self.messages);
+        self.messages.clear();
+        write_out(&text)
+    }
 }
 
 /// The threads asked for, or one per core.
