@@ -1,9 +1,11 @@
 //! The binary as its users see it: what stands on stdout and stderr, and the exit code.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::Duration;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
 
@@ -38,6 +40,8 @@ struct Hub {
     process: Child,
     fspiop: String,
     admin: String,
+    /// What it logs after it serves, line by line.
+    log: Receiver<String>,
 }
 
 impl Hub {
@@ -67,8 +71,19 @@ impl Hub {
             }
         }
         // A full pipe would hold the hub up.
-        std::thread::spawn(move || io::copy(&mut log, &mut io::sink()));
-        Self { process, fspiop, admin }
+        let (lines, log_lines) = mpsc::channel();
+        std::thread::spawn(move || log.lines().map_while(Result::ok).try_for_each(|line| lines.send(line)));
+        Self { process, fspiop, admin, log: log_lines }
+    }
+
+    /// Lines of the log up to one with this text.
+    fn log_until(&self, text: &str) -> Vec<String> {
+        let mut lines = Vec::new();
+        while !lines.last().is_some_and(|line: &String| line.contains(text)) {
+            let line = self.log.recv_timeout(Duration::from_secs(30));
+            lines.push(line.unwrap_or_else(|error| panic!("{text:?} is not logged ({error}): {lines:?}")));
+        }
+        lines
     }
 
     /// Asks it to stop and gives its exit code.
@@ -193,6 +208,44 @@ fn bad_luck_at_the_start_has_its_exit_code() {
     assert_eq!(code(&output), 65, "{}", stderr(&output));
 }
 
+/// The first line of the answer to a request, whose connection is closed then.
+fn ask(address: &str, line: &str, body: &str) -> String {
+    let request = format!(
+        "{line} HTTP/1.1\r\nhost: hub\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer.lines().next().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn the_log_follows_its_level_while_the_hub_runs() {
+    let directory = tempfile::tempdir().unwrap();
+    let hub = Hub::start(&directory.path().join("data"));
+    let set_level = |level: &str| {
+        let body = format!(r#"{{"level":"{level}"}}"#);
+        assert_eq!(ask(&hub.admin, "PUT /log-level", &body), "HTTP/1.1 200 OK", "{level}");
+    };
+    // Refused requests are told of at `debug`. Each is refused for its method or path, so that they can be told apart.
+    let refuse =
+        |line: &str, status: &str| assert_eq!(ask(&hub.fspiop, line, "{}"), format!("HTTP/1.1 {status}"));
+    refuse("POST /transfers", "400 Bad Request");
+    set_level("info,upesi_gateway=debug");
+    refuse("PATCH /transfers/x", "501 Not Implemented");
+    let lines = hub.log_until("refused a request");
+    assert!(lines.last().unwrap().contains("Patch"), "{lines:?}");
+    set_level("off");
+    refuse("POST /transfers", "400 Bad Request");
+    set_level("debug");
+    refuse("GET /transfers/x", "400 Bad Request");
+    let lines = hub.log_until("refused a request");
+    assert!(lines.last().unwrap().contains("Get"), "{lines:?}");
+    assert_eq!(hub.stop(), 0);
+}
+
 #[test]
 fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
     let directory = tempfile::tempdir().unwrap();
@@ -277,7 +330,15 @@ fn sim_shows_what_its_dfsps_receive_and_send() {
             &format!("         ilpPacket: \"{long}\""),
         ]
     );
+    // What it saw last is shown although it is stopped at once.
+    let answer = ask(address, "PUT /dfsp-1/quotes/last", "{}");
+    assert!(answer.starts_with("HTTP/1.1 "), "{answer}");
     let pid = process.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert_eq!(process.wait().unwrap().code(), Some(0));
+    let rest: Vec<_> = lines.collect();
+    assert!(
+        rest.iter().any(|line| line.contains("PUT /dfsp-1/quotes/last") || line.contains("PUT /quotes/last")),
+        "{rest:?}"
+    );
 }

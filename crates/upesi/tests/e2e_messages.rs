@@ -173,6 +173,33 @@ fn headers_are_forwarded_as_they_are() {
     arrives(&world, &id, message);
 }
 
+/// The versions that the hub takes and that of what it makes itself are settings; what it forwards keeps its own.
+#[test]
+fn versions_are_those_of_the_settings() {
+    let world = World::new(&[("fspiop.versions_accepted", "1.1,2.0"), ("fspiop.version_default", "2.0")]);
+    let media = "application/vnd.interoperability.transfers+json";
+    let [payer, payee] = [world.dfsp("greenbank"), world.dfsp("bluewallet")];
+    let id = world.new_id();
+    let prepare = || Message::prepare(&Terms::new(&id, world.now())).version("1.1");
+    let (refused, _) = world.send(prepare().version("1.0"));
+    assert_eq!((refused.status, refused.error_code()), (406, Some("3001")));
+    let list = r#"{"extension":[{"key":"1","value":"1"},{"key":"2","value":"0"}]}"#;
+    assert!(refused.body.contains(list), "{}", refused.body);
+    arrives(&world, &id, prepare());
+    world.deliver(
+        Message::fulfil(&id, "RESERVED").version("1.1").header("accept", &format!("{media};version=1")),
+    );
+    world.deliver(Message::get(&id, "greenbank"));
+    let made = format!("{media};version=2.0");
+    for _ in 0..2 {
+        let put = payer.next(&id);
+        assert_eq!((put.header("content-type"), put.header("accept")), (Some(&*made), None));
+    }
+    let patch = payee.next(&id);
+    assert_eq!((&*patch.method, patch.header("content-type")), ("PATCH", Some(&*made)));
+    assert_eq!(patch.header("accept"), Some(&*format!("{media};version=2")));
+}
+
 /// What the network between hub and DFSP is told ends at the hub, and a broken trace is not carried on.
 #[test]
 fn headers_that_end_at_the_hub() {

@@ -2,9 +2,13 @@
 
 mod common;
 
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::time::Duration;
 
 use common::AMPLE;
+use common::client::{Client, request};
+use common::message::media_type;
 use common::simulation::Scene;
 use tokio::time::timeout;
 use upesi_sim::{DfspSettings, Flavour, Originator, OriginatorOptions, Outcome};
@@ -80,5 +84,87 @@ fn faults_of_every_kind() {
             scene.check();
         }
     }
+    scene.end();
+}
+
+/// A web socket as load scripts open it, known to the simulator by the time that its handshake is answered.
+fn channel(scene: &Scene, name: &str) -> TcpStream {
+    let address = scene.simulator.socket_addr().unwrap();
+    let mut socket = TcpStream::connect(address).unwrap();
+    socket.set_read_timeout(Some(AMPLE)).unwrap();
+    let handshake = format!(
+        "GET /{name} HTTP/1.1\r\nhost: {address}\r\nupgrade: websocket\r\nconnection: upgrade\r\n\
+         sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\nsec-websocket-version: 13\r\n\r\n"
+    );
+    socket.write_all(handshake.as_bytes()).unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        socket.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    assert!(head.starts_with(b"HTTP/1.1 101 "), "{}", String::from_utf8_lossy(&head));
+    socket
+}
+
+/// The one text that a channel is told: a frame of less than 126 bytes (RFC 6455 §5.2).
+fn told(mut socket: TcpStream) -> String {
+    let mut frame = [0; 2];
+    socket.read_exact(&mut frame).unwrap();
+    assert!(frame[0] == 0x81 && frame[1] < 126, "{frame:?}");
+    let mut text = vec![0; frame[1].into()];
+    socket.read_exact(&mut text).unwrap();
+    String::from_utf8(text).unwrap()
+}
+
+/// An iteration of the community's load scripts: a channel of the payer's simulator, named by trace, method and path; the
+/// request; what the channel is told.
+fn iterate(scene: &Scene, trace: &str, method: &str, id: &str) -> String {
+    let socket = channel(scene, &format!("{trace}/PUT/transfers/{id}"));
+    let [expiration, date] =
+        [scene.world.now().plus_ms(30_000).to_string(), scene.world.now().http_date().to_string()];
+    let body = format!(
+        r#"{{"transferId":"{id}","payerFsp":"dfsp-1","payeeFsp":"dfsp-2","amount":{{"amount":"2","currency":"KES"}},"expiration":"{expiration}","ilpPacket":"AYIDBQAAAAAAAADIIWcucGF5ZWU","condition":"GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA"}}"#
+    );
+    let mut headers = vec![
+        ("Host", "hub".to_owned()),
+        ("User-Agent", "k6/1.0.0 (https://k6.io/)".into()),
+        ("Accept", media_type("transfers", "1.1")),
+        ("Content-Type", media_type("transfers", "1.1")),
+        ("Date", date),
+        ("FSPIOP-Source", "dfsp-1".into()),
+        ("traceparent", format!("00-{trace}-00f067aa0ba902b7-01")),
+        ("tracestate", "tx_end2end_start_ts=1700000000000".into()),
+    ];
+    let (path, body) = match method {
+        "POST" => {
+            headers.push(("FSPIOP-Destination", "dfsp-2".into()));
+            ("/transfers".to_owned(), &*body)
+        }
+        _ => (format!("/transfers/{id}"), ""),
+    };
+    let headers: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let answer = Client::connect(scene.world.fspiop()).exchange(&request(
+        &format!("{method} {path}"),
+        &headers,
+        body.as_bytes(),
+    ));
+    assert_eq!(answer.status, 202, "{answer:?}");
+    told(socket)
+}
+
+#[test]
+fn load_scripts_of_the_community_hear_of_their_callbacks() {
+    let scene = Scene::new(&[]);
+    // Ids as the scripts make them: hexadecimal digits in capitals, as long as a ULID.
+    let (first, second) = ("0192F3A9B2C4D00112233445AB", "0192F3A9B2C5D00112233445AC");
+    let success = "SUCCESS_CALLBACK_RECEIVED";
+    assert_eq!(iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4736", "POST", first), success);
+    assert_eq!(iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4737", "GET", first), success);
+    scene.all_are(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
+    let failed = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4738", "POST", second);
+    assert_eq!(failed, "ERROR_CALLBACK_RECEIVED");
+    scene.world.until(&(0, 0), || scene.world.undelivered());
+    assert_eq!(scene.world.position("dfsp-1"), "2");
     scene.end();
 }

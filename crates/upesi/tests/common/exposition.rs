@@ -69,7 +69,7 @@ impl Exposition {
                 if !labels.contains(r#"le="+Inf""#) {
                     continue;
                 }
-                let labels = labels.replace(r#"le="+Inf""#, "");
+                let labels = labels.replace(r#"le="+Inf","#, "").replace(r#"le="+Inf""#, "");
                 let labels = labels.trim_matches(',');
                 let labels = if labels.is_empty() { String::new() } else { format!("{{{labels}}}") };
                 let count = format!("{name}_count{labels}");

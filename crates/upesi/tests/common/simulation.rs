@@ -1,5 +1,6 @@
 //! A hub among simulated DFSPs, which keep their own books.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use upesi_http::Workers;
@@ -24,7 +25,8 @@ impl Scene {
         let workers = Workers::start(1, "sim").unwrap();
         let upstream = Upstream::Hub(format!("http://{}", world.fspiop()));
         let currencies = vec![Currency::parse("KES").unwrap()];
-        let config = SimConfig { currencies, ..SimConfig::new(DFSPS, upstream) };
+        let socket_listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
+        let config = SimConfig { currencies, socket_listen, ..SimConfig::new(DFSPS, upstream) };
         let simulator = Simulator::start(config, &workers).unwrap();
         world.prepare_scheme();
         for name in simulator.names() {

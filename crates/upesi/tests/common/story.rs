@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 use upesi_types::{Amount, Timestamp};
 
 use super::World;
-use super::message::{Message, OTHER_PREIMAGE, Sent, Terms, base64url, fulfilment};
+use super::message::{Message, OTHER_PREIMAGE, Sent, Terms, base64url, condition, fulfilment};
 use super::oracle::{Expected, Place, check};
 
 const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redmoney"];
@@ -200,8 +200,8 @@ impl<'w> Story<'w> {
         self.cause = Some(sent);
     }
 
-    /// `amount= currency= payer= payee= expires=<seconds from now> extension=<key>:<value> note=<any>`, `spaced`. The
-    /// first prepare decides the terms; later ones repeat them but for their own words.
+    /// `amount= currency= payer= payee= expires=<seconds from now> extension=<key>:<value> condition=<any> note=<any>`,
+    /// `spaced`. The first prepare decides the terms; later ones repeat them but for their own words.
     fn prepare(&mut self, name: &str, words: &mut Words<'_>) -> Message {
         let now = self.world.now();
         let mut terms = self.terms.clone().unwrap_or_else(|| {
@@ -226,6 +226,9 @@ impl<'w> Story<'w> {
         let mut body = terms.body();
         if let Some(note) = words.value("note") {
             body = body.replace('☕', note);
+        }
+        if let Some(other) = words.value("condition") {
+            body = body.replace(&condition(), other);
         }
         if words.has("spaced") {
             body = body.replace("\":\"", "\" :\r\n\t\"");
