@@ -9,6 +9,7 @@
 mod bulk_quote;
 mod completed;
 mod error;
+mod every;
 mod extensions;
 mod fx_quote;
 mod json;
@@ -29,6 +30,7 @@ pub use bulk_quote::{
 };
 pub use completed::check_completed_timestamp;
 pub use error::{ErrorBody, parse_error_body, parse_error_body_of};
+pub use every::refusals;
 pub(crate) use extensions::EXTENSION_ITEMS_MAX;
 pub use fx_quote::{
     ConversionAmount, ConversionTerms, FxQuoteRequest, FxQuoteResponse, parse_fx_quote_request,

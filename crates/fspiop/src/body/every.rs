@@ -1,0 +1,57 @@
+//! Every parser of bodies at once, for what must hold for all of them.
+
+use super::*;
+use crate::{Resource, SyncError};
+
+/// A parser's name, and what it says of bytes: nothing where it accepts them.
+type Parser = (&'static str, fn(&[u8]) -> Option<SyncError>);
+
+macro_rules! parsers {
+    ($($name:ident),* $(,)?) => { &[$((stringify!($name), |body: &[u8]| $name(body).err())),*] };
+}
+
+/// All that need nothing but the body.
+const PARSERS: &[Parser] = parsers![
+    parse_prepare,
+    parse_fulfil,
+    parse_error_body,
+    parse_participant_post,
+    parse_participant_put,
+    parse_participants_batch,
+    parse_party,
+    parse_quote_request,
+    parse_quote_response,
+    parse_bulk_quote_request,
+    parse_bulk_quote_response,
+    parse_fx_quote_request,
+    parse_fx_quote_response,
+    parse_transaction_request,
+    parse_transaction_request_response,
+    parse_authorization,
+];
+
+/// What every parser of this crate says of a body, whatever it is of: one item for each, `None` where it accepts the bytes.
+///
+/// For tests and fuzzers; a request is read by the one parser of its resource.
+pub fn refusals(body: &[u8]) -> impl Iterator<Item = Option<SyncError>> {
+    let of_errors = Resource::ALL.iter().map(move |&resource| parse_error_body_of(resource, body).err());
+    PARSERS.iter().map(move |(_, parse)| parse(body)).chain(of_errors)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    /// Whoever writes a parser need not remember this list.
+    #[test]
+    fn every_parser_of_the_module_is_there() {
+        let elsewhere = ["parse_error_body_of", "parse_authorization_query"];
+        let exported = include_str!("mod.rs")
+            .split(|character: char| !(character.is_ascii_alphanumeric() || character == '_'))
+            .filter(|word| word.starts_with("parse_") && !elsewhere.contains(word));
+        let missing: Vec<_> = exported.filter(|word| !PARSERS.iter().any(|(name, _)| name == word)).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+    }
+}
