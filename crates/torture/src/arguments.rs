@@ -10,6 +10,8 @@ use upesi_torture::table;
 use upesi_torture::trial::Trial;
 use upesi_torture::trials;
 
+use crate::note::{Next, Note};
+
 /// Faults by the million, and the evidence of what came of it.
 ///
 /// Every trial counts until --count or --minutes is reached. With --report it continues the evidence there, and adds to
@@ -47,6 +49,10 @@ enum Command {
     },
     /// Writes the README's table of reliability from the evidence, or checks it.
     Table(TableArguments),
+    /// Adds a run of another program to its evidence.
+    Note(Note),
+    /// Says with which seed that program is to go on.
+    Next(Next),
 }
 
 #[derive(Debug, Args)]
@@ -94,6 +100,8 @@ impl Arguments {
             Command::Kill9(amount) => amount.run("kill9"),
             Command::All(amount) => amount.run_all(),
             Command::Table(table) => table.run(),
+            Command::Note(note) => note.run(),
+            Command::Next(next) => next.run(),
             Command::JudgeTables { tables, directory } => return judge_tables(&tables, &directory),
         };
         match outcome {

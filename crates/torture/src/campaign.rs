@@ -131,13 +131,7 @@ fn add_to(
     reached: &Outcome,
     duration: Duration,
 ) -> Result<(), EvidenceError> {
-    let name = trial.name();
-    let mut evidence = Evidence::read(directory, name)?;
-    evidence.name = name.to_owned();
-    evidence.what = trial.what().to_owned();
-    evidence.command = format!("torture {name} --count {} --report docs/evidence", trial.goal());
-    evidence.goal = trial.goal();
-    evidence.add(Run {
+    let run = Run {
         commit: commit.to_owned(),
         machine: machine::machine(),
         build: machine::build().to_owned(),
@@ -149,8 +143,8 @@ fn add_to(
         details: reached.tally.details().map(|(name, count)| (name.to_owned(), count)).collect(),
         violations: reached.violations.len() as u64,
         violated: reached.violations.clone(),
-    })?;
-    evidence.write(directory)
+    };
+    Evidence::record(directory, &trial.subject(), run)
 }
 
 #[expect(clippy::print_stderr, reason = "a broken promise must be seen at once, not at the end of hours")]

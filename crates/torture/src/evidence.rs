@@ -41,6 +41,19 @@ impl std::fmt::Display for EvidenceError {
 
 impl std::error::Error for EvidenceError {}
 
+/// What a file of evidence is about.
+#[derive(Clone, Debug)]
+pub struct Subject {
+    /// The name of the file.
+    pub name: &'static str,
+    /// What is counted, for a table's heading.
+    pub what: &'static str,
+    /// The count aimed at.
+    pub goal: u64,
+    /// The command that adds to the file.
+    pub command: String,
+}
+
 /// All runs of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence {
@@ -127,6 +140,17 @@ impl Evidence {
             .and_then(|()| fs::write(&beside, text))
             .and_then(|()| fs::rename(&beside, &path))
             .map_err(|error| EvidenceError::Io(path, error))
+    }
+
+    /// Adds a run to the file about a subject, which need not be there yet.
+    pub fn record(directory: &Path, subject: &Subject, run: Run) -> Result<(), EvidenceError> {
+        let mut evidence = Self::read(directory, subject.name)?;
+        evidence.name = subject.name.to_owned();
+        evidence.what = subject.what.to_owned();
+        evidence.command.clone_from(&subject.command);
+        evidence.goal = subject.goal;
+        evidence.add(run)?;
+        evidence.write(directory)
     }
 
     /// The first seed that no run has come to.

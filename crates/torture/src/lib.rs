@@ -8,6 +8,7 @@ pub mod campaign;
 pub mod evidence;
 pub mod hub;
 pub mod machine;
+pub mod noted;
 pub mod real_files;
 pub mod regressions;
 pub mod table;

@@ -1,6 +1,7 @@
 //! The `torture` command.
 
 mod arguments;
+mod note;
 
 use std::process::ExitCode;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::evidence::{Evidence, EvidenceError};
-use crate::trials;
+use crate::{noted, trials};
 
 /// Where the table begins.
 pub const BEGIN: &str = "<!-- reliability: written by `torture table` from docs/evidence, do not edit -->";
@@ -17,22 +17,22 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", table(evidence)?))
 }
 
-/// One line for each trial.
+/// One line for each trial, and for each thing that other programs try.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commit, date |\n|---|---:|---:|---:|---|\n");
-    for trial in trials::TRIALS {
-        let evidence = Evidence::read(directory, trial.name())?;
+    for subject in trials::TRIALS.iter().map(|trial| trial.subject()).chain(noted::subjects()) {
+        let evidence = Evidence::read(directory, subject.name)?;
         let last = evidence.runs.last().map_or_else(
             || "not run yet".to_owned(),
             |run| format!("{}, {}", run.commit, run.date.split('T').next().unwrap_or_default()),
         );
         lines.push_str(&format!(
             "| {} | {} | {} | {} | {last} |\n",
-            trial.what(),
+            subject.what,
             grouped(evidence.count),
             grouped(evidence.violations),
-            grouped(trial.goal())
+            grouped(subject.goal)
         ));
     }
     Ok(lines)

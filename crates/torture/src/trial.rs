@@ -1,5 +1,6 @@
 //! What is tried.
 
+use crate::evidence::Subject;
 use crate::tally::Tally;
 
 /// Makes worlds from seeds and judges them.
@@ -15,4 +16,11 @@ pub trait Trial: Sync {
 
     /// Everything that one seed stands for. Panics where a promise is broken, and says which.
     fn run(&self, seed: u64) -> Tally;
+
+    /// What its evidence is about.
+    fn subject(&self) -> Subject {
+        let (name, goal) = (self.name(), self.goal());
+        let command = format!("torture {name} --count {goal} --report docs/evidence");
+        Subject { name, what: self.what(), goal, command }
+    }
 }
