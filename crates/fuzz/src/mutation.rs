@@ -1,5 +1,8 @@
 //! Seeded changes of an input, for runs without a fuzzer: no feedback, only many variations of what is nearly right.
 
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
 use upesi_journal::sim_disk::Random;
 
 /// Longest input that mutations make, in bytes.
@@ -32,6 +35,25 @@ const TOKENS: [&[u8]; 24] = [
     b"\0",
     b"=",
 ];
+
+/// Lengths of words that are worth a place in a dictionary, in bytes; libFuzzer takes none that is longer.
+const WORD_BYTES: std::ops::RangeInclusive<usize> = 2..=64;
+
+/// What mutations should put in as a whole, in the notation of libFuzzer's dictionaries: the words of the seeds, and texts that
+/// mean something to some parser.
+pub fn dictionary(seeds: &[Vec<u8>]) -> String {
+    let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
+    let words = seeds.iter().flat_map(|seed| seed.split(move |byte| !is_inside(byte)));
+    let words = words.filter(|word| WORD_BYTES.contains(&word.len()));
+    let all: BTreeSet<&[u8]> = words.chain(TOKENS).collect();
+    let mut text = String::new();
+    for word in all {
+        text.push('"');
+        word.iter().for_each(|byte| write!(text, "\\x{byte:02x}").expect("a String takes everything"));
+        text.push_str("\"\n");
+    }
+    text
+}
 
 /// Makes inputs from seeds.
 #[derive(Debug)]

@@ -1,5 +1,6 @@
 //! Valid inputs to begin with.
 
+use upesi::config::{Sources, load, to_toml};
 use upesi_types::Timestamp;
 
 use crate::targets::admin::Hub;
@@ -9,11 +10,12 @@ const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","p
 const FULFIL: &str = r#"{"fulfilment":"UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA","transferState":"COMMITTED","completedTimestamp":"2031-04-01T12:00:00.000Z"}"#;
 const ERROR: &str = r#"{"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
 const MODEL: &str = r#"{"name":"DEFERREDNET","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
+const RULES: &str = r#"[{"ruleId":1,"conditions":{"all":[{"fact":"payload","path":"$.amount.currency","operator":"equal","value":"XOF"}]},"event":{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":"PAYER_UNSUPPORTED_CURRENCY","message":"no"}}}]"#;
 const LIMIT: &str = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":1000},"initialPosition":0}"#;
 const FUNDS: &str = r#"{"transferId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","externalReference":"ref","action":"recordFundsIn","reason":"why","amount":{"amount":"5000","currency":"KES"}}"#;
 
-fn fspiop_request(method: &str, path: &str, body: &str) -> Vec<u8> {
-    let media = "application/vnd.interoperability.transfers+json;version=1.1";
+fn request(method: &str, resource: &str, path: &str, body: &str) -> Vec<u8> {
+    let media = format!("application/vnd.interoperability.{resource}+json;version=1.1");
     format!(
         "{method} {path} HTTP/1.1\r\nhost: hub\r\naccept: {media}\r\ncontent-type: {media}\r\n\
          date: Tue, 01 Apr 2031 12:00:00 GMT\r\nfspiop-source: greenbank\r\nfspiop-destination: bluewallet\r\n\
@@ -25,11 +27,11 @@ fn fspiop_request(method: &str, path: &str, body: &str) -> Vec<u8> {
 
 pub(crate) fn http_requests() -> Vec<Vec<u8>> {
     vec![
-        fspiop_request("POST", "/transfers", PREPARE),
-        fspiop_request("PUT", &format!("/transfers/{TRANSFER}"), FULFIL),
-        fspiop_request("PUT", &format!("/transfers/{TRANSFER}/error"), ERROR),
-        fspiop_request("PATCH", &format!("/transfers/{TRANSFER}"), FULFIL),
-        fspiop_request("GET", &format!("/transfers/{TRANSFER}"), ""),
+        request("POST", "transfers", "/transfers", PREPARE),
+        request("PUT", "transfers", &format!("/transfers/{TRANSFER}"), FULFIL),
+        request("PUT", "transfers", &format!("/transfers/{TRANSFER}/error"), ERROR),
+        request("PATCH", "transfers", &format!("/transfers/{TRANSFER}"), FULFIL),
+        request("GET", "transfers", &format!("/transfers/{TRANSFER}"), ""),
     ]
 }
 
@@ -59,23 +61,49 @@ pub(crate) fn paths() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
+/// One of each kind; requests of what is passed on begin at [`FIRST_PASSED_ON`], in the order of [`messages`].
+const BODIES: [&str; 12] = [
+    PREPARE,
+    FULFIL,
+    ERROR,
+    r#"{"fspId":"greenbank","currency":"USD"}"#,
+    r#"{"requestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","partyList":[{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}],"currency":"USD"}"#,
+    r#"{"party":{"partyIdInfo":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd","fspId":"f"},"name":"n","personalInfo":{"complexName":{"firstName":"Ada"},"dateOfBirth":"1966-06-16"}}}"#,
+    r#"{"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"}},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"},"expiration":"2030-01-01T00:00:00.000Z","geoCode":{"latitude":"-1.5","longitude":"36.8"}}"#,
+    r#"{"transferAmount":{"amount":"12.5","currency":"USD"},"expiration":"2030-01-01T00:00:00.000Z","ilpPacket":"DIIBeQ","condition":"OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0"}"#,
+    r#"{"bulkQuoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011"}},"individualQuotes":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f61","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"3","currency":"ZMW"},"transactionType":{"scenario":"PAYMENT","initiator":"PAYER","initiatorType":"BUSINESS"}}]}"#,
+    r#"{"conversionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","conversionTerms":{"conversionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","initiatingFsp":"bluebank","counterPartyFsp":"fxp1","amountType":"SEND","sourceAmount":{"currency":"USD","amount":"1"},"targetAmount":{"currency":"ZMW"},"expiration":"2030-01-01T00:00:00.000Z"}}"#,
+    r#"{"transactionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"26011"},"amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}"#,
+    r#"{"responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":"1234"}}"#,
+];
+
+/// Where in [`BODIES`] those of transfers end.
+const FIRST_PASSED_ON: usize = 3;
+
 pub(crate) fn bodies() -> Vec<Vec<u8>> {
-    [
-        PREPARE,
-        FULFIL,
-        ERROR,
-        r#"{"fspId":"greenbank","currency":"USD"}"#,
-        r#"{"requestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","partyList":[{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}],"currency":"USD"}"#,
-        r#"{"party":{"partyIdInfo":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd","fspId":"f"},"name":"n","personalInfo":{"complexName":{"firstName":"Ada"},"dateOfBirth":"1966-06-16"}}}"#,
-        r#"{"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"}},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"},"expiration":"2030-01-01T00:00:00.000Z","geoCode":{"latitude":"-1.5","longitude":"36.8"}}"#,
-        r#"{"transferAmount":{"amount":"12.5","currency":"USD"},"expiration":"2030-01-01T00:00:00.000Z","ilpPacket":"DIIBeQ","condition":"OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0"}"#,
-        r#"{"bulkQuoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011"}},"individualQuotes":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f61","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"3","currency":"ZMW"},"transactionType":{"scenario":"PAYMENT","initiator":"PAYER","initiatorType":"BUSINESS"}}]}"#,
-        r#"{"conversionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","conversionTerms":{"conversionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","initiatingFsp":"bluebank","counterPartyFsp":"fxp1","amountType":"SEND","sourceAmount":{"currency":"USD","amount":"1"},"targetAmount":{"currency":"ZMW"},"expiration":"2030-01-01T00:00:00.000Z"}}"#,
-        r#"{"transactionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},"payer":{"partyIdType":"MSISDN","partyIdentifier":"26011"},"amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}"#,
-        r#"{"responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":"1234"}}"#,
-    ]
-    .map(|body| body.as_bytes().to_vec())
-    .to_vec()
+    BODIES.map(|body| body.as_bytes().to_vec()).to_vec()
+}
+
+/// What is passed on: each body with a request that it belongs to, then requests without one, then errors.
+pub(crate) fn messages() -> Vec<Vec<u8>> {
+    let with_body = [
+        ("POST", "participants", "/participants/MSISDN/26097"),
+        ("POST", "participants", "/participants"),
+        ("PUT", "parties", "/parties/EMAIL/a%40b.cd/till-1"),
+        ("POST", "quotes", "/quotes"),
+        ("PUT", "quotes", "/quotes/6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11"),
+        ("POST", "bulkQuotes", "/bulkQuotes"),
+        ("POST", "fxQuotes", "/fxQuotes"),
+        ("POST", "transactionRequests", "/transactionRequests"),
+        ("PUT", "authorizations", "/authorizations/01ARZ3NDEKTSV4RRFFQ69G5FAV"),
+    ];
+    let pairs = with_body.into_iter().zip(&BODIES[FIRST_PASSED_ON..]);
+    let mut all: Vec<_> =
+        pairs.map(|((method, resource, path), body)| request(method, resource, path, body)).collect();
+    all.push(request("GET", "parties", "/parties/BUSINESS/123/agent", ""));
+    all.push(request("DELETE", "participants", "/participants/IBAN/DE44500105175407324931?currency=EUR", ""));
+    all.push(request("PUT", "parties", "/parties/MSISDN/26097%2B1/error", ERROR));
+    all
 }
 
 pub(crate) fn amounts() -> Vec<Vec<u8>> {
@@ -129,14 +157,16 @@ pub(crate) fn journal_patches() -> Vec<Vec<u8>> {
 }
 
 pub(crate) fn config_files() -> Vec<Vec<u8>> {
-    [
-        "[fspiop]\nlisten = \"127.0.0.1:4000\"\nversions_accepted = [\"1.0\", \"1.1\"]\n[hub]\nname = \"Hub\"\n[log]\nlevel = \"info\"\n",
-        "[data]\ndir = \"data\"\nsegment_bytes = 67108864\n[engine]\ndurable = true\nbatch_commands_max = 10\n",
+    let settings =
+        load(&Sources::default()).map(|effective| to_toml(&effective)).expect("the defaults are right");
+    // A file with all of them would be longer than what a fuzzer makes.
+    let sections = settings.split("\n[").map(|section| format!("[{}", section.trim_start_matches('[')));
+    let others = [
         include_str!("../../../examples/scheme.toml"),
-        r#"[{"ruleId":1,"conditions":{"all":[{"fact":"payload","path":"$.amount.currency","operator":"equal","value":"XOF"}]},"event":{"type":"INVALID_QUOTE_REQUEST","params":{"FSPIOPError":"PAYER_UNSUPPORTED_CURRENCY","message":"no"}}}]"#,
-    ]
-    .map(|text| text.as_bytes().to_vec())
-    .to_vec()
+        RULES,
+        "partyIdType,partyIdentifier,partySubIdOrType,currency,fspId\nMSISDN,26097,,KES,greenbank\nEMAIL,\"a@b.cd\",till-1,,bluewallet\n",
+    ];
+    sections.chain(others.map(str::to_owned)).map(String::into_bytes).collect()
 }
 
 fn admin_request(method: &str, path: &str, body: &str) -> Vec<u8> {

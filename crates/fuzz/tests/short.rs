@@ -1,61 +1,110 @@
-//! The targets over their seeds, their kept corpora, and as many mutations as a minute of one core allows in all.
+//! The targets over their seeds, their kept corpora, what broke once, and as many mutations as each target names.
 //!
-//! `UPESI_FUZZ_SEED` and `UPESI_FUZZ_SECONDS` choose others than the usual. The seed is printed, and so is what broke.
+//! The same inputs on every machine. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` a hundred times as many. The
+//! input that breaks a target is kept, and printed with the command that repeats it.
 #![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
 
 use upesi_fuzz::{Mutator, TARGETS, Target};
 
-const SECONDS_IN_ALL: u64 = 60;
-/// However slow the machine, so many per target are tried.
-const INPUTS_MIN: u64 = 200;
+/// Folders of `fuzz/` with inputs by target: what the fuzzer found worth keeping, and what broke once.
+const KEPT: [&str; 2] = ["corpus", "regressions"];
 
-fn setting(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+macro_rules! every_target {
+    ($($name:ident),* $(,)?) => {
+        mod withstands {
+            $(#[test] fn $name() { super::withstand(stringify!($name)); })*
+        }
+
+        /// A test each, so that they run beside one another.
+        const TESTED: &[&str] = &[$(stringify!($name)),*];
+    };
 }
 
-/// What the fuzzer found worth keeping, and what broke once.
+every_target!(
+    http_request,
+    messages,
+    headers,
+    routes,
+    bodies,
+    amounts,
+    ilp_packet,
+    ledger_record,
+    ledger_snapshot,
+    journal,
+    config,
+    admin,
+);
+
+fn setting(name: &str, default: u64) -> u64 {
+    std::env::var(name)
+        .map_or(default, |text| text.parse().unwrap_or_else(|_| panic!("{name}={text} is no number")))
+}
+
+fn kept(folder: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz").join(folder)
+}
+
+/// What is kept of a target, in the order of the names.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
-    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let mut inputs = Vec::new();
-    for folder in ["corpus", "regressions"] {
-        let Ok(entries) = std::fs::read_dir(root.join(folder).join(target.name)) else { continue };
-        let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    for folder in KEPT {
+        let Ok(entries) = std::fs::read_dir(kept(folder).join(target.name)) else { continue };
+        let mut paths: Vec<_> = entries.map(|entry| entry.expect("a readable folder").path()).collect();
         paths.sort();
         inputs.extend(paths.iter().map(|path| std::fs::read(path).expect("a readable corpus")));
     }
     inputs
 }
 
+fn holds(target: &Target, input: &[u8]) -> bool {
+    catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_ok()
+}
+
 fn judge(target: &Target, input: &[u8], how: &str) {
-    if catch_unwind(AssertUnwindSafe(|| (target.run)(input))).is_err() {
-        let text = String::from_utf8_lossy(input);
-        panic!("{} breaks ({how}): {}\nbytes {input:?}\ntext {text:?}", target.name, target.promise);
+    if holds(target, input) {
+        return;
+    }
+    let name = target.name;
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-breaks"));
+    let place = match std::fs::write(&path, input) {
+        Ok(()) => format!("kept as {}: put it into fuzz/regressions/{name}", path.display()),
+        Err(error) => format!("{}: {error}", path.display()),
+    };
+    let text = String::from_utf8_lossy(input);
+    panic!("{name} breaks ({how}): {}\n{place}\nbytes {input:?}\ntext {text:?}", target.promise);
+}
+
+fn withstand(name: &str) {
+    let target = upesi_fuzz::target(name).expect("a target");
+    let seed = setting("UPESI_FUZZ_SEED", 1);
+    let inputs = target.inputs * setting("UPESI_FUZZ_TIMES", 1);
+    let mut seeds = (target.seeds)();
+    assert!(!seeds.is_empty(), "{name} has no seeds");
+    seeds.extend(corpus(target));
+    seeds.iter().for_each(|input| judge(target, input, "a seed, or kept"));
+    let mut mutator = Mutator::new(&seeds, seed);
+    for number in 1..=inputs {
+        let input = mutator.next_input();
+        judge(target, &input, &format!("UPESI_FUZZ_SEED={seed}, input {number}"));
     }
 }
 
 #[test]
-fn targets_withstand_their_seeds_and_a_minute_of_mutations() {
-    let seed = setting("UPESI_FUZZ_SEED", 1);
-    let seconds = setting("UPESI_FUZZ_SECONDS", SECONDS_IN_ALL);
-    let share = Duration::from_secs(seconds) / TARGETS.len() as u32;
-    eprintln!("seed {seed}; UPESI_FUZZ_SEED chooses another");
-    for target in TARGETS {
-        let mut seeds = (target.seeds)();
-        assert!(!seeds.is_empty(), "{} has no seeds", target.name);
-        seeds.extend(corpus(target));
-        seeds.iter().for_each(|input| judge(target, input, "a seed"));
-        let mut mutator = Mutator::new(&seeds, seed);
-        let (started, mut inputs) = (Instant::now(), 0);
-        while inputs < INPUTS_MIN || started.elapsed() < share {
-            let input = mutator.next_input();
-            inputs += 1;
-            judge(target, &input, &format!("seed {seed}, input {inputs}"));
+fn every_target_is_tested() {
+    assert_eq!(TESTED, TARGETS.iter().map(|target| target.name).collect::<Vec<_>>());
+}
+
+/// An input in a folder that no target reads would never be tried.
+#[test]
+fn what_is_kept_belongs_to_a_target() {
+    for folder in KEPT {
+        for entry in std::fs::read_dir(kept(folder)).expect("a folder of inputs") {
+            let name = entry.expect("a readable folder").file_name();
+            assert!(name.to_str().is_some_and(|name| TESTED.contains(&name)), "fuzz/{folder}/{name:?}");
         }
-        eprintln!("{:<16} {inputs:>9} inputs", target.name);
     }
 }
 
@@ -66,14 +115,18 @@ fn a_broken_promise_is_noticed() {
         promise: "there is no second brace",
         run: |input| assert!(input.iter().filter(|byte| **byte == b'{').count() < 2),
         seeds: || vec![b"{}".to_vec()],
+        inputs: 1_000,
     };
     let seeds = (broken.seeds)();
     let mut mutator = Mutator::new(&seeds, 1);
-    let found = (0..1_000).any(|_| {
-        let input = mutator.next_input();
-        catch_unwind(AssertUnwindSafe(|| judge(&broken, &input, "a mutation"))).is_err()
-    });
-    assert!(found);
+    assert!((0..broken.inputs).any(|_| !holds(&broken, &mutator.next_input())));
+}
+
+#[test]
+fn a_dictionary_has_each_word_once() {
+    let text = upesi_fuzz::dictionary(&[b"{\"abc\": \"abc\"}".to_vec(), vec![0; 100]]);
+    assert_eq!(text.matches("\"\\x61\\x62\\x63\"\n").count(), 1, "{text}");
+    assert!(text.lines().all(|line| line.len() > 2 && line.starts_with('"') && line.ends_with('"')));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! What DFSPs send: request lines, headers, paths.
 
 use http::request::Parts;
+use upesi_fspiop::body::parse_error_body;
 use upesi_fspiop::headers::{Block, check_headers, check_no_accept, check_parties};
-use upesi_fspiop::{Method, Resource, Route, Versions, check_path_id, uri};
+use upesi_fspiop::{Method, Resource, Route, Versions, check_party_path, check_path_id, uri};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_http::{Bytes, Target as Address, header_block};
+use upesi_relay::{Content, ErrorInformation};
 use upesi_types::Timestamp;
 
 use super::assert_valid_refusal;
@@ -24,6 +26,34 @@ pub(crate) fn http_request(input: &[u8]) {
             assert_eq!(payload.body, sent, "the body is kept byte for byte");
             header_block::from_block(&payload.headers).expect("the kept headers can be sent again");
         }
+    }
+}
+
+/// A whole request about anything but transfers, read as far as it is before it is passed on.
+pub(crate) fn messages(input: &[u8]) {
+    let Some((parts, body)) = split(input) else { return };
+    let route = match Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path()) {
+        Ok(route) => route,
+        Err(error) => return assert_valid_refusal(&error),
+    };
+    Content::read(route, body).err().iter().for_each(assert_valid_refusal);
+    if let Route::ByParty { resource, party: segments, .. } = route {
+        match segments.check(true) {
+            Err(error) => assert_valid_refusal(&error),
+            Ok(party) => {
+                let mut path = String::new();
+                uri::write_party_path(resource, &party, false, &mut path);
+                let again = Route::resolve(Some(Method::Get), &path);
+                assert!(matches!(again, Ok(Route::ByParty { party, .. }) if party == segments), "{path:?}");
+                check_party_path(&party).err().iter().for_each(assert_valid_refusal);
+            }
+        }
+    }
+    // The answer of an oracle, or of a DFSP that refuses.
+    if let Some(information) = ErrorInformation::read(body) {
+        let written =
+            parse_error_body(&information.to_body()).map(|read| (read.code, read.description.into_owned()));
+        assert_eq!(written, Ok((information.code, information.description)));
     }
 }
 

@@ -4,9 +4,10 @@ use std::io::Write;
 
 use upesi::config::{Sources, load};
 use upesi::scheme;
+use upesi_directory::import::{Chunk, Columns, Conflict};
 use upesi_quoting::Rules;
 
-/// One text, read as a configuration file, as a scheme file and as a file of quote rules.
+/// One text, read as a configuration file, as a scheme file, as a file of quote rules and as a file of parties.
 pub(crate) fn config(input: &[u8]) {
     let mut file = tempfile::NamedTempFile::new_in(memory()).expect("a temporary file");
     file.write_all(input).expect("is written");
@@ -15,11 +16,23 @@ pub(crate) fn config(input: &[u8]) {
         assert!(!mistakes.is_empty());
         assert!(mistakes.iter().all(|mistake| !mistake.text.is_empty()));
     }
+    parties(input);
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Err(mistakes) = scheme::file::parse("scheme.toml", text) {
         assert!(!mistakes.is_empty());
     }
     let _understood_or_refused = Rules::parse(text);
+}
+
+/// A file of parties with a header or without one.
+fn parties(input: &[u8]) {
+    let header = input.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
+    let columns = std::str::from_utf8(header).map(Columns::parse);
+    let (columns, lines) = match columns {
+        Ok(Ok(columns)) => (columns, &input[header.len()..]),
+        _ => (Columns::default(), input),
+    };
+    let _understood_or_refused = Chunk::read(lines, 1, &columns, Conflict::Refuse, |_| true);
 }
 
 /// Where files cost no disk, if there is such a place.

@@ -1,41 +1,17 @@
 //! What stands in bodies.
 
-use upesi_fspiop::body::{
-    parse_authorization, parse_authorization_query, parse_bulk_quote_request, parse_bulk_quote_response,
-    parse_error_body, parse_error_body_of, parse_fulfil, parse_fx_quote_request, parse_fx_quote_response,
-    parse_participant_post, parse_participant_put, parse_participants_batch, parse_party, parse_prepare,
-    parse_quote_request, parse_quote_response, parse_transaction_request, parse_transaction_request_response,
-};
-use upesi_fspiop::{Resource, fingerprint, ilp};
+use upesi_fspiop::body::{parse_authorization_query, refusals};
+use upesi_fspiop::{fingerprint, ilp};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use super::assert_valid_refusal;
 
 /// One body, read as that of every request there is.
 pub(crate) fn bodies(input: &[u8]) {
-    let mut refusals = vec![
-        parse_prepare(input).err(),
-        parse_fulfil(input).err(),
-        parse_error_body(input).err(),
-        parse_participant_post(input).err(),
-        parse_participant_put(input).err(),
-        parse_participants_batch(input).err(),
-        parse_party(input).err(),
-        parse_quote_request(input).err(),
-        parse_quote_response(input).err(),
-        parse_bulk_quote_request(input).err(),
-        parse_bulk_quote_response(input).err(),
-        parse_fx_quote_request(input).err(),
-        parse_fx_quote_response(input).err(),
-        parse_transaction_request(input).err(),
-        parse_transaction_request_response(input).err(),
-        parse_authorization(input).err(),
-    ];
-    refusals.extend(Resource::ALL.iter().map(|&resource| parse_error_body_of(resource, input).err()));
+    refusals(input).flatten().for_each(|error| assert_valid_refusal(&error));
     if let Ok(query) = std::str::from_utf8(input) {
-        refusals.push(parse_authorization_query(query).err());
+        parse_authorization_query(query).err().iter().for_each(assert_valid_refusal);
     }
-    refusals.iter().flatten().for_each(assert_valid_refusal);
     assert_eq!(fingerprint(&[b"\n ", input].concat()), fingerprint(input), "white space does not count");
 }
 
