@@ -12,6 +12,8 @@ use upesi_torture::trials;
 
 use crate::note::{Next, Note};
 
+use crate::lost::Lost;
+
 /// Faults by the million, and the evidence of what came of it.
 ///
 /// Every trial counts until --count or --minutes is reached. With --report it continues the evidence there, and adds to
@@ -37,6 +39,8 @@ enum Command {
     DiskFull(Amount),
     /// kill -9 of the real binary under load.
     Kill9(Amount),
+    /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
+    BlackHole(Lost),
     /// All of them, in turn, each with its share of the time.
     All(Amount),
     /// Reads all of an archive or a store that was damaged; for bit-flips, which runs it in a process of its own.
@@ -98,6 +102,7 @@ impl Arguments {
             Command::BitFlips(amount) => amount.run("bit-flips"),
             Command::DiskFull(amount) => amount.run("disk-full"),
             Command::Kill9(amount) => amount.run("kill9"),
+            Command::BlackHole(lost) => lost.run(),
             Command::All(amount) => amount.run_all(),
             Command::Table(table) => table.run(),
             Command::Note(note) => note.run(),

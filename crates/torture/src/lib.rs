@@ -4,6 +4,7 @@
 //! broken. A [`campaign`] runs many seeds, counts, and merges what it counted into `docs/evidence/`, from which the
 //! README's table is written.
 
+pub mod black_hole;
 pub mod campaign;
 pub mod evidence;
 pub mod hub;

@@ -1,39 +1,27 @@
 //! Where and with what something was tried.
 
-use std::process::Command;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use upesi_lab::Environment;
 use upesi_types::Timestamp;
 
-/// The commit that this program was built from: `UPESI_COMMIT`, or what git says, with a `+` where files differ from it.
+/// The commit that this program was built from, with a `+` where sources differed from it: `UPESI_COMMIT` or git at the time
+/// of the build; `unknown` without either.
 pub fn commit() -> String {
-    let git = |arguments: &[&str]| {
-        let output =
-            Command::new("git").args(arguments).output().ok().filter(|output| output.status.success())?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
-    let named = std::env::var("UPESI_COMMIT").ok().filter(|text| !text.is_empty());
-    let Some(commit) = named.or_else(|| git(&["rev-parse", "--short", "HEAD"])) else {
-        return "unknown".into();
-    };
-    // Evidence and documents may differ: they are what is being written.
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", "crates", "Cargo.lock"]);
-    if changed.is_some_and(|text| !text.is_empty()) { format!("{commit}+") } else { commit }
+    env!("UPESI_BUILT_FROM").to_owned()
 }
 
 /// Processor, cores, kernel.
 pub fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let processors = read("/proc/cpuinfo");
-    let model = processors.lines().find(|line| line.starts_with("model name"));
-    let model =
-        model.and_then(|line| line.split_once(':')).map_or("unknown processor", |(_, name)| name.trim());
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    format!("{model}, {cores} cores, Linux {}", read("/proc/sys/kernel/osrelease").trim())
+    let found = Environment::detect(None, String::new(), Path::new("."));
+    let (cpu, kernel) = (found.cpu.as_deref(), found.kernel.as_deref());
+    let (cpu, kernel) = (cpu.unwrap_or("unknown processor"), kernel.unwrap_or("of unknown version"));
+    format!("{cpu}, {} cores, Linux {kernel}", found.cores)
 }
 
 /// How this program was built.
-pub fn build() -> &'static str {
+pub const fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }
 }
 
@@ -41,4 +29,15 @@ pub fn build() -> &'static str {
 pub fn now() -> String {
     let seconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     Timestamp::from_ms(i64::try_from(seconds).unwrap_or(i64::MAX / 1_000) * 1_000).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn evidence_names_a_build() {
+        // Outside of a checkout it is `unknown`; it never is nothing.
+        assert!(!super::commit().is_empty());
+        assert!(super::machine().contains(" cores, Linux "));
+        assert!(super::now().ends_with(".000Z"));
+    }
 }

@@ -1,6 +1,7 @@
 //! The `torture` command.
 
 mod arguments;
+mod lost;
 mod note;
 
 use std::process::ExitCode;

@@ -1,0 +1,177 @@
+//! Open-loop load: transfers are due at a fixed rate, whatever becomes of those before.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use upesi_http::Workers;
+use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, Simulator, mix};
+use upesi_types::{Amount, Currency};
+
+use super::books::Books;
+use super::figures::Figures;
+use super::{DFSPS, LOST, Plan};
+
+/// Transfers without an end at a time; more are not sent, and count as failed.
+const OPEN_MAX: u64 = 200_000;
+/// Longer than any trial.
+const LONG: Duration = Duration::from_secs(4 * 3600);
+/// One in so many transfers to the lost DFSP runs out while it is lost.
+const SHORT_ONE_IN: u64 = 4;
+const SHORT: Duration = Duration::from_secs(10);
+
+/// Load that runs until it is told to stop.
+pub struct Load {
+    shared: Arc<Shared>,
+    pacer: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    /// With long and with short expiry.
+    originators: [Originator; 2],
+    seed: u64,
+    open: AtomicU64,
+    is_ending: AtomicBool,
+    books: Arc<Books>,
+    figures: Arc<Figures>,
+}
+
+/// Who pays whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Pair {
+    payer: usize,
+    payee: usize,
+    is_short: bool,
+}
+
+impl Pair {
+    fn draw(seed: u64, number: u64) -> Self {
+        let drawn = mix(mix(seed) ^ number);
+        let payer = (drawn % DFSPS as u64) as usize;
+        let payee = (payer + 1 + ((drawn >> 16) % (DFSPS as u64 - 1)) as usize) % DFSPS;
+        Self { payer, payee, is_short: payee == LOST && (drawn >> 32).is_multiple_of(SHORT_ONE_IN) }
+    }
+
+    const fn has_lost(self) -> bool {
+        self.payer == LOST || self.payee == LOST
+    }
+}
+
+impl Load {
+    /// Starts to send.
+    pub fn start(
+        plan: &Plan,
+        simulator: &Simulator,
+        currency: Currency,
+        workers: &Arc<Workers>,
+        books: &Arc<Books>,
+        figures: &Arc<Figures>,
+    ) -> Self {
+        let originator = |expiry, nonce| {
+            let options = OriginatorOptions {
+                amount: Amount::parse_decimal("12.5").unwrap_or_default(),
+                currency,
+                expiry,
+                seed: plan.seed,
+                nonce,
+                trace: true,
+                resends_max: 3,
+            };
+            Originator::new(simulator, options)
+        };
+        let shared = Arc::new(Shared {
+            originators: [originator(LONG, plan.seed), originator(SHORT, !plan.seed)],
+            seed: plan.seed,
+            open: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+            books: Arc::clone(books),
+            figures: Arc::clone(figures),
+        });
+        let (pacing, workers) = (Arc::clone(&shared), Arc::clone(workers));
+        let pause = Duration::from_secs(1) / u32::try_from(plan.rate_per_s.max(1)).unwrap_or(u32::MAX);
+        // A thread of its own: a runtime's timers tell milliseconds apart only.
+        let pacer = std::thread::spawn(move || pacing.pace(&workers, pause));
+        Self { shared, pacer: Some(pacer) }
+    }
+
+    /// Sends no more.
+    pub fn stop(&mut self) {
+        self.shared.is_ending.store(true, Ordering::Release);
+        if let Some(pacer) = self.pacer.take() {
+            // A panic there has been printed; what it did not send is missing in the counts.
+            let _ = pacer.join();
+        }
+    }
+
+    /// Transfers that have not ended.
+    pub fn open(&self) -> u64 {
+        self.shared.open.load(Ordering::Acquire)
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl Shared {
+    fn pace(self: Arc<Self>, workers: &Workers, pause: Duration) {
+        let begun = Instant::now();
+        for number in 0_u32.. {
+            let intended = begun + pause * number;
+            std::thread::sleep(intended.saturating_duration_since(Instant::now()));
+            if self.is_ending.load(Ordering::Acquire) {
+                return;
+            }
+            let number = u64::from(number);
+            let pair = Pair::draw(self.seed, number);
+            if self.open.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
+                self.end(pair, intended, None);
+                continue;
+            }
+            let shared = Arc::clone(&self);
+            drop(workers.round_robin().spawn(async move { shared.transfer(number, pair, intended).await }));
+        }
+    }
+
+    async fn transfer(&self, number: u64, pair: Pair, intended: Instant) {
+        let Pair { payer, payee, is_short } = pair;
+        let sent = self.originators[usize::from(is_short)].send(number, payer, payee).await;
+        let Ok(Pending { id, finished }) = sent else { return self.end(pair, intended, None) };
+        if pair.has_lost() {
+            self.books.accept(id.to_string(), payer == LOST);
+        }
+        let finished = finished.await.ok();
+        let has_committed = finished.is_some_and(|finished| finished.outcome == Outcome::Committed);
+        if pair.has_lost() && !is_short && !has_committed {
+            self.books.violate(format!("transfer {id} of the lost DFSP ended with {finished:?}"));
+        }
+        self.end(pair, intended, finished.filter(|_| has_committed).map(|finished| finished.at));
+    }
+
+    fn end(&self, pair: Pair, intended: Instant, at: Option<Instant>) {
+        if !pair.has_lost() {
+            self.figures.ended(intended, at);
+        }
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quarter_of_the_transfers_is_with_the_lost_one_and_nobody_pays_himself() {
+        let pairs: Vec<Pair> = (0..10_000).map(|number| Pair::draw(7, number)).collect();
+        assert!(pairs.iter().all(|pair| pair.payer != pair.payee && pair.payee < DFSPS));
+        let with_lost = pairs.iter().filter(|pair| pair.has_lost()).count();
+        assert!((2_300..2_700).contains(&with_lost), "{with_lost}");
+        let short = pairs.iter().filter(|pair| pair.is_short).count();
+        assert!((200..450).contains(&short), "{short}");
+        assert!(pairs.iter().all(|pair| !pair.is_short || pair.payee == LOST));
+        assert_eq!(pairs[3], Pair::draw(7, 3));
+    }
+}

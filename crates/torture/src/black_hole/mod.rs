@@ -1,0 +1,206 @@
+//! One DFSP of eight in a black hole for minutes, on the real binary under open-loop load: it takes connections, and nothing
+//! ever comes back. What the other seven notice of it, what the hub keeps for it, and whether it gets all of that once it is
+//! back, in order for each transfer.
+
+mod books;
+mod figures;
+mod hole;
+mod load;
+mod report;
+mod watching;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+pub use books::{Books, Verdict};
+pub use figures::{Phase, PhaseResult};
+pub use report::{BlackHoleEvidence, BlackHoleRun};
+use serde_json::json;
+use tokio::sync::mpsc;
+use upesi_http::Workers;
+use upesi_lab::{AdminClient, HubProcess, onboard::onboard};
+use upesi_sim::{SimConfig, Simulator, Upstream};
+use upesi_types::{Currency, FspId};
+
+use self::figures::Figures;
+use self::hole::Hole;
+use self::load::Load;
+use self::watching::Watching;
+
+/// DFSPs of the scheme; the last one is lost.
+pub const DFSPS: usize = 8;
+const LOST: usize = DFSPS - 1;
+/// Load before the first phase, so that connections are open and queues have their usual length.
+const WARM_UP: Duration = Duration::from_secs(5);
+/// How long everything may take to finish once the lost one is back and the load has ended.
+const PATIENCE: Duration = Duration::from_secs(600);
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
+/// Messages of the lost DFSP that wait to be entered.
+const SEEN_MESSAGES_MAX: usize = 1 << 20;
+const ENDPOINTS: [(&str, &str); 3] = [
+    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+];
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// How long the DFSP is lost.
+    pub dark: Duration,
+    /// How long everything is well before and after that.
+    pub light: Duration,
+    /// Transfers begun per second, one in four of them with the lost DFSP.
+    pub rate_per_s: u64,
+    /// Decides who pays whom.
+    pub seed: u64,
+    /// The hub's program.
+    pub binary: PathBuf,
+    /// Settings for the hub, as `name=value`.
+    pub settings: Vec<String>,
+    /// Where the hub's log goes; `None` for nowhere.
+    pub log: Option<PathBuf>,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When something that it needs cannot be started or asked. A broken promise is none: it is in the result.
+pub fn run(plan: &Plan) -> Result<BlackHoleRun, String> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(told)?.block_on(Trial::run(plan))
+}
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+struct Trial {
+    hub: HubProcess,
+    admin: AdminClient,
+    hole: Hole,
+    books: Arc<Books>,
+    load: Load,
+    watching: Watching,
+    figures: Arc<Figures>,
+    /// The DFSPs serve as long as it is there.
+    _simulator: Simulator,
+}
+
+impl Trial {
+    async fn run(plan: &Plan) -> Result<BlackHoleRun, String> {
+        let data = tempfile::tempdir().map_err(told)?;
+        let workers = Arc::new(Workers::start(2, "black-hole").map_err(told)?);
+        let outcome = Self::run_on(plan, data.path(), &workers).await;
+        workers.shutdown();
+        outcome
+    }
+
+    async fn run_on(plan: &Plan, data: &Path, workers: &Arc<Workers>) -> Result<BlackHoleRun, String> {
+        let begun = Instant::now();
+        let mut trial = Self::start(plan, data, workers).await?;
+        trial.pass(WARM_UP).await;
+        trial.figures.begin(Phase::Before);
+        trial.pass(plan.light).await;
+        trial.figures.begin(Phase::During);
+        trial.hole.swallow();
+        trial.pass(plan.dark).await;
+        trial.figures.begin(Phase::After);
+        trial.hole.heal();
+        let healed = Instant::now();
+        trial.pass(plan.light).await;
+        trial.load.stop();
+        let caught_up = trial.finish(healed).await;
+        let mut verdict = trial.books.verdict();
+        if caught_up.is_none() {
+            verdict
+                .violations
+                .push(format!("after {PATIENCE:?} the hub still owes: {}", trial.watching.owes()));
+        }
+        let phases = trial.figures.results();
+        trial.hub.end();
+        verdict.violations.extend(audit(&plan.binary, data));
+        Ok(BlackHoleRun::new(plan, begun.elapsed(), phases, caught_up.unwrap_or(PATIENCE), verdict))
+    }
+
+    async fn start(plan: &Plan, data: &Path, workers: &Arc<Workers>) -> Result<Self, String> {
+        let settings = plan.settings.iter().flat_map(|setting| ["--set".to_owned(), setting.clone()]);
+        let settings: Vec<String> = settings.collect();
+        let directory = data.join("hub");
+        let hub = HubProcess::start(&plan.binary, &directory, &settings, plan.log.as_deref());
+        let hub = hub.await.map_err(told)?;
+        let admin = AdminClient::new(&hub.admin_url()).map_err(told)?;
+        let (watch, seen) = mpsc::channel(SEEN_MESSAGES_MAX);
+        let config = SimConfig {
+            seed: plan.seed,
+            watch: Some(watch),
+            // The lost one's own requests go through all the time.
+            ..SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url()))
+        };
+        let simulator = Simulator::start(config, workers).map_err(told)?;
+        let currency = Currency::parse("KES").ok_or("KES is a currency")?;
+        onboard(&admin, &simulator, currency, plan.seed).await.map_err(told)?;
+        let hole = Hole::dig(simulator.local_addr()).await.map_err(told)?;
+        let lost = simulator.names().nth(LOST).ok_or("there are eight")?;
+        lead_through(&admin, &lost, &hole).await?;
+        let books = Arc::new(Books::default());
+        tokio::spawn(Arc::clone(&books).enter(lost, seen));
+        let figures = Arc::new(Figures::default());
+        let load = Load::start(plan, &simulator, currency, workers, &books, &figures);
+        let watching = Watching::new(hub.pid(), lost);
+        Ok(Self { hub, admin, hole, books, load, watching, figures, _simulator: simulator })
+    }
+
+    /// Lets time pass, and looks at the hub once a second.
+    async fn pass(&mut self, time: Duration) {
+        let end = tokio::time::Instant::now() + time;
+        while tokio::time::Instant::now() < end {
+            tokio::time::sleep_until(end.min(tokio::time::Instant::now() + SAMPLE_INTERVAL)).await;
+            self.sample().await;
+        }
+    }
+
+    async fn sample(&mut self) {
+        if let Some(sample) = self.watching.look(&self.admin).await {
+            self.figures.sample(sample);
+        }
+    }
+
+    /// Waits until nothing is owed or open any more; how long after the healing that was, `None` if it never is. What the
+    /// hub has given up meanwhile is sent again, as an operator would.
+    async fn finish(&mut self, healed: Instant) -> Option<Duration> {
+        while healed.elapsed() < PATIENCE {
+            self.sample().await;
+            if self.watching.is_parked() {
+                let all = json!({ "all": true }).to_string();
+                let _ = self.admin.create("/callbacks/redeliver", all).await;
+            }
+            if self.watching.owes_nothing() && self.load.open() == 0 {
+                return Some(healed.elapsed());
+            }
+            tokio::time::sleep(SAMPLE_INTERVAL).await;
+        }
+        None
+    }
+}
+
+/// Sends the callbacks of a DFSP through the hole.
+async fn lead_through(admin: &AdminClient, lost: &FspId, hole: &Hole) -> Result<(), String> {
+    for (kind, path) in ENDPOINTS {
+        let value = format!("http://{}/{lost}{path}", hole.address());
+        let endpoint = json!({ "type": kind, "value": value }).to_string();
+        admin.create(&format!("/participants/{lost}/endpoints"), endpoint).await.map_err(told)?;
+    }
+    Ok(())
+}
+
+/// What an audit of the data that the hub left behind finds.
+fn audit(binary: &Path, data: &Path) -> Option<String> {
+    match Command::new(binary).arg("audit").arg(data.join("hub")).output() {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => Some(format!("the audit: {}", String::from_utf8_lossy(&output.stdout))),
+        Err(error) => Some(format!("the audit cannot be run: {error}")),
+    }
+}

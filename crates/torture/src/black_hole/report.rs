@@ -1,0 +1,239 @@
+//! The evidence of black holes: `black-hole.json`, one entry for each run.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::books::Verdict;
+use super::figures::{Phase, PhaseResult};
+use super::{DFSPS, Plan};
+use crate::machine;
+
+/// The others' p99 may grow by so much, in thousandths.
+pub const GROWTH_PERMILLE_MAX: i64 = 100;
+const FILE: &str = "black-hole.json";
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlackHoleRun {
+    /// The commit of the program that tried it; a `+` says that files differed from it.
+    pub commit: String,
+    /// Where.
+    pub machine: String,
+    /// When it ended, ISO 8601.
+    pub date: String,
+    /// Duration in seconds.
+    pub duration_s: u64,
+    /// Who pays whom.
+    pub seed: u64,
+    /// DFSPs, the lost one included.
+    pub dfsps: u64,
+    /// Transfers begun per second.
+    pub rate_per_s: u64,
+    /// How long the DFSP was lost, in seconds.
+    pub dark_s: u64,
+    /// The phases in order.
+    pub phases: Vec<PhaseResult>,
+    /// By how much the others' p99 was higher while the DFSP was lost than before, in thousandths.
+    pub p99_growth_permille: i64,
+    /// The same while it got what it had missed.
+    pub p99_growth_after_permille: i64,
+    /// From the healing to the moment at which nothing was owed or open, the load that went on meanwhile included.
+    pub caught_up_after_ms: u64,
+    /// Transfers with the lost DFSP that were answered 202.
+    pub transfers_with_lost: u64,
+    /// Callbacks that it got, repetitions left out.
+    pub callbacks_delivered: u64,
+    /// Callbacks that it got again.
+    pub callbacks_repeated: u64,
+    /// Transfers of which it did not get all that it was owed.
+    pub missing: u64,
+    /// Transfers whose callbacks came in another order than they were made.
+    pub out_of_order: u64,
+    /// Broken promises, in words.
+    pub violations: Vec<String>,
+}
+
+impl BlackHoleRun {
+    pub(super) fn new(
+        plan: &Plan,
+        duration: Duration,
+        phases: Vec<PhaseResult>,
+        caught_up: Duration,
+        verdict: Verdict,
+    ) -> Self {
+        Self {
+            commit: machine::commit(),
+            machine: machine::machine(),
+            date: machine::now(),
+            duration_s: duration.as_secs(),
+            seed: plan.seed,
+            dfsps: DFSPS as u64,
+            rate_per_s: plan.rate_per_s,
+            dark_s: plan.dark.as_secs(),
+            p99_growth_permille: growth_permille(&phases, Phase::During),
+            p99_growth_after_permille: growth_permille(&phases, Phase::After),
+            phases,
+            caught_up_after_ms: u64::try_from(caught_up.as_millis()).unwrap_or(u64::MAX),
+            transfers_with_lost: verdict.transfers,
+            callbacks_delivered: verdict.delivered,
+            callbacks_repeated: verdict.repeated,
+            missing: verdict.missing,
+            out_of_order: verdict.out_of_order,
+            violations: verdict.violations,
+        }
+    }
+
+    /// Whether the others were left in peace. Says something only of a machine that was quiet.
+    pub const fn is_within_bounds(&self) -> bool {
+        self.p99_growth_permille <= GROWTH_PERMILLE_MAX
+    }
+
+    /// What came of it, in lines.
+    pub fn summary(&self) -> String {
+        let mut text = String::new();
+        for phase in &self.phases {
+            text.push_str(&format!(
+                "{:>7}: {} s, {} transfers of the others, {} failed, p50 {} us, p99 {} us, max {} us; hub {} MiB, \
+                 {} commands queued, {} callbacks in the lost one's lane, {} owed, {} parked at most\n",
+                format!("{:?}", phase.phase).to_lowercase(),
+                phase.seconds,
+                phase.completed,
+                phase.failed,
+                phase.p50_us,
+                phase.p99_us,
+                phase.max_us,
+                phase.hub_rss_kib_max / 1024,
+                phase.engine_queue_max,
+                phase.lane_items_max,
+                phase.owed_max,
+                phase.parked_max,
+            ));
+        }
+        text.push_str(&format!(
+            "the others' p99 changed by {} per mille (at most {GROWTH_PERMILLE_MAX}: {}); caught up {} ms after it was back; \
+             {} transfers with the lost one, {} callbacks delivered, {} again, {} missing, {} out of order; {} violations",
+            self.p99_growth_permille,
+            if self.is_within_bounds() { "met" } else { "missed" },
+            self.caught_up_after_ms,
+            self.transfers_with_lost,
+            self.callbacks_delivered,
+            self.callbacks_repeated,
+            self.missing,
+            self.out_of_order,
+            self.violations.len(),
+        ));
+        text
+    }
+}
+
+/// By how much p99 is higher in a phase than before, in thousandths.
+fn growth_permille(phases: &[PhaseResult], phase: Phase) -> i64 {
+    let p99 = |phase| phases.iter().find(|result| result.phase == phase).map_or(0, |result| result.p99_us);
+    let (before, then) = (p99(Phase::Before).max(1), p99(phase));
+    i64::try_from(then.saturating_mul(1_000) / before).unwrap_or(i64::MAX) - 1_000
+}
+
+/// All runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlackHoleEvidence {
+    /// `black-hole`.
+    pub name: String,
+    /// What was tried.
+    pub what: String,
+    /// The command that adds to this file.
+    pub command: String,
+    /// The runs, oldest first.
+    pub runs: Vec<BlackHoleRun>,
+}
+
+impl BlackHoleEvidence {
+    /// Adds a run to the evidence in a directory.
+    ///
+    /// # Errors
+    /// When the file there cannot be read or written.
+    pub fn add(directory: &Path, run: BlackHoleRun) -> Result<(), String> {
+        let path = directory.join(FILE);
+        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
+        let mut evidence: Self = match fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| said(&error))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => Self::default(),
+            Err(error) => return Err(said(&error)),
+        };
+        evidence.name = "black-hole".to_owned();
+        evidence.what = "one DFSP of eight takes connections and never answers; then it is back".to_owned();
+        evidence.command = "torture black-hole --report docs/evidence".to_owned();
+        evidence.runs.push(run);
+        let mut text = serde_json::to_string_pretty(&evidence).map_err(|error| said(&error))?;
+        text.push('\n');
+        fs::create_dir_all(directory).and_then(|()| fs::write(&path, text)).map_err(|error| said(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn phase(phase: Phase, p99_us: u64) -> PhaseResult {
+        PhaseResult {
+            phase,
+            seconds: 60,
+            completed: 9_000,
+            failed: 0,
+            p50_us: 1_000,
+            p99_us,
+            max_us: 9_999,
+            hub_rss_kib_max: 30_000,
+            engine_queue_max: 1,
+            lane_items_max: 2,
+            owed_max: 3,
+            parked_max: 0,
+        }
+    }
+
+    fn run(before_us: u64, during_us: u64) -> BlackHoleRun {
+        let plan = Plan {
+            dark: Duration::from_secs(180),
+            light: Duration::from_secs(60),
+            rate_per_s: 200,
+            seed: 1,
+            binary: "upesi".into(),
+            settings: Vec::new(),
+            log: None,
+        };
+        let phases =
+            vec![phase(Phase::Before, before_us), phase(Phase::During, during_us), phase(Phase::After, 1)];
+        BlackHoleRun::new(&plan, Duration::from_secs(300), phases, Duration::from_secs(2), Verdict::default())
+    }
+
+    #[test]
+    fn ten_percent_are_within_bounds() {
+        for (before, during, permille, is_within) in [
+            (1_000, 1_100, 100, true),
+            (1_000, 1_101, 101, false),
+            (2_000, 1_000, -500, true),
+            (0, 0, -1_000, true),
+        ] {
+            let run = run(before, during);
+            assert_eq!((run.p99_growth_permille, run.is_within_bounds()), (permille, is_within));
+        }
+        assert!(run(1_000, 1_200).summary().contains("200 per mille (at most 100: missed)"));
+    }
+
+    #[test]
+    fn runs_are_added_to_those_before() {
+        let directory = tempfile::tempdir().unwrap();
+        for during in [1_000, 2_000] {
+            BlackHoleEvidence::add(directory.path(), run(1_000, during)).unwrap();
+        }
+        let bytes = fs::read(directory.path().join(FILE)).unwrap();
+        let evidence: BlackHoleEvidence = serde_json::from_slice(&bytes).unwrap();
+        let growths: Vec<_> = evidence.runs.iter().map(|run| run.p99_growth_permille).collect();
+        assert_eq!((growths, evidence.name.as_str()), (vec![0, 1_000], "black-hole"));
+        fs::write(directory.path().join(FILE), "[]").unwrap();
+        assert!(BlackHoleEvidence::add(directory.path(), run(1, 1)).is_err());
+    }
+}
