@@ -7,13 +7,14 @@ use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use super::{account, kes, participant, sound, transfer};
+use super::{account, amount, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
 use crate::command::{
-    AdminCommand, AdminOutcome, Command, Decision, EXPIRIES_PER_TICK_MAX, NewSettlementModel, Refusal, Reply,
+    AdminCommand, AdminOutcome, Command, Decision, EXPIRIES_PER_TICK_MAX, FundsPrepare, NewSettlementModel,
+    Refusal, Reply,
 };
 use crate::event::Event;
-use crate::funds::FundsState;
+use crate::funds::{FundsDirection, FundsState};
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
 
@@ -111,6 +112,34 @@ fn ledger_account_types_are_at_most_two_hundred() {
         assert_eq!(ledger.account_type_name(LedgerAccountTypeId(number as u8)), format!("TYPE_{number}"));
     }
     assert_eq!(ask(&mut ledger, new(201)), refused("A hub has at most 200 ledger account types"));
+}
+
+#[test]
+fn a_withdrawal_beyond_the_cover_is_kept_and_says_why() {
+    let mut ledger = sound();
+    for (number, units, state, reason) in [
+        (30, 461, FundsState::Aborted, "Aborted due to insufficient funds"),
+        (31, 1, FundsState::Reserved, "as told by the bank"),
+    ] {
+        let withdrawal = FundsPrepare {
+            direction: FundsDirection::Out,
+            id: id(number),
+            name: ledger.participants[1].name,
+            account: account(3),
+            amount: amount(units),
+            currency: kes(),
+            external_reference: "".into(),
+            reason: "as told by the bank".into(),
+            extensions: None,
+            fingerprint: [number; 16],
+        };
+        assert_eq!(
+            ask(&mut ledger, AdminCommand::PrepareFunds(withdrawal)),
+            Ok(AdminOutcome::Funds(id(number), state))
+        );
+        let kept = ledger.funds(id(number)).map(|funds| (funds.state, &*funds.reason));
+        assert_eq!(kept, Some((state, reason)));
+    }
 }
 
 /// Transfers first, then withdrawals: together no more than a tick may end.
