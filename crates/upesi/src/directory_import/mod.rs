@@ -88,7 +88,7 @@ pub async fn import(
     write(output, &text)?;
     match summary.refused {
         0 => Ok(()),
-        refused => Err(Failure::new(Exit::Failure, format!("{refused} lines were refused"))),
+        refused => Err(Failure::new(Exit::Failure, format!("lines refused: {refused}"))),
     }
 }
 

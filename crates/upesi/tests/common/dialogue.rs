@@ -139,7 +139,7 @@ impl<'w> Dialogue<'w> {
 
     /// `to=<destination> source=<name> version=<v> -<header> <header>:<value> plain`, then the body.
     fn send(&mut self, name: &str, method: &str, rest: &str, answer: Option<&str>) {
-        let method = ["GET", "POST", "PUT", "DELETE"].into_iter().find(|known| *known == method);
+        let method = ["GET", "POST", "PUT", "PATCH", "DELETE"].into_iter().find(|known| *known == method);
         let method = method.unwrap_or_else(|| panic!("{name} does what?"));
         let (head, body) = match rest.find(" {") {
             Some(at) => (&rest[..at], &rest[at + 1..]),

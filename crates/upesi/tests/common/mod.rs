@@ -7,6 +7,7 @@ pub mod dialogue;
 pub mod exposition;
 pub mod message;
 pub mod oracle;
+pub mod pages;
 pub mod simulation;
 pub mod story;
 
