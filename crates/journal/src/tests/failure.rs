@@ -179,6 +179,58 @@ fn a_full_disk_refuses_until_there_is_room_and_reads_go_on() {
     script.expect_records(&disk.after_power_loss(Kept::Nothing), refused_at);
 }
 
+/// What was reserved finds its place however full the disk is by then; what would find none is told so before it is tried.
+#[test]
+fn what_was_reserved_fits_on_a_full_disk() {
+    for seed in 120..120 + SCRIPTS {
+        let script = Script::new(seed);
+        let disk = SimDisk::new(seed);
+        let capacity = 3 * script.options.segment_bytes;
+        let mut writer = open(dynamic(&disk), script.options.clone()).expect("opens").writer;
+        let mut batch = Batch::new(1);
+        let mut seq = 1;
+        loop {
+            let record = payload(script.seed, seq);
+            // More than a frame adds to it.
+            let body_bytes = record.len() as u64 + 64;
+            disk.set_capacity(capacity);
+            match writer.reserve(body_bytes) {
+                Ok(()) => assert!(writer.has_room_for(body_bytes), "seed {seed}, record {seq}"),
+                Err(JournalError::DiskFull { .. }) => break,
+                Err(error) => panic!("seed {seed}, record {seq}: {error}"),
+            }
+            disk.set_capacity(disk.used_bytes());
+            batch.reset(seq);
+            batch.push(time(seq), |buffer| buffer.extend(record));
+            writer.append(&mut batch).unwrap_or_else(|error| panic!("seed {seed}, record {seq}: {error}"));
+            seq += 1;
+            assert!(seq < 1_000, "seed {seed}: the disk is never full");
+        }
+        assert!(seq > 1 && !writer.has_room_for(script.options.segment_bytes), "seed {seed}: full at {seq}");
+        assert!(!writer.is_poisoned());
+        disk.set_capacity(u64::MAX);
+        writer
+            .reserve(10 * script.options.segment_bytes)
+            .expect("there is room again, for a large batch too");
+        batch.reset(seq);
+        batch.push(time(seq), |buffer| buffer.extend(payload(script.seed, seq)));
+        writer.append(&mut batch).expect("there is room again");
+        script.expect_records(&disk.after_power_loss(Kept::Nothing), seq);
+    }
+}
+
+#[test]
+fn an_error_while_reserving_poisons() {
+    let disk = SimDisk::new(4);
+    let script = Script::new(4);
+    let mut writer = open(dynamic(&disk), script.options.clone()).expect("opens").writer;
+    disk.inject(disk.operations().len() as u64, Fault::Broken);
+    let large = 10 * script.options.segment_bytes;
+    assert!(matches!(writer.reserve(large), Err(JournalError::Io { .. })));
+    assert!(writer.is_poisoned());
+    assert!(matches!(writer.reserve(1), Err(JournalError::Poisoned)));
+}
+
 #[test]
 fn an_unreadable_sector_is_an_error_and_no_end() {
     let script = Script::new(9);
