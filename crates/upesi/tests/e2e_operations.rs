@@ -199,6 +199,7 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
     assert_eq!(found.value(r#"upesi_position{fsp="bluewallet",currency="KES"}"#), "-30");
     assert_eq!(found.value(r#"upesi_position_cover{fsp="greenbank",currency="KES"}"#), "3000");
     assert_eq!(found.value(r#"upesi_net_debit_cap{fsp="greenbank",currency="KES"}"#), "5000");
+    assert_eq!(found.value(r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#), "0");
     for name in [
         "moja_ml_transfer_prepare",
         "moja_ml_transfer_fulfil",
@@ -236,6 +237,10 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
     ] {
         assert_eq!(found.value(series), value, "{series}");
     }
+    // 30 is more than 0.5 % of the cover, 3000.
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000,"alarmPercentage":0.5}}"#;
+    world.operate("PUT", "/participants/greenbank/limits", limits);
+    scrape(&world, r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#, "1");
     // The same at the port of the DFSPs.
     let answer = ask(&world, "/metrics");
     assert!(answer.header("content-type").is_some_and(|kind| kind.contains("openmetrics")), "{answer:?}");

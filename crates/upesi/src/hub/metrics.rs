@@ -12,6 +12,7 @@ use upesi_http::Server;
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 use upesi_profile::Holder;
 use upesi_store::Store;
+use upesi_types::Amount;
 
 use super::process::ProcessMetrics;
 use crate::config::Settings;
@@ -26,6 +27,8 @@ struct PositionSample {
     position: String,
     cover: String,
     cap: String,
+    /// Whether the position is beyond the limit's alarm percentage of the lower of cover and cap.
+    alarms: bool,
 }
 
 /// Gives the text of `/metrics`.
@@ -61,7 +64,9 @@ impl MetricsText {
     /// Reads the positions anew.
     pub(super) async fn refresh(&self) {
         if let Ok(samples) = self.engine.read(sample_positions).await {
-            *self.positions.lock().unwrap_or_else(PoisonError::into_inner) = samples;
+            let mut known = self.positions.lock().unwrap_or_else(PoisonError::into_inner);
+            tell_alarms(&known, &samples);
+            *known = samples;
         }
     }
 
@@ -166,6 +171,14 @@ impl MetricsText {
                 let _ = writeln!(text, "{name}{{{}}} {}", sample.labels, value(sample));
             }
         }
+        let _ = writeln!(
+            text,
+            "# HELP upesi_position_alarm 1 while a position is beyond its alarm percentage.\n\
+             # TYPE upesi_position_alarm gauge"
+        );
+        for sample in &samples {
+            let _ = writeln!(text, "upesi_position_alarm{{{}}} {}", sample.labels, u8::from(sample.alarms));
+        }
     }
 
     fn write_lanes(&self, text: &mut String) {
@@ -264,23 +277,87 @@ fn sample_positions(ledger: &Ledger) -> Vec<PositionSample> {
             }
             let balance = |id| ledger.account(id).map(|account| account.balance).unwrap_or_default();
             let cover = participant.account(reference.currency, LedgerAccountTypeId::SETTLEMENT).map(balance);
-            let cap = participant.limit(reference.currency).map(|limit| limit.value);
+            let limit = participant.limit(reference.currency);
+            let (cap, cover) =
+                (limit.map(|limit| limit.value).unwrap_or_default(), cover.unwrap_or_default().negated());
+            let position = balance(reference.id);
+            let alarms =
+                limit.is_some_and(|limit| is_beyond(position, cap.min(cover), limit.alarm_basis_points));
             samples.push(PositionSample {
                 labels: format!(
                     "fsp=\"{}\",currency=\"{}\"",
                     escape(participant.name.as_str()),
                     reference.currency
                 ),
-                position: balance(reference.id).to_string(),
-                cover: cover.unwrap_or_default().negated().to_string(),
-                cap: cap.unwrap_or_default().to_string(),
+                position: position.to_string(),
+                cover: cover.to_string(),
+                cap: cap.to_string(),
+                alarms,
             });
         }
     }
     samples
 }
 
+/// Whether a position is more than this share of its bound, in hundredths of a percent. Who owes nothing never is.
+fn is_beyond(position: Amount, bound: Amount, basis_points: u16) -> bool {
+    let threshold = i128::from(bound.units().max(0)) * i128::from(basis_points);
+    position > Amount::ZERO && i128::from(position.units()) * 10_000 > threshold
+}
+
+/// Logs the positions that passed their alarm percentage since the last look, and those that came back.
+fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
+    for sample in now {
+        let PositionSample { labels, position, cover, cap, alarms } = sample;
+        let alarmed = before.iter().any(|known| known.labels == *labels && known.alarms);
+        match (alarmed, alarms) {
+            (false, true) => {
+                tracing::info!(
+                    account = labels,
+                    position,
+                    cover,
+                    cap,
+                    "a position passed its alarm percentage"
+                );
+            }
+            (true, false) => {
+                tracing::info!(
+                    account = labels,
+                    position,
+                    cover,
+                    cap,
+                    "a position is below its alarm percentage again"
+                );
+            }
+            _ => {}
+        }
+    }
+}
+
 /// A label value of the OpenMetrics text format.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alarms_are_beyond_a_share_of_the_bound() {
+        let amount = |text| Amount::parse_decimal(text).unwrap();
+        for (position, bound, basis_points, expected) in [
+            ("100", "1000", 1_000, false),
+            ("100.0001", "1000", 1_000, true),
+            ("99999999999999.9999", "99999999999999.9999", 10_000, false),
+            ("0.0001", "1000", 0, true),
+            ("0", "1000", 0, false),
+            ("-5", "1000", 0, false),
+            ("0.0001", "0", 10_000, true),
+            ("1", "-50", 10_000, true),
+        ] {
+            let found = is_beyond(amount(position), amount(bound), basis_points);
+            assert_eq!(found, expected, "{position} of {bound}, {basis_points}");
+        }
+    }
 }
