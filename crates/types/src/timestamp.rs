@@ -280,4 +280,18 @@ mod tests {
             assert!(day >= 1 && day <= days_in_month(year, month));
         }
     }
+
+    #[test]
+    fn spans_are_whole_milliseconds_held_at_the_ends() {
+        let at = Timestamp::from_ns;
+        for (earlier, later, ms) in [
+            (at(0), at(0), 0),
+            (at(1), at(1_000_000), 0),
+            (at(1), at(1_000_001), 1),
+            (at(5_000_000), at(2_000_000), -3),
+            (at(i64::MIN), Timestamp::MAX, i64::MAX / NS_PER_MS),
+        ] {
+            assert_eq!(later.ms_since(earlier), ms, "{} since {}", later.as_ns(), earlier.as_ns());
+        }
+    }
 }
