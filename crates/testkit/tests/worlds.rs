@@ -84,6 +84,7 @@ fn whatever_goes_wrong_nothing_is_lost_and_everything_finishes() {
     }
     for (what, least_permille, count) in [
         ("starts that failed", 100, sum(&outcomes, |counts| counts.starts_failed)),
+        ("restarts in a row", 500, sum(&outcomes, |counts| counts.quick_restarts)),
         ("stops by the disk", 500, sum(&outcomes, |counts| counts.disk_stops)),
         ("full disks", 100, sum(&outcomes, |counts| counts.full_disks)),
         ("clock faults", 300, sum(&outcomes, |counts| counts.clock_faults)),

@@ -43,6 +43,8 @@ pub(super) enum Event {
     Operate,
     /// Something goes wrong.
     Trouble,
+    /// The process ends once more, as soon as it runs, and so many times after that.
+    EndAgain { more: u64 },
     /// Something is right again.
     Relief(Relief),
     /// From now on nothing goes wrong any more.

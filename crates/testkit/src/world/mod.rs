@@ -41,6 +41,8 @@ pub struct Counts {
     pub starts: u64,
     /// Starts that were cut off by another fault.
     pub starts_failed: u64,
+    /// Processes that were ended in quick succession.
+    pub quick_restarts: u64,
     /// Processes that were killed.
     pub kills: u64,
     /// Losses of power.
@@ -259,6 +261,7 @@ impl World {
             }
             Event::Operate => self.operate(),
             Event::Trouble => self.trouble(),
+            Event::EndAgain { more } => self.end_again(more),
             Event::Relief(relief) => self.relieve(relief),
             Event::Heal => self.heal(),
             Event::Ask => self.ask(),

@@ -11,6 +11,8 @@ use super::event::{Event, Relief};
 
 /// Faults of the machine and of DFSPs in one world, at most.
 const FAULTS_MAX: u64 = 10;
+/// Ends of the process that follow each other closely, at most.
+const RESTARTS_IN_A_ROW_MAX: u64 = 6;
 const MISCHIEF_PAUSE_US: u64 = 600_000;
 const OUTAGE_MOST_US: u64 = 5_000_000;
 const CLOCK_FAULT_MOST_US: u64 = 3_000_000;
@@ -97,14 +99,8 @@ impl World {
             Kind::PowerLoss if self.hub.is_some() => self.end_process_so(true),
             Kind::Kill | Kind::PowerLoss => {}
             Kind::RestartsInARow => {
-                for _ in 0..3 {
-                    let soon = self.between(1_000, 60_000);
-                    let at_us = self.now_us + soon;
-                    self.schedule.add(at_us, Event::Trouble);
-                }
-                if self.hub.is_some() {
-                    self.end_process();
-                }
+                let more = self.between(2, RESTARTS_IN_A_ROW_MAX);
+                self.end_again(more);
             }
             Kind::CrashAtOperation => self.injure(Fault::Crash),
             Kind::BrokenOperation => self.injure(Fault::Broken),
@@ -123,6 +119,23 @@ impl World {
             Kind::ClockJump | Kind::ClockDrift | Kind::ClockFreeze => self.disturb_clock(kind),
             Kind::DeadDfsp | Kind::SlowDfsp | Kind::FailingDfsp => self.disturb_dfsp(kind),
             Kind::Replay => self.replay(),
+        }
+    }
+
+    /// Ends the process if it runs, a moment after its start or in the midst of its work, and again soon.
+    pub(super) fn end_again(&mut self, more: u64) {
+        if !self.is_troubled() {
+            return;
+        }
+        let mut left = more;
+        if self.hub.is_some() {
+            self.counts.quick_restarts += 1;
+            self.end_process();
+            left = more.saturating_sub(1);
+        }
+        if left > 0 {
+            let soon = self.between(100, 60_000);
+            self.after(soon, Event::EndAgain { more: left });
         }
     }
 

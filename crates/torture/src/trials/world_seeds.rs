@@ -35,6 +35,7 @@ impl Trial for WorldSeeds {
         for (name, count) in [
             ("events", outcome.events),
             ("restarts", counts.starts),
+            ("restarts in a row", counts.quick_restarts),
             ("kills", counts.kills),
             ("power losses", counts.power_losses),
             ("stops by the disk", counts.disk_stops),
