@@ -1,13 +1,16 @@
 //! The comparison of runs with the first of them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::error::ReportError;
 use crate::input::Results;
 use crate::run::Run;
 use crate::samples::Origin;
-use crate::statistics::{CONFIDENCE, Interval, relative_difference, repetitions_to_tell};
+use crate::statistics::{
+    CONFIDENCE, Interval, median, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
+};
+use crate::suite::Beside;
 use crate::verdict::verdict;
 use crate::{text, warnings};
 
@@ -40,6 +43,16 @@ impl Metric {
             Self::Median => "p50",
             Self::Tail => "p99",
             Self::Cpu => "CPU per operation",
+        }
+    }
+
+    /// The member of a result that it is.
+    pub(crate) const fn member(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput_per_s",
+            Self::Median => "latency_ms.p50",
+            Self::Tail => "latency_ms.p99",
+            Self::Cpu => "hub.cpu_us_per_operation",
         }
     }
 
@@ -90,6 +103,8 @@ pub struct Difference {
     pub repetitions_more: Option<usize>,
     /// Whether the interval rests on parts of one run instead of repetitions.
     pub within_run: bool,
+    /// How many turns the interval rests on, where the two took turns; the values are medians then.
+    pub pairs: Option<usize>,
 }
 
 impl Difference {
@@ -140,8 +155,16 @@ pub struct Comparison {
 impl Comparison {
     /// How the intervals were made, in a sentence.
     pub fn method(&self) -> String {
+        let paired =
+            self.pairs.iter().flat_map(|pair| &pair.differences).any(|difference| difference.pairs.is_some());
+        let paired = if paired {
+            "Runs that took turns are compared turn by turn (Student's t of the differences of logarithms), each with the mean of \
+             its base before and after; their figures are medians. "
+        } else {
+            ""
+        };
         format!(
-            "Intervals: Welch's t on logarithms, {} confidence. Figures with a \u{2020} rest on parts of one run, which tell \
+            "{paired}Intervals: Welch's t on logarithms, {} confidence. Figures with a \u{2020} rest on parts of one run, which tell \
              the noise within a run and not that between runs.",
             confidence_text(self.confidence)
         )
@@ -176,7 +199,7 @@ pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
         };
     }
     if results.only_suites {
-        let pairs = ablations(runs);
+        let pairs = within_suites(results);
         return if pairs.is_empty() {
             Err(ReportError::OnlyOne)
         } else {
@@ -212,15 +235,63 @@ fn suites(results: &Results) -> Vec<Pair> {
     pairs
 }
 
-/// Within one suite: runs with something switched off, beside the run of the same name that the suite names first.
-fn ablations(runs: &[Run]) -> Vec<Pair> {
+/// Within suites: what took turns, and of the rest runs with something switched off, beside the run of the same name that the
+/// suite names first.
+pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
+    let runs = &results.runs;
+    let turns = || results.suites.iter().flat_map(|suite| &suite.pairs);
+    let took_turns: BTreeSet<usize> = turns().map(|beside| beside.other).collect();
+    let others = ablations(runs, &took_turns);
+    turns().filter_map(|beside| beside_base(beside, runs)).chain(others).collect()
+}
+
+/// Within a subject, what was varied is name enough.
+fn named(run: &Run) -> Run {
+    Run { label: run.parameters_text(), ..run.clone() }
+}
+
+fn beside_base(beside: &Beside, runs: &[Run]) -> Option<Pair> {
+    let (base, other) = (named(runs.get(beside.base)?), named(runs.get(beside.other)?));
+    let difference = |(metric, base, other): &(Metric, Vec<f64>, Vec<f64>)| {
+        let interval = paired_difference(base, other, CONFIDENCE)?;
+        let judgement = judge(&interval);
+        let needed = pairs_to_tell(base, other, ADVICE_EFFECT, CONFIDENCE);
+        let more = needed.map(|needed| needed.saturating_sub(base.len())).filter(|more| *more > 0);
+        Some(Difference {
+            metric: *metric,
+            base: median(base)?,
+            other: median(other)?,
+            relative: interval.centre,
+            interval: Some(interval),
+            judgement,
+            repetitions_more: more.filter(|_| judgement == Judgement::Noise),
+            within_run: false,
+            pairs: Some(base.len()),
+        })
+    };
+    let differences: Vec<_> = beside.figures.iter().filter_map(difference).collect();
+    if differences.is_empty() {
+        return None;
+    }
+    Some(Pair {
+        subject: Some(other.title().to_owned()),
+        decided_by: Some(deciding(&base, &other)),
+        verdict: verdict(&base, &other, &differences),
+        warnings: warnings::of_pair(&base, &other),
+        base: base.label,
+        other: other.label,
+        differences,
+    })
+}
+
+fn ablations(runs: &[Run], except: &BTreeSet<usize>) -> Vec<Pair> {
     let mut bases: BTreeMap<&str, &Run> = BTreeMap::new();
     let mut pairs = Vec::new();
-    for run in runs.iter().filter(|run| run.parameters.contains_key("ablation")) {
+    let ablated = runs.iter().enumerate().filter(|(_, run)| run.parameters.contains_key("ablation"));
+    for (place, run) in ablated {
         match bases.get(run.name()) {
+            Some(_) if except.contains(&place) => {}
             Some(base) => {
-                // Within a subject, what was switched off is name enough.
-                let named = |run: &Run| Run { label: run.parameters_text(), ..run.clone() };
                 pairs.push(pair(&named(base), &named(run), Some(run.title().to_owned()), CONFIDENCE));
             }
             None => {
@@ -283,6 +354,7 @@ fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Optio
         judgement,
         repetitions_more: advice,
         within_run,
+        pairs: None,
     })
 }
 

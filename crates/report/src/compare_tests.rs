@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::input::Suite;
+use crate::suite::Beside;
 
 fn run(label: &str, changes: Value) -> Run {
     let mut value = json!({
@@ -165,7 +166,7 @@ fn several_runs_beside_one_base_need_surer_intervals() {
 }
 
 fn suite(runs: Vec<usize>) -> Suite {
-    Suite { title: "suite".into(), plots: Vec::new(), runs, missing: Vec::new() }
+    Suite { title: "suite".into(), runs, ..Suite::default() }
 }
 
 #[test]
@@ -197,4 +198,30 @@ fn within_a_suite_ablations_are_compared_with_the_first() {
     let pairs = compare(&results).unwrap().pairs;
     assert_eq!(pairs.len(), 1);
     assert_eq!((pairs[0].base.as_str(), pairs[0].other.as_str()), ("as shipped", "fsync off"));
+}
+
+#[test]
+fn what_took_turns_is_compared_turn_by_turn() {
+    let run_of = |what: &str| run(what, json!({"parameters": {"ablation": what}}));
+    let runs = vec![run_of("as shipped"), run_of("fsync off"), run_of("log off")];
+    // The machine is half as fast in every second turn, which says nothing of either side.
+    let base = vec![100.0, 50.0, 100.0, 50.0];
+    let other = vec![110.0, 55.0, 111.0, 55.0];
+    let beside = Beside { base: 0, other: 1, figures: vec![(Metric::Throughput, base, other)] };
+    let suites = vec![Suite { runs: vec![0, 1, 2], pairs: vec![beside], ..Suite::default() }];
+    let results = Results { runs, suites, only_suites: true };
+    let comparison = compare(&results).unwrap();
+    let [turns, once] = &comparison.pairs[..] else { panic!("two pairs") };
+    let [throughput] = &turns.differences[..] else { panic!("one figure") };
+    assert_eq!((turns.base.as_str(), turns.other.as_str()), ("as shipped", "fsync off"));
+    assert_eq!((throughput.judgement, throughput.pairs), (Judgement::Real, Some(4)));
+    assert!((throughput.base, throughput.other) == (75.0, 82.5), "medians: {throughput:?}");
+    assert!(throughput.interval.unwrap().half_width() < 0.02, "{throughput:?}");
+    assert!(
+        turns.verdict.starts_with("“fsync off” is 10 % ± 0.8 % faster than “as shipped”"),
+        "{}",
+        turns.verdict
+    );
+    assert_eq!((once.other.as_str(), once.differences[0].pairs), ("log off", None));
+    assert!(comparison.method().contains("turn by turn"), "{}", comparison.method());
 }

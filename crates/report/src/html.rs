@@ -20,6 +20,7 @@ use crate::compare;
 use crate::figures::{capitalised, milliseconds, number};
 use crate::input::Results;
 use crate::run::{Run, plain};
+use crate::sections::{claims, sections};
 use crate::text::figures;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -102,6 +103,7 @@ pub(crate) fn page(results: &Results) -> String {
     if one_suite {
         suites(&mut page, results);
     }
+    claims_part(&mut page, results);
     if let Ok(comparison) = compare::compare(results)
         && compared(results)
     {
@@ -112,7 +114,7 @@ pub(crate) fn page(results: &Results) -> String {
         suites(&mut page, results);
     }
     if runs.len() > 1 {
-        page.raw("<section><h2>All runs</h2>").add(&overview(runs)).raw("</section>");
+        page.raw("<section><h2>All runs</h2>").add(&overview(results)).raw("</section>");
         overlays(&mut page, runs);
     }
     for (index, run) in runs.iter().enumerate() {
@@ -203,13 +205,40 @@ fn suites(page: &mut Markup, results: &Results) {
     }
 }
 
-fn overview(runs: &[Run]) -> Markup {
+/// What was to be shown, and what became of it.
+fn claims_part(page: &mut Markup, results: &Results) {
+    if claims(results).next().is_none() {
+        return;
+    }
+    page.raw("<section class=\"verdict\"><h2>What was to be shown</h2>");
+    for claim in claims(results) {
+        page.put(
+            "<article><h3>{}</h3><p class=\"lead\">{}</p></article>",
+            &[&claim.text, &tied(&capitalised(&claim.words))],
+        );
+    }
+    page.raw("</section>");
+}
+
+fn overview(results: &Results) -> Markup {
     let mut markup = Markup::new();
     markup.raw(
         "<div class=\"scroll\"><table><thead><tr><th>run</th><th>per second</th><th>p50</th><th>p99</th><th>p99.9</th><th>slowest</th>\
          <th>failed</th><th>lost</th><th>CPU each</th><th>valid</th><th>audit</th></tr></thead><tbody>",
     );
-    for (index, run) in runs.iter().enumerate() {
+    let places = sections(results);
+    let rows = places.iter().flat_map(|(heading, places)| {
+        let heading = heading.map(Row::Heading).into_iter();
+        heading.chain(places.iter().filter_map(|&place| Some(Row::Run(place, results.runs.get(place)?))))
+    });
+    for row in rows {
+        let (index, run) = match row {
+            Row::Heading(text) => {
+                markup.put("<tr><th scope=\"colgroup\" colspan=\"11\"><b>{}</b></th></tr>", &[&text]);
+                continue;
+            }
+            Row::Run(index, run) => (index, run),
+        };
         markup.put("<tr><th scope=\"row\"><a href=\"#run-{}\">{}</a></th>", &[&index, &run.label]);
         for value in figures(run) {
             let class = if matches!(value.as_str(), "NO" | "FAILED") { "alarm" } else { "" };
@@ -219,6 +248,14 @@ fn overview(runs: &[Run]) -> Markup {
     }
     markup.raw("</tbody></table></div>");
     markup
+}
+
+/// A row of the table of all runs.
+enum Row<'results> {
+    /// The question that the rows below answer.
+    Heading(&'results str),
+    /// A run, by its place on the page.
+    Run(usize, &'results Run),
 }
 
 /// Runs drawn over each other, where they are few enough to be told apart.

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::error::ReportError;
 use crate::run::Run;
+use crate::suite::{Beside, Claim, PairFile, Question, QuestionFile};
 
 /// Newest layout of `result.json` and `suite.json` that is understood.
 pub(crate) const SCHEMA_VERSION_MAX: u64 = 2;
@@ -32,7 +33,7 @@ pub(crate) struct Plot {
 }
 
 /// Several runs that belong together.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Suite {
     pub title: String,
     pub plots: Vec<Plot>,
@@ -40,6 +41,12 @@ pub(crate) struct Suite {
     pub runs: Vec<usize>,
     /// Runs that the suite names and that left no result.
     pub missing: Vec<String>,
+    /// What took turns with what.
+    pub pairs: Vec<Beside>,
+    /// What was to be shown.
+    pub claims: Vec<Claim>,
+    /// What is answered.
+    pub questions: Vec<Question>,
 }
 
 /// Everything that was read.
@@ -57,6 +64,9 @@ struct SuiteFile {
     title: Option<String>,
     runs: Vec<String>,
     plots: Option<Vec<PlotFile>>,
+    pairs: Option<Vec<PairFile>>,
+    claims: Option<Vec<Claim>>,
+    questions: Option<Vec<QuestionFile>>,
 }
 
 #[derive(Deserialize)]
@@ -172,7 +182,19 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     });
     let plots = plots.collect();
     let title = file.title.or(file.name).unwrap_or_else(|| "Suite".to_owned());
-    Ok(Suite { title, plots, runs: places.into_iter().flatten().collect(), missing })
+    let pairs = file.pairs.unwrap_or_default().into_iter().filter_map(|pair| pair.placed(place)).collect();
+    let questions = file.questions.unwrap_or_default().into_iter().map(|question| question.placed(place));
+    let questions = questions.collect();
+    let claims = file.claims.unwrap_or_default();
+    Ok(Suite {
+        title,
+        plots,
+        runs: places.into_iter().flatten().collect(),
+        missing,
+        pairs,
+        claims,
+        questions,
+    })
 }
 
 /// Gives every run the shortest text that tells it from the others: its name, its parameters, its directory, a number.

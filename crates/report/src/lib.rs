@@ -6,6 +6,7 @@
 #![allow(clippy::float_arithmetic, reason = "statistics and coordinates of plots; no money is computed here")]
 
 mod compare;
+mod conditions;
 mod error;
 mod figures;
 mod html;
@@ -15,7 +16,9 @@ mod members;
 pub mod published;
 mod run;
 mod samples;
+mod sections;
 pub mod statistics;
+mod suite;
 mod text;
 mod verdict;
 mod warnings;
@@ -35,12 +38,13 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, ReportError> {
     compare::compare(&input::load(paths)?)
 }
 
-/// The results as a table for a terminal.
+/// The results as a table for a terminal: by question where a suite asks some, with what took turns compared, and what became of
+/// claims.
 ///
 /// # Errors
 /// When a result cannot be read.
 pub fn text(paths: &[PathBuf]) -> Result<String, ReportError> {
-    Ok(text::table(&input::load(paths)?.runs))
+    Ok(text::results(&input::load(paths)?))
 }
 
 /// The results as a table in Markdown, with the conditions that they share below it.

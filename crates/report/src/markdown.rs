@@ -1,24 +1,34 @@
 //! Tables of Markdown, ready to paste.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use crate::compare::within_suites;
+use crate::conditions::{self, Conditions};
 use crate::input::Results;
-use crate::run::{Run, plain};
+use crate::run::Run;
+use crate::sections::{claims, costs, runs_of, sections};
 use crate::text::{escaped, grid};
 use crate::warnings;
 
-/// The runs as rows, and below them where they were made and what a reader must know.
+/// The runs as rows, by question where a suite asks some; what took turns; claims; and below them where the runs were made and
+/// what a reader must know.
 pub(crate) fn table(results: &Results) -> String {
-    let runs = &results.runs;
-    let mut text = grid(runs).markdown();
-    let conditions: BTreeSet<String> = runs.iter().map(conditions).filter(|text| !text.is_empty()).collect();
-    if !conditions.is_empty() {
-        text.push('\n');
+    let mut text = String::new();
+    for (heading, places) in sections(results) {
+        if let Some(heading) = heading {
+            let gap = if text.is_empty() { "" } else { "\n" };
+            text.push_str(&format!("{gap}**{}**\n\n", escaped(heading)));
+        }
+        text.push_str(&grid(&runs_of(results, &places)).markdown());
     }
-    for condition in conditions {
-        text.push_str(&format!("{}\n", escaped(&condition)));
+    if let Some(costs) = costs(&within_suites(results)) {
+        text.push_str(&format!("\n{}", costs.markdown()));
     }
-    let warnings: BTreeSet<String> = runs.iter().flat_map(warnings::of_run).collect();
+    for claim in claims(results) {
+        text.push_str(&format!("\n**{}:** {}\n", escaped(&claim.text), escaped(&claim.words)));
+    }
+    text.push_str(&where_made(&results.runs));
+    let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
     let missing = results.suites.iter().flat_map(|suite| &suite.missing);
     let missing = missing.map(|name| format!("{name}: left no result"));
     let notes: Vec<String> = warnings.into_iter().chain(missing).collect();
@@ -31,19 +41,26 @@ pub(crate) fn table(results: &Results) -> String {
     text
 }
 
-/// Where a run was made, in a line.
-pub(crate) fn conditions(run: &Run) -> String {
-    let member = |name: &str| run.environment.get(name).map(plain).filter(|text| !text.is_empty());
-    let durable = run.durable.map(|durable| if durable { "durable" } else { "NOT durable" }.to_owned());
-    let parts = [
-        member("cores").map(|cores| format!("{cores} cores")),
-        member("cpu"),
-        member("memory_mb").map(|memory| format!("{memory} MiB")),
-        member("kernel").map(|kernel| format!("Linux {kernel}")),
-        member("storage").map(|storage| format!("storage {storage}")),
-        member("durability").or(durable),
-        member("version").map(|version| format!("version {version}")),
-        member("commit").map(|commit| format!("commit {commit}")),
-    ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+/// Where the runs were made: once, and what differs in some of them.
+fn where_made(runs: &[Run]) -> String {
+    let all: Vec<Conditions> = runs.iter().map(conditions::of).collect();
+    let shared = conditions::shared(all.iter());
+    if shared.is_empty() {
+        return String::new();
+    }
+    let mut text = format!("\n{}\n", escaped(&conditions::text(&shared)));
+    let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for (run, own) in runs.iter().zip(&all) {
+        let differing = conditions::differing(own, &shared);
+        if !differing.is_empty() {
+            others.entry(differing.join(" · ")).or_default().push(&run.label);
+        }
+    }
+    if !others.is_empty() {
+        text.push('\n');
+    }
+    for (what, labels) in others {
+        text.push_str(&format!("- {}: {}\n", escaped(&what), escaped(&labels.join("; "))));
+    }
+    text
 }

@@ -5,10 +5,11 @@ use std::path::Path;
 
 use serde::Deserialize;
 
+use crate::conditions::{self, Conditions};
 use crate::error::ReportError;
 use crate::figures::{ABSENT, number, or_absent};
-use crate::text::Grid;
-use crate::{input, markdown, warnings};
+use crate::text::{Grid, escaped};
+use crate::{input, warnings};
 
 /// The published figures, as they are kept in a file (`[[rows]]`).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -54,35 +55,48 @@ impl PublishedRow {
 pub struct Ours {
     /// The figure in the row's unit; absent where this machine could not run it.
     pub figure: Option<f64>,
-    /// Hardware and settings, or why there is no figure.
-    pub conditions: String,
+    /// Hardware and settings.
+    conditions: Conditions,
+    /// What makes the figure doubtful, or why there is none.
+    pub note: String,
     /// CPUs of the hub.
     pub vcpus: Option<f64>,
 }
 
 impl Ours {
+    /// Hardware and settings in a line.
+    pub fn conditions(&self) -> String {
+        conditions::text(&self.conditions)
+    }
+
+    /// No figure, and why.
+    pub fn absent(why: &str) -> Self {
+        Self { note: why.to_owned(), ..Self::default() }
+    }
+
     /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`), with the conditions
-    /// that the result names. What makes the run's figures doubtful is said in the conditions.
+    /// that the result names and what makes it doubtful.
     ///
     /// # Errors
     /// When the result cannot be read.
     pub fn of(result: &Path, member: &str) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
         let Some(run) = results.runs.first() else { return Ok(Self::default()) };
-        let mut conditions = vec![markdown::conditions(run)];
-        conditions.extend(warnings::of_run(run));
-        conditions.retain(|condition| !condition.is_empty());
         Ok(Self {
             figure: run.number(member),
-            conditions: conditions.join("; "),
+            conditions: conditions::of(run),
+            note: warnings::of_run(run).join("; "),
             vcpus: run.number("environment.cores"),
         })
     }
 }
 
-/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, the same per vCPU (for rates), both
-/// conditions. A row of which `results` knows nothing is kept, with a dash.
+/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, the same per vCPU (for rates), their
+/// conditions, and what is to be known of our figure. Above it stands once where ours were made, and in the rows only what
+/// differs. A row of which `results` knows nothing is kept, with a dash.
 pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String {
+    let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
+    let shared = conditions::shared(measured);
     let mut grid = Grid::new(&[
         "what",
         "published",
@@ -90,8 +104,8 @@ pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String 
         "times better",
         "per vCPU",
         "their conditions",
-        "ours",
         "source",
+        "of ours",
     ]);
     for row in &published.rows {
         let ours = results.get(&row.id);
@@ -112,11 +126,28 @@ pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String 
             or_absent(times, |times| format!("{} ×", number(times))),
             or_absent(per_vcpu, |times| format!("{} ×", number(times))),
             row.conditions.clone(),
-            ours.map_or_else(|| "not run".to_owned(), |ours| ours.conditions.clone()),
             row.source.clone(),
+            ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
         ]);
     }
-    grid.markdown()
+    if shared.is_empty() {
+        return grid.markdown();
+    }
+    format!(
+        "Ours, unless a row says otherwise: {}\n\n{}",
+        escaped(&conditions::text(&shared)),
+        grid.markdown()
+    )
+}
+
+/// What is to be known of a figure of ours beside what is said of all.
+fn remark(ours: &Ours, shared: &Conditions) -> String {
+    let mut parts = match ours.figure {
+        Some(_) => conditions::differing(&ours.conditions, shared),
+        None => Vec::new(),
+    };
+    parts.extend(Some(ours.note.clone()).filter(|note| !note.is_empty()));
+    parts.join("; ")
 }
 
 fn with_unit(value: f64, unit: &str) -> String {
@@ -160,14 +191,26 @@ mod tests {
                 row("zero", Some(0.0), "/s", None),
             ],
         };
-        let ours = |figure| Ours { figure: Some(figure), conditions: "2 cores".into(), vcpus: Some(2.0) };
+        let ours = |figure| Ours {
+            figure: Some(figure),
+            conditions: vec![("cores", "2 cores".into()), ("durability", "synced".into())],
+            note: String::new(),
+            vcpus: Some(2.0),
+        };
         let results = [("rate", 3_300.0), ("time", 14.0), ("unpublished", 9.0), ("zero", 9.0)];
-        let results = results.into_iter().map(|(id, figure)| (id.to_owned(), ours(figure))).collect();
+        let mut results: BTreeMap<String, Ours> =
+            results.into_iter().map(|(id, figure)| (id.to_owned(), ours(figure))).collect();
+        let zero = results.get_mut("zero").unwrap();
+        (zero.conditions[1].1, zero.note) = ("none".into(), "it lagged".into());
+        results.insert("unrun".into(), Ours::absent("n/a: no broker"));
         let table = table(&published, &results);
-        let lines: Vec<_> = table.lines().skip(2).collect();
+        let (said_once, _) = table.split_once("\n\n").unwrap();
+        assert_eq!(said_once, "Ours, unless a row says otherwise: 2 cores · synced");
+        assert_eq!(table.matches("2 cores").count(), 1);
+        let lines: Vec<_> = table.lines().skip(4).collect();
         assert!(
             lines[0].starts_with(
-                "| row rate | 220/s | 3,300/s | 15.0 × | 120 × | 16 pods \\| relaxed | 2 cores |"
+                "| row rate | 220/s | 3,300/s | 15.0 × | 120 × | 16 pods \\| relaxed | 2023 |  |"
             ),
             "{}",
             lines[0]
@@ -175,10 +218,13 @@ mod tests {
         assert!(lines[1].starts_with("| row time | 140 ms | 14.0 ms | 10.0 × | – |"), "{}", lines[1]);
         assert!(lines[2].starts_with("| row unpublished | – | 9.00/s | – | – |"), "{}", lines[2]);
         assert!(
-            lines[3].starts_with("| row unrun | 5.00/s | – | – | – | 16 pods \\| relaxed | not run |"),
+            lines[3].starts_with(
+                "| row unrun | 5.00/s | – | – | – | 16 pods \\| relaxed | 2023 | n/a: no broker |"
+            ),
             "{}",
             lines[3]
         );
         assert!(lines[4].starts_with("| row zero | 0/s | 9.00/s | – | – |"), "{}", lines[4]);
+        assert!(lines[4].ends_with("| none; it lagged |"), "{}", lines[4]);
     }
 }

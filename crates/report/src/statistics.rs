@@ -1,4 +1,4 @@
-//! Intervals of repeated measurements, by Student's and Welch's t.
+//! Intervals of repeated measurements, by Student's and Welch's t, and by Student's t of paired differences.
 //!
 //! Everything is a function of its arguments: no random numbers, so the same files always give the same verdict.
 
@@ -82,6 +82,41 @@ pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Opti
         low: relative(difference - half),
         high: relative(difference + half),
     })
+}
+
+/// Student's interval of how much `other` differs from `base`, relative to `base`, where the two were measured beside each
+/// other, one pair after the other: what moves both sides of a pair alike, such as a busy neighbour, falls out.
+///
+/// Computed on logarithms. `None` of fewer than two pairs, sides of different lengths, or a value that is not positive.
+pub fn paired_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
+    let interval = mean_interval(&paired_logarithms(base, other)?, confidence)?;
+    let relative = |logarithm: f64| logarithm.exp() - 1.0;
+    Some(Interval {
+        centre: relative(interval.centre),
+        low: relative(interval.low),
+        high: relative(interval.high),
+    })
+}
+
+/// How many pairs are needed in all to see a relative difference `effect` with [`POWER`], if their spread stays what it was.
+/// `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
+pub fn pairs_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
+    let spread = variance(&paired_logarithms(base, other)?)?;
+    let effect = effect.ln_1p();
+    (2..=REPETITIONS_MAX).find(|&pairs| {
+        let freedom = (pairs - 1) as f64;
+        let quantiles =
+            student_quantile(f64::midpoint(1.0, confidence), freedom) + student_quantile(POWER, freedom);
+        quantiles * (spread / pairs as f64).sqrt() <= effect
+    })
+}
+
+fn paired_logarithms(base: &[f64], other: &[f64]) -> Option<Vec<f64>> {
+    if base.len() != other.len() {
+        return None;
+    }
+    let (base, other) = (logarithms(base)?, logarithms(other)?);
+    Some(base.iter().zip(&other).map(|(base, other)| other - base).collect())
 }
 
 /// How many repetitions each of two sides needs in all to see a relative difference `effect` with [`POWER`], if their spread

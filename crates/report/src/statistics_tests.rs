@@ -112,6 +112,40 @@ fn nineteen_of_twenty_intervals_hold_the_truth() {
     assert!((0.93..=0.97).contains(&share), "{share} of the intervals hold the truth");
 }
 
+#[test]
+fn what_moves_both_sides_of_a_pair_falls_out() {
+    // Half of the time the machine is twice as fast; the other side is 10 % faster throughout, give or take.
+    let base = [100.0, 200.0, 100.0, 200.0, 100.0];
+    let other = [110.0, 221.0, 109.0, 220.0, 111.0];
+    let paired = paired_difference(&base, &other, 0.95).unwrap();
+    assert!(close(paired.centre, 0.101, 0.002) && paired.half_width() < 0.02, "{paired:?}");
+    let unpaired = relative_difference(&base, &other, 0.95).unwrap();
+    assert!(unpaired.contains(0.0), "as repetitions of each nothing could be told: {unpaired:?}");
+    assert!(pairs_to_tell(&base, &other, 0.02, 0.95).is_some_and(|pairs| pairs <= 5));
+    assert_eq!(paired_difference(&base, &other[1..], 0.95), None);
+    assert_eq!(paired_difference(&base[..1], &other[..1], 0.95), None);
+    assert_eq!(paired_difference(&[1.0, 0.0], &[1.0, 1.0], 0.95), None);
+}
+
+#[test]
+fn intervals_of_pairs_hold_the_truth_as_often_as_they_say() {
+    let mut state = 7_u64;
+    let mut uniform = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 11) as f64 / (1_u64 << 53) as f64
+    };
+    let mut normal = || (0..12).map(|_| uniform()).sum::<f64>() - 6.0;
+    let mut held = 0;
+    for _ in 0..2_000 {
+        let phases: Vec<f64> = (0..5).map(|_| (0.5 * normal()).exp()).collect();
+        let base: Vec<f64> = phases.iter().map(|phase| phase * (0.05 * normal()).exp()).collect();
+        let other: Vec<f64> = phases.iter().map(|phase| 1.1 * phase * (0.05 * normal()).exp()).collect();
+        held += usize::from(paired_difference(&base, &other, 0.95).unwrap().contains(0.1));
+    }
+    let share = held as f64 / 2_000.0;
+    assert!((0.93..=0.97).contains(&share), "{share} of the intervals hold the truth");
+}
+
 proptest! {
     #[test]
     fn swapping_the_sides_inverts_the_answer(

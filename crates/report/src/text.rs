@@ -1,10 +1,14 @@
 //! Tables for a terminal.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::compare::{Judgement, Pair};
+use crate::compare::{Judgement, Pair, within_suites};
 use crate::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
+use crate::input::Results;
 use crate::run::Run;
+use crate::sections::{claims, costs, runs_of, sections};
+use crate::warnings;
 
 /// Rows of cells, aligned: the first column to the left, figures to the right.
 pub(crate) struct Grid {
@@ -153,6 +157,28 @@ pub(crate) fn grid(runs: &[Run]) -> Grid {
         }
     }
     grid
+}
+
+/// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims.
+pub(crate) fn results(results: &Results) -> String {
+    let mut text = String::new();
+    for (heading, places) in sections(results) {
+        if let Some(heading) = heading {
+            let _ = writeln!(text, "{}{heading}", if text.is_empty() { "" } else { "\n" });
+        }
+        text.push_str(&table(&runs_of(results, &places)));
+    }
+    if let Some(costs) = costs(&within_suites(results)) {
+        let _ = writeln!(text, "\n{}", costs.text().trim_end());
+    }
+    for claim in claims(results) {
+        let _ = writeln!(text, "\n{}:\n  {}", claim.text, claim.words);
+    }
+    let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
+    for (place, warning) in warnings.iter().enumerate() {
+        let _ = writeln!(text, "{}warning: {warning}", if place == 0 { "\n" } else { "" });
+    }
+    text
 }
 
 /// The figures of runs for a terminal.

@@ -38,6 +38,9 @@ All of it ran on one machine: hub, simulated DFSPs and load generator share its 
 and most were reached with durability relaxed (replication 1, database flush relaxed) or without a disk at all; ours sync every batch to
 storage before its answers leave, unless a row says otherwise. \"Per vCPU\" divides both figures by the vCPUs they were reached with, where
 they are known; ours count all cores of the machine, those that load generator and DFSPs keep busy included.
+
+What costs what is told by runs that take turns with the hub as shipped, A B A C A and so on, several times round, so that phases of the
+machine fall on all alike: the interval is that of the differences from turn to turn.
 ";
 
 const SCALE: &str = "\
@@ -99,16 +102,14 @@ fn ours(suite: &SuiteFile, out: &Path, reasons: &[Reason]) -> BTreeMap<String, O
     let mut ours = BTreeMap::new();
     for reason in reasons {
         if let Some(text) = &reason.unavailable {
-            let none = Ours { figure: None, conditions: format!("n/a: {text}"), vcpus: None };
-            ours.insert(reason.id.clone(), none);
+            ours.insert(reason.id.clone(), Ours::absent(&format!("n/a: {text}")));
         }
     }
     for run in &suite.runs {
         for link in &run.rows {
             let result = directory(out, &run.scenario.name, &link.point).join("result.json");
             let Ok(mut figure) = Ours::of(&result, &link.member) else {
-                let none = Ours { figure: None, conditions: "n/a: the run failed".to_owned(), vcpus: None };
-                ours.insert(link.id.clone(), none);
+                ours.insert(link.id.clone(), Ours::absent("n/a: the run failed"));
                 continue;
             };
             // Results give shares from 0 to 1.
@@ -158,7 +159,7 @@ mod tests {
         let ours = ours(&suite, nowhere.path(), &reasons.rows);
         for row in &published.rows {
             let known = ours.get(&row.id).unwrap_or_else(|| panic!("{} has no run and no reason", row.id));
-            assert!(known.conditions.starts_with("n/a: "), "{}: {}", row.id, known.conditions);
+            assert!(known.note.starts_with("n/a: "), "{}: {}", row.id, known.note);
         }
         assert_eq!(percent(0.0003), Some(0.03));
     }

@@ -1,0 +1,81 @@
+//! The runs of a report in the order in which they are read: by the questions that they answer, where a suite names them.
+
+use crate::compare::{Judgement, Metric, Pair};
+use crate::figures::ABSENT;
+use crate::input::Results;
+use crate::run::Run;
+use crate::suite::Claim;
+use crate::text::{Grid, judgement};
+
+/// What is above the runs that no question names.
+const OTHERS: &str = "Other runs";
+
+/// Headings, each with the runs below it; one without heading where there are no questions.
+pub(crate) fn sections(results: &Results) -> Vec<(Option<&str>, Vec<usize>)> {
+    let questions = || results.suites.iter().flat_map(|suite| &suite.questions);
+    let asked: Vec<_> =
+        questions().map(|question| (Some(question.text.as_str()), question.runs.clone())).collect();
+    if asked.is_empty() {
+        return vec![(None, (0..results.runs.len()).collect())];
+    }
+    let rest = (0..results.runs.len()).filter(|run| !asked.iter().any(|(_, runs)| runs.contains(run)));
+    let rest: Vec<usize> = rest.collect();
+    let others = (!rest.is_empty()).then_some((Some(OTHERS), rest));
+    asked.into_iter().filter(|(_, runs)| !runs.is_empty()).chain(others).collect()
+}
+
+/// The runs of a section.
+pub(crate) fn runs_of(results: &Results, places: &[usize]) -> Vec<Run> {
+    places.iter().filter_map(|&place| results.runs.get(place)).cloned().collect()
+}
+
+/// What was to be shown, in all suites.
+pub(crate) fn claims(results: &Results) -> impl Iterator<Item = &Claim> {
+    results.suites.iter().flat_map(|suite| &suite.claims)
+}
+
+/// Runs that took turns with a base, as rows; `None` where none did.
+pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
+    let mut grid = Grid::new(&[
+        "took turns",
+        "with",
+        "per second",
+        "with",
+        "differs by",
+        "p50 by",
+        "p99 by",
+        "CPU each by",
+        "turns",
+        "throughput",
+    ]);
+    let mut is_empty = true;
+    for pair in pairs {
+        let of = |metric| pair.differences.iter().find(|difference| difference.metric == metric);
+        let Some(throughput) = of(Metric::Throughput).filter(|throughput| throughput.pairs.is_some()) else {
+            continue;
+        };
+        is_empty = false;
+        let by = |metric| of(metric).map_or_else(|| ABSENT.to_owned(), |difference| difference.text());
+        grid.row(vec![
+            pair.other.clone(),
+            pair.base.clone(),
+            crate::figures::number(throughput.other),
+            crate::figures::number(throughput.base),
+            throughput.text(),
+            by(Metric::Median),
+            by(Metric::Tail),
+            by(Metric::Cpu),
+            throughput.pairs.unwrap_or(0).to_string(),
+            word(throughput.judgement, throughput.is_better()).to_owned(),
+        ]);
+    }
+    (!is_empty).then_some(grid)
+}
+
+const fn word(of: Judgement, is_better: bool) -> &'static str {
+    match of {
+        Judgement::Real if is_better => "more",
+        Judgement::Real => "less",
+        other => judgement(other),
+    }
+}
