@@ -54,6 +54,15 @@ pub struct Environment {
     pub started_at: String,
 }
 
+/// What durable means of a hub of ours, in words.
+pub(crate) const fn durability(is_durable: bool) -> &'static str {
+    if is_durable {
+        "every batch is synced to storage before its answers leave"
+    } else {
+        "none: answers leave before anything is on disk"
+    }
+}
+
 impl Environment {
     /// Looks around; `directory` is where data is written to.
     pub fn detect(commit: Option<String>, started_at: String, directory: &Path) -> Self {

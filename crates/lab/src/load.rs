@@ -83,7 +83,7 @@ pub(crate) fn start(
     if let Some(arrivals) = arrivals(load, seed) {
         let (slice, workers, outstanding_max) = (slice.clone(), workers.clone(), load.outstanding_max());
         // A thread of its own: the runtime's timers tell milliseconds apart, the system's sleep tens of microseconds.
-        pacer = Some(std::thread::spawn(move || slice.pace(&workers, arrivals, outstanding_max)));
+        pacer = Some(std::thread::spawn(move || slice.keep(&workers, arrivals, outstanding_max)));
     } else {
         let user = |index| {
             let profile = profile.clone().map(|profile| (profile, index));
@@ -136,6 +136,31 @@ fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Calls `send` with the time at which an arrival is due, when it is due, until one would be due at `until`. The arrivals count
+/// from `from`; once it has `ended` nobody waits any more.
+pub(crate) fn pace(
+    arrivals: impl Iterator<Item = Duration>,
+    from: Instant,
+    until: Instant,
+    ended: &AtomicBool,
+    mut send: impl FnMut(Instant),
+) {
+    for due in arrivals {
+        let intended = from + due;
+        if intended >= until {
+            return;
+        }
+        loop {
+            let now = Instant::now();
+            if now >= intended || ended.load(Ordering::Acquire) {
+                break;
+            }
+            std::thread::sleep((intended - now).min(PACER_NAP_MAX));
+        }
+        send(intended);
+    }
+}
+
 impl Slice {
     /// A virtual user; where their number moves, the one of this index.
     async fn user(self: Arc<Self>, worker: usize, profile: Option<(Arc<Profile>, usize)>) {
@@ -158,24 +183,13 @@ impl Slice {
     }
 
     /// Sends arrivals when they are due, from a thread of its own.
-    fn pace(
+    fn keep(
         self: Arc<Self>,
         workers: &Workers,
         arrivals: impl Iterator<Item = Duration>,
         outstanding_max: usize,
     ) {
-        for due in arrivals {
-            let intended = self.window.from + due;
-            if intended >= self.window.until {
-                return;
-            }
-            loop {
-                let now = Instant::now();
-                if now >= intended || self.ended.load(Ordering::Acquire) {
-                    break;
-                }
-                std::thread::sleep((intended - now).min(PACER_NAP_MAX));
-            }
+        pace(arrivals, self.window.from, self.window.until, &self.ended, |intended| {
             let handle = workers.round_robin();
             let worker = handle.index();
             lock(&self.counts[worker]).interval.offer();
@@ -184,7 +198,7 @@ impl Slice {
                 if self.window.counts(intended) {
                     lock(&self.counts[worker]).tally.skipped += 1;
                 }
-                continue;
+                return;
             }
             let number = self.generator.next_number();
             let slice = self.clone();
@@ -193,7 +207,7 @@ impl Slice {
                 slice.operate(worker, number, intended).await;
                 slice.outstanding.fetch_sub(1, Ordering::AcqRel);
             }));
-        }
+        });
     }
 
     /// Notes how late an arrival is sent.

@@ -7,7 +7,7 @@ use crate::hub_metrics::{Snapshot, queue_depth};
 use crate::load::{self, Window};
 use crate::run::Run;
 use crate::subject::{Reading, Subject};
-use crate::timeline::{INTERVAL, Ticks, Timeline};
+use crate::timeline::{INTERVAL, STEP, Ticks, Timeline};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -49,7 +49,8 @@ impl Run<'_> {
         if let Some(watch) = watch.as_deref_mut() {
             watch.timeline.begin();
         }
-        let mut ticks = Ticks::starting_at(from);
+        let has_steps = watch.is_some() && !self.options.load.stages().is_empty();
+        let mut ticks = Ticks::starting_at(from, has_steps);
         self.drive(&running, window.measure_from, &mut ticks, watch.as_deref_mut()).await;
         let before = read(subject, watch.as_deref_mut()).await;
         self.drive(&running, window.measure_until, &mut ticks, watch.as_deref_mut()).await;
@@ -72,6 +73,12 @@ impl Run<'_> {
     ) {
         loop {
             let now = Instant::now();
+            if let (Some(due), Some(watch)) = (ticks.next_step, watch.as_deref_mut())
+                && now >= due
+            {
+                step(running, now, ticks, watch);
+                continue;
+            }
             if now >= ticks.next {
                 if let Some(watch) = watch.as_deref_mut() {
                     tick(running, now, ticks, watch).await;
@@ -83,7 +90,7 @@ impl Run<'_> {
             if now >= until {
                 return;
             }
-            let nap = (until.min(ticks.next) - now).min(PROGRESS_INTERVAL);
+            let nap = (until.min(ticks.due()) - now).min(PROGRESS_INTERVAL);
             tokio::time::sleep(nap).await;
             self.progress.inc(u64::try_from(nap.as_millis()).unwrap_or(0));
             self.progress.set_message(format!("{} completed in this slice", running.completed()));
@@ -91,8 +98,22 @@ impl Run<'_> {
     }
 }
 
-async fn tick(running: &load::Running, now: Instant, ticks: &Ticks, watch: &mut Watch<'_>) {
-    let interval = running.interval();
+fn step(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch<'_>) {
+    let mut interval = running.interval();
+    watch.timeline.step(&interval, now - ticks.begin);
+    interval.drain_into(&mut ticks.counted);
+    // One that comes late is longer, and the next ones are where they would have been.
+    let late = (now - ticks.begin).as_nanos() % STEP.as_nanos();
+    let late = Duration::from_nanos(u64::try_from(late).unwrap_or(0));
+    ticks.next_step = Some(now - late + STEP);
+}
+
+async fn tick(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch<'_>) {
+    let mut interval = std::mem::take(&mut ticks.counted);
+    // Where there are steps, one has just ended, and what came since belongs to the next.
+    if ticks.next_step.is_none() {
+        running.interval().drain_into(&mut interval);
+    }
     let depth = watch.metrics().await.and_then(|text| queue_depth(&text));
     watch.timeline.tick(&interval, ticks.next - ticks.begin, now - ticks.last, depth);
 }

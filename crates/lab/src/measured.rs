@@ -59,6 +59,9 @@ pub struct TimelineResult {
     /// The intervals in order. Each slice begins a new one; an interval that a slice's end cuts short is left out.
     #[serde(serialize_with = "one_line")]
     pub rows: Vec<TimelineRow>,
+    /// The same in steps of about 100 ms, without what is the hub's, where the load moves; not written to `result.json`.
+    #[serde(skip)]
+    pub steps: Vec<TimelineRow>,
 }
 
 /// The distribution of latency.

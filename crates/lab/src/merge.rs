@@ -1,9 +1,12 @@
 //! One result from those of several load generators that drove the same hub at the same time.
+#![expect(clippy::float_arithmetic, reason = "times of measurements; no money")]
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
+use upesi_types::Timestamp;
 
 use crate::distribution::read_histogram;
 use crate::latency::LatencyMs;
@@ -90,8 +93,15 @@ pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
     merged["histogram"] = to_value(&HistogramResult::of(&histogram));
     merged["repetitions"] = repetitions(&values);
     merged["validity"] = validity(&values);
+    let contradictions = contradictions(&values);
+    if !contradictions.is_empty() {
+        let findings = merged["validity"]["findings"].as_array().cloned().unwrap_or_default();
+        let findings: Vec<Value> = findings.into_iter().chain(contradictions).collect();
+        merged["validity"] = json!({ "valid": false, "findings": findings });
+    }
     merged["audit"]["ok"] = values.iter().all(|value| value["audit"]["ok"] == true).into();
     merged["audit"]["findings"] = gathered(&values, "/audit/findings");
+    merged["audit"]["positions"] = gathered(&values, "/audit/positions");
     merged["timeline"] = timeline(&values);
     merged["processes"] = gathered(&values, "/processes");
     // Only one of the machines can have measured the hub.
@@ -158,6 +168,39 @@ fn validity(values: &[&Value]) -> Value {
     json!({ "valid": findings.as_array().is_none_or(Vec::is_empty), "findings": findings })
 }
 
+/// What speaks against these results being of one load on one hub: DFSPs that are in two of them, or loads of different times.
+fn contradictions(values: &[&Value]) -> Vec<Value> {
+    let mut seen = BTreeSet::new();
+    let participants = values.iter().flat_map(|value| list(value, "/audit/positions"));
+    let names = participants.filter_map(|position| position["participant"].as_str());
+    let twice: BTreeSet<&str> = names.filter(|name| !seen.insert(*name)).collect();
+    let mut findings = Vec::new();
+    if let Some(name) = twice.first() {
+        let text = format!(
+            "{} DFSPs, such as {name}, are in more than one of the results: give each generator its own --instance",
+            twice.len()
+        );
+        findings.push(text.into());
+    }
+    let started = |value: &&Value| Timestamp::parse_iso(value["environment"]["started_at"].as_str()?);
+    let starts: Vec<i64> = values.iter().filter_map(started).map(|at| at.as_ms()).collect();
+    let apart_ms = starts.iter().max().zip(starts.iter().min()).map_or(0, |(last, first)| last - first);
+    let milliseconds = |member: &str| {
+        let seconds = values.iter().filter_map(|value| value["options"][member].as_f64());
+        seconds.fold(f64::INFINITY, f64::min) * 1e3
+    };
+    // Within the warm-up nothing is counted yet; a tenth of the measured time hardly moves the sum.
+    let allowed_ms = milliseconds("warm_up_s").max(milliseconds("duration_s") / 10.0);
+    if allowed_ms.is_finite() && apart_ms as f64 > allowed_ms {
+        let text = format!(
+            "the generators began {apart_ms} ms apart, so that their loads overlap in part only: start them together, or \
+             with a longer --warm-up"
+        );
+        findings.push(text.into());
+    }
+    findings
+}
+
 /// Slices that ran at the same time add up.
 fn repetitions(values: &[&Value]) -> Value {
     let count = values.iter().map(|value| list(value, "/repetitions").len()).min().unwrap_or(0);
@@ -211,7 +254,7 @@ mod tests {
             throughput_per_s: 10.5,
             repetitions: vec![10.0, 11.0],
             histogram: Some(HistogramResult::of(&histogram)),
-            timeline: Some(TimelineResult { interval_s: 1, rows: vec![row] }),
+            timeline: Some(TimelineResult { interval_s: 1, rows: vec![row], steps: Vec::new() }),
             validity: Validity::of(if name == "b" { vec!["lagged".to_owned()] } else { Vec::new() }),
             ..LabResult::default()
         };
@@ -237,6 +280,28 @@ mod tests {
         assert_eq!(merged["timeline"]["rows"][0]["completed"], 100);
         assert_eq!(merged["merged_from"], 2);
         assert!(merged["histogram"]["buckets"].as_array().is_some_and(|buckets| buckets.len() == 2));
+    }
+
+    #[test]
+    fn generators_that_got_into_each_others_way_are_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let with = |name: &str, participant: &str, second: u32| {
+            let out = result(directory.path(), name, 1_000, 50);
+            let file = out.join("result.json");
+            let mut value: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+            value["audit"]["positions"] = json!([{ "participant": participant }]);
+            value["environment"]["started_at"] = format!("2026-01-01T00:00:{second:02}.000Z").into();
+            std::fs::write(&file, value.to_string()).unwrap();
+            out
+        };
+        let (west, east, late) = (with("w", "west-1", 10), with("e", "east-1", 11), with("l", "late-1", 13));
+        let again = with("again", "west-1", 10);
+        let findings = |paths: &[PathBuf]| merge(paths).unwrap()["validity"]["findings"].clone();
+        // Two seconds of warm-up are usual.
+        assert_eq!(findings(&[west.clone(), east]), json!([]));
+        assert!(findings(&[west.clone(), late])[0].as_str().unwrap().contains("began 3000 ms apart"));
+        let twice = findings(&[west, again]);
+        assert!(twice[0].as_str().unwrap().contains("such as west-1, are in more than one"), "{twice}");
     }
 
     #[test]

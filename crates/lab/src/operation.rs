@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use upesi_fspiop::{decode_octets, ilp};
 use upesi_sim::{
-    ExchangeError, FoundParty, OriginateError, Originator, Outcome, PartyId, Pending, Phase, Terms, mix,
+    ExchangeError, FoundParty, OriginateError, Originator, Outcome, PARTIES_PER_DFSP, PartyId, Pending,
+    Phase, Terms, mix,
 };
 use upesi_types::{FspId, TransferId};
 
@@ -25,6 +26,8 @@ pub(crate) struct Generator {
     pub names: Vec<FspId>,
     /// Over how many parties of each DFSP lookups are spread.
     pub parties: u64,
+    /// The first of them: generators that drive the same hub have parties of their own.
+    pub parties_from: u64,
     /// What the simulated payees make conditions with.
     pub secret: Vec<u8>,
     pub callback_timeout: Duration,
@@ -33,15 +36,18 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// The number of the next operation. Its remainder by the number of parties is the party that it is about, so that is
-    /// drawn; the rest counts.
+    /// The number of the next operation. Its remainder by the parties that a DFSP can have is the party that it is about, so
+    /// that is drawn; the rest counts.
     pub fn next_number(&self) -> u64 {
         let count = self.operations.fetch_add(1, Ordering::Relaxed);
-        if !self.scenario.looks_up() {
-            return count;
-        }
-        let drawn = mix(mix(self.originator.options().seed ^ PARTIES) ^ count) % self.parties;
-        count.wrapping_mul(self.parties).wrapping_add(drawn)
+        let drawn = match self.scenario {
+            Scenario::Transfers => return count,
+            Scenario::Quotes => count % self.parties,
+            Scenario::Lookups | Scenario::Payments => {
+                mix(mix(self.originator.options().seed ^ PARTIES) ^ count) % self.parties
+            }
+        };
+        count.wrapping_mul(PARTIES_PER_DFSP).wrapping_add(self.parties_from + drawn)
     }
 
     /// Does the operation of that number, to its end or until the user's patience is over.

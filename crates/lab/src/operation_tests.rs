@@ -33,13 +33,14 @@ impl World {
             trace: true,
             resends_max: 0,
         };
-        let payments = PaymentOptions { parties_per_dfsp: 7, ..PaymentOptions::default() };
+        let payments = PaymentOptions { parties_per_dfsp: PARTIES_PER_DFSP, ..PaymentOptions::default() };
         Generator {
             scenario,
             originator: Originator::new(&self.simulator, options).with_payments(payments),
             pairs: Pairs { dfsps: 3, choice: PairChoice::Uniform, seed: 1 },
             names: self.simulator.names().collect(),
             parties: 7,
+            parties_from: 70,
             secret: SimConfig::new(1, Upstream::Peers).secret,
             callback_timeout: PATIENCE,
             operations: AtomicU64::new(0),
@@ -131,8 +132,15 @@ fn numbers_are_never_used_twice_and_draw_their_parties() {
     assert!(numbers.is_sorted_by(|one, next| one < next));
     assert!(numbers.iter().all(|number| *number == again.next_number()));
     let mut drawn = [0; 7];
-    numbers.iter().for_each(|number| drawn[(number % 7) as usize] += 1);
+    for number in &numbers {
+        drawn[(number % PARTIES_PER_DFSP - 70) as usize] += 1;
+    }
     assert!(drawn.iter().all(|count| (850..1150).contains(count)), "{drawn:?}, seed 1");
+    let asked = generator.originator.party(1, numbers[0]).identifier;
+    assert!(("260001000000070"..="260001000000076").contains(&asked.as_str()), "{asked}");
+    let quotes = world.generator(Scenario::Quotes);
+    let parties = [(); 8].map(|()| quotes.next_number() % PARTIES_PER_DFSP);
+    assert_eq!(parties, [70, 71, 72, 73, 74, 75, 76, 70]);
     let transfers = world.generator(Scenario::Transfers);
     assert_eq!([(); 3].map(|()| transfers.next_number()), [0, 1, 2]);
     world.workers.shutdown();

@@ -25,6 +25,10 @@ pub const DFSPS_MAX: usize = 1_000;
 pub const STAGES_MAX: usize = 1_000;
 /// Most slices of a run.
 pub const SLICES_MAX: usize = 100;
+/// Most generators that drive a hub at the same time.
+pub const INSTANCES_MAX: u32 = 100;
+/// Parties of each DFSP that a generator of several has to itself.
+pub const PARTIES_PER_INSTANCE: u64 = PARTIES_PER_DFSP / INSTANCES_MAX as u64;
 
 /// What a hub is compared with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -94,6 +98,8 @@ pub struct RunOptions {
     pub register: bool,
     /// How operations arrive.
     pub load: Load,
+    /// In a suite: the arrivals are so many per cent of the highest rate that a breakpoint before found.
+    pub percent_of_breakpoint: Option<u32>,
     /// Measured time at the hub, all slices together.
     pub duration: Duration,
     /// Unmeasured time before the first slice.
@@ -130,6 +136,8 @@ pub struct RunOptions {
     pub alone: Option<Baseline>,
     /// Address that the simulators listen on; a hub on another machine must reach it.
     pub sim_address: IpAddr,
+    /// Connections of the DFSPs to the hub, all together; `None` takes twice as many as operations may be outstanding.
+    pub connections_max: Option<usize>,
     /// Threads of simulators and load generator; `None` takes one per core, at most four.
     pub workers: Option<usize>,
     /// How long a virtual user waits for a callback before it goes on.
@@ -144,6 +152,8 @@ pub struct RunOptions {
     pub identity: Identity,
     /// What of the load this process is.
     pub role: Role,
+    /// Which of several generators this is, from 1: each has parties of its own. `None` where it is the only one.
+    pub instance: Option<u32>,
     /// How the names of the DFSPs begin, before `-1` and so on.
     pub dfsp_prefix: String,
 }
@@ -171,6 +181,7 @@ impl Default for RunOptions {
             parties: 2_000,
             register: true,
             load: Load::Closed { users: 32 },
+            percent_of_breakpoint: None,
             duration: Duration::from_secs(20),
             warm_up: Duration::from_secs(2),
             cool_down: Duration::ZERO,
@@ -189,6 +200,7 @@ impl Default for RunOptions {
             existing_transfers: 0,
             alone: None,
             sim_address: IpAddr::from([127, 0, 0, 1]),
+            connections_max: None,
             workers: None,
             callback_timeout: Duration::from_secs(30),
             quiesce_timeout: Duration::from_secs(30),
@@ -196,6 +208,7 @@ impl Default for RunOptions {
             commit: None,
             identity: Identity::default(),
             role: Role::Whole,
+            instance: None,
             dfsp_prefix: "dfsp".to_owned(),
         }
     }
@@ -233,6 +246,11 @@ pub enum OptionsError {
     /// The names of the DFSPs.
     #[error("the DFSPs' names must begin with 1 to 24 printable characters")]
     DfspPrefix,
+    /// Which generator.
+    #[error(
+        "give an instance of 1 to {INSTANCES_MAX}, and at most {PARTIES_PER_INSTANCE} parties for each DFSP of one"
+    )]
+    Instance,
     /// A load that moves.
     #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
     Stages,
@@ -267,6 +285,11 @@ impl RunOptions {
         }
         if !(1..=PARTIES_PER_DFSP).contains(&self.parties) {
             return Err(OptionsError::Parties);
+        }
+        let is_one_of_many =
+            |instance: u32| (1..=INSTANCES_MAX).contains(&instance) && self.parties <= PARTIES_PER_INSTANCE;
+        if !self.instance.is_none_or(is_one_of_many) {
+            return Err(OptionsError::Instance);
         }
         if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
             return Err(OptionsError::Outstanding);
@@ -308,6 +331,11 @@ impl RunOptions {
         self.slices.unwrap_or_else(|| usize::try_from(usual).unwrap_or(SLICES_MAX).clamp(1, 5))
     }
 
+    /// The number of the first party of each DFSP.
+    pub fn parties_from(&self) -> u64 {
+        self.instance.map_or(0, |instance| u64::from(instance.saturating_sub(1)) * PARTIES_PER_INSTANCE)
+    }
+
     /// Whether the hub makes transfers durable, as far as can be known.
     pub fn durable(&self) -> Option<bool> {
         match &self.target {
@@ -338,6 +366,9 @@ mod tests {
         for (options, error) in [
             (RunOptions { dfsps: 1, ..good() }, OptionsError::Dfsps),
             (RunOptions { parties: 0, ..good() }, OptionsError::Parties),
+            (RunOptions { instance: Some(0), ..good() }, OptionsError::Instance),
+            (RunOptions { instance: Some(101), ..good() }, OptionsError::Instance),
+            (RunOptions { instance: Some(2), parties: 10_000_001, ..good() }, OptionsError::Instance),
             (RunOptions { load: Load::Closed { users: 0 }, ..good() }, OptionsError::Outstanding),
             (RunOptions { load: open(0), ..good() }, OptionsError::Rate),
             (RunOptions { duration: ms(99), ..good() }, OptionsError::Duration),

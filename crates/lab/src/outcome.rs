@@ -3,7 +3,7 @@
 use upesi_types::Timestamp;
 
 use crate::audit::{Evidence, audit};
-use crate::environment::Environment;
+use crate::environment::{Environment, durability};
 use crate::hub_metrics;
 use crate::latency::{LatencyMs, Phases};
 use crate::measured::{HistogramResult, ProcessRow, StageResult, TimelineResult, WindowResult};
@@ -14,9 +14,6 @@ use crate::subject::{Subject, schedule};
 use crate::timeline::{INTERVAL, Timeline};
 use crate::validity::judge;
 use upesi_sim::Phase;
-
-/// What durable means of a hub of ours.
-const DURABLE: &str = "every batch is synced to storage before its answers leave";
 
 impl Run<'_> {
     /// Puts everything together.
@@ -69,6 +66,7 @@ impl Run<'_> {
             timeline: Some(TimelineResult {
                 interval_s: u32::try_from(INTERVAL.as_secs()).unwrap_or(1),
                 rows: timeline.rows.clone(),
+                steps: timeline.steps.clone(),
             }),
             histogram: Some(HistogramResult::of(&hub.tally.latency)),
             stages: stages(hub, timeline),
@@ -86,10 +84,7 @@ impl Run<'_> {
         let directory = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
         let mut environment =
             Environment::detect(self.options.commit.clone(), started_at.to_string(), &directory);
-        environment.durability = self.options.durable().map(|durable| {
-            let text = if durable { DURABLE } else { "none: answers leave before anything is on disk" };
-            text.to_owned()
-        });
+        environment.durability = self.options.durable().map(|durable| durability(durable).to_owned());
         environment
     }
 

@@ -33,10 +33,10 @@ pub(crate) async fn register(
 }
 
 async fn register_dfsp(generator: &Generator, dfsp: usize, is_needed: bool) -> Result<(), OnboardError> {
-    let parties = generator.parties;
-    let mut from = 0;
-    while is_needed && from < parties {
-        let count = BATCH_PARTIES.min(parties - from);
+    let (first, end) = (generator.parties_from, generator.parties_from + generator.parties);
+    let mut from = first;
+    while is_needed && from < end {
+        let count = BATCH_PARTIES.min(end - from);
         if register_batch(generator, dfsp, from, count).await? > 0 {
             // Refused most often because it was there before. Whoever has it then has to be the right one.
             tracing::warn!(dfsp, from, count, "the hub refused to register some parties");
@@ -46,8 +46,8 @@ async fn register_dfsp(generator: &Generator, dfsp: usize, is_needed: bool) -> R
         }
         from += count;
     }
-    check(generator, dfsp, 0).await?;
-    check(generator, dfsp, parties - 1).await
+    check(generator, dfsp, first).await?;
+    check(generator, dfsp, end - 1).await
 }
 
 /// Gives how many were refused.

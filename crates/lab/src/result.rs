@@ -116,6 +116,9 @@ pub struct OptionsEcho {
     pub dfsps: usize,
     /// Parties of each DFSP.
     pub parties: u64,
+    /// Which of several generators it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<u32>,
     /// Load shape.
     pub load: Load,
     /// Measured seconds.
@@ -154,6 +157,7 @@ impl OptionsEcho {
             scenario: options.scenario,
             dfsps: options.dfsps,
             parties: options.parties,
+            instance: options.instance,
             load: options.load.clone(),
             duration_s: seconds(options.duration),
             warm_up_s: seconds(options.warm_up),

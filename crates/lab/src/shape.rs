@@ -80,6 +80,23 @@ impl Load {
         }
     }
 
+    /// The same with another constant rate; a load without one stays as it is.
+    #[must_use]
+    pub fn at_rate(&self, rate_per_s: u32) -> Self {
+        match self {
+            Self::Open { outstanding_max, .. } => {
+                Self::Open { rate_per_s, outstanding_max: *outstanding_max }
+            }
+            Self::Arrivals { stages, poisson, outstanding_max, .. } if stages.is_empty() => Self::Arrivals {
+                start_per_s: rate_per_s,
+                stages: Vec::new(),
+                poisson: *poisson,
+                outstanding_max: *outstanding_max,
+            },
+            other => other.clone(),
+        }
+    }
+
     /// The stages of a load that moves.
     pub fn stages(&self) -> &[Stage] {
         match self {

@@ -6,8 +6,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use upesi_sim::{
-    AmountType, Originator, OriginatorOptions, PaymentOptions, Phase, SimConfig, Simulator, Upstream,
-    prefix_of,
+    AmountType, Originator, OriginatorOptions, PARTIES_PER_DFSP, PaymentOptions, Phase, SimConfig, Simulator,
+    Upstream, prefix_of,
 };
 use upesi_types::{FspId, Timestamp};
 
@@ -46,7 +46,8 @@ impl Run<'_> {
         config.seed = options.seed;
         // A POST and a PUT per transfer may wait for their answers at a time. Fewer connections would make the load
         // generator the bottleneck unseen.
-        config.connections_max = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
+        let usual = (2 * options.load.outstanding_max()).clamp(CONNECTIONS_MIN, CONNECTIONS_MAX);
+        config.connections_max = options.connections_max.unwrap_or(usual);
         config.currencies = vec![options.currency];
         let secret = config.secret.clone();
         let simulator = Simulator::start(config, &self.workers)?;
@@ -61,7 +62,7 @@ impl Run<'_> {
         };
         let payments = PaymentOptions {
             callback_timeout: options.callback_timeout,
-            parties_per_dfsp: options.parties,
+            parties_per_dfsp: PARTIES_PER_DFSP,
             amount_type: AmountType::Send,
         };
         let generator = Generator {
@@ -70,6 +71,7 @@ impl Run<'_> {
             pairs: Pairs { dfsps: options.dfsps, choice: options.pairs.clone(), seed: options.seed },
             names: simulator.names().collect(),
             parties: options.parties,
+            parties_from: options.parties_from(),
             secret,
             callback_timeout: options.callback_timeout,
             operations: AtomicU64::new(0),

@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::execute::{Surroundings, execute};
-use crate::plan::{Plot, Point, ScenarioFile, SuiteFile};
+use crate::figure::Figure;
+use crate::plan::load_section::percent_of;
+use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Work};
 use crate::result::{LabResult, SCHEMA_VERSION};
 use crate::run::LabError;
 use crate::statistics::{median, rounded};
+use crate::suite_pairs::{ClaimResult, PairResult, judge, pairs_of};
+use crate::suite_turns::{Group, Turn};
 
 /// One run of a suite: a point of a scenario.
 #[derive(Clone, Debug)]
@@ -42,12 +46,18 @@ pub struct SuitePlan {
     pub title: String,
     /// What it shows.
     pub description: String,
-    /// How often every point is run.
+    /// How often all of it is run.
     pub repetitions: usize,
     /// The points.
     pub points: Vec<SuitePoint>,
+    /// Which of them belong together, and how often each of these is run.
+    pub groups: Vec<Group>,
     /// Plots, each over some of the points.
     pub plots: Vec<(Plot, Vec<usize>)>,
+    /// The questions that groups answer.
+    pub questions: Vec<(usize, String)>,
+    /// What is to be shown, each about points of a group.
+    pub claims: Vec<(usize, Claim)>,
 }
 
 impl SuitePlan {
@@ -59,7 +69,10 @@ impl SuitePlan {
             description: scenario.description.clone(),
             repetitions: 1,
             points: Vec::new(),
+            groups: Vec::new(),
             plots: Vec::new(),
+            questions: Vec::new(),
+            claims: Vec::new(),
         };
         plan.add(scenario);
         plan
@@ -73,9 +86,15 @@ impl SuitePlan {
             description: suite.description.clone(),
             repetitions: suite.repetitions,
             points: Vec::new(),
+            groups: Vec::new(),
             plots: Vec::new(),
+            questions: Vec::new(),
+            claims: Vec::new(),
         };
-        suite.runs.iter().for_each(|run| plan.add(&run.scenario));
+        for run in &suite.runs {
+            plan.questions.extend(run.question.clone().map(|question| (plan.groups.len(), question)));
+            plan.add(&run.scenario);
+        }
         let all: Vec<usize> = (0..plan.points.len()).collect();
         plan.plots.extend(suite.plots.iter().map(|plot| (plot.clone(), all.clone())));
         plan
@@ -89,8 +108,18 @@ impl SuitePlan {
             description: scenario.description.clone(),
             point: point.clone(),
         }));
-        let own: Vec<usize> = (first..self.points.len()).collect();
+        let points = first..self.points.len();
+        let own: Vec<usize> = points.clone().collect();
         self.plots.extend(scenario.plots().iter().map(|plot| (plot.clone(), own.clone())));
+        self.claims.extend(scenario.claims().iter().map(|claim| (self.groups.len(), claim.clone())));
+        let (repetitions, is_against_first) = (scenario.repetitions, scenario.is_against_first());
+        self.groups.push(Group { points, repetitions, is_against_first });
+    }
+
+    /// How many runs it takes.
+    pub fn runs(&self) -> usize {
+        let turns = self.groups.iter().map(|group| group.turns(self.repetitions).len()).sum::<usize>();
+        turns * self.repetitions
     }
 }
 
@@ -101,6 +130,15 @@ pub struct SuiteFailure {
     pub run: String,
     /// Why.
     pub error: String,
+}
+
+/// What some runs of a suite tell.
+#[derive(Clone, Debug, Serialize)]
+pub struct Question {
+    /// The question that they answer.
+    pub text: String,
+    /// Which of `runs`.
+    pub runs: Vec<usize>,
 }
 
 /// The contents of `suite.json`.
@@ -114,7 +152,7 @@ pub struct SuiteResult {
     pub title: String,
     /// What it shows.
     pub description: String,
-    /// How often every point was run.
+    /// How often all of it was run.
     pub repetitions: usize,
     /// Directories of the points, relative to the suite's.
     pub runs: Vec<String>,
@@ -124,6 +162,12 @@ pub struct SuiteResult {
     pub failures: Vec<SuiteFailure>,
     /// Directories of results that did not pass: their audit failed or a target was missed.
     pub not_passed: Vec<String>,
+    /// Which question which runs answer.
+    pub questions: Vec<Question>,
+    /// What was run beside a base, compared with it.
+    pub pairs: Vec<PairResult>,
+    /// What was to be shown, and what became of it.
+    pub claims: Vec<ClaimResult>,
 }
 
 /// A plot of a suite.
@@ -152,34 +196,15 @@ pub fn run_suite(
     commit: Option<&str>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<SuiteResult, LabError> {
-    let total = plan.points.len() * plan.repetitions;
-    let mut results: Vec<Vec<LabResult>> = plan.points.iter().map(|_| Vec::new()).collect();
-    let mut failures = Vec::new();
-    for repetition in 0..plan.repetitions {
-        for (index, point) in plan.points.iter().enumerate() {
-            let number = repetition * plan.points.len() + index + 1;
-            tell(&format!("{number} of {total}: {}", point.directory()));
-            let mut directory = out.join(point.directory());
-            if plan.repetitions > 1 {
-                directory = directory.join(format!("repetition-{}", repetition + 1));
-            }
-            let surroundings = Surroundings {
-                name: point.scenario.clone(),
-                title: point.title.clone(),
-                description: point.description.clone(),
-                parameters: point.point.parameters.clone(),
-                out: Some(directory),
-                commit: commit.map(str::to_owned),
-            };
-            match execute(&point.point.work, &surroundings) {
-                Ok(result) => results[index].push(result),
-                Err(error) => {
-                    tell(&format!("{} failed: {error}", point.directory()));
-                    failures.push(SuiteFailure { run: point.directory(), error: error.to_string() });
-                }
-            }
+    let mut progress = Progress::new(plan, out, commit);
+    for _ in 0..plan.repetitions {
+        for (index, group) in plan.groups.iter().enumerate() {
+            let turns = group.turns(plan.repetitions);
+            let turns = turns.into_iter().map(|point| progress.turn(point, tell)).collect();
+            progress.sequences[index].push(turns);
         }
     }
+    let Progress { results, sequences, failures, .. } = progress;
     let mut suite = suite_result(plan, failures);
     for (point, results) in plan.points.iter().zip(results) {
         let Some(result) = together(results) else { continue };
@@ -189,8 +214,96 @@ pub fn run_suite(
         let directory = out.join(point.directory());
         result.write(&directory).map_err(|source| unwritable(&directory, source))?;
     }
+    let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
+    suite.pairs = pairs.collect();
+    let name = |point: usize| plan.points[point].point.name();
+    let judged = |(group, claim): &(usize, Claim)| judge(claim, &plan.groups[*group], &suite.pairs, name);
+    suite.claims = plan.claims.iter().map(judged).collect();
     write_suite(&suite, out)?;
     Ok(suite)
+}
+
+/// A suite that is being run.
+struct Progress<'plan> {
+    plan: &'plan SuitePlan,
+    out: &'plan Path,
+    commit: Option<&'plan str>,
+    /// How many runs there are of each point in all, and how many were made.
+    wanted: Vec<usize>,
+    made: Vec<usize>,
+    results: Vec<Vec<LabResult>>,
+    /// Of each group, what was run one after the other.
+    sequences: Vec<Vec<Vec<Turn>>>,
+    failures: Vec<SuiteFailure>,
+    /// The highest rate that the last breakpoint found.
+    rate_per_s: Option<u32>,
+}
+
+impl<'plan> Progress<'plan> {
+    fn new(plan: &'plan SuitePlan, out: &'plan Path, commit: Option<&'plan str>) -> Self {
+        let mut wanted = vec![0; plan.points.len()];
+        for point in plan.groups.iter().flat_map(|group| group.turns(plan.repetitions)) {
+            wanted[point] += plan.repetitions;
+        }
+        Self {
+            plan,
+            out,
+            commit,
+            made: vec![0; wanted.len()],
+            wanted,
+            results: plan.points.iter().map(|_| Vec::new()).collect(),
+            sequences: plan.groups.iter().map(|_| Vec::new()).collect(),
+            failures: Vec::new(),
+            rate_per_s: None,
+        }
+    }
+
+    /// What a point is to do, at the rate that a breakpoint found where it is to be a part of that.
+    fn work(&self, index: usize) -> Work {
+        let mut work = self.plan.points[index].point.work.clone();
+        if let Work::EndToEnd { options, .. } = &mut work
+            && let Some((rate, percent)) = self.rate_per_s.zip(options.percent_of_breakpoint)
+        {
+            options.load = options.load.at_rate(percent_of(rate, percent));
+        }
+        work
+    }
+
+    /// Runs a point once more.
+    fn turn(&mut self, index: usize, tell: &mut dyn FnMut(&str)) -> Turn {
+        let point = &self.plan.points[index];
+        self.made[index] += 1;
+        let (number, total) = (self.made.iter().sum::<usize>(), self.wanted.iter().sum::<usize>());
+        tell(&format!("{number} of {total}: {}", point.directory()));
+        let mut directory = self.out.join(point.directory());
+        if self.wanted[index] > 1 {
+            directory = directory.join(format!("repetition-{}", self.made[index]));
+        }
+        let surroundings = Surroundings {
+            name: point.scenario.clone(),
+            title: point.title.clone(),
+            description: point.description.clone(),
+            parameters: point.point.parameters.clone(),
+            out: Some(directory),
+            commit: self.commit.map(str::to_owned),
+        };
+        let figures = match execute(&self.work(index), &surroundings) {
+            Ok(result) => {
+                let found = result.breakpoint.as_ref().and_then(|found| found.highest_met_per_s);
+                self.rate_per_s = found.or(self.rate_per_s);
+                // Whatever lost money or transfers has no speed.
+                let figures = result.audit.ok.then(|| Figure::ALL.map(|figure| figure.of(&result)));
+                self.results[index].push(result);
+                figures
+            }
+            Err(error) => {
+                tell(&format!("{} failed: {error}", point.directory()));
+                self.failures.push(SuiteFailure { run: point.directory(), error: error.to_string() });
+                None
+            }
+        };
+        Turn { point: index, figures }
+    }
 }
 
 fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
@@ -200,6 +313,10 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         series: plot.series.clone(),
         y: plot.y.clone(),
         runs: runs.clone(),
+    };
+    let question = |(group, text): &(usize, String)| Question {
+        text: text.clone(),
+        runs: plan.groups[*group].points.clone().collect(),
     };
     SuiteResult {
         schema_version: SCHEMA_VERSION,
@@ -211,6 +328,9 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         plots: plan.plots.iter().map(plot).collect(),
         failures,
         not_passed: Vec::new(),
+        questions: plan.questions.iter().map(question).collect(),
+        pairs: Vec::new(),
+        claims: Vec::new(),
     }
 }
 
@@ -251,41 +371,5 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::measured::Validity;
-
-    #[test]
-    fn repetitions_become_one_and_a_bad_one_spoils_it() {
-        let run = |throughput_per_s, findings: &[&str]| LabResult {
-            throughput_per_s,
-            validity: Validity::of(findings.iter().map(|text| (*text).to_owned()).collect()),
-            ..LabResult::default()
-        };
-        let result = together(vec![run(30.0, &[]), run(10.0, &["lag"]), run(20.0, &["lag"])]).unwrap();
-        assert_eq!((result.throughput_per_s, result.repetitions), (20.0, vec![30.0, 10.0, 20.0]));
-        assert_eq!(result.validity.findings, ["lag"]);
-        assert!(result.audit.ok);
-        let mut bad = run(40.0, &[]);
-        bad.audit.ok = false;
-        assert!(!together(vec![run(1.0, &[]), bad, run(2.0, &[])]).unwrap().passed());
-        assert!(together(Vec::new()).is_none());
-    }
-
-    #[test]
-    fn a_plan_has_every_point_with_a_directory_of_its_own() {
-        let scenario = ScenarioFile::named("position-batch").unwrap();
-        let plan = SuitePlan::of_scenario(&scenario);
-        assert_eq!(plan.points.len(), 21);
-        assert_eq!(plan.points[20].directory(), "position-batch,batch-natural,dfsps-8");
-        assert_eq!(plan.plots[0].1.len(), 21);
-        let suite = SuiteFile::named("quick").unwrap();
-        let plan = SuitePlan::of_suite(&suite);
-        assert_eq!(
-            plan.points.iter().map(SuitePoint::directory).collect::<Vec<_>>(),
-            ["transfers-8", "lookups-8", "payments-8"]
-        );
-        let result = suite_result(&plan, Vec::new());
-        assert_eq!(serde_json::to_value(&result).unwrap()["runs"][1], "lookups-8");
-    }
-}
+#[path = "suite_run_tests.rs"]
+mod tests;

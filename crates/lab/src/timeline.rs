@@ -12,6 +12,10 @@ use crate::statistics::{cores_used, mebibytes, rounded};
 
 /// Length of an interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
+/// Length of a step, where the load moves.
+pub(crate) const STEP: Duration = Duration::from_millis(100);
+/// Steps kept: an hour of them.
+const STEPS_MAX: usize = 36_000;
 /// The data directory is measured in every so many intervals: it may have many files.
 const DISK_INTERVALS: u64 = 10;
 
@@ -19,6 +23,7 @@ const DISK_INTERVALS: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub rows: Vec<TimelineRow>,
+    pub steps: Vec<TimelineRow>,
     /// The hub's process, if it is on this machine.
     pid: Option<u32>,
     /// The hub's data directory, if the lab knows it.
@@ -35,6 +40,7 @@ impl Timeline {
     pub const fn new(pid: Option<u32>, data: Option<PathBuf>) -> Self {
         Self {
             rows: Vec::new(),
+            steps: Vec::new(),
             pid,
             data,
             queue_depths: Vec::new(),
@@ -79,6 +85,13 @@ impl Timeline {
         self.rows.push(row);
     }
 
+    /// A step ended, so long after the slice began.
+    pub fn step(&mut self, interval: &Interval, since_begin: Duration) {
+        if self.steps.len() < STEPS_MAX {
+            self.steps.push(interval.row(rounded((self.load_before + since_begin).as_secs_f64(), 3)));
+        }
+    }
+
     fn read_usage(&self) -> Option<Usage> {
         self.pid.and_then(|pid| Usage::of(pid).ok())
     }
@@ -96,11 +109,21 @@ pub(crate) struct Ticks {
     pub begin: Instant,
     pub next: Instant,
     pub last: Instant,
+    /// The end of the present step; `None` where there are none.
+    pub next_step: Option<Instant>,
+    /// Of the present interval, what its steps have counted.
+    pub counted: Interval,
 }
 
 impl Ticks {
-    pub fn starting_at(start: Instant) -> Self {
-        Self { begin: start, next: start + INTERVAL, last: start }
+    pub fn starting_at(start: Instant, has_steps: bool) -> Self {
+        let next_step = has_steps.then_some(start + STEP);
+        Self { begin: start, next: start + INTERVAL, last: start, next_step, counted: Interval::default() }
+    }
+
+    /// When something is to be looked at next.
+    pub fn due(&self) -> Instant {
+        self.next_step.map_or(self.next, |step| step.min(self.next))
     }
 }
 
@@ -126,5 +149,20 @@ mod tests {
         let disks = timeline.rows.iter().filter(|row| row.hub_disk_mb.is_some()).count();
         assert_eq!((disks, timeline.queue_depth()), (1, Some(0.5)));
         assert_eq!(Timeline::new(None, None).queue_depth(), None);
+    }
+
+    #[test]
+    fn steps_are_of_the_load_alone() {
+        let mut timeline = Timeline::new(Some(std::process::id()), None);
+        timeline.end(INTERVAL);
+        for number in 1..=3 {
+            timeline.step(&Interval::default(), STEP * number);
+        }
+        let times: Vec<f64> = timeline.steps.iter().map(|step| step.t).collect();
+        assert_eq!(times, [1.1, 1.2, 1.3]);
+        assert!(timeline.rows.is_empty() && timeline.steps.iter().all(|step| step.hub_rss_mb.is_none()));
+        let start = Instant::now();
+        let (with, without) = (Ticks::starting_at(start, true), Ticks::starting_at(start, false));
+        assert_eq!((with.due(), without.due()), (start + STEP, start + INTERVAL));
     }
 }

@@ -9,7 +9,7 @@ use upesi_types::Timestamp;
 
 use super::Context;
 use super::meter::UsedCpu;
-use crate::environment::Environment;
+use crate::environment::{Environment, durability};
 use crate::latency::LatencyMs;
 use crate::measured::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
 use crate::process::Usage;
@@ -144,14 +144,6 @@ impl Measurement {
             repetitions: rates,
             ..LabResult::default()
         }
-    }
-}
-
-const fn durability(is_durable: bool) -> &'static str {
-    if is_durable {
-        "every batch is synced before its answers leave"
-    } else {
-        "none: answers leave before anything is on disk"
     }
 }
 

@@ -1,5 +1,5 @@
 //! One stage of the hub at a time: the ledger, positions (ledger and journal), the journal, the archive, callbacks, and the
-//! two requests of a transfer over HTTP, each without the others.
+//! two requests of a transfer over HTTP, each without the others; and the load generator, without a hub.
 //!
 //! [`run`] takes the kind and the table of a scenario file and gives a result like any other run. What each kind measures
 //! and leaves out stands in `docs/lab/isolated.md`.
@@ -8,6 +8,7 @@ mod archive;
 mod edge;
 mod error;
 mod flow;
+mod generator;
 mod journal;
 mod ledger;
 mod measurement;
@@ -74,7 +75,7 @@ impl Default for Context {
 }
 
 /// The stages that can be measured alone, and what each is, in a few words.
-pub const KINDS: [(&str, &str); 7] = [
+pub const KINDS: [(&str, &str); 8] = [
     ("ledger", "deciding and folding, in memory, on one thread"),
     ("position", "a recorded stream through the engine: ledger and journal, no HTTP"),
     ("journal", "appending batches of records, with or without sync"),
@@ -82,6 +83,7 @@ pub const KINDS: [(&str, &str); 7] = [
     ("notification", "a recorded stream through the courier to receivers"),
     ("prepare", "POST /transfers over HTTP to a hub of its own, until the 202"),
     ("fulfil", "PUT /transfers/{ID} over HTTP for transfers that are reserved already, until the 200"),
+    ("generator", "the load generator's schedule, with nothing to send and nobody to send it to"),
 ];
 
 /// The settings of one run, ready.
@@ -92,6 +94,7 @@ enum Stage {
     Archive(archive::Settings),
     Notification(notification::Settings),
     Edge(edge::Settings),
+    Generator(generator::Settings),
 }
 
 impl Stage {
@@ -106,6 +109,7 @@ impl Stage {
             "notification" => Self::Notification(notification::Settings::read(&mut keys)),
             "prepare" => Self::Edge(edge::Settings::read(edge::Request::Prepare, &mut keys)),
             "fulfil" => Self::Edge(edge::Settings::read(edge::Request::Fulfil, &mut keys)),
+            "generator" => Self::Generator(generator::Settings::read(&mut keys)),
             other => return Err(IsolatedError::unknown_kind(other)),
         };
         keys.finish()?;
@@ -120,6 +124,7 @@ impl Stage {
             Self::Archive(settings) => settings.run(context),
             Self::Notification(settings) => settings.run(context),
             Self::Edge(settings) => settings.run(context),
+            Self::Generator(settings) => settings.run(context),
         }
     }
 }

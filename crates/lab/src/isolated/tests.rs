@@ -113,6 +113,28 @@ fn every_callback_arrives_with_and_without_kept_connections() {
 }
 
 #[test]
+fn every_arrival_of_a_schedule_begins_and_lateness_is_judged() {
+    let even = "rate_per_s = 400\nms = 150\nrepetitions = 2\nthreads = 2\nlate_us_max = 60000000";
+    let result = measure("generator", even);
+    assert_eq!((result.unit, result.completed), ("arrival", 2 * 60));
+    assert_eq!(result.parameters["rate_per_s"], Parameter::Number(400));
+    let random = measure("generator", &format!("{even}\narrivals = 'random'"));
+    assert!(
+        (60..240).contains(&random.completed),
+        "two draws of 60 in the mean, seeds 1 and 2: {}",
+        random.completed
+    );
+    // Nobody begins within a microsecond: another thread has to be woken.
+    let table: Table = "rate_per_s = 400\nms = 100\nrepetitions = 1\nlate_us_max = 1".parse().unwrap();
+    let late = run("generator", &table, &Context::default()).unwrap();
+    assert!(
+        !late.validity.valid && late.validity.findings[0].contains("1 µs are allowed"),
+        "{:?}",
+        late.validity
+    );
+}
+
+#[test]
 fn mistakes_are_named_before_anything_runs() {
     for (kind, table, wanted) in [
         ("positions", "", "there is no isolated kind \"positions\""),

@@ -17,6 +17,7 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "spike",
     "breakpoint",
     "breakpoint-transfers",
+    "around-breakpoint",
     "soak",
     "overload",
     "transfers-8",
@@ -37,7 +38,9 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "open-ladder",
     "published-ramp",
     "ablations",
+    "measuring-overhead",
     "existing-rows",
+    "generator-alone",
     "simulators-only",
     "forwarder-only",
     "prepare-only",
@@ -56,7 +59,8 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
 ];
 
 /// Every suite.
-pub const SUITES: &[Builtin] = builtin!["suites/": "quick", "characterize"];
+pub const SUITES: &[Builtin] =
+    builtin!["suites/": "quick", "architect", "characterize", "measuring-overhead"];
 
 /// Figures that were published for the reference hub, beside which ours are put: TOML.
 pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");

@@ -12,12 +12,14 @@ const PAIRS: [&str; 5] = ["uniform", "unidirectional", "hot-pair", "weighted", "
 /// Operations without outcome at a time in an open loop, where the file does not say.
 const OUTSTANDING_USUAL: usize = 10_000;
 
-/// Reads `[load]`; 32 virtual users where nothing is said.
-pub(crate) fn load(section: &mut Section<'_>) -> Load {
+/// Reads `[load]`; 32 virtual users where nothing is said. Gives also which part of the highest rate found before, in per cent,
+/// the arrivals shall be, where they shall.
+pub(crate) fn load(section: &mut Section<'_>) -> (Load, Option<u32>) {
     let shape = section.choice("shape", &SHAPES).unwrap_or(0);
     let users = section.size("users", 1..=OUTSTANDING_MAX);
     let start = section.small::<u32>("start", 0..=u64::from(RATE_PER_S_MAX));
     let rate = section.small::<u32>("rate_per_s", 1..=u64::from(RATE_PER_S_MAX));
+    let percent = section.small::<u32>("percent_of_breakpoint", 1..=10_000);
     let outstanding = section.size("outstanding_max", 1..=OUTSTANDING_MAX);
     let outstanding_max = outstanding.unwrap_or(OUTSTANDING_USUAL);
     let stages: Vec<Stage> = section.tables("stages", "load.stages").iter_mut().map(stage).collect();
@@ -34,6 +36,7 @@ pub(crate) fn load(section: &mut Section<'_>) -> Load {
     let unused = [
         (users.is_some() && name != "closed", "users"),
         (rate.is_some() && !matches!(name, "open" | "poisson"), "rate_per_s"),
+        (percent.is_some() && !matches!(name, "open" | "poisson"), "percent_of_breakpoint"),
         (start.is_some() && !matches!(name, "ramping-users" | "ramping-rate"), "start"),
         (!stages.is_empty() && matches!(name, "closed" | "open" | "poisson"), "stages"),
         (outstanding.is_some() && matches!(name, "closed" | "ramping-users"), "outstanding_max"),
@@ -41,14 +44,21 @@ pub(crate) fn load(section: &mut Section<'_>) -> Load {
     for (_, key) in unused.into_iter().filter(|(is_unused, _)| *is_unused) {
         section.mistake_at(line, format!("load.{key} says nothing to shape {name:?}"));
     }
-    let (start, rate) = (start.unwrap_or(1), rate.unwrap_or(1));
-    match name {
+    let (start, rate) = (start.unwrap_or(1), percent_of(rate.unwrap_or(1), percent.unwrap_or(100)));
+    let load = match name {
         "ramping-users" => Load::RampingUsers { start, stages },
         "open" => Load::Open { rate_per_s: rate, outstanding_max },
         "poisson" => Load::Arrivals { start_per_s: rate, stages: Vec::new(), poisson: true, outstanding_max },
         "ramping-rate" => Load::Arrivals { start_per_s: start, stages, poisson: false, outstanding_max },
         _ => Load::Closed { users: users.unwrap_or(32) },
-    }
+    };
+    (load, percent)
+}
+
+/// A part of a rate, within what a rate can be.
+pub(crate) fn percent_of(rate_per_s: u32, percent: u32) -> u32 {
+    let part = u64::from(rate_per_s) * u64::from(percent) / 100;
+    u32::try_from(part).unwrap_or(u32::MAX).clamp(1, RATE_PER_S_MAX)
 }
 
 fn stage(section: &mut Section<'_>) -> Stage {

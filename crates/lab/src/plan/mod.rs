@@ -8,7 +8,8 @@
 //! The keys are documented in `docs/lab/scenarios.md`.
 
 mod builtin;
-mod load_section;
+mod claim;
+pub(crate) mod load_section;
 mod node;
 mod read;
 mod section;
@@ -21,6 +22,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 pub use builtin::{PUBLISHED, SCENARIOS, SUITES};
+pub use claim::Claim;
 pub use section::duration_of;
 pub use suite::{PublishedLink, SuiteFile, SuiteRun};
 pub use sweep::{Plot, Point};
@@ -30,6 +32,8 @@ use node::Node;
 
 /// A scenario or suite file larger than this is refused, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Most repetitions of a scenario, and of a suite.
+pub const REPETITIONS_MAX: usize = 50;
 
 /// One mistake in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -166,8 +170,11 @@ pub struct ScenarioFile {
     pub description: String,
     /// The text as written, for those who copy it.
     pub text: String,
+    /// How often every point is run; they take turns.
+    pub repetitions: usize,
     points: Vec<Point>,
     plots: Vec<Plot>,
+    claims: Vec<Claim>,
 }
 
 impl ScenarioFile {
@@ -234,6 +241,17 @@ impl ScenarioFile {
     /// How the points are drawn.
     pub fn plots(&self) -> &[Plot] {
         &self.plots
+    }
+
+    /// What it is to show.
+    pub fn claims(&self) -> &[Claim] {
+        &self.claims
+    }
+
+    /// Whether the first point is what each of the others is compared with: of ablations, and of a sweep of two points.
+    pub fn is_against_first(&self) -> bool {
+        let is_ablation = |point: &Point| point.parameters.contains_key("ablation");
+        self.points.len() == 2 || (self.points.len() > 1 && self.points.iter().all(is_ablation))
     }
 }
 

@@ -9,7 +9,7 @@ use super::load_section::{dfsps, load};
 use super::node::{Node, Value};
 use super::section::{Mistakes, Section};
 use super::sweep::{self, Point};
-use super::{Mistake, ScenarioFile, Search, Test, Work};
+use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work, claim};
 use crate::isolated;
 use crate::options::{Baseline, Identity, RunOptions, SLICES_MAX};
 use crate::scenario::Scenario;
@@ -33,11 +33,13 @@ pub(super) fn scenario(
             mistakes.borrow_mut().push(Mistake { line: change.line, text });
         }
     }
-    let sections = ["sweep", "ablation", "plot"].map(|key| node.take(key));
-    let [axes, ablations, plots] = sections.each_ref().map(Option::as_ref);
+    let sections = ["sweep", "ablation", "plot", "claim"].map(|key| node.take(key));
+    let [axes, ablations, plots, claims] = sections.each_ref().map(Option::as_ref);
     let head = head(&node);
+    let repetitions = repetitions(&node);
     let variants = sweep::variants(axes, ablations, &mistakes);
     let plots = sweep::plots(plots, &variants, &mistakes);
+    let claims = claim::claims(claims, &variants, &mistakes);
     let mut points = Vec::new();
     for variant in variants {
         let mut changed = node.clone();
@@ -61,7 +63,16 @@ pub(super) fn scenario(
         return Err(mistakes);
     }
     let (title, description) = head;
-    Ok(ScenarioFile { name: name.to_owned(), title, description, text: text.to_owned(), points, plots })
+    let (name, text) = (name.to_owned(), text.to_owned());
+    Ok(ScenarioFile { name, title, description, text, repetitions, points, plots, claims })
+}
+
+/// How often every point is run. Whether the number is a right one is looked at with the rest of the file.
+fn repetitions(node: &Node) -> usize {
+    match node.get("repetitions").map(|node| &node.value) {
+        Some(Value::Integer(number)) => usize::try_from(*number).unwrap_or(1).max(1),
+        _ => 1,
+    }
 }
 
 fn head(node: &Node) -> (String, String) {
@@ -76,6 +87,7 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
     let description = file.text("description").unwrap_or_default().trim().to_owned();
     let kind = file.choice("kind", &["end-to-end", "isolated"]).unwrap_or(0);
     let seed = file.integer("seed", 0..=u64::MAX).unwrap_or(1);
+    file.size("repetitions", 1..=REPETITIONS_MAX);
     let hub_arguments = hub_arguments(&mut file.section("hub", "hub"), kind == 0);
     if kind == 1 {
         return isolated_work(&mut file, hub_arguments.0, seed, mistakes);
@@ -169,7 +181,7 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
     options.parties = file.integer("parties", 1..=PARTIES_PER_DFSP).unwrap_or(options.parties);
     options.trace = file.flag("trace").unwrap_or(options.trace);
     (options.dfsps, options.pairs) = dfsps(&mut file.section("dfsps", "dfsps"));
-    options.load = load(&mut file.section("load", "load"));
+    (options.load, options.percent_of_breakpoint) = load(&mut file.section("load", "load"));
 }
 
 fn times(section: &mut Section<'_>, options: &mut RunOptions) {

@@ -4,16 +4,17 @@ use std::path::Path;
 
 use super::node::Node;
 use super::section::{Mistakes, Section};
-use super::{Mistake, PlanError, Plot, SUITES, ScenarioFile, looks_like_path, read_text, stem, sweep};
-
-/// Most repetitions of a suite.
-const REPETITIONS_MAX: usize = 50;
+use super::{
+    Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, looks_like_path, read_text, stem, sweep,
+};
 
 /// One scenario of a suite.
 #[derive(Clone, Debug)]
 pub struct SuiteRun {
     /// The scenario, with the suite's changes in it.
     pub scenario: ScenarioFile,
+    /// What a reader is told by it, as the question that it answers.
+    pub question: Option<String>,
     /// Which published figure each member of its result stands beside: id of the row, member such as `latency_ms.p99`, and
     /// the label of the point it is taken from (empty for the only one).
     pub rows: Vec<PublishedLink>,
@@ -119,6 +120,7 @@ impl SuiteFile {
 
 fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, PlanError> {
     let name = section.text_required("scenario");
+    let question = section.text("question");
     let changes = section.node("set").map(sweep::axes_of).unwrap_or_default();
     let changes: Vec<(String, Node)> =
         changes.into_iter().map(|(path, node)| (path, Node { line: 0, ..node.clone() })).collect();
@@ -134,7 +136,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
         }
         None => return Err(PlanError::Unknown { what: "scenario", name }),
     };
-    Ok(SuiteRun { scenario, rows })
+    Ok(SuiteRun { scenario, question, rows })
 }
 
 fn link(section: &mut Section<'_>) -> PublishedLink {

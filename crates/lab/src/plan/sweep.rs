@@ -20,6 +20,16 @@ pub struct Point {
 }
 
 impl Point {
+    /// What it is called in a sentence: `fsync off`, or `keep_alive true`.
+    pub fn name(&self) -> String {
+        let part = |(name, value): (&String, &Parameter)| match value {
+            Parameter::Text(text) if name == "ablation" => text.clone(),
+            Parameter::Text(text) => format!("{name} {text}"),
+            Parameter::Number(number) => format!("{name} {number}"),
+        };
+        self.parameters.iter().map(part).collect::<Vec<_>>().join(", ")
+    }
+
     /// A directory's name for it: `batch-10,dfsps-4`; empty where there is one only.
     pub fn label(&self) -> String {
         let part = |(name, value): (&String, &Parameter)| {

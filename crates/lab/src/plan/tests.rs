@@ -207,6 +207,32 @@ fn sweeps_are_every_combination_and_ablations_one_change_each() {
 }
 
 #[test]
+fn ablations_are_repeated_and_claims_are_about_one_of_them() {
+    let text = "title = \"x\"\nrepetitions = 5\n[[ablation]]\nname = \"a\"\n[[ablation]]\nname = \"b\"\n";
+    let claim = "[[claim]]\ntext = \"cheap\"\nablation = \"b\"\nfigure = \"hub.cpu_us_per_operation\"\nat_most_percent = 2.5\n";
+    let scenario = parse(&format!("{text}{claim}")).unwrap();
+    assert!(scenario.is_against_first());
+    assert_eq!(scenario.repetitions, 5);
+    let expected =
+        Claim { text: "cheap".to_owned(), point: 1, figure: crate::Figure::Cpu, at_most_percent: 2.5 };
+    assert_eq!(scenario.claims(), [expected]);
+    let sweep = |values: &str| parse(&format!("title = \"x\"\n[sweep]\nseed = {values}")).unwrap();
+    assert!(sweep("[1, 2]").is_against_first() && !sweep("[1, 2, 3]").is_against_first());
+    assert!(!parse("title = \"x\"").unwrap().is_against_first());
+    for (wrong, expected) in [
+        (claim.replace("\"b\"", "\"a\""), "\"a\" is no [[ablation]] after the first"),
+        (claim.replace("hub.cpu", "cpu"), "claim.figure: give one of throughput_per_s"),
+        (claim.replace("at_most_percent = 2.5", ""), "at_most_percent is missing in [claim]"),
+        ("[claim]\ntext = \"x\"".to_owned(), "write each claim as [[claim]]"),
+    ] {
+        let mistakes = parse(&format!("{text}{wrong}")).unwrap_err();
+        assert!(mistakes.iter().any(|mistake| mistake.text.contains(expected)), "{expected}: {mistakes:#?}");
+    }
+    let mistakes = parse("title = \"x\"\nrepetitions = 51").unwrap_err();
+    assert_eq!(mistakes[0].text, "repetitions: give a whole number from 1 to 50");
+}
+
+#[test]
 fn a_load_with_stages_lasts_as_long_as_they_do() {
     let scenario = ScenarioFile::named("published-ramp").unwrap();
     let options = options(&scenario, 0);
@@ -225,6 +251,7 @@ scenario = "transfers-8"
 set = { "time.measured" = "1s", "load.users" = 5 }
 [[run]]
 scenario = "transfers-users"
+question = "More users?"
 set = { "sweep.load.users" = [1, 2] }
 [[run.published]]
 id = "other"
@@ -242,6 +269,7 @@ x = "users"
     assert_eq!(suite.runs[1].scenario.points()[1].label(), suite.runs[1].rows[0].point);
     assert_eq!(options(&suite.runs[0].scenario, 0).load, Load::Closed { users: 5 });
     assert_eq!(suite.runs[2].rows[0].member, "latency_ms.p99");
+    assert_eq!((&suite.runs[0].question, suite.runs[1].question.as_deref()), (&None, Some("More users?")));
     for (text, expected) in [
         ("title = \"x\"", "at least one [[run]]"),
         ("title = \"x\"\n[[run]]\nscenario = \"none\"", "s.toml:2: there is no scenario \"none\""),

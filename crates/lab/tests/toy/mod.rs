@@ -72,8 +72,8 @@ struct ToyHub {
     vice: Vice,
     sinned: AtomicBool,
     books: Mutex<Books>,
-    /// To the simulators of the present run, who all listen on one port.
-    pool: Mutex<Option<(Origin, Arc<Pool>)>>,
+    /// To the simulators of each run: those of one all listen on one port.
+    pools: Mutex<Vec<(Origin, Arc<Pool>)>>,
 }
 
 impl ToyHub {
@@ -101,12 +101,14 @@ impl ToyHub {
             request.headers_mut().remove(name);
         }
         let pool = {
-            let mut pool = self.pool.lock().unwrap();
-            if pool.as_ref().is_none_or(|(origin, _)| *origin != target.origin) {
-                let new = Pool::new(target.origin.clone(), PoolConfig::default());
-                *pool = Some((target.origin, Arc::new(new)));
+            let mut pools = self.pools.lock().unwrap();
+            if let Some((_, pool)) = pools.iter().find(|(origin, _)| *origin == target.origin) {
+                pool.clone()
+            } else {
+                let pool = Arc::new(Pool::new(target.origin.clone(), PoolConfig::default()));
+                pools.push((target.origin, pool.clone()));
+                pool
             }
-            pool.as_ref().unwrap().1.clone()
         };
         pool.send(request, Instant::now() + Duration::from_secs(10)).await.unwrap();
     }
@@ -164,8 +166,11 @@ impl ToyHub {
         for party in batch["partyList"].as_array().unwrap() {
             let identifier = party["partyIdentifier"].as_str().unwrap().to_owned();
             let mut books = self.books.lock().unwrap();
-            let is_new = self.vice == Vice::ForgetsParties
-                || books.parties.insert(identifier, source.to_owned()).is_none();
+            // Whoever has a party already keeps it.
+            let is_new = self.vice == Vice::ForgetsParties || !books.parties.contains_key(&identifier);
+            if is_new && self.vice != Vice::ForgetsParties {
+                books.parties.insert(identifier, source.to_owned());
+            }
             let error = json!({"errorCode": "3003", "errorDescription": "Party already exists"});
             results.push(if is_new {
                 json!({"partyId": party})
@@ -313,7 +318,7 @@ impl Toy {
             vice,
             sinned: AtomicBool::new(false),
             books: Mutex::default(),
-            pool: Mutex::default(),
+            pools: Mutex::default(),
         });
         let bound = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
         let url = format!("http://{}", bound.local_addr());

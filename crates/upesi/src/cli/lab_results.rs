@@ -112,6 +112,13 @@ pub fn describe(arguments: &DescribeArguments) -> Outcome {
         1 => "\nOne run:\n",
         _ => "\nRuns:\n",
     });
+    if scenario.repetitions > 1 {
+        let between = if scenario.is_against_first() { ", each between two of the first" } else { "" };
+        let _ = writeln!(text, "  (each {} times, in turn{between})", scenario.repetitions);
+    }
+    for claim in scenario.claims() {
+        let _ = writeln!(text, "  (to show: {})", claim.text);
+    }
     for point in scenario.points() {
         let what = match &point.work {
             Work::EndToEnd { options, test } => end_to_end(options, test.name()),

@@ -104,7 +104,10 @@ pub struct RunArguments {
     /// What of the load this process is: `load` is one of several generators that drive the same hub.
     #[arg(long, value_enum, value_name = "ROLE", default_value = "whole", requires_if("load", "target"))]
     pub role: RoleArgument,
-    /// How the names of the DFSPs begin: with several generators, another on each [dfsp].
+    /// Which of several generators this is, from 1: names and parties of its DFSPs are its own.
+    #[arg(long, value_name = "N", requires = "target")]
+    pub instance: Option<u32>,
+    /// How the names of the DFSPs begin [dfsp; with --instance N, dfspN].
     #[arg(long, value_name = "TEXT")]
     pub dfsp_prefix: Option<String>,
     /// An argument for the hub that is started, such as --hub-argument=--set=engine.durable=false. May be repeated.
@@ -172,6 +175,10 @@ impl RunArguments {
         if self.role == RoleArgument::Load {
             options.role = Role::Load;
         }
+        if let Some(instance) = self.instance {
+            options.instance = Some(instance);
+            options.dfsp_prefix = format!("dfsp{instance}");
+        }
         replace(&mut options.dfsp_prefix, self.dfsp_prefix.as_ref());
         options.hub_arguments.extend_from_slice(&self.hub_argument);
         replace(&mut options.amount, self.amount.as_ref());
@@ -197,6 +204,7 @@ impl RunArguments {
             options.load = Load::Closed { users };
         }
         if let Some(rate_per_s) = self.rate {
+            options.percent_of_breakpoint = None;
             let is_poisson = matches!(options.load, Load::Arrivals { poisson: true, .. });
             let outstanding_max = self.outstanding_max.unwrap_or(OUTSTANDING_USUAL);
             options.load = if self.poisson || is_poisson {
@@ -298,7 +306,7 @@ pub fn run(arguments: &RunArguments) -> Outcome {
     for point in &mut plan.points {
         arguments.apply_to(&mut point.point)?;
     }
-    if plan.points.len() > 1 {
+    if plan.runs() > 1 {
         let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&scenario.name));
         return lab_suite::run_plan(&plan, &out, arguments.json);
     }

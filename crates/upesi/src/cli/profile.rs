@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use upesi_lab::{AdminClient, HubProcess, LabResult, Load, RunOptions, Scenario, TargetHub};
@@ -199,11 +200,53 @@ fn tell(out: &Path) -> Outcome {
     text.push_str(&shares(stacks(&folded).map(|(stack, count)| (first(stack), count)), total));
     text.push_str("\nby function, what it calls not included\n");
     text.push_str(&shares(stacks(&folded).map(|(stack, count)| (last(stack), count)), total));
+    text.push_str("\nmemory, before and after, in MiB\n");
+    text.push_str(&memory(&heap(out, "heap-before.json"), &heap(out, "heap-after.json")));
     text.push_str(&format!(
         "\n{} for a browser; profile.folded, heap-before.json and heap-after.json beside it\n",
         out.join("profile.svg").display()
     ));
     write_out(&text)
+}
+
+/// A heap summary; nothing where it cannot be read, as the profile is what was asked for.
+fn heap(out: &Path, name: &str) -> Value {
+    fs::read(out.join(name)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
+}
+
+/// Where memory was: as kernel, allocator and hub count it. What a summary does not name is left out.
+fn memory(before: &Value, after: &Value) -> String {
+    let mut text = String::new();
+    let mut row = |what: &str, before: Option<&Value>, after: Option<&Value>| {
+        let Some(after) = after.and_then(Value::as_u64) else { return };
+        let before = before.and_then(Value::as_u64).map_or_else(|| "?".to_owned(), mebibytes);
+        text.push_str(&format!("  {before:>9} {:>9}  {what}\n", mebibytes(after)));
+    };
+    for (pointer, what) in [
+        ("/process/resident", "resident, says the kernel"),
+        ("/process/residentAnonymous", "of it memory of its own, not of files"),
+        (
+            "/allocator/inUse",
+            "handed out, says the allocator (glibc's mallinfo2; what threads keep for themselves is in it)",
+        ),
+        ("/allocator/keptFree", "given back and kept for later, says the allocator"),
+    ] {
+        row(what, before.pointer(pointer), after.pointer(pointer));
+    }
+    for holder in after["holders"].as_array().into_iter().flatten() {
+        let what = holder["what"].as_str().unwrap_or_default();
+        let earlier = before["holders"].as_array().into_iter().flatten();
+        let earlier =
+            earlier.filter(|earlier| earlier["what"] == what).find_map(|earlier| earlier.get("bytes"));
+        row(&format!("{what}, counts the hub"), earlier, holder.get("bytes"));
+    }
+    text
+}
+
+/// Bytes as mebibytes with one decimal.
+fn mebibytes(bytes: u64) -> String {
+    let tenths = bytes.saturating_mul(10) >> 20;
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 fn stacks(folded: &str) -> impl Iterator<Item = (&str, u64)> {
@@ -255,6 +298,26 @@ mod tests {
             |name: fn(&str) -> &str| shares(stacks(folded).map(|(stack, count)| (name(stack), count)), 10);
         assert_eq!(by(first), "   70.0 %  engine\n   30.0 %  edge\n");
         assert_eq!(by(last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
+    }
+
+    #[test]
+    fn memory_is_told_as_kernel_allocator_and_hub_count_it() {
+        let summary = |resident: u64, bytes: u64| {
+            serde_json::json!({
+                "process": { "resident": resident << 20 },
+                "allocator": null,
+                "holders": [
+                    { "what": "transfers", "count": 3, "bytes": bytes },
+                    { "what": "lanes", "count": 2, "bytes": null },
+                ],
+            })
+        };
+        let text = memory(&summary(40, 1 << 19), &summary(52, 3 << 20));
+        assert_eq!(
+            text,
+            "       40.0      52.0  resident, says the kernel\n        0.5       3.0  transfers, counts the hub\n"
+        );
+        assert_eq!(memory(&Value::Null, &Value::Null), "");
     }
 
     #[test]

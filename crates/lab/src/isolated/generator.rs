@@ -1,0 +1,173 @@
+//! The load generator alone: how far from its schedule it begins operations, with nothing to send and nobody to send it to.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use upesi_http::Workers;
+
+use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record};
+use super::meter::{ThreadTimes, UsedCpu};
+use super::settings::Keys;
+use super::{Context, IsolatedError};
+use crate::load::pace;
+use crate::measured::Parameter;
+use crate::schedule::arrivals;
+use crate::shape::Load;
+
+/// Name of the threads that operations begin on.
+const SINK: &str = "lab-sink";
+/// Name of the thread that keeps the schedule.
+const PACER: &str = "lab-pacer";
+/// Schedule before the first repetition that does not count: threads have been woken then.
+const WARM_UP: Duration = Duration::from_millis(200);
+const POLL: Duration = Duration::from_millis(1);
+/// How long the last arrival of a repetition may take to begin.
+const STUCK: Duration = Duration::from_secs(30);
+
+/// The keys of the stage.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    rate_per_s: u32,
+    random: bool,
+    seconds: Duration,
+    repetitions: usize,
+    threads: usize,
+    late_max: Duration,
+}
+
+impl Settings {
+    pub fn read(keys: &mut Keys<'_>) -> Self {
+        let rate = keys.integer("rate_per_s", 1..=1_000_000, 1_000);
+        Self {
+            rate_per_s: u32::try_from(rate).unwrap_or(u32::MAX),
+            random: keys.choice("arrivals", &["even", "random"]) == "random",
+            seconds: Duration::from_millis(keys.integer("ms", 100..=600_000, 5_000)),
+            repetitions: keys.size("repetitions", 1..=1_000, 5),
+            threads: keys.size("threads", 1..=64, 1),
+            late_max: Duration::from_micros(keys.integer("late_us_max", 1..=60_000_000, 1_000)),
+        }
+    }
+
+    pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
+        let workers = Arc::new(Workers::start(self.threads, SINK)?);
+        let measured = self.measure(&workers, context.seed);
+        workers.shutdown();
+        measured
+    }
+
+    fn measure(&self, workers: &Arc<Workers>, seed: u64) -> Result<Measurement, IsolatedError> {
+        let mut measurement = Measurement::new("arrival", "this process, into nothing");
+        let mut cpu = UsedCpu::default();
+        self.keep_schedule(workers, seed, WARM_UP)?;
+        for repetition in 0..self.repetitions as u64 {
+            let kept = self.keep_schedule(workers, seed.wrapping_add(repetition), self.seconds)?;
+            cpu.add(&kept.cpu);
+            measurement.repeat(self.seconds, kept.late_ns.len(), &kept.late_ns);
+        }
+        let late_max_ns = u64::try_from(self.late_max.as_nanos()).unwrap_or(u64::MAX);
+        let p99_ns = measurement.latency_ns.value_at_quantile(0.99);
+        if p99_ns > late_max_ns {
+            measurement.findings.push(format!(
+                "1 of 100 arrivals began {} µs or more after it was due; {} µs are allowed",
+                p99_ns / 1_000,
+                self.late_max.as_micros()
+            ));
+        }
+        let (wall, arrivals) = (measurement.took(), measurement.completed());
+        let used = cpu.of(SINK) + cpu.of(PACER);
+        measurement.processes = vec![part_of_this_process("lab", used, wall, arrivals)];
+        measurement.parameters = vec![
+            ("rate_per_s", Parameter::Number(i64::from(self.rate_per_s))),
+            ("arrivals", if self.random { "random" } else { "even" }.into()),
+            ("threads", Parameter::Number(i64::try_from(self.threads).unwrap_or(i64::MAX))),
+        ];
+        Ok(measurement)
+    }
+
+    /// Lets arrivals come for so long, each on a thread of the sink.
+    fn keep_schedule(
+        &self,
+        workers: &Arc<Workers>,
+        seed: u64,
+        length: Duration,
+    ) -> Result<Kept, IsolatedError> {
+        let load = Load::Arrivals {
+            start_per_s: self.rate_per_s,
+            stages: Vec::new(),
+            poisson: self.random,
+            outstanding_max: 1,
+        };
+        let sink = Arc::new(Sink::new(self.threads));
+        let (for_pacer, pool) = (Arc::clone(&sink), Arc::clone(workers));
+        let (sent, was_sent) = std::sync::mpsc::channel();
+        let pacer = std::thread::Builder::new().name(PACER.to_owned());
+        let before = ThreadTimes::now();
+        let work = move || {
+            let from = Instant::now();
+            let mut count = 0_u64;
+            let arrivals = arrivals(&load, seed).into_iter().flatten();
+            pace(arrivals, from, from + length, &AtomicBool::new(false), |intended| {
+                let (handle, sink) = (pool.round_robin(), Arc::clone(&for_pacer));
+                let worker = handle.index();
+                drop(handle.spawn(async move { sink.began(worker, intended) }));
+                count += 1;
+            });
+            let _ = sent.send(count);
+            count
+        };
+        let pacer = pacer.spawn(work).map_err(IsolatedError::thread)?;
+        let stuck = || IsolatedError::Stuck { what: "the schedule", seconds: STUCK.as_secs() };
+        let count = was_sent.recv_timeout(length + STUCK).map_err(|_| stuck())?;
+        let deadline = Instant::now() + STUCK;
+        while sink.count.load(Ordering::Acquire) < count {
+            if Instant::now() > deadline {
+                return Err(stuck());
+            }
+            std::thread::sleep(POLL);
+        }
+        let cpu = before.since();
+        pacer.join().map_err(|_| IsolatedError::panicked())?;
+        Ok(Kept { late_ns: sink.late_ns(), cpu })
+    }
+}
+
+/// What came of keeping a schedule for a while.
+struct Kept {
+    /// From when an arrival was due until its operation began, in nanoseconds.
+    late_ns: Histogram<u64>,
+    cpu: UsedCpu,
+}
+
+/// Where operations begin, and end at once.
+struct Sink {
+    /// One per thread, so that counting does not share locks.
+    late_ns: Vec<Mutex<Histogram<u64>>>,
+    count: AtomicU64,
+}
+
+impl Sink {
+    fn new(threads: usize) -> Self {
+        let late_ns = (0..threads).map(|_| Mutex::new(nanosecond_histogram())).collect();
+        Self { late_ns, count: AtomicU64::new(0) }
+    }
+
+    fn began(&self, worker: usize, intended: Instant) {
+        record(&mut lock(&self.late_ns[worker]), Instant::now() - intended);
+        self.count.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn late_ns(&self) -> Histogram<u64> {
+        let mut sum = nanosecond_histogram();
+        for late_ns in &self.late_ns {
+            // Cannot fail: all have the same bounds.
+            let _ = sum.add(&*lock(late_ns));
+        }
+        sum
+    }
+}
+
+fn lock(histogram: &Mutex<Histogram<u64>>) -> MutexGuard<'_, Histogram<u64>> {
+    histogram.lock().unwrap_or_else(PoisonError::into_inner)
+}

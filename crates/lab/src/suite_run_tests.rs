@@ -1,0 +1,68 @@
+//! Plans, their turns, and several results as one.
+
+use super::*;
+use crate::measured::Validity;
+
+#[test]
+fn repetitions_become_one_and_a_bad_one_spoils_it() {
+    let run = |throughput_per_s, findings: &[&str]| LabResult {
+        throughput_per_s,
+        validity: Validity::of(findings.iter().map(|text| (*text).to_owned()).collect()),
+        ..LabResult::default()
+    };
+    let result = together(vec![run(30.0, &[]), run(10.0, &["lag"]), run(20.0, &["lag"])]).unwrap();
+    assert_eq!((result.throughput_per_s, result.repetitions), (20.0, vec![30.0, 10.0, 20.0]));
+    assert_eq!(result.validity.findings, ["lag"]);
+    assert!(result.audit.ok);
+    let mut bad = run(40.0, &[]);
+    bad.audit.ok = false;
+    assert!(!together(vec![run(1.0, &[]), bad, run(2.0, &[])]).unwrap().passed());
+    assert!(together(Vec::new()).is_none());
+}
+
+#[test]
+fn rates_are_parts_of_the_one_that_was_found() {
+    let text = "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\n\
+                [sweep]\n'load.percent_of_breakpoint' = [50, 200]";
+    let plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
+    let mut progress = Progress::new(&plan, Path::new("/nonexistent"), None);
+    let rates = |progress: &Progress<'_>| {
+        [0, 1].map(|point| match progress.work(point) {
+            Work::EndToEnd { options, .. } => options.load.rate_per_s_max(),
+            Work::Isolated { .. } => None,
+        })
+    };
+    assert_eq!(rates(&progress), [Some(200), Some(800)], "without a breakpoint, of the file's own rate");
+    progress.rate_per_s = Some(1_377);
+    assert_eq!(rates(&progress), [Some(688), Some(2_754)]);
+    assert_eq!(plan.points[0].directory(), "x,percent_of_breakpoint-50");
+}
+
+#[test]
+fn what_is_compared_with_a_base_is_run_beside_it_and_all_is_counted() {
+    let text = "title = 'x'\nrepetitions = 2\n[[ablation]]\nname = 'a'\n[[ablation]]\nname = 'b'\n\
+                [[claim]]\ntext = 'c'\nablation = 'b'\nat_most_percent = 3";
+    let mut plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
+    assert_eq!((plan.runs(), plan.claims.len()), (5, 1));
+    let progress = Progress::new(&plan, Path::new("/nonexistent"), None);
+    assert_eq!(progress.wanted, [3, 2]);
+    plan.repetitions = 3;
+    assert_eq!(plan.runs(), 15);
+}
+
+#[test]
+fn a_plan_has_every_point_with_a_directory_of_its_own() {
+    let scenario = ScenarioFile::named("position-batch").unwrap();
+    let plan = SuitePlan::of_scenario(&scenario);
+    assert_eq!(plan.points.len(), 21);
+    assert_eq!(plan.points[20].directory(), "position-batch,batch-natural,dfsps-8");
+    assert_eq!(plan.plots[0].1.len(), 21);
+    let suite = SuiteFile::named("quick").unwrap();
+    let plan = SuitePlan::of_suite(&suite);
+    assert_eq!(
+        plan.points.iter().map(SuitePoint::directory).collect::<Vec<_>>(),
+        ["transfers-8", "lookups-8", "payments-8"]
+    );
+    let result = suite_result(&plan, Vec::new());
+    assert_eq!(serde_json::to_value(&result).unwrap()["runs"][1], "lookups-8");
+}
