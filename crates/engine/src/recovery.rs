@@ -52,7 +52,12 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     }
     let mut ledger = snapshot.clone();
     let mut reader = Reader::new(Arc::clone(&disk), ledger.last_seq() + 1);
-    while fold_next(&mut reader, &mut ledger, END)? {}
+    while fold_next(&mut reader, &mut ledger, END)? {
+        // What the archive holds leaves memory as it did then: once it has left the archive too, its id may come again.
+        if ledger.last_seq() <= archive.watermark() {
+            ledger.drain_finished(ledger.last_seq()).for_each(drop);
+        }
+    }
     tracing::info!(
         snapshot = snapshot.last_seq(),
         records = ledger.last_seq() - snapshot.last_seq(),

@@ -30,29 +30,37 @@ pub(super) struct Comparison {
     result: ArchiveResult,
     /// Finished transfers of the journal that the archive must hold.
     expected: u64,
+    /// The record from which on the archive has what finished; what was before has left by retention.
+    first_seq: u64,
 }
 
 impl Comparison {
-    pub fn left_out(why: &str) -> Self {
+    pub fn left_out(directory: &Path, why: &str) -> Self {
         let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
-        Self { archive: None, result, expected: 0 }
+        Self { archive: None, result, expected: 0, first_seq: first_seq(&directory.join(DIRECTORY)) }
+    }
+
+    /// The record from which on the archive has what finished.
+    pub fn first_seq(&self) -> u64 {
+        self.first_seq
     }
 
     /// Opens the archive of a data directory. That it cannot be opened is a finding; that there is none is not.
     pub fn open(directory: &Path, findings: &mut Findings) -> Self {
         let path = directory.join(DIRECTORY);
         if !path.is_dir() {
-            return Self::left_out("there is none");
+            return Self::left_out(directory, "there is none");
         }
         match FjallArchive::open(&path, &ArchiveOptions::default()) {
             Ok(archive) => {
                 let watermark = archive.watermark();
                 let result = ArchiveResult { watermark, ..ArchiveResult::default() };
-                Self { archive: Some(archive), result, expected: 0 }
+                let first_seq = archive.first_seq();
+                Self { archive: Some(archive), result, expected: 0, first_seq }
             }
             Err(error) => {
                 findings.add(error.to_string());
-                Self::left_out("it cannot be opened")
+                Self::left_out(directory, "it cannot be opened")
             }
         }
     }
@@ -61,7 +69,7 @@ impl Comparison {
     pub fn compare(&mut self, finished_at: u64, transfer: &Transfer, findings: &mut Findings) {
         let Some(archive) = &self.archive else { return };
         // What was older has left by retention, although the journal may still have it.
-        if finished_at > self.result.watermark || finished_at < archive.first_seq() {
+        if finished_at > self.result.watermark || finished_at < self.first_seq {
             return;
         }
         self.expected += 1;
@@ -120,4 +128,10 @@ impl Comparison {
         self.result.stored = stored;
         self.result.clone()
     }
+}
+
+/// Of an archive that is not opened: its divisions' directories are named by their first records. 0 where there are none.
+fn first_seq(archive: &Path) -> u64 {
+    let names = std::fs::read_dir(archive).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    names.filter_map(|name| name.to_str()?.get(..20)?.parse().ok()).min().unwrap_or(0)
 }

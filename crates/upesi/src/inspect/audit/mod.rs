@@ -134,7 +134,8 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         }
     };
     let archive = if is_live.is_some() || !options.with_archive {
-        archived::Comparison::left_out(if is_live.is_some() { "a hub is using it" } else { "not asked for" })
+        let why = if is_live.is_some() { "a hub is using it" } else { "not asked for" };
+        archived::Comparison::left_out(&options.directory, why)
     } else {
         archived::Comparison::open(&options.directory, &mut findings)
     };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use upesi_ledger::{Event, Ledger, Record, TransferState};
-use upesi_types::Timestamp;
+use upesi_types::{Timestamp, TransferId};
 
 use super::Findings;
 use super::archived::{ArchiveResult, Comparison};
@@ -55,7 +55,9 @@ impl Replay {
         findings.extend(noticed);
         entered?;
         for event in &record.events {
-            if let Some(id) = prepared_twice(&self.ledger, event) {
+            if let Some(id) = prepared_twice(&self.ledger, event)
+                && !self.let_go_of_one_that_left(*id, findings)
+            {
                 return Err(format!("transfer {id} is prepared again"));
             }
             if finishes(event) {
@@ -101,6 +103,17 @@ impl Replay {
         self.archive.finish(last_seq, from_the_beginning, findings)
     }
 
+    /// A transfer that retention has let go since may be followed by another of its id. Tells whether this was one.
+    fn let_go_of_one_that_left(&mut self, id: TransferId, findings: &mut Findings) -> bool {
+        let index = self.ledger.finished_transfers().position(|transfer| transfer.id == id);
+        let Some(&finished_at) = index.and_then(|index| self.finish_seqs.get(index)) else { return false };
+        let has_left = finished_at < self.archive.first_seq();
+        if has_left {
+            self.let_go(finished_at, findings);
+        }
+        has_left
+    }
+
     /// Takes the transfers that finished at or before a record out of memory, comparing each with the archive.
     fn let_go(&mut self, seq: u64, findings: &mut Findings) {
         for transfer in self.ledger.drain_finished(seq) {
@@ -119,7 +132,7 @@ fn finishes(event: &Event) -> bool {
 }
 
 /// Of those in memory; older ones show as differences from the archive.
-fn prepared_twice<'a>(ledger: &Ledger, event: &'a Event) -> Option<&'a upesi_types::TransferId> {
+fn prepared_twice<'a>(ledger: &Ledger, event: &'a Event) -> Option<&'a TransferId> {
     match event {
         Event::TransferPrepared(transfer) if ledger.transfer(transfer.id).is_some() => Some(&transfer.id),
         _ => None,
