@@ -28,8 +28,10 @@ settings! {
         /// Days after which finished transfers leave the hub, and the journal's segments after them; 0 keeps them for ever.
         /// They leave in portions, at most an eighth of this late. What left is answered like a transfer that never was.
         keep_days: integer(0, 36_500) = "0",
-        /// Directory to which they are exported before they leave, as CSV; empty for none. What cannot be exported stays.
+        /// Directory to which they are exported before they leave; empty for none. What cannot be exported stays.
         export_dir: text(4096) = "",
+        /// How they are exported: as `upesi export --format` does.
+        export_format: choice("csv", "jsonl", "parquet") = "csv",
     }
 
     /// The store in `store/` of the data directory: the built-in directory, the registry of oracles, kept quotes.

@@ -1,8 +1,10 @@
-//! Finished transfers as a table for other tools: CSV or JSON Lines.
+//! Finished transfers as a table for other tools: CSV, JSON Lines or Parquet.
 
-mod format;
+mod columns;
+mod row;
 #[cfg(test)]
 mod tests;
+mod text;
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -17,12 +19,14 @@ use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
 use upesi_types::Timestamp;
 
-pub use format::COLUMNS;
+pub use row::COLUMNS;
 
 use crate::backup::Staging;
 use crate::exit::{Exit, Failure};
 use crate::inspect::journal_failure;
 use crate::inspect::names::Names;
+use columns::ParquetTable;
+use row::Row;
 
 /// What an export looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -31,6 +35,8 @@ pub enum Format {
     Csv,
     /// A JSON object per line.
     Jsonl,
+    /// Columns with types, compressed, for DuckDB, pandas, Spark and the like.
+    Parquet,
 }
 
 impl Format {
@@ -39,7 +45,13 @@ impl Format {
         match self {
             Self::Csv => "csv",
             Self::Jsonl => "jsonl",
+            Self::Parquet => "parquet",
         }
+    }
+
+    /// The format whose files end so.
+    pub fn of_ending(ending: &str) -> Option<Self> {
+        Self::value_variants().iter().copied().find(|format| format.ending() == ending)
     }
 }
 
@@ -55,7 +67,7 @@ pub struct ExportArguments {
     /// Only transfers that finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
-    /// csv or jsonl.
+    /// How it is written.
     #[arg(long, value_enum, default_value = "csv")]
     pub format: Format,
     /// The file to write; it must not exist.
@@ -135,12 +147,20 @@ fn names_and_tail(data: &Path, watermark: u64) -> Result<(Names, Vec<Transfer>),
 
 /// A file that gets its name when it is whole and durable.
 pub struct Table {
-    file: BufWriter<File>,
+    writer: TableWriter,
     unfinished: PathBuf,
     path: PathBuf,
-    format: Format,
-    line: String,
     count: u64,
+}
+
+enum TableWriter {
+    /// Line by line, by this function.
+    Lines {
+        file: BufWriter<File>,
+        line: String,
+        write: fn(Row<'_>, &mut String),
+    },
+    Parquet(Box<ParquetTable>),
 }
 
 impl Table {
@@ -152,24 +172,41 @@ impl Table {
         let mut unfinished = path.as_os_str().to_owned();
         unfinished.push(".unfinished");
         let unfinished = PathBuf::from(unfinished);
-        let mut file = BufWriter::new(File::create(&unfinished)?);
-        if format == Format::Csv {
-            file.write_all(format::header().as_bytes())?;
+        let file = File::create(&unfinished)?;
+        let lines =
+            |file, write| TableWriter::Lines { file: BufWriter::new(file), line: String::new(), write };
+        let mut writer = match format {
+            Format::Csv => lines(file, text::write_csv),
+            Format::Jsonl => lines(file, text::write_json),
+            Format::Parquet => TableWriter::Parquet(Box::new(ParquetTable::new(file)?)),
+        };
+        if let (Format::Csv, TableWriter::Lines { file, .. }) = (format, &mut writer) {
+            file.write_all(text::header().as_bytes())?;
         }
-        Ok(Self { file, unfinished, path: path.to_owned(), format, line: String::new(), count: 0 })
+        Ok(Self { writer, unfinished, path: path.to_owned(), count: 0 })
     }
 
     /// Adds a transfer.
     pub fn add(&mut self, transfer: &Transfer, names: &Names) -> io::Result<()> {
-        self.line.clear();
-        format::write(self.format, transfer, names, &mut self.line);
         self.count += 1;
-        self.file.write_all(self.line.as_bytes())
+        let row = Row::of(transfer, names);
+        match &mut self.writer {
+            TableWriter::Lines { file, line, write } => {
+                line.clear();
+                write(row, line);
+                file.write_all(line.as_bytes())
+            }
+            TableWriter::Parquet(table) => table.add(row),
+        }
     }
 
     /// Makes the file durable and gives it its name; tells how many transfers it has.
     pub fn finish(self) -> io::Result<u64> {
-        self.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        let file = match self.writer {
+            TableWriter::Lines { file, .. } => file.into_inner().map_err(io::IntoInnerError::into_error)?,
+            TableWriter::Parquet(table) => table.finish()?,
+        };
+        file.sync_all()?;
         fs::rename(&self.unfinished, &self.path)?;
         let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;

@@ -217,6 +217,13 @@ impl Hub {
         self.admin.local_addr()
     }
 
+    /// Lets transfers leave that are older than `archive.keep_days` now, rather than within the hour.
+    pub fn apply_retention(&self) {
+        if let Some(retention) = &self.retention {
+            retention.look();
+        }
+    }
+
     /// Waits until the engine stops by itself, which it does only when the disk fails.
     pub async fn failed(&self) -> StopReason {
         self.handle.stopped().await

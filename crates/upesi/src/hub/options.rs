@@ -21,6 +21,7 @@ use upesi_store::StoreOptions;
 
 use super::retention::Policy;
 use crate::config::Settings;
+use crate::export::Format;
 
 const fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -67,7 +68,8 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
 pub(super) fn retention(settings: &Settings) -> Option<Policy> {
     let archive = &settings.archive;
     let export_dir = (!archive.export_dir.is_empty()).then(|| PathBuf::from(&*archive.export_dir));
-    (archive.keep_days > 0).then_some(Policy { keep_days: archive.keep_days, export_dir })
+    let export_format = Format::of_ending(archive.export_format).unwrap_or(Format::Csv);
+    (archive.keep_days > 0).then_some(Policy { keep_days: archive.keep_days, export_dir, export_format })
 }
 
 pub(super) fn versions(settings: &Settings) -> Versions {

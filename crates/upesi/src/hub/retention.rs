@@ -28,6 +28,8 @@ pub(super) struct Policy {
     pub keep_days: u64,
     /// Where divisions are exported to before they leave.
     pub export_dir: Option<PathBuf>,
+    /// How.
+    pub export_format: Format,
 }
 
 impl Policy {
@@ -56,6 +58,15 @@ impl Retention {
         };
         let thread = thread::Builder::new().name("upesi-retention".to_owned()).spawn(work)?;
         Ok(Self { stopping, thread: Some(thread) })
+    }
+}
+
+impl Retention {
+    /// Looks now.
+    pub fn look(&self) {
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 }
 
@@ -102,7 +113,7 @@ pub(super) fn pass(
             break;
         }
         if let Some(directory) = &policy.export_dir {
-            export_before(archive, oldest, directory, &names()?)?;
+            export_before(archive, oldest, directory, policy.export_format, &names()?)?;
         }
         if !archive.remove_oldest(oldest.first_seq).map_err(|error| error.to_string())? {
             break;
@@ -128,17 +139,19 @@ fn export_before(
     archive: &dyn Archive,
     division: &Division,
     directory: &std::path::Path,
+    format: Format,
     names: &Names,
 ) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{}: {error}", directory.display());
     std::fs::create_dir_all(directory).map_err(told)?;
-    let name = format!("transfers-{:020}-{:020}.csv", division.first_seq, division.watermark);
+    let (first, last, ending) = (division.first_seq, division.watermark, format.ending());
+    let name = format!("transfers-{first:020}-{last:020}.{ending}");
     let path = directory.join(name);
     if path.try_exists().map_err(told)? {
         // It has its name only since it is whole.
         return Ok(());
     }
-    let count = export_division(archive, division.first_seq, names, &path, Format::Csv)?;
+    let count = export_division(archive, division.first_seq, names, &path, format)?;
     tracing::info!(count, path = %path.display(), "old transfers exported");
     Ok(())
 }
@@ -165,7 +178,7 @@ mod tests {
     fn transfers_leave_at_most_a_share_of_their_time_late() {
         let directory = tempfile::tempdir().unwrap();
         let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
-        let policy = Policy { keep_days: 16, export_dir: None };
+        let policy = Policy { keep_days: 16, export_dir: None, export_format: Format::Csv };
         let mut first = Vec::new();
         for day in 1..=40 {
             apply(&archive, day as u64, day);
@@ -188,7 +201,8 @@ mod tests {
         apply(&archive, 1, 1);
         archive.divide().unwrap();
         apply(&archive, 2, 2);
-        let policy = Policy { keep_days: 1, export_dir: Some(directory.path().join("export")) };
+        let export_dir = Some(directory.path().join("export"));
+        let policy = Policy { keep_days: 1, export_dir, export_format: Format::Parquet };
         // Its bytes are no transfer.
         pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &names).unwrap_err();
         assert_eq!(archive.first_seq(), 1);
