@@ -1,28 +1,36 @@
 //! `upesi lab overload`: what a hub does with many times the load that it takes.
 //!
-//! Three phases in one run: below the peak, many times the peak, below the peak again. Transfers arrive in open loop from
-//! all DFSPs alike, and beside them a few connections ask and ask to see how fast a refusal comes.
+//! After a time to warm up, four phases: below the peak, at the peak, many times the peak, below the peak again. Transfers
+//! arrive in open loop from all DFSPs alike, and beside them a few connections ask and ask to see how fast a refusal comes.
 
+mod aims;
 mod prober;
+mod recovery;
 mod report;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use upesi_lab::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
 
-pub use report::{OverloadReport, PhaseReport};
+pub use aims::{AimResult, OverloadReport};
+pub use report::{PhaseReport, RunReport};
 
 use crate::exit::{Exit, Failure, Outcome};
 use prober::Prober;
+use report::Times;
 
 /// The load changes within this.
 const STEP: Duration = Duration::from_millis(1);
-/// Load before the first phase counts.
-const WARM_UP: Duration = Duration::from_secs(3);
+/// Phases that are measured.
+const PHASES: u32 = 4;
+/// Transfers at the peak before the first phase counts: more than wait in memory for the archive, so that the hub has
+/// taken all the memory that the peak costs it.
+const WARM_UP_TRANSFERS: u64 = 70_000;
+const WARM_UP_S_MIN: u64 = 3;
 /// Transfers without outcome at a time; more are not sent.
 const OUTSTANDING_MAX: usize = 10_000;
 /// How the DFSPs are called.
@@ -40,7 +48,7 @@ pub struct OverloadArguments {
     /// Do not set admission.rate_max: --peak is what this machine reaches, as measured before.
     #[arg(long)]
     pub unbounded: bool,
-    /// How many times the peak is offered in the second phase.
+    /// How many times the peak is offered under overload.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub factor: u32,
     /// Load of the first and the last phase, in hundredths of the peak.
@@ -49,19 +57,28 @@ pub struct OverloadArguments {
     /// Length of each phase, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub phase: u64,
+    /// Load at the peak before the first phase, in seconds; by default 70,000 transfers, so that memory is what it will be.
+    #[arg(long, value_name = "SECONDS")]
+    pub warm_up: Option<u64>,
+    /// How often all of it is done, each time with a new hub; medians count.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub runs: u32,
     /// How many DFSPs.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: usize,
+    /// Connections of the DFSPs to the hub, all together. Each costs the hub about 20 KiB, whatever comes through it.
+    #[arg(long, value_name = "N", default_value_t = 256, value_parser = clap::value_parser!(u32).range(8..=8_192))]
+    pub connections: u32,
     /// Threads of simulators and load; by default one per core, at most four.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
     /// An argument for the hub, such as --hub-argument=--set=admission.refusal_hold_ms=0. May be repeated.
     #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true)]
     pub hub_argument: Vec<String>,
-    /// Directory for result.json of the run, overload.json, the hub's log and its data.
+    /// Directory for overload.json and, of each run, result.json, the hub's log and its data.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
-    /// Print overload.json to stdout instead of the table.
+    /// Print overload.json to stdout instead of the tables.
     #[arg(long)]
     pub json: bool,
 }
@@ -71,6 +88,11 @@ impl OverloadArguments {
         Duration::from_secs(self.phase.max(4))
     }
 
+    fn warm_up_length(&self) -> Duration {
+        let usual = WARM_UP_TRANSFERS.div_ceil(u64::from(self.peak.max(1)));
+        Duration::from_secs(self.warm_up.unwrap_or(usual).max(WARM_UP_S_MIN))
+    }
+
     fn normal_per_s(&self) -> u32 {
         u32::try_from(u64::from(self.peak) * u64::from(self.normal) / 100).unwrap_or(u32::MAX).max(1)
     }
@@ -78,20 +100,11 @@ impl OverloadArguments {
     fn load(&self) -> Load {
         let (normal, flood) = (self.normal_per_s(), self.peak.saturating_mul(self.factor));
         let stage = |level, length| Stage { level, length };
-        let length = self.phase_length();
-        Load::Arrivals {
-            start_per_s: normal,
-            // The time to warm up is part of the load's.
-            stages: vec![
-                stage(normal, WARM_UP + length),
-                stage(flood, STEP),
-                stage(flood, length),
-                stage(normal, STEP),
-                stage(normal, length),
-            ],
-            poisson: false,
-            outstanding_max: OUTSTANDING_MAX,
+        let mut stages = vec![stage(self.peak, self.warm_up_length())];
+        for level in [normal, self.peak, flood, normal] {
+            stages.extend([stage(level, STEP), stage(level, self.phase_length() - STEP)]);
         }
+        Load::Arrivals { start_per_s: self.peak, stages, poisson: false, outstanding_max: OUTSTANDING_MAX }
     }
 
     fn hub_arguments(&self) -> Vec<String> {
@@ -103,9 +116,20 @@ impl OverloadArguments {
     }
 }
 
-/// Runs the three phases. Ends with 1 when a goal was missed.
+/// Runs the phases as often as asked for. Ends with 1 when a goal was missed.
 pub fn run(arguments: &OverloadArguments) -> Outcome {
-    let report = measure(arguments)?;
+    let mut runs = Vec::new();
+    for number in 1..=arguments.runs {
+        let out = match arguments.runs {
+            1 => arguments.out.clone(),
+            _ => arguments.out.join(format!("run-{number}")),
+        };
+        runs.push(measure(arguments, &out)?);
+        if arguments.runs > 1 {
+            eprintln!("run {number} of {}", arguments.runs);
+        }
+    }
+    let report = OverloadReport::of(runs, arguments.peak, arguments.factor);
     let json = serde_json::to_string_pretty(&report).map_err(|error| Failure::new(Exit::Software, error))?;
     let write = |error| Failure::new(Exit::InputOutput, format!("cannot write into --out: {error}"));
     std::fs::write(arguments.out.join("overload.json"), &json).map_err(write)?;
@@ -114,34 +138,45 @@ pub fn run(arguments: &OverloadArguments) -> Outcome {
     if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
 }
 
-fn measure(arguments: &OverloadArguments) -> Result<OverloadReport, Failure> {
+fn measure(arguments: &OverloadArguments, out: &Path) -> Result<RunReport, Failure> {
     let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
-    std::fs::create_dir_all(&arguments.out)
-        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display())))?;
+    std::fs::create_dir_all(out)
+        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display())))?;
+    let (data, log) = (out.join("hub-data"), out.join("hub.log"));
+    if data.exists() {
+        let text = format!("{} is there already: a hub with a past is not measured", data.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
     let binary = std::env::current_exe().map_err(|error| failed(&error))?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| failed(&error))?;
-    let (data, log) = (arguments.out.join("hub-data"), arguments.out.join("hub.log"));
     let hub_arguments = arguments.hub_arguments();
     let hub = HubProcess::start(&binary, &data, &hub_arguments, Some(&log));
     let mut hub = runtime.block_on(hub).map_err(|error| failed(&error))?;
     let prober = Prober::start(&hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"), arguments.peak);
     let prober = prober.map_err(|error| failed(&error))?;
-    let result = upesi_lab::run(&options(arguments, &hub));
+    let result = upesi_lab::run(&options(arguments, &hub, out));
     let probes = prober.finish();
     hub.end();
     let result: LabResult = result.map_err(|error| Failure::new(crate::cli::lab_exit(&error), error))?;
-    Ok(OverloadReport::of(&result, &probes, arguments.peak, arguments.phase_length(), WARM_UP))
+    let times = Times { warm_up: arguments.warm_up_length(), phase: arguments.phase_length() };
+    let report = RunReport::of(&result, &probes, arguments.peak, times);
+    if report.audit_ok {
+        // Nobody needs the data of a good run; that of a bad one is evidence.
+        let _ = std::fs::remove_dir_all(&data);
+    }
+    Ok(report)
 }
 
-fn options(arguments: &OverloadArguments, hub: &HubProcess) -> RunOptions {
+fn options(arguments: &OverloadArguments, hub: &HubProcess, out: &Path) -> RunOptions {
     RunOptions {
         dfsps: arguments.dfsps,
         load: arguments.load(),
-        duration: arguments.phase_length() * 3,
-        warm_up: WARM_UP,
+        duration: arguments.phase_length() * PHASES,
+        warm_up: arguments.warm_up_length(),
+        connections_max: usize::try_from(arguments.connections).ok(),
         workers: arguments.workers,
-        out: Some(arguments.out.clone()),
+        out: Some(out.to_owned()),
         target: Some(TargetHub {
             fspiop_url: hub.fspiop_url(),
             admin_url: hub.admin_url(),

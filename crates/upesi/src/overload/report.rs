@@ -1,32 +1,43 @@
-//! What the phases showed, and what they were to show.
+//! What the phases of one run showed.
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde::Serialize;
 use upesi_lab::LabResult;
-use upesi_lab::measured::TimelineRow;
+use upesi_lab::measured::{TimelineResult, TimelineRow};
 
 use super::prober::Probe;
+use super::recovery::{Step, Usual, steps};
 
-/// Seconds at the edges of the phase of overload that are not looked at: its first is the step itself.
+/// Seconds at the beginning of a phase that are not looked at: the first is the step itself.
 const EDGE_S: f64 = 2.0;
-/// Goodput under overload, as a part of the peak.
-const GOODPUT_MIN: f64 = 0.9;
-/// 99th percentile of what is taken under overload, as a multiple of that below the peak.
-const P99_FACTOR_MAX: f64 = 2.0;
-/// Growth of the resident memory.
-const RSS_GROWTH_MAX: f64 = 0.05;
-/// Refusal at the 99th percentile, in milliseconds.
-const REFUSAL_MS_MAX: f64 = 10.0;
-/// Seconds after the overload until the load is taken whole and in time again.
-const RECOVERY_S_MAX: f64 = 2.0;
+/// Steps that are kept: seconds before the load falls, and after.
+const STEPS_BEFORE_S: f64 = 1.0;
+const STEPS_AFTER_S: f64 = 5.0;
+/// Part of the asked-for peak that the hub must reach, or the peak was chosen too high.
+const PEAK_REACHED_MIN: f64 = 0.95;
+
+/// How a run is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Before the first phase.
+    pub(super) warm_up: Duration,
+    /// Of each phase.
+    pub(super) phase: Duration,
+}
+
+impl Times {
+    /// Seconds from the start to the beginning of a phase.
+    fn start_s(&self, phase: u32) -> f64 {
+        (self.warm_up + self.phase * phase).as_secs_f64()
+    }
+}
 
 /// One phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PhaseReport {
-    /// `before`, `overload` or `after`.
+    /// `before`, `peak`, `overload` or `after`.
     pub name: &'static str,
     /// Transfers begun per second.
     pub offered_per_s: f64,
@@ -42,26 +53,26 @@ pub struct PhaseReport {
     pub p99_worst_ms: f64,
     /// The hub's cores.
     pub hub_cores: f64,
-    /// The hub's resident memory at the phase's end, in MiB.
+    /// The most resident memory that the hub had in it, in MiB.
     pub rss_mb: f64,
 }
 
-/// What `overload.json` holds.
+/// What one run showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct OverloadReport {
-    /// Version of this layout.
-    pub schema_version: u32,
+pub struct RunReport {
     /// Commit that was measured.
     pub commit: Option<String>,
-    /// Transfers per second that the hub is to take.
-    pub peak_per_s: u32,
     /// In order.
     pub phases: Vec<PhaseReport>,
-    /// Committed under overload, as a part of the peak.
+    /// Committed under overload, as a part of what was committed at the peak.
     pub goodput: f64,
     /// 99th percentile under overload, as a multiple of that before.
     pub p99_factor: f64,
-    /// Growth of the resident memory during the overload, as a part of what it was.
+    /// The most resident memory until the end of the peak, warm-up included, in MiB.
+    pub rss_warm_mb: f64,
+    /// The most under overload and after it.
+    pub rss_most_mb: f64,
+    /// What the second is more than the first, as a part of it.
     pub rss_growth: f64,
     /// Answers with 503 that the probers saw.
     pub refusals: usize,
@@ -71,137 +82,85 @@ pub struct OverloadReport {
     pub refusal_p99_ms: f64,
     /// The slowest.
     pub refusal_max_ms: f64,
-    /// Seconds after the overload until a second in which nothing failed and the 99th percentile was in bounds.
+    /// Seconds after the overload until goodput and latency were within a tenth of what is usual at this load; absent where
+    /// they never were.
     pub recovery_s: Option<f64>,
-    /// Whether the load generator kept its schedule; without, what was offered is less than what was asked for.
-    pub generator_kept_up: bool,
+    /// What is usual at this load.
+    pub usual: Usual,
+    /// From a second before the load fell until five after.
+    pub recovery_steps: Vec<Step>,
+    /// Why the figures do not count, in words.
+    pub findings: Vec<String>,
     /// Whether the audit of the run found nothing.
     pub audit_ok: bool,
 }
 
-impl OverloadReport {
+impl RunReport {
     /// Reads the phases from the timeline of a run.
-    pub(super) fn of(
-        result: &LabResult,
-        probes: &[Probe],
-        peak_per_s: u32,
-        phase: Duration,
-        warm_up: Duration,
-    ) -> Self {
-        let rows = result.timeline.as_ref().map_or(&[][..], |timeline| &timeline.rows);
-        let mut report = Self::of_rows(rows, probes, peak_per_s, phase, warm_up);
+    pub(super) fn of(result: &LabResult, probes: &[Probe], peak_per_s: u32, times: Times) -> Self {
+        let nothing = TimelineResult::default();
+        let mut report = Self::of_timeline(result.timeline.as_ref().unwrap_or(&nothing), probes, times);
         report.commit = result.environment.commit.clone();
-        report.generator_kept_up = result.schedule.is_some_and(|schedule| schedule.valid);
         report.audit_ok = result.audit.ok;
+        let peak = report.phases.iter().find(|phase| phase.name == "peak");
+        let reached = peak.map_or(0.0, |peak| part(peak.completed_per_s, f64::from(peak_per_s)));
+        if reached < PEAK_REACHED_MIN {
+            let text = format!("the hub reached {:.0} % of the peak: choose a lower --peak", reached * 100.0);
+            report.findings.push(text);
+        }
+        match &result.schedule {
+            Some(schedule) if schedule.valid => {}
+            Some(schedule) => report.findings.push(format!(
+                "the load generator did not keep its schedule: p99 {:.1} ms late, {} not sent",
+                schedule.lag_ms_p99, schedule.skipped
+            )),
+            None => report.findings.push("the load had no schedule".to_owned()),
+        }
+        if !report.audit_ok {
+            report.findings.push("the audit found something: see result.json".to_owned());
+        }
         report
     }
 
-    pub(super) fn of_rows(
-        rows: &[TimelineRow],
-        probes: &[Probe],
-        peak_per_s: u32,
-        phase: Duration,
-        warm_up: Duration,
-    ) -> Self {
-        let (start, length) = (warm_up.as_secs_f64(), phase.as_secs_f64());
-        let between = |from: f64, until: f64| -> Vec<&TimelineRow> {
-            rows.iter().filter(|row| row.t > from && row.t <= until + 0.01).collect()
+    pub(super) fn of_timeline(timeline: &TimelineResult, probes: &[Probe], times: Times) -> Self {
+        let rows = |from: f64, until: f64| -> Vec<&TimelineRow> {
+            timeline.rows.iter().filter(|row| row.t > from && row.t <= until + 0.01).collect()
         };
-        let before = phase_of("before", &between(start, start + length));
-        let overload = phase_of("overload", &between(start + length + EDGE_S, start + 2.0 * length));
-        let last = between(start + 2.0 * length, start + 3.0 * length);
-        let after = phase_of("after", &last);
-        let p99_bound = P99_FACTOR_MAX * before.p99_ms;
-        let recovered =
-            last.iter().find(|row| row.failed == 0 && row.p99_ms.is_some_and(|p99| p99 <= p99_bound));
+        let phase = |name, number: u32| {
+            phase_of(name, &rows(times.start_s(number) + EDGE_S, times.start_s(number + 1)))
+        };
+        let (before, peak) = (phase("before", 0), phase("peak", 1));
+        let (overload, after) = (phase("overload", 2), phase("after", 3));
+        let rss_warm_mb = rss_most(&rows(0.0, times.start_s(2)));
+        let rss_most_mb = rss_most(&rows(times.start_s(2), times.start_s(4)));
+        let fell_s = times.start_s(3);
+        let steps = steps(&timeline.steps, fell_s);
+        let between = |from_s: f64, until_s: f64| -> Vec<Step> {
+            steps.iter().filter(|step| step.from_s >= from_s && step.until_s <= until_s).copied().collect()
+        };
+        let usual = Usual::of(&between(times.start_s(0) + EDGE_S - fell_s, times.start_s(1) - fell_s));
         let refusals = refusal_ms(probes);
         Self {
-            schema_version: 1,
-            peak_per_s,
-            goodput: part(overload.completed_per_s, f64::from(peak_per_s)),
+            goodput: part(overload.completed_per_s, peak.completed_per_s),
             p99_factor: part(overload.p99_ms, before.p99_ms),
-            rss_growth: part(overload.rss_mb, before.rss_mb) - 1.0,
+            rss_warm_mb,
+            rss_most_mb,
+            rss_growth: part(rss_most_mb, rss_warm_mb) - 1.0,
             refusals: refusals.len(),
             refusal_p50_ms: quantile(&refusals, 50),
             refusal_p99_ms: quantile(&refusals, 99),
             refusal_max_ms: quantile(&refusals, 100),
-            recovery_s: recovered.map(|row| row.t - start - 2.0 * length),
-            phases: vec![before, overload, after],
+            recovery_s: usual.recovered_s(&between(0.0, f64::INFINITY)),
+            usual,
+            recovery_steps: between(-STEPS_BEFORE_S, STEPS_AFTER_S),
+            phases: vec![before, peak, overload, after],
             ..Self::default()
         }
     }
+}
 
-    /// The goals that were missed, in words.
-    pub fn missed(&self) -> Vec<String> {
-        let mut missed = Vec::new();
-        let mut goal = |is_reached: bool, text: String| {
-            if !is_reached {
-                missed.push(text);
-            }
-        };
-        goal(
-            self.goodput >= GOODPUT_MIN,
-            format!("goodput is {:.2} of the peak, not {GOODPUT_MIN}", self.goodput),
-        );
-        goal(
-            self.p99_factor <= P99_FACTOR_MAX,
-            format!("p99 is {:.1} times that before, not {P99_FACTOR_MAX}", self.p99_factor),
-        );
-        goal(
-            self.rss_growth <= RSS_GROWTH_MAX,
-            format!("memory grew by {:.1} %, not {:.0} %", self.rss_growth * 100.0, RSS_GROWTH_MAX * 100.0),
-        );
-        goal(
-            self.refusals > 0 && self.refusal_p99_ms <= REFUSAL_MS_MAX,
-            format!("{} refusals, p99 {:.1} ms, not {REFUSAL_MS_MAX}", self.refusals, self.refusal_p99_ms),
-        );
-        goal(
-            self.recovery_s.is_some_and(|seconds| seconds <= RECOVERY_S_MAX),
-            format!("recovered after {:?} s, not {RECOVERY_S_MAX}", self.recovery_s),
-        );
-        goal(self.generator_kept_up, "the load generator did not keep its schedule".to_owned());
-        goal(self.audit_ok, "the audit found something: see result.json".to_owned());
-        missed
-    }
-
-    /// For people.
-    pub fn table(&self) -> String {
-        let mut text = String::from(
-            "phase      offered/s  completed/s  failed/s   p50 ms   p99 ms  worst p99  hub cores  RSS MiB\n",
-        );
-        // Writing to a String does not fail.
-        for phase in &self.phases {
-            let _ = writeln!(
-                text,
-                "{:<9} {:>10.0} {:>12.0} {:>9.0} {:>8.2} {:>8.2} {:>10.2} {:>10.2} {:>8.1}",
-                phase.name,
-                phase.offered_per_s,
-                phase.completed_per_s,
-                phase.failed_per_s,
-                phase.p50_ms,
-                phase.p99_ms,
-                phase.p99_worst_ms,
-                phase.hub_cores,
-                phase.rss_mb
-            );
-        }
-        let recovery =
-            self.recovery_s.map_or_else(|| "never".to_owned(), |seconds| format!("{seconds:.0} s"));
-        let _ = writeln!(
-            text,
-            "goodput {:.1} % of {}/s, p99 x {:.2}, memory {:+.1} %, recovered: {recovery}\n\
-             {} refusals: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
-            self.goodput * 100.0,
-            self.peak_per_s,
-            self.p99_factor,
-            self.rss_growth * 100.0,
-            self.refusals,
-            self.refusal_p50_ms,
-            self.refusal_p99_ms,
-            self.refusal_max_ms
-        );
-        text
-    }
+fn rss_most(rows: &[&TimelineRow]) -> f64 {
+    rows.iter().filter_map(|row| row.hub_rss_mb).fold(0.0, f64::max)
 }
 
 fn phase_of(name: &'static str, rows: &[&TimelineRow]) -> PhaseReport {
@@ -223,7 +182,7 @@ fn phase_of(name: &'static str, rows: &[&TimelineRow]) -> PhaseReport {
         p99_ms: quantile(&p99, 50),
         p99_worst_ms: quantile(&p99, 100),
         hub_cores: quantile(&sorted(&|row| row.hub_cpu_cores), 50),
-        rss_mb: rows.iter().rev().find_map(|row| row.hub_rss_mb).unwrap_or(0.0),
+        rss_mb: rss_most(rows),
     }
 }
 
@@ -235,7 +194,7 @@ fn refusal_ms(probes: &[Probe]) -> Vec<f64> {
 }
 
 /// Of sorted values; 0 of none.
-fn quantile(sorted: &[f64], percent: usize) -> f64 {
+pub(super) fn quantile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);
     sorted.get(rank - 1).copied().unwrap_or(0.0)
 }
