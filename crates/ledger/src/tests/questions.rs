@@ -6,14 +6,16 @@ use alloc::vec::Vec;
 
 use upesi_types::{Currency, ErrorCode, Timestamp};
 
-use super::{account, id, kes, participant, sound, transfer};
+use super::{account, amount, funds, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
 use crate::codec::DecodeError;
 use crate::command::{NewSettlementModel, Refusal};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
-use crate::notice::{NoticeContent, StateMethod, TransferRef};
+use crate::funds::{FundsDirection, FundsState};
+use crate::notice::{NoticeContent, NoticeKey, StateMethod, TransferRef};
+use crate::record::Record;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
 use crate::transfer::TransferState;
@@ -203,4 +205,64 @@ fn what_people_read() {
     assert_eq!(TransferRef::parse("01010101-0101-4101-8101-010101010101").id(), Some(id(1)));
     assert!(transfer(1, 1).has_party(participant(2)) && transfer(1, 1).has_party(participant(3)));
     assert!(!transfer(1, 1).has_party(participant(1)));
+}
+
+/// Stored bytes that a damaged disk or a newer version may have left. None is a panic, each says what is wrong.
+#[test]
+fn what_cannot_be_read_says_why() {
+    let read = |bytes: &[u8]| Record::decode(bytes).map(|_| ()).map_err(|error| error.0);
+    // A record of format 1 with one event, whose tag and fields follow.
+    let event = |tag: u8, fields: &[u8]| {
+        let mut bytes = Vec::from([1, 1, 0, 0, 0, tag, fields.len() as u8, 0, 0, 0]);
+        bytes.extend_from_slice(fields);
+        bytes
+    };
+    // A record without events and with one notice.
+    let notice = |fields: &[u8]| {
+        let mut bytes = Vec::from([1, 0, 0, 0, 0, 1, 0, 0, 0, fields.len() as u8, 0, 0, 0]);
+        bytes.extend_from_slice(fields);
+        bytes
+    };
+    for (bytes, why) in [
+        (Vec::from([2]), "unknown record format; it was written by a newer version"),
+        (event(99, &[]), "unknown event; it was written by a newer version"),
+        (event(11, &[0, 0, 0, 0, 1]), "participant 0"),
+        (event(11, &[1, 0, 0, 0, 2]), "a flag is neither 0 nor 1"),
+        (event(13, &[0, 0, 0, 0]), "account 0"),
+        (event(13, &[1, 0, 0]), "it ends too early"),
+        (event(16, &[1, 0, 0, 0, 62]), "unknown endpoint type"),
+        (notice(&[0, 0, 0, 0]), "a notice without target"),
+        (notice(&[1, 0, 0, 0, 2]), "unknown form of reference to a transfer"),
+        (notice(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 8]), "unknown content of a notice"),
+        (notice(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 5, 9]), "unknown public state"),
+        (notice(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0]), "unknown error code"),
+        (notice(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0xff]), "a text is not UTF-8"),
+    ] {
+        assert_eq!(read(&bytes), Err(why), "{bytes:?}");
+    }
+}
+
+#[test]
+fn events_have_the_names_of_their_kinds() {
+    let key = NoticeKey { target: participant(2), seq: 1, index: 0 };
+    let ended = FundsState::Committed;
+    for event in [
+        Event::TransferPrepared(transfer(1, 1)),
+        Event::TransferCommitted { id: id(1), fulfilment: [0; 32], fingerprint: [0; 16], extensions: None },
+        Event::ParticipantActivitySet { id: participant(2), is_active: true },
+        Event::AccountOpened { id: account(1) },
+        Event::AccountActivitySet { id: account(1), is_active: true },
+        Event::Posted { debit: account(1), credit: account(2), amount: amount(1) },
+        Event::EndpointSet { participant: participant(2), kind: EndpointType::QUOTES, value: "".into() },
+        Event::SettlementModelActivitySet { id: 1, is_active: true },
+        Event::FundsPrepared(funds(1, FundsDirection::In, ended, 1)),
+        Event::FundsEnded { id: id(1), state: ended, reason: "".into() },
+        Event::NoticesDelivered(Vec::new()),
+        Event::NoticeParked { key, attempts: 1, reason: "".into() },
+        Event::NoticesRedelivered(Vec::new()),
+    ] {
+        let shown = format!("{event:?}");
+        let kind = shown.split(|character: char| !character.is_alphanumeric()).next();
+        assert_eq!(Some(event.name()), kind);
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Ledger, LedgerConfig, Payload, Record, Reply, Transfer, audit};
+use upesi_ledger::{Command, Decision, Event, Ledger, LedgerConfig, Payload, Record, Reply, Transfer, audit};
 use upesi_types::{Timestamp, TransferId};
 
 /// A live ledger, a second one that sees nothing but encoded records, and an archive.
@@ -45,6 +45,11 @@ impl Twin {
         assert_eq!(record.notices, decision.notices);
         assert_eq!(record.payload, payload);
         let seq = self.live.last_seq() + 1;
+        for event in &decision.events {
+            if let Event::TransferPrepared(transfer) = event {
+                assert_eq!(transfer.prepare_seq, seq, "the record that keeps the prepare's headers and body");
+            }
+        }
         self.live.evolve(seq, now, decision.events.iter().cloned(), &decision.notices);
         self.replica.evolve(seq, now, record.events, &record.notices);
     }
