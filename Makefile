@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results name.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture fuzz evidence clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -79,6 +79,12 @@ torture: tools ## Faults by the million, two hours at most; goes on where it sto
 
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each; TARGETS="bodies journal" for some.
 	@fuzz/run
+
+coverage: tools ## What the tests of types, fspiop, admission, ledger, journal, archive and store execute: docs/evidence/coverage.md.
+	@.ci/coverage
+
+mutants: tools ## Small faults in the ledger that its tests must notice; goes on where it stopped. MINUTES=45 ONLY="state command/*".
+	@.ci/mutants
 
 evidence: ## Write the README's table of reliability anew from docs/evidence.
 	@$(CARGO) run $(LOCKED) --quiet -p upesi-torture -- table
