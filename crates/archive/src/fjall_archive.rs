@@ -62,6 +62,8 @@ impl FjallArchive {
         let divisions = open_divisions(&path, &shared, options)?;
         let newest = divisions.iter().rev().find(|division| division.watermark() > 0);
         let (watermark, time) = newest.map_or((0, Timestamp::EPOCH), |last| (last.watermark(), last.time()));
+        // A division begins behind what was durable, and is all that is left once what was before has left.
+        let watermark = divisions.last().map_or(0, |last| last.first_seq.saturating_sub(1)).max(watermark);
         let inner = Arc::new(Inner {
             path,
             options: options.clone(),

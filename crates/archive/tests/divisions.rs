@@ -103,7 +103,9 @@ fn the_oldest_division_leaves_and_stays_away() {
     assert!(!archive.remove_oldest(401).unwrap(), "the one that grows stays");
     assert_eq!((archive.watermark(), archive.first_seq()), (400, 401));
     drop(archive);
-    drop(open(directory.path()));
+    let archive = open(directory.path());
+    assert_eq!((archive.watermark(), archive.first_seq()), (400, 401), "what left is not missed");
+    drop(archive);
     let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
     assert_eq!(left.len(), 1, "no files are left behind: {left:?}");
 }
