@@ -199,14 +199,6 @@ const DAMAGES: &[Damage] = &[
         |scene| forge_list(&scene.division().join("keyspaces/1")),
         &["is damaged: the embedded store makes no sense of its files", "delete the whole archive directory"],
     ),
-    (
-        "a store's list of tables that makes the embedded store panic",
-        |scene| forge_list(&scene.world.data.join("store/tables/keyspaces/1")),
-        &[
-            "store/tables is damaged: the embedded store makes no sense of its files",
-            "restore it from a backup",
-        ],
-    ),
 ];
 
 /// Another number of levels, with the right checksum.
