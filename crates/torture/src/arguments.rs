@@ -10,9 +10,8 @@ use upesi_torture::table;
 use upesi_torture::trial::Trial;
 use upesi_torture::trials;
 
-use crate::note::{Next, Note};
-
 use crate::lost::Lost;
+use crate::note::{Next, Note};
 
 /// Faults by the million, and the evidence of what came of it.
 ///
