@@ -111,6 +111,68 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
 }
 
 #[test]
+fn ablations_take_turns_with_the_first_and_claims_are_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let turns = "[[ablation]]\nname = \"as shipped\"\n[[ablation]]\nname = \"small batches\"\n\
+                 set = { \"hub.settings.engine.batch_commands_max\" = 8 }\n\
+                 [[claim]]\ntext = \"Small batches are not a thousand times slower\"\nablation = \"small batches\"\n\
+                 at_most_percent = 100000\n";
+    let file = write(directory.path(), "turns.toml", &format!("repetitions = 2\n{SMALL}{turns}"));
+    let out = directory.path().join("out");
+    let short = ["--duration", "500ms", "--slices", "1", "--out", text(&out)];
+    let (table, stderr) = ended(0, &[&["lab", "run", &file][..], &short].concat());
+    assert!(stderr.contains("5 of 5: turns,ablation-as-shipped"), "{stderr}");
+    assert!(table.contains("took turns") && table.contains("a thousand times slower:\n  holds: "), "{table}");
+    let suite = json(&out.join("suite.json"));
+    assert_eq!((&suite["pairs"][0]["base"], &suite["pairs"][0]["other"]), (&0.into(), &1.into()));
+    let throughput = &suite["pairs"][0]["figures"][0];
+    assert_eq!(throughput["base"].as_array().map(Vec::len), Some(2));
+    assert!(
+        throughput["difference"]["low"].as_f64().unwrap()
+            <= throughput["difference"]["high"].as_f64().unwrap()
+    );
+    assert_eq!(suite["claims"][0]["verdict"], "holds");
+    assert!(out.join("turns,ablation-as-shipped/repetition-3/result.json").is_file());
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("What was to be shown") && page.contains("turn by turn"));
+    let (rows, _) = ended(0, &["lab", "report", text(&out), "--markdown"]);
+    assert!(rows.contains("| small batches | as shipped |"), "{rows}");
+}
+
+#[test]
+fn two_generators_pay_at_one_hub_and_their_results_add_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let binary = Path::new(env!("CARGO_BIN_EXE_upesi"));
+    let data = directory.path().join("data");
+    let starting = upesi_lab::HubProcess::start(binary, &data, &[], None);
+    let hub = runtime.block_on(starting).unwrap();
+    let (fspiop, admin) = (hub.fspiop_url(), hub.admin_url());
+    let outs = ["1", "2"].map(|instance| directory.path().join(instance));
+    std::thread::scope(|scope| {
+        for (instance, out) in ["1", "2"].into_iter().zip(&outs) {
+            let hub = ["--target", &fspiop, "--admin", &admin, "--role", "load", "--instance", instance];
+            let small = ["--parties", "50", "--dfsps", "3", "--vus", "2", "--out", text(out)];
+            let short = ["--warm-up", "500ms", "--duration", "1500ms"];
+            let arguments = [&["lab", "run", "payments"][..], &hub, &small, &short].concat();
+            let arguments: Vec<String> = arguments.into_iter().map(str::to_owned).collect();
+            scope.spawn(move || {
+                ended(0, &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+            });
+        }
+    });
+    let merged = directory.path().join("merged");
+    ended(0, &["lab", "merge", text(&outs[0]), text(&outs[1]), "--out", text(&merged)]);
+    let merged = json(&merged.join("result.json"));
+    let completed = outs.each_ref().map(|out| json(&out.join("result.json"))["completed"].as_u64().unwrap());
+    assert!(completed.iter().all(|completed| *completed > 0), "{completed:?}");
+    assert_eq!(merged["completed"], completed[0] + completed[1]);
+    let names: Vec<_> =
+        merged["audit"]["positions"].as_array().unwrap().iter().map(|at| &at["participant"]).collect();
+    assert_eq!(names, ["dfsp1-1", "dfsp1-2", "dfsp1-3", "dfsp2-1", "dfsp2-2", "dfsp2-3"]);
+}
+
+#[test]
 fn a_breakpoint_is_searched_with_a_fresh_hub_for_every_probe() {
     let directory = tempfile::tempdir().unwrap();
     let search = "[breakpoint]\nstart_per_s = 20\nprobes_max = 2\n[targets]\nlost = 0\n";
