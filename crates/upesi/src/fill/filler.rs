@@ -47,7 +47,7 @@ pub(crate) struct Filling {
 /// The same fillings have the same transfers where their `seed` is the same.
 #[derive(Clone)]
 pub(crate) struct Filler {
-    handle: EngineHandle,
+    pub(crate) handle: EngineHandle,
     dfsps: Vec<FspId>,
     currency: Currency,
     pub(crate) seed: u64,

@@ -156,4 +156,58 @@ mod tests {
         assert_eq!((committed, owed, findings), (600, 0, vec![]));
         engine.shutdown();
     }
+
+    /// Without a snapshot in between, a crash is followed by a replay of both.
+    #[test]
+    fn an_id_whose_transfer_has_left_may_come_again_and_survives_a_crash() {
+        let directory = tempfile::tempdir().unwrap();
+        let (data, copy) = (directory.path().join("data"), directory.path().join("copy"));
+        let options = EngineOptions {
+            fold_every_records: 8,
+            snapshot_every_records: u64::MAX,
+            ..EngineOptions::new(&data)
+        };
+        let hub = FillingEngine::start(options, 2, Payloads::None).unwrap();
+        hub.fill(0, 20).unwrap();
+        let prepare = hub.filler.prepare(0);
+        let id = prepare.id;
+        let archive = hub.filler.handle.archive().unwrap();
+        let is_archived = || {
+            let is_in_memory = move |ledger: &upesi_ledger::Ledger| ledger.transfer(id).is_some();
+            let is_in_memory = hub.runtime.block_on(hub.filler.handle.read(is_in_memory)).unwrap();
+            !is_in_memory && archive.get(&id).unwrap().is_some()
+        };
+        // What is archived leaves memory only while there is more to do.
+        let mut first = 20;
+        while !is_archived() {
+            hub.fill(first, 20).unwrap();
+            first += 20;
+        }
+        archive.divide().unwrap();
+        assert!(archive.remove_oldest(1).unwrap() && archive.get(&id).unwrap().is_none());
+        let again = Command::Prepare(prepare);
+        let reply = hub.runtime.block_on(hub.filler.handle.submit(again, upesi_engine::Payload::default()));
+        assert!(matches!(reply, Ok(upesi_ledger::Reply::Accepted)), "{reply:?}");
+        // A backup is what a crash would leave.
+        let backup = crate::backup::BackupArguments { data, to: copy.clone(), json: false };
+        crate::backup::backup(&backup).unwrap();
+        hub.engine.shutdown();
+
+        let data = copy.join("data");
+        for with_archive in [true, false] {
+            let directory = data.clone();
+            let options = crate::inspect::audit::AuditOptions { directory, allow_live: false, with_archive };
+            let report = crate::inspect::audit::audit(&options).unwrap();
+            assert!(report.is_sound(), "{:#?}", report.findings);
+        }
+        let effects = Box::new(upesi_engine::NoEffects);
+        let (engine, handle) =
+            Engine::start(EngineOptions::new(&data), EngineMetrics::default(), effects).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        let is_reserved = move |ledger: &upesi_ledger::Ledger| {
+            ledger.transfer(id).is_some_and(|found| found.state == upesi_ledger::TransferState::Reserved)
+        };
+        assert!(runtime.block_on(handle.read(is_reserved)).unwrap());
+        engine.shutdown();
+    }
 }
