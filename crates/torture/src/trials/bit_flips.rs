@@ -63,15 +63,18 @@ enum Change {
     Foreign,
     /// Zeros: a write that never arrived.
     Lost,
+    /// What was there halfway through the life: a later write that never arrived.
+    Stale,
 }
 
 impl Change {
     fn draw(random: &mut Random) -> Self {
-        match random.below(12) {
+        match random.below(13) {
             0 => Self::Flips,
             1 => Self::Misdirected,
             2 => Self::Foreign,
             3 => Self::Lost,
+            4 => Self::Stale,
             _ => Self::Flip,
         }
     }
@@ -83,6 +86,7 @@ impl Change {
             Self::Misdirected => "misdirected",
             Self::Foreign => "foreign",
             Self::Lost => "lost",
+            Self::Stale => "stale",
         }
     }
 }
@@ -93,6 +97,8 @@ struct Original {
     setup: Setup,
     remains: Remains,
     files: Vec<(String, Vec<u8>)>,
+    /// The files as they were halfway.
+    early: Vec<(String, Vec<u8>)>,
     records: u64,
     snapshots: Vec<(u64, Vec<u8>)>,
     state: Vec<u8>,
@@ -109,9 +115,13 @@ impl Original {
             first.disk.inject(ORDINALS + random.below(ORDINALS), Fault::Crash);
         }
         let mut memory = Memory::default();
+        let mut early = Vec::new();
         block_on(async {
             let (engine, handle) = first.start(&setup).expect("starts");
-            memory.live(&handle, random, BURSTS).await;
+            memory.live(&handle, random, BURSTS / 2).await;
+            // It may be working, or have ended in a crash.
+            early = contents(&first.disk.observer());
+            memory.live(&handle, random, BURSTS / 2).await;
             engine.shutdown();
         });
         let remains = first.after_power_loss(Kept::Everything);
@@ -121,11 +131,10 @@ impl Original {
             upesi_journal::open(dynamic(&remains.disk), options).expect("recovers");
         }
         let remains = remains.after_power_loss(Kept::Nothing);
-        let files = names(&remains.disk);
-        let contents = |name: &String| remains.disk.contents(name).expect("is there");
         Self {
             seed,
-            files: files.iter().map(|name| (name.clone(), contents(name))).collect(),
+            files: contents(&remains.disk),
+            early,
             records: records(&remains.disk).expect("reads"),
             snapshots: snapshots(&remains.disk),
             state: started(&remains.after_kill(), &setup).expect("starts"),
@@ -142,14 +151,15 @@ impl Original {
             return;
         }
         let (name, bytes) = &self.files[random.below(self.files.len() as u64) as usize];
-        let Some(changed) = self.changed(change, bytes, random) else { return };
+        let early = self.early.iter().find(|(early, _)| early == name).map(|(_, bytes)| &bytes[..]);
+        let Some(changed) = self.changed(change, bytes, early, random) else { return };
         let what = format!("seed {}, {} in {name}", self.seed, change.name());
         let remains = self.remains.after_kill();
         remains.disk.corrupt(name, |bytes| *bytes = changed);
         let is_detected = self.detected(&remains.disk, &what);
         tally.unit(change.name());
         let is_journal = name.ends_with(".seg");
-        let must_start = change == Change::Lost || change == Change::Misdirected;
+        let must_start = matches!(change, Change::Lost | Change::Misdirected | Change::Stale);
         if must_start || random.one_in(STARTED) {
             let is_refused = self.start_and_judge(&remains, is_detected, &what);
             tally.add("starts", 1);
@@ -159,7 +169,13 @@ impl Original {
         tally.add(if is_detected { "detected" } else { "harmless" }, 1);
     }
 
-    fn changed(&self, change: Change, bytes: &[u8], random: &mut Random) -> Option<Vec<u8>> {
+    fn changed(
+        &self,
+        change: Change,
+        bytes: &[u8],
+        early: Option<&[u8]>,
+        random: &mut Random,
+    ) -> Option<Vec<u8>> {
         let mut changed = bytes.to_vec();
         // Most of a segment is free room; what is in use is of more interest.
         let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
@@ -176,6 +192,7 @@ impl Original {
             }
             Change::Foreign => changed[start..end].fill_with(|| random.bits() as u8),
             Change::Lost => changed[start..end].fill(0),
+            Change::Stale => changed[start..end].copy_from_slice(early?.get(start..end)?),
             Change::Misdirected => {
                 let (_, other) = &self.files[random.below(self.files.len() as u64) as usize];
                 let from = random.below(other.len().div_ceil(SECTOR_BYTES) as u64) as usize * SECTOR_BYTES;
@@ -253,6 +270,11 @@ fn names(disk: &SimDisk) -> Vec<String> {
         names.extend(files.map(|name| format!("{directory}/{name}")));
     }
     names
+}
+
+/// The same with what they hold.
+fn contents(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
+    names(disk).into_iter().filter_map(|name| disk.contents(&name).map(|bytes| (name, bytes))).collect()
 }
 
 /// A hash of all records, in order.
