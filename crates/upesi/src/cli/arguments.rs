@@ -81,7 +81,7 @@ pub enum Command {
     ///
     /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or anything in the audit does not hold.
     Restore(RestoreArguments),
-    /// Write finished transfers to a file for other tools, as CSV or JSON Lines, beside a running hub or without one.
+    /// Write finished transfers to a file for other tools, as CSV, JSON Lines or Parquet, beside a running hub or without one.
     ///
     /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment. What the
     /// columns mean is in docs/data-directory.md. Prints how many.
