@@ -10,8 +10,8 @@ CARGO ?= cargo
 # The lock file is part of the source: a build that would change it fails.
 LOCKED := --locked
 UPESI := target/release/upesi
-# The commit that lab results name.
-export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)
+# The commit that lab results and evidence name, with a + where sources differ from it.
+export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
 .PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture fuzz coverage mutants evidence clean
 
