@@ -86,8 +86,9 @@ fn check_pending(ledger: &Ledger, findings: &mut Vec<String>) {
 
 fn check_totals(ledger: &Ledger, findings: &mut Vec<String>) {
     let totals = ledger.totals();
-    let ended = totals.committed + totals.aborted;
-    if totals.reserved != ended + ledger.reserved_len() as u64 {
+    // Wide, because a snapshot may hold any counts.
+    let ended = u128::from(totals.committed) + u128::from(totals.aborted);
+    if u128::from(totals.reserved) != ended + ledger.reserved_len() as u128 {
         findings.push(format!(
             "{} transfers were reserved, but {ended} ended and {} are in flight",
             totals.reserved,
