@@ -55,7 +55,6 @@ pub use admin_client::{AdminClient, AdminError};
 pub use child::{ChildError, HubProcess};
 pub use environment::{Build, Environment, Storage};
 pub use execute::{Surroundings, execute};
-pub use figure::Figure;
 pub use latency::{LatencyMs, PhaseResult, Phases};
 pub use merge::{MergeError, merge};
 pub use options::{Baseline, Identity, OptionsError, Role, RunOptions, TargetHub};

@@ -2,9 +2,10 @@
 #![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
 
 use serde::Serialize;
+use upesi_report::Metric;
 use upesi_report::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
 
-use crate::figure::Figure;
+use crate::figure::words;
 use crate::plan::Claim;
 use crate::statistics::{median, rounded};
 use crate::suite_turns::{Group, Turn, beside_base};
@@ -24,7 +25,7 @@ pub struct PairResult {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PairFigure {
     /// Which: a member of `result.json`.
-    pub figure: Figure,
+    pub figure: Metric,
     /// Of the base, one value for each of the other's: the mean of the run before and the run after.
     pub base: Vec<f64>,
     /// Of the other.
@@ -89,7 +90,7 @@ pub struct ClaimResult {
     /// What the claim is about: which of the suite's `runs`.
     pub other: usize,
     /// By which figure.
-    pub figure: Figure,
+    pub figure: Metric,
     /// How much worse it may be, in per cent.
     pub at_most_percent: f64,
 }
@@ -102,7 +103,7 @@ pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult
     let base = group.points.start;
     let pair = |other: usize| {
         let beside: Vec<_> = sequences.iter().flat_map(|turns| beside_base(turns, base, other)).collect();
-        let figures: Vec<PairFigure> = Figure::ALL
+        let figures: Vec<PairFigure> = Metric::ALL
             .into_iter()
             .enumerate()
             .filter_map(|(place, figure)| {
@@ -116,7 +117,7 @@ pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult
     group.points.clone().skip(1).filter_map(pair).collect()
 }
 
-fn pair_figure(figure: Figure, base: Vec<f64>, other: Vec<f64>) -> Option<PairFigure> {
+fn pair_figure(figure: Metric, base: Vec<f64>, other: Vec<f64>) -> Option<PairFigure> {
     let middle = |values: &[f64]| median(values.iter().copied()).map(|value| rounded(value, 3));
     // One measurement beside another says nothing of noise; such runs are compared by what is within them.
     if base.len() < 2 {
@@ -182,7 +183,7 @@ fn decide(
     let found = format!(
         "{} of “{other}” is {:.1} % {} than that of “{base}”, with 95 % confidence between {low:.1} % and {high:.1} %, \
          by {pairs} pairs of runs",
-        claim.figure.words(),
+        words(claim.figure),
         centre.abs(),
         word(claim.figure, centre),
     );
@@ -205,10 +206,10 @@ fn decide(
 }
 
 /// In which direction; `loss` above zero is for the worse.
-fn word(figure: Figure, loss: f64) -> &'static str {
+fn word(figure: Metric, loss: f64) -> &'static str {
     match (figure, loss > 0.0) {
-        (Figure::Throughput, true) | (Figure::Median | Figure::Tail | Figure::Cpu, false) => "lower",
-        (Figure::Throughput, false) | (Figure::Median | Figure::Tail | Figure::Cpu, true) => "higher",
+        (Metric::Throughput, true) | (Metric::Median | Metric::Tail | Metric::Cpu, false) => "lower",
+        (Metric::Throughput, false) | (Metric::Median | Metric::Tail | Metric::Cpu, true) => "higher",
     }
 }
 
@@ -226,7 +227,7 @@ mod tests {
         values.iter().map(turn).collect()
     }
 
-    fn verdict(values: &[(usize, f64)], figure: Figure, at_most_percent: f64) -> ClaimResult {
+    fn verdict(values: &[(usize, f64)], figure: Metric, at_most_percent: f64) -> ClaimResult {
         let pairs = pairs_of(&GROUP, &[turns(values)]);
         let claim = Claim { text: "it is cheap".to_owned(), point: 1, figure, at_most_percent };
         judge(&claim, &GROUP, &pairs, |point| format!("point {point}"))
@@ -250,7 +251,7 @@ mod tests {
         let [pair] = &pairs_of(&GROUP, &[turns(&PHASES)])[..] else { panic!("one pair") };
         assert_eq!((pair.base, pair.other, pair.figures.len()), (3, 4, 2));
         let cpu = &pair.figures[1];
-        assert_eq!((cpu.figure, cpu.base.len()), (Figure::Cpu, 4));
+        assert_eq!((cpu.figure, cpu.base.len()), (Metric::Cpu, 4));
         let difference = cpu.difference.unwrap();
         assert!(difference.low > 0.01 && difference.high < 0.03, "{difference:?}");
         let written = serde_json::to_value(pair).unwrap();
@@ -262,22 +263,22 @@ mod tests {
     fn claims_are_decided_by_the_whole_interval() {
         let cases = [
             (
-                Figure::Cpu,
+                Metric::Cpu,
                 3.0,
                 ClaimVerdict::Holds,
                 "holds: CPU time of the hub per operation of “point 4” is 2.1 % higher",
             ),
-            (Figure::Cpu, 1.0, ClaimVerdict::Broken, "does not hold: "),
-            (Figure::Cpu, 2.0, ClaimVerdict::Untold, "cannot be told: "),
-            (Figure::Throughput, 3.0, ClaimVerdict::Holds, "holds: throughput of “point 4” is 2.0 % lower"),
-            (Figure::Median, 3.0, ClaimVerdict::Untold, "not run often enough"),
+            (Metric::Cpu, 1.0, ClaimVerdict::Broken, "does not hold: "),
+            (Metric::Cpu, 2.0, ClaimVerdict::Untold, "cannot be told: "),
+            (Metric::Throughput, 3.0, ClaimVerdict::Holds, "holds: throughput of “point 4” is 2.0 % lower"),
+            (Metric::Median, 3.0, ClaimVerdict::Untold, "not run often enough"),
         ];
         for (figure, at_most_percent, expected, words) in cases {
             let result = verdict(&PHASES, figure, at_most_percent);
             assert_eq!(result.verdict, expected, "{}", result.words);
             assert!(result.words.contains(words), "{}", result.words);
         }
-        let once = verdict(&PHASES[..3], Figure::Cpu, 3.0);
+        let once = verdict(&PHASES[..3], Metric::Cpu, 3.0);
         assert_eq!((once.verdict, once.other), (ClaimVerdict::Untold, 4));
     }
 }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use upesi_report::Metric;
 
 use crate::execute::{Surroundings, execute};
-use crate::figure::Figure;
+use crate::figure;
 use crate::plan::load_section::percent_of;
 use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Work};
 use crate::result::{LabResult, SCHEMA_VERSION};
@@ -292,7 +293,8 @@ impl<'plan> Progress<'plan> {
                 let found = result.breakpoint.as_ref().and_then(|found| found.highest_met_per_s);
                 self.rate_per_s = found.or(self.rate_per_s);
                 // Whatever lost money or transfers has no speed.
-                let figures = result.audit.ok.then(|| Figure::ALL.map(|figure| figure.of(&result)));
+                let figures =
+                    result.audit.ok.then(|| Metric::ALL.map(|metric| figure::value(metric, &result)));
                 self.results[index].push(result);
                 figures
             }

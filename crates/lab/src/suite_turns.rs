@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use crate::figure::Figure;
+use upesi_report::Metric;
 
 /// Points that belong together: those of one scenario.
 #[derive(Clone, Debug)]
@@ -32,8 +32,8 @@ impl Group {
     }
 }
 
-/// The figures of one run, as far as they were measured, in the order of [`Figure::ALL`].
-pub(crate) type Figures = [Option<f64>; Figure::ALL.len()];
+/// The figures of one run, as far as they were measured, in the order of [`Metric::ALL`].
+pub(crate) type Figures = [Option<f64>; Metric::ALL.len()];
 
 /// A run that was made: which point, and its figures where it gave any.
 #[derive(Clone, Copy, Debug)]

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::error::ReportError;
 use crate::input::Results;
 use crate::run::Run;
@@ -47,7 +49,7 @@ impl Metric {
     }
 
     /// The member of a result that it is.
-    pub(crate) const fn member(self) -> &'static str {
+    pub const fn member(self) -> &'static str {
         match self {
             Self::Throughput => "throughput_per_s",
             Self::Median => "latency_ms.p50",
@@ -68,6 +70,13 @@ impl Metric {
             Self::Median | Self::Tail => crate::figures::milliseconds(value),
             Self::Cpu => crate::figures::microseconds(value),
         }
+    }
+}
+
+/// As the member of a result that it is.
+impl Serialize for Metric {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.member())
     }
 }
 

@@ -1,10 +1,11 @@
 //! Claims: what an ablation is to show, decided by the interval of the difference and not by one figure.
 
+use upesi_report::Metric;
+
 use super::Mistake;
 use super::node::{Node, Value};
 use super::section::{Mistakes, Section};
 use super::sweep::Variant;
-use crate::figure::Figure;
 use crate::measured::Parameter;
 
 /// That a point is worse than the first one by so much at most.
@@ -15,7 +16,7 @@ pub struct Claim {
     /// Which point, by its place in the scenario; never the first.
     pub point: usize,
     /// By which figure.
-    pub figure: Figure,
+    pub figure: Metric,
     /// How much worse it may be than the first point, in per cent of it: less throughput, or more of anything else.
     pub at_most_percent: f64,
 }
@@ -35,7 +36,7 @@ fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim
     let mut section = Section::new("claim", Some(node), mistakes);
     let text = section.text_required("text");
     let ablation = section.text_required("ablation");
-    let figure = section.choice("figure", &Figure::ALL.map(Figure::member)).unwrap_or(0);
+    let figure = section.choice("figure", &Metric::ALL.map(Metric::member)).unwrap_or(0);
     let at_most_percent = section.number("at_most_percent");
     if at_most_percent.is_none() {
         section.mistake_at(section.line(), "at_most_percent is missing in [claim]");
@@ -49,5 +50,5 @@ fn claim(node: &Node, variants: &[Variant], mistakes: &Mistakes) -> Option<Claim
         );
         section.mistake_at(section.line(), text);
     }
-    Some(Claim { text, point: point?, figure: Figure::ALL[figure], at_most_percent: at_most_percent? })
+    Some(Claim { text, point: point?, figure: Metric::ALL[figure], at_most_percent: at_most_percent? })
 }

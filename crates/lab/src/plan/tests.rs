@@ -214,7 +214,7 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
     assert!(scenario.is_against_first());
     assert_eq!(scenario.repetitions, 5);
     let expected =
-        Claim { text: "cheap".to_owned(), point: 1, figure: crate::Figure::Cpu, at_most_percent: 2.5 };
+        Claim { text: "cheap".to_owned(), point: 1, figure: upesi_report::Metric::Cpu, at_most_percent: 2.5 };
     assert_eq!(scenario.claims(), [expected]);
     let sweep = |values: &str| parse(&format!("title = \"x\"\n[sweep]\nseed = {values}")).unwrap();
     assert!(sweep("[1, 2]").is_against_first() && !sweep("[1, 2, 3]").is_against_first());
