@@ -51,10 +51,8 @@ fn prepare_files(archive: &Path) -> std::io::Result<BTreeMap<u64, PathBuf>> {
     for file in std::fs::read_dir(archive)? {
         let file = file?;
         let Ok(name) = file.file_name().into_string() else { continue };
-        let Some(first_seq) = name.get(..DIGITS).and_then(|digits| digits.parse::<u64>().ok()) else {
-            continue;
-        };
-        match &name[DIGITS..] {
+        let Some((first_seq, ending)) = read_name(&name) else { continue };
+        match ending {
             "" => growing.insert(first_seq, file.path()),
             SETTLED => settled.insert(first_seq, file.path()),
             // A division that was never begun, or that was being removed.
@@ -75,6 +73,23 @@ fn prepare_files(archive: &Path) -> std::io::Result<BTreeMap<u64, PathBuf>> {
         }
     }
     Ok(growing)
+}
+
+/// The first record of a division by the name of something that belongs to it, and how that name ends.
+fn read_name(name: &str) -> Option<(u64, &str)> {
+    let (digits, ending) = name.split_at_checked(DIGITS)?;
+    Some((digits.parse().ok()?, ending))
+}
+
+/// The first record of the oldest division of the archive in a directory, by the names there: nothing is opened, finished or
+/// changed. `None` where there is no division, or no archive.
+pub fn first_seq_of(archive: &Path) -> Option<u64> {
+    let names = std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name());
+    let division = |name: std::ffi::OsString| match read_name(name.to_str()?)? {
+        (first_seq, "" | SETTLED) => Some(first_seq),
+        _ => None,
+    };
+    names.filter_map(division).min()
 }
 
 /// Moves an archive of an earlier version one directory down.
@@ -98,4 +113,31 @@ fn adopt(archive: &Path) -> std::io::Result<()> {
         sync_parent(archive)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_division_is_told_by_the_names_of_whole_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(first_seq_of(&directory.path().join("none")), None);
+        // What was being removed or written anew, filters and foreign files are no divisions.
+        for name in [
+            "lock",
+            "00000000000000000001.removed",
+            "00000000000000000002.sorted.new",
+            "00000000000000000003.filter",
+        ] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        assert_eq!(first_seq_of(directory.path()), None);
+        for (first_seq, oldest) in [(90, 90), (70, 70), (80, 70)] {
+            std::fs::create_dir(division_path(directory.path(), first_seq)).unwrap();
+            assert_eq!(first_seq_of(directory.path()), Some(oldest));
+        }
+        std::fs::create_dir(settled_path(&division_path(directory.path(), 60))).unwrap();
+        assert_eq!(first_seq_of(directory.path()), Some(60));
+    }
 }

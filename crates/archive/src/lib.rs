@@ -20,6 +20,7 @@ use std::ops::ControlFlow;
 
 pub use error::ArchiveError;
 pub use fjall_archive::FjallArchive;
+pub use layout::first_seq_of;
 pub use memory::MemoryArchive;
 pub use options::ArchiveOptions;
 use upesi_types::{Timestamp, TransferId};

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{Transfer, TransferState};
 
@@ -37,7 +37,8 @@ pub(super) struct Comparison {
 impl Comparison {
     pub fn left_out(directory: &Path, why: &str) -> Self {
         let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
-        Self { archive: None, result, expected: 0, first_seq: first_seq(&directory.join(DIRECTORY)) }
+        let first_seq = first_seq_of(&directory.join(DIRECTORY)).unwrap_or(0);
+        Self { archive: None, result, expected: 0, first_seq }
     }
 
     /// The record from which on the archive has what finished.
@@ -128,10 +129,4 @@ impl Comparison {
         self.result.stored = stored;
         self.result.clone()
     }
-}
-
-/// Of an archive that is not opened: its divisions' directories are named by their first records. 0 where there are none.
-fn first_seq(archive: &Path) -> u64 {
-    let names = std::fs::read_dir(archive).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.get(..20)?.parse().ok()).min().unwrap_or(0)
 }
