@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 /// Violations that are written down in full.
@@ -119,27 +120,12 @@ impl Evidence {
 
     /// What a directory knows of a trial; nothing, where there is no file.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
-        let path = Self::path(directory, name);
-        match fs::read(&path) {
-            Ok(bytes) => {
-                serde_json::from_slice(&bytes).map_err(|error| EvidenceError::Malformed(path, error))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
-            Err(error) => Err(EvidenceError::Io(path, error)),
-        }
+        read_file(Self::path(directory, name))
     }
 
     /// Writes the file, replacing it at once.
     pub fn write(&self, directory: &Path) -> Result<(), EvidenceError> {
-        let path = Self::path(directory, &self.name);
-        let beside = path.with_extension("json.tmp");
-        let mut text = serde_json::to_string_pretty(self)
-            .map_err(|error| EvidenceError::Malformed(path.clone(), error))?;
-        text.push('\n');
-        fs::create_dir_all(directory)
-            .and_then(|()| fs::write(&beside, text))
-            .and_then(|()| fs::rename(&beside, &path))
-            .map_err(|error| EvidenceError::Io(path, error))
+        write_file(Self::path(directory, &self.name), self)
     }
 
     /// Adds a run to the file about a subject, which need not be there yet.
@@ -172,6 +158,30 @@ impl Evidence {
         self.seeds = merged(self.runs.iter().map(|run| [run.from, run.to]).collect());
         Ok(())
     }
+}
+
+/// What a file of evidence says; nothing, where it is not there.
+pub(crate) fn read_file<T: DeserializeOwned + Default>(path: PathBuf) -> Result<T, EvidenceError> {
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| EvidenceError::Malformed(path, error)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
+        Err(error) => Err(EvidenceError::Io(path, error)),
+    }
+}
+
+/// Writes a file of evidence, replacing it at once.
+pub(crate) fn write_file<T: Serialize>(path: PathBuf, contents: &T) -> Result<(), EvidenceError> {
+    let beside = path.with_extension("json.tmp");
+    let mut text = match serde_json::to_string_pretty(contents) {
+        Ok(text) => text,
+        Err(error) => return Err(EvidenceError::Malformed(path, error)),
+    };
+    text.push('\n');
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .and_then(|()| fs::write(&beside, text))
+        .and_then(|()| fs::rename(&beside, &path))
+        .map_err(|error| EvidenceError::Io(path, error))
 }
 
 impl Run {

@@ -62,7 +62,7 @@ impl Lost {
         run.violations.iter().for_each(|violation| eprintln!("VIOLATION {violation}"));
         let is_kept = run.violations.is_empty();
         if let Some(directory) = &self.report {
-            BlackHoleEvidence::add(directory, run)?;
+            BlackHoleEvidence::add(directory, run).map_err(|error| error.to_string())?;
         }
         Ok(is_kept)
     }

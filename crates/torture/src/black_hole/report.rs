@@ -1,7 +1,5 @@
 //! The evidence of black holes: `black-hole.json`, one entry for each run.
 
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::books::Verdict;
 use super::figures::{Phase, PhaseResult};
 use super::{DFSPS, Plan};
+use crate::evidence::{EvidenceError, read_file, write_file};
 use crate::machine;
 
 /// The others' p99 may grow by so much, in thousandths.
@@ -155,26 +154,21 @@ impl BlackHoleEvidence {
     ///
     /// # Errors
     /// When the file there cannot be read or written.
-    pub fn add(directory: &Path, run: BlackHoleRun) -> Result<(), String> {
+    pub fn add(directory: &Path, run: BlackHoleRun) -> Result<(), EvidenceError> {
         let path = directory.join(FILE);
-        let said = |error: &dyn std::fmt::Display| format!("{}: {error}", path.display());
-        let mut evidence: Self = match fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| said(&error))?,
-            Err(error) if error.kind() == ErrorKind::NotFound => Self::default(),
-            Err(error) => return Err(said(&error)),
-        };
+        let mut evidence: Self = read_file(path.clone())?;
         evidence.name = "black-hole".to_owned();
         evidence.what = "one DFSP of eight takes connections and never answers; then it is back".to_owned();
         evidence.command = "torture black-hole --report docs/evidence".to_owned();
         evidence.runs.push(run);
-        let mut text = serde_json::to_string_pretty(&evidence).map_err(|error| said(&error))?;
-        text.push('\n');
-        fs::create_dir_all(directory).and_then(|()| fs::write(&path, text)).map_err(|error| said(&error))
+        write_file(path, &evidence)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     fn phase(phase: Phase, p99_us: u64) -> PhaseResult {
