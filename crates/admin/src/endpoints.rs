@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
-use upesi_http::{Target, UrlError};
+use upesi_http::Target;
 use upesi_ledger::{AdminCommand, EndpointType};
 
 use crate::body::JsonBody;
@@ -56,15 +56,9 @@ fn is_absolute_url(value: &str) -> bool {
 /// Fills the template and reads the URL as it is done when a callback is due, with any id: who sets an endpoint hears at
 /// once what would park its callbacks later.
 fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
-    match Target::parse(&fill(kind, value)?) {
-        Ok(_) => Ok(()),
-        Err(UrlError::Scheme { .. }) => {
-            Err("must begin with http://; this hub does not speak TLS yet, so name a proxy that does"
-                .to_owned())
-        }
-        Err(UrlError::Credentials) => Err("must not carry credentials before its host".to_owned()),
-        Err(_) => Err("is no URL that can be called; write it as http://host:port/path".to_owned()),
-    }
+    let no_url = "is no URL that can be called; write it as http://host:port/path";
+    let parsed = Target::parse(&fill(kind, value)?);
+    parsed.map(drop).map_err(|error| error.demand().unwrap_or(no_url).to_owned())
 }
 
 fn fill(kind: EndpointType, value: &str) -> Result<String, String> {

@@ -32,6 +32,21 @@ pub enum UrlError {
     },
 }
 
+impl UrlError {
+    /// What an address that somebody sets must be like instead; `None` for what is no URL at all, of which they are told the
+    /// form that is wanted.
+    pub const fn demand(&self) -> Option<&'static str> {
+        match self {
+            Self::Malformed { .. } => None,
+            Self::Scheme { .. } => {
+                Some("must begin with http://; this hub does not speak TLS yet, so name a proxy that does")
+            }
+            Self::Credentials => Some("must not carry credentials before its host"),
+            Self::Fragment { .. } => Some("must not have a fragment"),
+        }
+    }
+}
+
 /// Where to connect: a host and a port. Cheap to clone; equal when host and port are.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Origin {

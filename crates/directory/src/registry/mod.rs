@@ -22,7 +22,7 @@ mod tests;
 
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use upesi_http::{Target, UrlError};
+use upesi_http::Target;
 use upesi_store::{Store, StoreError, Table};
 use upesi_types::{Currency, Timestamp};
 
@@ -195,12 +195,10 @@ fn check_url(text: &str) -> Result<(), OracleError> {
             "must have neither query nor placeholders: paths are appended to it"
         }
         Ok(_) if text.bytes().all(|byte| byte.is_ascii_graphic()) => return Ok(()),
-        Err(UrlError::Scheme { .. }) => {
-            "must begin with http://; this hub does not speak TLS yet, so name a proxy that does"
+        parsed => {
+            let demand = parsed.err().and_then(|error| error.demand());
+            demand.unwrap_or("is no URL that can be called; write it as http://host:port")
         }
-        Err(UrlError::Credentials) => "must not carry credentials before its host",
-        Err(UrlError::Fragment { .. }) => "must not have a fragment",
-        _ => "is no URL that can be called; write it as http://host:port",
     };
     Err(OracleError::BadUrl { reason })
 }
