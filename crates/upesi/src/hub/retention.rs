@@ -59,9 +59,7 @@ impl Retention {
         let thread = thread::Builder::new().name("upesi-retention".to_owned()).spawn(work)?;
         Ok(Self { stopping, thread: Some(thread) })
     }
-}
 
-impl Retention {
     /// Looks now.
     pub fn look(&self) {
         if let Some(thread) = &self.thread {
