@@ -4,7 +4,7 @@
 //! advances the tick, looks through the worker's connections and tells those that took too long to finish or to end.
 //! The limits are therefore exact to one sweep interval, which is enough for limits of seconds.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
@@ -72,6 +72,8 @@ impl Watched {
     pub(super) fn order(&self, context: &Context<'_>) -> Order {
         if self.waker.get().is_none() {
             let _ = self.waker.set(context.waker().clone());
+            // With the fence in `tell`: either this poll reads the order, or who gives it finds whom to wake.
+            fence(Ordering::SeqCst);
         }
         match self.order.load(Ordering::Acquire) {
             0 => Order::Serve,
@@ -81,9 +83,11 @@ impl Watched {
     }
 
     fn tell(&self, order: Order) {
-        if self.order.fetch_max(order as u8, Ordering::AcqRel) < order as u8
-            && let Some(waker) = self.waker.get()
-        {
+        if self.order.fetch_max(order as u8, Ordering::AcqRel) >= order as u8 {
+            return;
+        }
+        fence(Ordering::SeqCst);
+        if let Some(waker) = self.waker.get() {
             waker.wake_by_ref();
         }
     }
