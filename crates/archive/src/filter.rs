@@ -5,24 +5,26 @@
 //! The filter grows by segments, each as large as all before it, because nobody knows how many transfers will come.
 
 use std::hash::BuildHasher;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{OnceLock, PoisonError};
 
 use foldhash::quality::FixedState;
 use upesi_types::TransferId;
+
+use crate::sync::{AtomicU32, AtomicUsize, Mutex, MutexGuard};
 
 /// Two bytes per transfer: about one check in a thousand passes in vain, per segment.
 const BITS_PER_KEY: usize = 16;
 const BLOCK_WORDS: usize = 8;
 const KEYS_PER_BLOCK: usize = BLOCK_WORDS * 32 / BITS_PER_KEY;
 /// The first segment holds this many keys, unless more are known to come: 2 MB.
-const SEGMENT_KEYS_MIN: usize = 1 << 20;
+pub(crate) const SEGMENT_KEYS_MIN: usize = 1 << 20;
 /// Doubling 31 times from the smallest segment exceeds any disk.
 const SEGMENTS_MAX: usize = 32;
 /// Odd constants, one per word of a block, that spread a key's 32 bits (as Parquet's specification lists them).
 const SALTS: [u32; BLOCK_WORDS] =
     [0x47b6_137b, 0x4497_4d91, 0x8824_ad5b, 0xa2b7_289d, 0x7054_95c7, 0x2df1_424b, 0x9efc_4947, 0x5c6b_fb31];
-const HASHER: FixedState = FixedState::with_seed(0);
+pub(crate) const HASHER: FixedState = FixedState::with_seed(0);
 
 /// A growing set of transfer ids without false negatives.
 pub(crate) struct Filter {
@@ -31,6 +33,8 @@ pub(crate) struct Filter {
     segments_used: AtomicUsize,
     /// Keys that the last segment may still take.
     room: Mutex<usize>,
+    /// The least that a new segment holds.
+    segment_keys_min: usize,
 }
 
 struct Segment {
@@ -40,7 +44,12 @@ struct Segment {
 impl Filter {
     /// A filter that expects `keys` ids to begin with.
     pub(crate) fn with_capacity(keys: usize) -> Self {
-        let filter = Self::without_segments();
+        Self::with_segments_of(SEGMENT_KEYS_MIN, keys)
+    }
+
+    /// The same with segments of at least so many ids, for models.
+    pub(crate) fn with_segments_of(segment_keys_min: usize, keys: usize) -> Self {
+        let filter = Self::without_segments(segment_keys_min);
         filter.grow(&mut filter.room(), keys);
         filter
     }
@@ -91,7 +100,7 @@ impl Filter {
         if count > SEGMENTS_MAX || !segments.iter().all(is_segment) {
             return None;
         }
-        let filter = Self::without_segments();
+        let filter = Self::without_segments(SEGMENT_KEYS_MIN);
         for (slot, words) in filter.segments.iter().zip(segments) {
             let _ = slot.set(Segment { words: words.into_iter().map(AtomicU32::new).collect() });
         }
@@ -100,11 +109,17 @@ impl Filter {
         Some(filter)
     }
 
-    fn without_segments() -> Self {
+    #[cfg(test)]
+    pub(crate) fn segments_used(&self) -> usize {
+        self.segments_used.load(Ordering::Relaxed)
+    }
+
+    fn without_segments(segment_keys_min: usize) -> Self {
         Self {
             segments: [const { OnceLock::new() }; SEGMENTS_MAX],
             segments_used: AtomicUsize::new(0),
             room: Mutex::new(0),
+            segment_keys_min,
         }
     }
 
@@ -118,7 +133,7 @@ impl Filter {
         if used == SEGMENTS_MAX {
             return;
         }
-        let keys = keys.max(self.bytes() * 8 / BITS_PER_KEY).max(SEGMENT_KEYS_MIN);
+        let keys = keys.max(self.bytes() * 8 / BITS_PER_KEY).max(self.segment_keys_min);
         self.segments[used].get_or_init(|| Segment::with_capacity(keys));
         self.segments_used.store(used + 1, Ordering::Release);
         *room = keys;
@@ -154,45 +169,4 @@ impl Segment {
 
 fn bit(hash: u64, salt: u32) -> u32 {
     1 << ((hash as u32).wrapping_mul(salt) >> 27)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn id(index: u64) -> TransferId {
-        let mixed = HASHER.hash_one(index);
-        TransferId::from_random_bytes(((u128::from(mixed) << 64) | u128::from(index)).to_be_bytes())
-    }
-
-    #[test]
-    fn finds_everything_that_was_inserted_across_segments() {
-        let filter = Filter::with_capacity(0);
-        let ids: Vec<_> = (0..SEGMENT_KEYS_MIN as u64 * 5 / 2).map(id).collect();
-        filter.insert(&ids);
-        assert_eq!(filter.segments_used.load(Ordering::Relaxed), 3);
-        assert!(ids.iter().all(|id| filter.may_contain(id)));
-    }
-
-    #[test]
-    fn passes_few_absent_ids() {
-        let filter = Filter::with_capacity(0);
-        filter.insert(&(0..SEGMENT_KEYS_MIN as u64).map(id).collect::<Vec<_>>());
-        let passed = (1 << 32..(1 << 32) + 100_000).filter(|&index| filter.may_contain(&id(index))).count();
-        assert!(passed < 500, "{passed} of 100,000 absent ids pass a full segment");
-    }
-
-    #[test]
-    fn an_empty_filter_passes_nothing_and_takes_two_megabytes() {
-        let filter = Filter::with_capacity(0);
-        assert!(!filter.may_contain(&id(1)));
-        assert_eq!(filter.bytes(), 2 << 20);
-    }
-
-    #[test]
-    fn a_known_size_takes_one_segment() {
-        let filter = Filter::with_capacity(3_000_000);
-        filter.insert(&(0..3_000_000).map(id).collect::<Vec<_>>());
-        assert_eq!(filter.segments_used.load(Ordering::Relaxed), 1);
-    }
 }

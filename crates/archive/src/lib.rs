@@ -8,6 +8,8 @@ mod division;
 mod error;
 mod filter;
 mod filter_file;
+#[cfg(test)]
+mod filter_tests;
 mod fjall_archive;
 mod keyspace;
 mod layout;
@@ -15,6 +17,7 @@ mod memory;
 mod merged;
 mod options;
 mod settling;
+mod sync;
 
 use std::ops::ControlFlow;
 

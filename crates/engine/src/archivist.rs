@@ -4,9 +4,7 @@
 //! what a replay gives, and making them never holds up the engine.
 
 use std::io::Write as _;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use upesi_archive::{Archive, ArchiveEntry};
 use upesi_journal::{Disk, Reader, SnapshotStore, delete_segments_below};
@@ -14,104 +12,12 @@ use upesi_ledger::codec::Encoder;
 use upesi_ledger::{Ledger, Record};
 
 use crate::error::StartError;
+use crate::progress::ArchiveProgress;
 
 /// Finished transfers that are handed to the archive at once.
 const ENTRIES_PER_APPLY_MAX: usize = 4_096;
 /// Snapshots that are kept, so that a damaged newest one does no harm.
 const SNAPSHOTS_KEPT: usize = 2;
-/// How long after a lack of room the archivist tries again.
-const ROOM_RETRY_INTERVAL: Duration = Duration::from_secs(1);
-
-/// What the archivist tells the engine, and the other way round.
-pub(crate) struct ArchiveProgress {
-    /// Counts the times that a watermark was published.
-    epoch: AtomicU64,
-    watermark: AtomicU64,
-    fold_every_records: u64,
-    wanted: Mutex<Wanted>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-struct Wanted {
-    seq: u64,
-    is_closed: bool,
-}
-
-impl ArchiveProgress {
-    pub(crate) fn new(fold_every_records: u64, watermark: u64) -> Self {
-        Self {
-            epoch: AtomicU64::new(0),
-            watermark: AtomicU64::new(watermark),
-            fold_every_records,
-            wanted: Mutex::default(),
-            changed: Condvar::new(),
-        }
-    }
-
-    /// The number of the present epoch, for look-ups that are about to be made.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
-    /// The epoch, and a watermark that it or an earlier one published.
-    pub(crate) fn epoch_and_watermark(&self) -> (u64, u64) {
-        // The watermark is read first: it may be older than the epoch, never newer.
-        let watermark = self.watermark();
-        (self.epoch(), watermark)
-    }
-
-    pub(crate) fn watermark(&self) -> u64 {
-        self.watermark.load(Ordering::Acquire)
-    }
-
-    fn publish(&self, watermark: u64) {
-        self.watermark.store(watermark, Ordering::Release);
-        self.epoch.fetch_add(1, Ordering::AcqRel);
-    }
-
-    /// Called by the engine after each batch: wakes the archivist when enough has gathered.
-    pub(crate) fn journal_reached(&self, seq: u64) {
-        if seq >= self.watermark() + self.fold_every_records {
-            let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-            if seq >= wanted.seq + self.fold_every_records {
-                wanted.seq = seq;
-                self.changed.notify_one();
-            }
-        }
-    }
-
-    /// Ends the archivist after it has folded up to `seq`.
-    pub(crate) fn close(&self, seq: u64) {
-        let mut wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        wanted.seq = wanted.seq.max(seq);
-        wanted.is_closed = true;
-        self.changed.notify_one();
-    }
-
-    /// Waits until there is more to fold than `seq`; gives the next goal and whether it is the last.
-    fn wait_for_more(&self, seq: u64) -> (u64, bool) {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let nothing = |wanted: &mut Wanted| wanted.seq <= seq && !wanted.is_closed;
-        let wanted = self.changed.wait_while(wanted, nothing).unwrap_or_else(PoisonError::into_inner);
-        (wanted.seq.max(seq), wanted.is_closed)
-    }
-
-    /// The next goal, where there is more to fold than `seq`, and whether it is the last; without waiting.
-    fn more(&self, seq: u64) -> Option<(u64, bool)> {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        (wanted.seq > seq || wanted.is_closed).then(|| (wanted.seq.max(seq), wanted.is_closed))
-    }
-
-    /// Waits for a time, or until closed; gives the same.
-    fn wait_for_room(&self, seq: u64) -> (u64, bool) {
-        let wanted = self.wanted.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_open = |wanted: &mut Wanted| !wanted.is_closed;
-        let waited = self.changed.wait_timeout_while(wanted, ROOM_RETRY_INTERVAL, is_open);
-        let (wanted, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        (wanted.seq.max(seq), wanted.is_closed)
-    }
-}
 
 /// Folds journal records into a ledger of its own.
 pub(crate) struct Archivist {

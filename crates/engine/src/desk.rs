@@ -5,15 +5,16 @@
 
 use std::cell::RefCell;
 use std::mem;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use tokio::runtime::{Handle, Id};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::queue::Answer;
+use crate::sync::{Mutex, MutexGuard, Notify};
 
 /// An answer and whom it is for.
-type Letter = (oneshot::Sender<Answer>, Answer);
+pub(crate) type Letter = (oneshot::Sender<Answer>, Answer);
 
 /// Where the answers for the tasks of one runtime are laid.
 #[derive(Default)]
@@ -35,7 +36,7 @@ impl Desk {
             Some((id, desk)) if *id == runtime.id() => Some(Arc::clone(desk)),
             _ => {
                 let desk = Arc::new(Self::default());
-                runtime.spawn(hand_out(Arc::clone(&desk)));
+                runtime.spawn(serve(Arc::clone(&desk)));
                 *present = Some((runtime.id(), Arc::clone(&desk)));
                 Some(desk)
             }
@@ -54,20 +55,25 @@ impl Desk {
         self.rung.notify_one();
     }
 
+    /// Waits for the ring and hands out what lies there, through `taken`, which is empty before and after.
+    pub(crate) async fn hand_out(&self, taken: &mut Vec<Letter>) {
+        self.rung.notified().await;
+        mem::swap(taken, &mut *self.letters());
+        for (to, answer) in taken.drain(..) {
+            // A caller that hung up learns the outcome by callback.
+            let _ = to.send(answer);
+        }
+    }
+
     fn letters(&self) -> MutexGuard<'_, Vec<Letter>> {
         self.letters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Hands answers out for as long as the runtime lives.
-async fn hand_out(desk: Arc<Desk>) {
+async fn serve(desk: Arc<Desk>) {
     let mut taken = Vec::new();
     loop {
-        desk.rung.notified().await;
-        mem::swap(&mut taken, &mut *desk.letters());
-        for (to, answer) in taken.drain(..) {
-            // A caller that hung up learns the outcome by callback.
-            let _ = to.send(answer);
-        }
+        desk.hand_out(&mut taken).await;
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use upesi_archive::Archive;
 use upesi_journal::{DataDirectory, Durability};
 
-use crate::archivist::{ArchiveProgress, Archivist};
+use crate::archivist::Archivist;
 use crate::backlog::RecordReader;
 use crate::committer::{Channels, Committer, Hands, run_journal};
 use crate::error::{StartError, StopReason};
@@ -18,6 +18,7 @@ use crate::handle::{EngineHandle, Inner};
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::participants::Participants;
+use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
 use crate::record::Effects;
 use crate::recovery::{Recovered, recover};

@@ -16,10 +16,12 @@ mod handle;
 mod metrics;
 mod options;
 mod participants;
+mod progress;
 mod queue;
 mod record;
 mod recovery;
 mod stepped;
+mod sync;
 mod worker;
 
 pub use backlog::PendingNotice;

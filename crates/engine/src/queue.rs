@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
@@ -12,6 +11,7 @@ use upesi_ledger::{Command, Ledger, Reply};
 use crate::desk::Desk;
 use crate::error::SubmitError;
 use crate::record::Payload;
+use crate::sync::{Condvar, Mutex, MutexGuard, yield_now};
 
 /// What a caller waits for.
 pub(crate) type Answer = Result<Verdict, SubmitError>;
@@ -131,7 +131,7 @@ impl Queue {
             // Where the cores are all busy, those who are about to submit run first and share the batch; where they are
             // not, this returns at once.
             drop(state);
-            thread::yield_now();
+            yield_now();
             state = self.lock();
         }
         state.is_nudged = false;

@@ -12,13 +12,13 @@ use upesi_ledger::command::Archived;
 use upesi_ledger::{Command, Decision, Event, Ledger, Reply};
 use upesi_types::Timestamp;
 
-use crate::archivist::ArchiveProgress;
 use crate::committer::{Committer, Errand, Hands, Kind, Outgoing, Waiter};
 use crate::error::{StopReason, SubmitError};
 use crate::handle::look_up_of;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::participants::Participants;
+use crate::progress::{ArchiveProgress, Eviction};
 use crate::queue::{Queue, REPORTS_MAX, Submission, Verdict};
 use crate::record::{DurableRecord, Payload};
 
@@ -132,8 +132,7 @@ pub(crate) struct Worker<H> {
     participants_changed: bool,
     /// Reports that came while the disk was full.
     held_back: VecDeque<Command>,
-    evicted_epoch: u64,
-    evictable_seq: u64,
+    eviction: Eviction,
     ticks: Ticks,
 }
 
@@ -158,8 +157,7 @@ impl<H: Hands> Worker<H> {
             decision: Decision::default(),
             participants_changed: false,
             held_back: VecDeque::new(),
-            evicted_epoch: 0,
-            evictable_seq: 0,
+            eviction: Eviction::default(),
             ticks,
             options,
         }
@@ -250,7 +248,7 @@ impl<H: Hands> Worker<H> {
                     return;
                 }
                 if let (true, Some((_, archived))) =
-                    (archive_epoch < self.evicted_epoch, look_up_of(&mut command))
+                    (self.eviction.outdates(archive_epoch), look_up_of(&mut command))
                 {
                     // The look-up is older than what memory has forgotten since: it must be made again.
                     *archived = Archived::Unknown;
@@ -437,15 +435,11 @@ impl<H: Hands> Worker<H> {
         self.ledger.finished_len() >= self.options.finished_transfers_max
     }
 
-    /// Takes finished transfers out of memory that the archive has held for one epoch or longer, so that every look-up
-    /// made in the present or the last epoch finds them there.
+    /// Takes finished transfers out of memory that every look-up finds in the archive by now.
     fn evict(&mut self) {
-        let (epoch, watermark) = self.shared.archive.epoch_and_watermark();
-        if epoch > self.evicted_epoch + 1 {
-            self.ledger.drain_finished(self.evictable_seq).for_each(drop);
-            self.evicted_epoch = epoch - 1;
-            self.evictable_seq = watermark;
-            self.metrics.archived_seq.set(watermark as i64);
+        if let Some(due) = self.eviction.due(&self.shared.archive) {
+            self.ledger.drain_finished(due.forget_to).for_each(drop);
+            self.metrics.archived_seq.set(due.watermark as i64);
         }
     }
 

@@ -1,0 +1,41 @@
+//! Hand-written concurrency, run through all orders of events by Loom (tests only).
+//!
+//! The files below are those of `engine` and `archive`, compiled here a second time against [`sync`], which is Loom's.
+//! Each `*_model` file has a few threads use one of them; Loom tries every way in which they may take turns, and for atomics
+//! every value that the memory model lets a thread see, and reports a thread that waits for ever. What Loom does not model is
+//! the passing of time, so a wait with a time limit never ends by it here.
+#![cfg(test)]
+
+#[path = "../../engine/src/desk.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod desk;
+#[path = "../../archive/src/filter.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod filter;
+#[path = "../../engine/src/progress.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod progress;
+#[path = "../../engine/src/queue.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod queue;
+
+mod desk_model;
+mod filter_model;
+mod progress_model;
+mod queue_model;
+mod sync;
+
+/// What those files name by these paths.
+mod error {
+    pub(crate) use upesi_engine::SubmitError;
+}
+mod record {
+    pub(crate) use upesi_engine::Payload;
+}
+
+/// Runs a model in all orders in which no more than so many threads are interrupted where they need not be.
+fn check(interruptions_max: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions_max);
+    builder.check(model);
+}
