@@ -102,7 +102,12 @@ mod tests {
         let rows = (1..=1_000).map(|t| TimelineRow { t: f64::from(t), ..row(t) }).collect();
         LabResult {
             timeline: Some(TimelineResult { interval_s: 1, rows, steps: Vec::new() }),
-            window: WindowResult { trimmed_start_s: 100.0, trimmed_end_s: 50.0, seconds: 850.0 },
+            window: WindowResult {
+                trimmed_start_s: 100.0,
+                trimmed_end_s: 50.0,
+                seconds: 850.0,
+                stolen_share: None,
+            },
             throughput_per_s: 500.0,
             ..LabResult::default()
         }

@@ -10,6 +10,7 @@ mod admin_client;
 pub mod answers;
 pub mod audit;
 mod child;
+mod cores;
 mod detail;
 mod distribution;
 mod drift;

@@ -153,6 +153,9 @@ pub struct WindowResult {
     pub trimmed_end_s: f64,
     /// Its length in seconds, all slices together.
     pub seconds: f64,
+    /// The part of the cores' time in it that the hypervisor gave to other machines; absent where that is not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stolen_share: Option<f64>,
 }
 
 /// One target beside what was measured.

@@ -71,7 +71,7 @@ impl Run<'_> {
             histogram: Some(HistogramResult::of(&hub.tally.latency)),
             stages: stages(hub, timeline),
             processes: process_rows(hub, baselines),
-            window: self.window(),
+            window: self.window(hub),
             repetitions: hub.slices.iter().map(|slice| slice.throughput_per_s).collect(),
             ..LabResult::default()
         };
@@ -88,11 +88,12 @@ impl Run<'_> {
         environment
     }
 
-    fn window(&self) -> WindowResult {
+    fn window(&self, hub: &Subject) -> WindowResult {
         WindowResult {
             trimmed_start_s: self.options.warm_up.as_secs_f64(),
             trimmed_end_s: self.options.cool_down.as_secs_f64(),
             seconds: self.options.duration.as_secs_f64(),
+            stolen_share: hub.cores.stolen_share(),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use upesi_sim::Simulator;
 
+use crate::cores::CoreTime;
 use crate::detail::Detail;
 use crate::hub_metrics::Snapshot;
 use crate::latency::{LatencyMs, Phases};
@@ -40,6 +41,8 @@ pub(crate) struct Subject {
     /// What the process and the lab did beside, over all slices.
     pub detail: Detail,
     pub lab_detail: Detail,
+    /// What became of the machine's cores in the slices.
+    pub cores: CoreTime,
     /// The hub's metrics at the beginning and the end of each slice.
     pub metrics: Vec<(Snapshot, Snapshot)>,
 }
@@ -52,6 +55,7 @@ pub(crate) struct Reading {
     pub lab: Usage,
     pub process_detail: Detail,
     pub lab_detail: Detail,
+    pub cores: Option<CoreTime>,
     pub metrics: Option<Snapshot>,
 }
 
@@ -111,6 +115,7 @@ impl Subject {
             lab_last: Usage::default(),
             detail: Detail::default(),
             lab_detail: Detail::default(),
+            cores: CoreTime::default(),
             metrics: Vec::new(),
         }
     }
@@ -123,6 +128,7 @@ impl Subject {
             lab: usage_of_lab(),
             process_detail: self.pid.map(Detail::of).unwrap_or_default(),
             lab_detail: Detail::of(std::process::id()),
+            cores: CoreTime::now(),
             metrics: None,
         }
     }
@@ -134,6 +140,7 @@ impl Subject {
         (self.process_last, self.lab_last) = (after.process, after.lab);
         self.detail.add_growth(&before.process_detail, &after.process_detail);
         self.lab_detail.add_growth(&before.lab_detail, &after.lab_detail);
+        self.cores.add_growth(before.cores, after.cores);
         self.metrics.extend(before.metrics.zip(after.metrics));
         self.measured += after.at - before.at;
         self.slices.push(SliceResult {

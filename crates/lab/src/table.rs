@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use upesi_sim::Phase;
 
+use crate::cores::percent;
 use crate::latency::{LatencyMs, Phases};
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 use crate::scenario::phase_name;
@@ -47,6 +48,9 @@ impl LabResult {
             table.row("hub", &process(hub, operation));
         }
         table.row("load generator, DFSPs", &process(&self.lab, operation));
+        if let Some(share) = self.window.stolen_share {
+            table.row("other machines", &format!("took {} of the cores' time", percent(share)));
+        }
         table.row("durable", self.durable.map_or("unknown", |durable| if durable { "yes" } else { "no" }));
         if let Some(schedule) = &self.schedule {
             let validity = if schedule.valid { "kept" } else { "NOT KEPT, the figures do not count" };

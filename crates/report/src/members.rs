@@ -207,4 +207,5 @@ pub(crate) struct Window {
     pub trimmed_start_s: Option<f64>,
     pub trimmed_end_s: Option<f64>,
     pub seconds: Option<f64>,
+    pub stolen_share: Option<f64>,
 }

@@ -9,6 +9,7 @@ use upesi_types::Timestamp;
 
 use super::Context;
 use super::meter::UsedCpu;
+use crate::cores::CoreTime;
 use crate::environment::{Environment, durability};
 use crate::latency::LatencyMs;
 use crate::measured::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
@@ -59,6 +60,8 @@ pub(super) struct Measurement {
     pub durable: Option<bool>,
     /// Where the stage ran, for people.
     pub target: &'static str,
+    /// The machine's cores when it began.
+    cores_before: Option<CoreTime>,
 }
 
 impl Measurement {
@@ -74,6 +77,7 @@ impl Measurement {
             findings: Vec::new(),
             durable: None,
             target,
+            cores_before: CoreTime::now(),
         }
     }
 
@@ -97,6 +101,8 @@ impl Measurement {
     /// Makes the result.
     pub fn result(self, kind: &str, context: &Context, started_at: Timestamp) -> LabResult {
         let (completed, took) = (self.completed(), self.took());
+        let mut cores = CoreTime::default();
+        cores.add_growth(self.cores_before, CoreTime::now());
         let rates: Vec<f64> = self
             .repetitions
             .iter()
@@ -140,7 +146,11 @@ impl Measurement {
             stages: self.stages,
             processes: self.processes,
             validity: Validity::of(findings),
-            window: WindowResult { seconds: rounded(took.as_secs_f64(), 6), ..WindowResult::default() },
+            window: WindowResult {
+                seconds: rounded(took.as_secs_f64(), 6),
+                stolen_share: cores.stolen_share(),
+                ..WindowResult::default()
+            },
             repetitions: rates,
             ..LabResult::default()
         }

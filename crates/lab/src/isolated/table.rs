@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use crate::cores::percent;
 use crate::measured::{Parameter, ProcessRow, StageResult};
 use crate::result::LabResult;
 
@@ -35,6 +36,9 @@ pub(crate) fn table(result: &LabResult) -> String {
     }
     for process in &result.processes {
         row(&process.name, &process_text(process, result.unit));
+    }
+    if let Some(share) = result.window.stolen_share {
+        row("other machines", &format!("took {} of the cores' time", percent(share)));
     }
     if let Some(durable) = result.durable {
         row("durable", if durable { "yes" } else { "no" });

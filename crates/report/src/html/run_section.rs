@@ -295,6 +295,12 @@ fn conditions(run: &Run) -> Markup {
             seconds(window.trimmed_end_s)
         );
         rows.push(("figures are of".to_owned(), text));
+        if let Some(share) = window.stolen_share {
+            rows.push((
+                "taken by other machines".to_owned(),
+                format!("{} of the cores' time", percent(share)),
+            ));
+        }
     }
     let mut markup = Markup::new();
     markup.raw("<dl class=\"conditions\">");
