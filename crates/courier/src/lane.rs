@@ -13,6 +13,8 @@ mod slot;
 pub(crate) mod stepped;
 
 #[cfg(test)]
+mod recall_tests;
+#[cfg(test)]
 mod tests;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -316,10 +316,11 @@ impl Hub {
             let Some(lane) = self.lanes.get_mut(&target) else { continue };
             match poll(&mut load) {
                 None => self.loads.push((target, keys, load)),
-                Some(Ok(deliveries)) => lane.loaded(deliveries, now),
-                Some(Err(_)) => {
-                    lane.recall(keys);
-                    self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                Some(read) => {
+                    if read.is_err() {
+                        self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                    }
+                    lane.loaded(&keys, read.ok(), now);
                 }
             }
         }

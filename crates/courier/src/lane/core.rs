@@ -88,6 +88,8 @@ pub(super) struct Core<R> {
     in_flight: Vec<NoticeKey>,
     /// Parked ones that an operator wants sent again, still to be loaded.
     recalled: BTreeSet<NoticeKey>,
+    /// Recalled ones that are being loaded.
+    loading: BTreeSet<NoticeKey>,
     /// Recalled ones that came in before the page that may bring them too.
     ahead: BTreeSet<Position>,
     items: usize,
@@ -114,6 +116,7 @@ impl<R> Core<R> {
             retrying: BTreeMap::new(),
             in_flight: Vec::new(),
             recalled: BTreeSet::new(),
+            loading: BTreeSet::new(),
             ahead: BTreeSet::new(),
             items: 0,
             bytes: 0,
@@ -191,6 +194,9 @@ impl<R> Core<R> {
             }
             let position = delivery.position();
             if self.admission.fetched(position) && !self.ahead.remove(&position) {
+                // Recalled, it is parked no more, and so on this page.
+                self.recalled.remove(&delivery.key);
+                self.loading.remove(&delivery.key);
                 self.admit(delivery, now);
             }
         }
@@ -205,33 +211,50 @@ impl<R> Core<R> {
         self.admission.page_failed();
     }
 
-    /// Notes parked notices that an operator wants sent again; gives how many were noted, as many as there is room for.
+    /// Notes parked notices that an operator wants sent again; gives how many of them are on their way now: as many as there
+    /// is room for, and those that a page has brought already.
     pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) -> usize {
-        let before = self.recalled.len();
+        let here = self.keys();
+        let mut accepted = 0;
         for key in keys {
-            if self.recalled.len() >= RECALLED_MAX {
-                break;
+            if !here.contains(&key) {
+                if self.recalled.len() >= RECALLED_MAX {
+                    break;
+                }
+                self.recalled.insert(key);
             }
-            self.recalled.insert(key);
+            accepted += 1;
         }
         self.effects.wake_keeper = true;
-        self.recalled.len() - before
+        accepted
     }
 
-    /// Recalled notices to load now.
+    /// The notices of this lane whose delivery is not reported yet.
+    fn keys(&self) -> BTreeSet<NoticeKey> {
+        let waiting = self.busy.values().chain([&self.ready, &self.released]).flatten();
+        let entries = waiting.chain(self.retrying.values()).map(|entry| entry.delivery.key);
+        entries.chain(self.in_flight.iter().chain(&self.reports).chain(&self.loading).copied()).collect()
+    }
+
+    /// Recalled notices to load now. To be followed by [`Self::loaded`] or [`Self::load_failed`].
     pub(super) fn take_recalled(&mut self, items_max: usize) -> Vec<NoticeKey> {
         let room = self.room();
         let count = if self.draining || room.bytes == 0 { 0 } else { items_max.min(room.items) };
         let keys: Vec<_> = self.recalled.iter().take(count).copied().collect();
         for key in &keys {
             self.recalled.remove(key);
+            self.loading.insert(*key);
         }
         keys
     }
 
-    /// Takes recalled notices that were loaded. They stand outside the order of the others.
-    pub(super) fn loaded(&mut self, deliveries: Vec<Delivery<R>>, now: Instant) {
+    /// Takes recalled notices that were loaded, those of `asked` that are still owed. They stand outside the order of the others.
+    pub(super) fn loaded(&mut self, asked: &[NoticeKey], deliveries: Vec<Delivery<R>>, now: Instant) {
         for delivery in deliveries {
+            // A page may have brought it meanwhile.
+            if !self.loading.contains(&delivery.key) {
+                continue;
+            }
             // Others may have come in since there was room for it.
             if self.room().items == 0 {
                 self.recalled.insert(delivery.key);
@@ -242,6 +265,15 @@ impl<R> Core<R> {
                 self.admit(delivery, now);
             }
         }
+        for key in asked {
+            self.loading.remove(key);
+        }
+    }
+
+    /// They could not be loaded: later.
+    pub(super) fn load_failed(&mut self, asked: &[NoticeKey]) {
+        // Not those that a page has brought meanwhile.
+        self.recalled.extend(asked.iter().filter(|key| self.loading.remove(key)));
     }
 
     // ---- going out ----

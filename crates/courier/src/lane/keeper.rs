@@ -77,9 +77,9 @@ impl<R: Send + Sync + 'static> Lane<R> {
                 return Ok(());
             }
             match self.backlog.load(keys.clone()).await {
-                Ok(deliveries) => self.take_in(|core, now| core.loaded(deliveries, now)),
+                Ok(deliveries) => self.take_in(|core, now| core.loaded(&keys, deliveries, now)),
                 Err(error) => {
-                    self.state().core.recall(keys);
+                    self.state().core.load_failed(&keys);
                     return Err(error);
                 }
             }

@@ -87,9 +87,12 @@ impl<R> SteppedLane<R> {
         self.core.take_recalled(items_max)
     }
 
-    /// Takes recalled notices that were loaded.
-    pub fn loaded(&mut self, deliveries: Vec<Delivery<R>>, now: Instant) {
-        self.core.loaded(deliveries, now);
+    /// Takes those of the recalled notices that are still owed, or learns that they could not be read.
+    pub fn loaded(&mut self, asked: &[NoticeKey], deliveries: Option<Vec<Delivery<R>>>, now: Instant) {
+        match deliveries {
+            Some(deliveries) => self.core.loaded(asked, deliveries, now),
+            None => self.core.load_failed(asked),
+        }
     }
 
     /// The next notice to send, if one may be sent now and a slot is free.

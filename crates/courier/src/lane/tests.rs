@@ -13,11 +13,11 @@ use super::core::{Core, Entry, Outcome};
 use crate::CourierConfig;
 use crate::contract::{Delivery, Page, Position, Room};
 
-const ITEMS_MAX: usize = 5;
+pub(super) const ITEMS_MAX: usize = 5;
 const BYTES_MAX: usize = 40;
 const BYTES_OF_ONE_MAX: usize = 15;
 
-fn config() -> CourierConfig {
+pub(super) fn config() -> CourierConfig {
     CourierConfig {
         in_flight_max: 3,
         queue_items_max: ITEMS_MAX,
@@ -105,11 +105,11 @@ struct World {
     ever_parked: BTreeSet<Position>,
 }
 
-fn key((seq, index): Position) -> NoticeKey {
+pub(super) fn key((seq, index): Position) -> NoticeKey {
     NoticeKey { target: ParticipantId::HUB, seq, index }
 }
 
-fn delivery(position: Position, (order, bytes): (u64, usize)) -> Delivery<()> {
+pub(super) fn delivery(position: Position, (order, bytes): (u64, usize)) -> Delivery<()> {
     Delivery { key: key(position), order, bytes, record: Arc::new(()) }
 }
 
@@ -179,7 +179,7 @@ impl World {
                     delivery(position, self.durable[&position])
                 };
                 let loaded = keys.iter().map(load).collect();
-                self.core.loaded(loaded, self.now);
+                self.core.loaded(&keys, loaded, self.now);
             }
         }
         self.outside();
@@ -390,47 +390,6 @@ fn a_page_that_cannot_be_read_is_asked_for_again() {
     let both = (1..=2).map(|seq| delivery((seq, 0), (seq, 1))).collect();
     core.page(second, Page { items: both, more: false }, now);
     assert_eq!((core.items(), core.is_behind()), (2, false));
-}
-
-#[test]
-fn what_a_page_brings_beyond_the_room_is_fetched_again() {
-    let mut core = Core::<()>::new(config(), 1);
-    let now = Instant::now();
-    let (asked, room) = core.ask().unwrap();
-    assert_eq!(room.items, ITEMS_MAX);
-    // Recalled notices have taken a part of the room meanwhile.
-    let recalled = [delivery((1, 0), (1, 1)), delivery((2, 0), (2, 1))];
-    core.recall(recalled.iter().map(|delivery| delivery.key));
-    assert_eq!(core.take_recalled(16).len(), 2);
-    core.loaded(recalled.into(), now);
-    let five = (3..=7).map(|seq| delivery((seq, 0), (seq, 1))).collect();
-    core.page(asked, Page { items: five, more: false }, now);
-    assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true));
-    for _ in 0..3 {
-        let entry = core.take(now).unwrap();
-        core.finish(entry, Outcome::Delivered, now);
-    }
-    let (asked, _) = core.ask().unwrap();
-    assert_eq!(asked.after, Some((5, 0)));
-    core.page(
-        asked,
-        Page { items: vec![delivery((6, 0), (6, 1)), delivery((7, 0), (7, 1))], more: false },
-        now,
-    );
-    assert!(!core.is_behind());
-}
-
-#[test]
-fn a_recalled_notice_that_the_next_page_brings_too_is_sent_once() {
-    let (mut core, now) = (Core::new(config(), 1), Instant::now());
-    core.recall([key((2, 0))]);
-    assert_eq!(core.take_recalled(16), [key((2, 0))]);
-    core.loaded(vec![delivery((2, 0), (2, 1))], now);
-    let (asked, _) = core.ask().unwrap();
-    let three = (1..=3).map(|seq| delivery((seq, 0), (seq, 1))).collect();
-    core.page(asked, Page { items: three, more: false }, now);
-    let sent: Vec<_> = std::iter::from_fn(|| core.take(now)).map(|entry| entry.delivery.key.seq).collect();
-    assert_eq!(sent, [2, 1, 3]);
 }
 
 #[test]

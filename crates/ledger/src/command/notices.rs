@@ -11,7 +11,10 @@ use crate::notice::NoticeKey;
 
 impl Ledger {
     pub(super) fn decide_delivered(&self, keys: &[NoticeKey], out: &mut Decision) {
-        let owed: Vec<_> = keys.iter().copied().filter(|key| self.outbox().get(*key).is_some()).collect();
+        let mut owed: Vec<_> = keys.iter().copied().filter(|key| self.outbox().get(*key).is_some()).collect();
+        // Once each, though a report may name one twice that was sent twice.
+        owed.sort_unstable();
+        owed.dedup();
         if !owed.is_empty() {
             out.events.push(Event::NoticesDelivered(owed));
         }

@@ -9,12 +9,12 @@ use upesi_types::{Currency, ErrorCode, Timestamp};
 use super::{account, amount, funds, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
 use crate::codec::DecodeError;
-use crate::command::{NewSettlementModel, Refusal};
+use crate::command::{Command, Decision, NewSettlementModel, Refusal};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState};
-use crate::notice::{NoticeContent, NoticeKey, StateMethod, TransferRef};
+use crate::notice::{Notice, NoticeContent, NoticeKey, StateMethod, TransferRef};
 use crate::record::Record;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
@@ -74,6 +74,28 @@ fn finished_transfers_leave_memory_by_the_record_that_ended_them() {
     assert!(ledger.transfer(id(3)).is_some());
     assert_eq!(ids(ledger.drain_finished(8).collect()), [id(3)]);
     assert_eq!((ledger.finished_len(), ledger.reserved_len()), (0, 1));
+}
+
+/// What was sent twice is reported twice, and perhaps at once.
+#[test]
+fn a_delivery_is_recorded_once() {
+    let mut ledger = sound();
+    let notice = |target| Notice {
+        target: participant(target),
+        transfer: TransferRef::Id(id(2)),
+        content: NoticeContent::ForwardPrepare,
+    };
+    ledger.evolve(9, Timestamp::from_ms(9), [], &[notice(2), notice(3)]);
+    let key = |target, index| NoticeKey { target: participant(target), seq: 9, index };
+    let decide = |ledger: &Ledger, keys: &[NoticeKey]| {
+        let mut decision = Decision::default();
+        ledger.decide(&Command::Delivered(keys.to_vec()), Timestamp::from_ms(10), &mut decision);
+        decision.events
+    };
+    let events = decide(&ledger, &[key(3, 1), key(2, 0), key(3, 1), key(2, 1)]);
+    assert_eq!(events, [Event::NoticesDelivered([key(2, 0), key(3, 1)].into())]);
+    ledger.evolve(10, Timestamp::from_ms(10), events, &[]);
+    assert_eq!((ledger.outbox().len(), decide(&ledger, &[key(2, 0)])), (0, Vec::new()));
 }
 
 #[test]
