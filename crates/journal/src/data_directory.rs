@@ -42,14 +42,19 @@ pub enum DataDirectoryError {
         /// The process named in the lock file, if it is readable.
         pid: Option<u32>,
     },
-    /// There is data without a statement of its format, or with one that this version does not know.
+    /// There is no statement of the format.
+    #[error(
+        "{0} has no file FORMAT, as every data directory of a hub does: name the right directory, or restore that file from a backup"
+    )]
+    NoFormat(PathBuf),
+    /// There is data in a format that this version does not know.
     #[error(
         "{path} has the format {found:?}, this version reads \"upesi-data 1\": use the version that wrote it"
     )]
     UnknownFormat {
         /// The data directory.
         path: PathBuf,
-        /// The content of the file `FORMAT`; empty when there is none.
+        /// The content of the file `FORMAT`.
         found: String,
     },
     /// The system reported a failure.
@@ -91,7 +96,7 @@ impl DataDirectory {
         } else {
             for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
                 if fs::exists(path.join(directory)).map_err(|source| failed(&path, source))? {
-                    return Err(DataDirectoryError::UnknownFormat { path, found: String::new() });
+                    return Err(DataDirectoryError::NoFormat(path));
                 }
             }
             write_format(&path, &disk).map_err(|source| failed(&path, source))?;
@@ -114,8 +119,10 @@ impl DataDirectory {
             }
             other => other.map_err(|source| failed(&path, source))?,
         };
-        let found = read_format(&path)?.unwrap_or_default();
-        check_format(&path, found)?;
+        match read_format(&path)? {
+            Some(found) => check_format(&path, found)?,
+            None => return Err(DataDirectoryError::NoFormat(path)),
+        }
         let in_use_by = user_of(&path);
         let disk = Arc::new(RealDisk::new(&path, Access::Read));
         Ok(Self { path, disk, _lock: None, in_use_by })

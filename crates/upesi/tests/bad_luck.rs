@@ -152,7 +152,7 @@ const DAMAGES: &[Damage] = &[
     (
         "no statement of the format",
         |scene| fs::remove_file(scene.world.data.join("FORMAT")).unwrap(),
-        &["has the format \"\""],
+        &["has no file FORMAT"],
     ),
     (
         "an old segment that an archive must be rebuilt from",

@@ -107,8 +107,10 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
         );
     }
     fs::remove_file(newer.join("FORMAT")).expect("removes");
-    let error = DataDirectory::open(&newer).map(|_| ()).expect_err("data of unknown format");
-    assert!(matches!(&error, DataDirectoryError::UnknownFormat { found, .. } if found.is_empty()), "{error}");
+    for error in [DataDirectory::open(&newer).err(), DataDirectory::open_for_reading(&newer).err()] {
+        let error = error.expect("the format is not stated");
+        assert!(matches!(error, DataDirectoryError::NoFormat(_)), "{error}");
+    }
     assert!(!newer.join("FORMAT").exists());
 }
 

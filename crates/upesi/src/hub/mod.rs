@@ -92,7 +92,9 @@ fn exit_of(error: &StartError) -> Exit {
     use upesi_journal::{DataDirectoryError, JournalError};
     match error {
         StartError::Data(DataDirectoryError::Locked { .. }) => Exit::Temporary,
-        StartError::Data(DataDirectoryError::UnknownFormat { .. }) => Exit::Data,
+        StartError::Data(DataDirectoryError::UnknownFormat { .. } | DataDirectoryError::NoFormat(_)) => {
+            Exit::Data
+        }
         StartError::Data(_) => Exit::CannotCreate,
         StartError::Journal(JournalError::Damaged { .. }) => Exit::Data,
         StartError::Journal(_) | StartError::Thread(_) => Exit::InputOutput,

@@ -28,7 +28,7 @@ pub fn directory_exit(error: &DataDirectoryError) -> Exit {
         DataDirectoryError::NotFound(_) => Exit::NoInput,
         DataDirectoryError::NotADirectory(_) | DataDirectoryError::Unwritable { .. } => Exit::CannotCreate,
         DataDirectoryError::Locked { .. } => Exit::Temporary,
-        DataDirectoryError::UnknownFormat { .. } => Exit::Data,
+        DataDirectoryError::UnknownFormat { .. } | DataDirectoryError::NoFormat(_) => Exit::Data,
         DataDirectoryError::Io { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
             Exit::NoInput
         }

@@ -124,10 +124,10 @@ pub fn run(arguments: &OverloadArguments) -> Outcome {
             1 => arguments.out.clone(),
             _ => arguments.out.join(format!("run-{number}")),
         };
-        runs.push(measure(arguments, &out)?);
         if arguments.runs > 1 {
             eprintln!("run {number} of {}", arguments.runs);
         }
+        runs.push(measure(arguments, &out)?);
     }
     let report = OverloadReport::of(runs, arguments.peak, arguments.factor);
     let json = serde_json::to_string_pretty(&report).map_err(|error| Failure::new(Exit::Software, error))?;
