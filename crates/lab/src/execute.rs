@@ -68,8 +68,8 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, La
     }
 }
 
-/// Searches the highest rate that meets the targets. The result is that of the best probe, or of the last where none met
-/// them, with every probe beside it.
+/// Searches the highest rate that meets the targets. The result is that of the highest that did, or of the last probe where
+/// none did, with every probe beside it.
 fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabError> {
     let mut searching = Searching::new(search);
     let mut best: Option<(u32, LabResult)> = None;
@@ -89,8 +89,8 @@ fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabErro
         let rate = Parameter::Number(i64::from(rate_per_s));
         probe.identity.parameters.insert("rate_per_s".to_owned(), rate);
         let result = run(&probe)?;
-        searching.note(rate_per_s, &result);
-        let is_best = result.passed() && best.as_ref().is_none_or(|(rate, _)| *rate < rate_per_s);
+        let is_met = searching.note(rate_per_s, &result);
+        let is_best = is_met && best.as_ref().is_none_or(|(rate, _)| *rate < rate_per_s);
         if is_best {
             best = Some((rate_per_s, result));
         } else {

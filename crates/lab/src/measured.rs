@@ -184,10 +184,20 @@ pub struct Probe {
     pub lost: u64,
     /// Whether every target was met and the run was valid.
     pub met: bool,
-    /// Whether the load generator kept its schedule.
+    /// Whether the figures count, whatever they are.
     pub valid: bool,
     /// Why not, in words.
     pub reasons: Vec<String>,
+}
+
+/// What keeps a search from a higher rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Limit {
+    /// The lowest missed rate missed a target.
+    Target,
+    /// It met the targets, and the load generator could not keep up: the hub may hold more.
+    Generator,
 }
 
 /// What a search for the highest rate found.
@@ -197,6 +207,9 @@ pub struct BreakpointResult {
     pub highest_met_per_s: Option<u32>,
     /// Lowest rate that did not; absent when the search's bound was reached first.
     pub lowest_missed_per_s: Option<u32>,
+    /// What the lowest missed rate failed by; absent where none was missed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limited_by: Option<Limit>,
     /// Every probe, in the order they were made.
     pub probes: Vec<Probe>,
 }

@@ -1,6 +1,6 @@
 //! The search for the highest rate that holds.
 
-use crate::measured::{BreakpointResult, Probe};
+use crate::measured::{BreakpointResult, Limit, Probe};
 use crate::plan::Search;
 use crate::result::LabResult;
 
@@ -47,35 +47,32 @@ impl Searching {
         (next > 0 && !result.probes.iter().any(is_known)).then_some(next)
     }
 
-    /// What came of a rate.
-    pub fn note(&mut self, rate_per_s: u32, result: &LabResult) {
+    /// What came of a rate; gives whether it was met, by a run whose figures count.
+    pub fn note(&mut self, rate_per_s: u32, result: &LabResult) -> bool {
         let missed_targets = result.targets.iter().filter(|target| !target.met);
         let mut reasons: Vec<String> = missed_targets
             .map(|target| format!("{} {} instead of {}", target.name, target.measured, target.limit))
             .collect();
-        let is_on_schedule = result.schedule.is_none_or(|schedule| schedule.valid);
-        if !is_on_schedule {
-            reasons.push("the load generator did not keep its schedule".to_owned());
-        }
-        if !result.audit.ok {
-            reasons.push("the audit does not hold".to_owned());
-        }
-        let met = reasons.is_empty();
+        let limit = if reasons.is_empty() && result.audit.ok { Limit::Generator } else { Limit::Target };
+        // An audit that does not hold is among them.
+        reasons.extend(result.validity.findings.iter().cloned());
+        let met = reasons.is_empty() && result.validity.valid;
         self.result.probes.push(Probe {
             rate_per_s,
             throughput_per_s: result.throughput_per_s,
             p99_ms: result.latency_ms.p99,
             lost: result.lost,
             met,
-            valid: is_on_schedule,
+            valid: result.validity.valid,
             reasons,
         });
+        let found = &mut self.result;
         if met {
-            self.result.highest_met_per_s = self.result.highest_met_per_s.max(Some(rate_per_s));
-        } else {
-            let lowest = self.result.lowest_missed_per_s.map_or(rate_per_s, |lowest| lowest.min(rate_per_s));
-            self.result.lowest_missed_per_s = Some(lowest);
+            found.highest_met_per_s = found.highest_met_per_s.max(Some(rate_per_s));
+        } else if found.lowest_missed_per_s.is_none_or(|lowest| rate_per_s < lowest) {
+            (found.lowest_missed_per_s, found.limited_by) = (Some(rate_per_s), Some(limit));
         }
+        met
     }
 
     /// What was found.
@@ -87,7 +84,7 @@ impl Searching {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::TargetCheck;
+    use crate::measured::{TargetCheck, Validity};
 
     fn result(met: bool) -> LabResult {
         let target =
@@ -130,10 +127,26 @@ mod tests {
     #[test]
     fn a_generator_that_lagged_meets_nothing() {
         let mut searching = Searching::new(Search::default());
-        let schedule = crate::result::ScheduleResult { valid: false, ..Default::default() };
-        searching.note(500, &LabResult { schedule: Some(schedule), ..result(true) });
-        let found = searching.finish();
-        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (None, Some(500)));
+        let lagged = || Validity::of(vec!["the load generator lagged its schedule".to_owned()]);
+        assert!(!searching.note(500, &LabResult { validity: lagged(), ..result(true) }));
+        assert!(searching.note(250, &result(true)));
+        let found = searching.clone().finish();
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (Some(250), Some(500)));
+        assert_eq!(found.limited_by, Some(Limit::Generator), "the hub may hold more");
+        assert_eq!((found.probes[0].met, found.probes[0].valid), (false, false));
         assert!(found.probes[0].reasons[0].contains("schedule"));
+        // A lower rate that the hub misses tells more than a higher one that the generator could not send.
+        assert!(!searching.note(400, &LabResult { validity: lagged(), ..result(false) }));
+        assert_eq!(searching.finish().limited_by, Some(Limit::Target));
+    }
+
+    #[test]
+    fn an_audit_that_fails_is_the_hubs_fault() {
+        let mut searching = Searching::new(Search::default());
+        let mut failed = result(true);
+        failed.audit.ok = false;
+        failed.validity = Validity::of(vec!["the audit does not hold: see its findings".to_owned()]);
+        assert!(!searching.note(500, &failed));
+        assert_eq!(searching.finish().limited_by, Some(Limit::Target));
     }
 }

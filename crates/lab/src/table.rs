@@ -6,6 +6,7 @@ use upesi_sim::Phase;
 
 use crate::cores::percent;
 use crate::latency::{LatencyMs, Phases};
+use crate::measured::Limit;
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 use crate::scenario::phase_name;
 use crate::statistics::rounded;
@@ -79,8 +80,14 @@ impl LabResult {
         if let Some(breakpoint) = &self.breakpoint {
             let rate =
                 |rate: Option<u32>| rate.map_or_else(|| "no rate".to_owned(), |rate| format!("{rate}/s"));
+            let limited = match breakpoint.limited_by {
+                Some(Limit::Generator) => {
+                    " (there the load generator could not keep up; the hub may hold more)"
+                }
+                Some(Limit::Target) | None => "",
+            };
             let text = format!(
-                "{} meets every target, {} does not; {} probes",
+                "{} meets every target, {} does not{limited}; {} probes",
                 rate(breakpoint.highest_met_per_s),
                 rate(breakpoint.lowest_missed_per_s),
                 breakpoint.probes.len()

@@ -140,8 +140,16 @@ pub(crate) struct Probe {
 pub(crate) struct Breakpoint {
     pub highest_met_per_s: Option<f64>,
     pub lowest_missed_per_s: Option<f64>,
+    pub limited_by: Option<String>,
     #[serde(default, deserialize_with = "lenient")]
     pub probes: Vec<Probe>,
+}
+
+impl Breakpoint {
+    /// Whether the load generator gave up before the hub did.
+    pub fn is_generators(&self) -> bool {
+        self.limited_by.as_deref() == Some("generator")
+    }
 }
 
 /// How one figure moved.

@@ -58,6 +58,11 @@ pub(crate) fn breakpoint(run: &Run, group: &str) -> Markup {
     let mut markup = Markup::new();
     let Some(found) = run.breakpoint.as_ref().filter(|found| !found.probes.is_empty()) else { return markup };
     let text = match (found.highest_met_per_s, found.lowest_missed_per_s) {
+        (Some(met), Some(missed)) if found.is_generators() => format!(
+            "{} per second met every target. At {} per second the load generator could not keep up: the hub may hold more.",
+            number(met),
+            number(missed)
+        ),
         (Some(met), Some(missed)) => {
             format!("{} per second met every target, {} per second did not.", number(met), number(missed))
         }

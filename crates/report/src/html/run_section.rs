@@ -93,8 +93,15 @@ fn headline(run: &Run) -> String {
             latency.max.map_or_else(String::new, |max| format!(", and the slowest {}", milliseconds(max)));
         text.push_str(&format!("{slowest}. "));
     }
-    if let Some(rate) = run.breakpoint.as_ref().and_then(|found| found.highest_met_per_s) {
-        text.push_str(&format!("The highest rate that met every target is {} per second. ", number(rate)));
+    if let Some(found) = &run.breakpoint
+        && let Some(rate) = found.highest_met_per_s
+    {
+        text.push_str(&format!("The highest rate that met every target is {} per second", number(rate)));
+        text.push_str(if found.is_generators() {
+            "; above it the load generator could not keep up, and the hub may hold more. "
+        } else {
+            ". "
+        });
     }
     match (run.failed, run.lost) {
         (Some(0), Some(0)) => text.push_str("None failed and none was lost."),
