@@ -32,7 +32,7 @@ fn main() {
     let archive = Arc::new(FjallArchive::open(&directory, &options).expect("open"));
     let filling = fill(&archive, count, batch, value_bytes);
     look_up("after fill", &*archive, count, lookups);
-    let idle = settle(&*archive);
+    let idle = settle();
     row("merging after the fill, s", format!("{:.1}", idle.as_secs_f64()));
     row("CPU per transfer with all merging, µs", per(cpu() - filling, count));
     look_up("settled", &*archive, count, lookups);
@@ -170,16 +170,15 @@ fn found(archive: &dyn Archive, index: u64) -> bool {
     archive.may_contain(&id) && archive.get(&id).expect("get").is_some()
 }
 
-/// Waits until the process uses no more CPU, which is when merging is done.
-fn settle(archive: &dyn Archive) -> Duration {
+/// Waits until the process has used no CPU for a second, which is when closed divisions are written anew. The growing
+/// one keeps its tables beside each other.
+fn settle() -> Duration {
     let start = Instant::now();
-    let mut before = cpu();
-    while start.elapsed() < Duration::from_secs(120) {
-        std::thread::sleep(Duration::from_millis(300));
+    let (mut before, mut idle) = (cpu(), 0);
+    while idle < 4 && start.elapsed() < Duration::from_secs(120) {
+        std::thread::sleep(Duration::from_millis(250));
         let now = cpu();
-        if now - before < Duration::from_millis(20) && archive.stats().unmerged_tables < 24 {
-            break;
-        }
+        idle = if now - before < Duration::from_millis(20) { idle + 1 } else { 0 };
         before = now;
     }
     start.elapsed()
