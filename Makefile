@@ -64,7 +64,7 @@ MINUTES ?= 60
 soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what drifts?
 	@$(UPESI) lab run breakpoint-transfers --out out/soak/breakpoint
 	rate=$$(sed -n 's/.*"highest_met_per_s": \([0-9]*\).*/\1/p' out/soak/breakpoint/result.json)
-	$(UPESI) lab run soak --rate $$((rate * 70 / 100)) --duration $(MINUTES)m --out out/soak/run
+	$(UPESI) lab run soak --rate $$((rate * 70 / 100)) --duration $(MINUTES)m --hub-argument=--set=data.keep_segments=needed --out out/soak/run
 	$(UPESI) lab report out/soak/run --html out/soak/report.html
 
 bench: tools ## The benches: ledger alone, ledger with journal, archive.

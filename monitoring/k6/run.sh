@@ -17,7 +17,7 @@ if [[ -z $k6 ]]; then
     if [[ ! -x $k6 ]]; then
         command -v go >/dev/null || { echo "k6 is not installed, and there is no Go to build it with" >&2; exit 69; }
         echo "building k6 into out/k6; this takes some minutes" >&2
-        GOBIN=$root/out/k6 GOFLAGS=-mod=mod nice -n 10 go install -p "${GO_JOBS:-2}" go.k6.io/k6@latest
+        GOBIN=$root/out/k6 GOFLAGS=-mod=mod nice -n 10 go install -p "${GO_JOBS:-2}" go.k6.io/k6@v1.8.1
     fi
 fi
 

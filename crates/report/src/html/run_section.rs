@@ -165,9 +165,7 @@ pub(crate) fn badges(run: &Run) -> Markup {
     let (valid, findings) = run.validity();
     let found = findings.join("; ");
     match valid {
-        Some(true) => {
-            badge("good", "Valid", "the load was what was asked for, and the generator was not the limit")
-        }
+        Some(true) => badge("good", "Valid", "the load was what was asked for, and passed every gate"),
         Some(false) => {
             badge("bad", "Not valid", if found.is_empty() { "the figures do not count" } else { &found })
         }
