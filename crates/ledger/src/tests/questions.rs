@@ -80,6 +80,7 @@ fn finished_transfers_leave_memory_by_the_record_that_ended_them() {
 #[test]
 fn a_delivery_is_recorded_once() {
     let mut ledger = sound();
+    let others = ledger.outbox().len();
     let notice = |target| Notice {
         target: participant(target),
         transfer: TransferRef::Id(id(2)),
@@ -95,7 +96,7 @@ fn a_delivery_is_recorded_once() {
     let events = decide(&ledger, &[key(3, 1), key(2, 0), key(3, 1), key(2, 1)]);
     assert_eq!(events, [Event::NoticesDelivered([key(2, 0), key(3, 1)].into())]);
     ledger.evolve(10, Timestamp::from_ms(10), events, &[]);
-    assert_eq!((ledger.outbox().len(), decide(&ledger, &[key(2, 0)])), (0, Vec::new()));
+    assert_eq!((ledger.outbox().len(), decide(&ledger, &[key(2, 0)])), (others, Vec::new()));
 }
 
 #[test]
