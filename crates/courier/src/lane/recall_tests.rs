@@ -52,7 +52,6 @@ fn a_recalled_notice_that_the_next_page_brings_too_is_sent_once() {
 #[test]
 fn a_recalled_notice_that_a_page_brought_first_is_sent_once() {
     let recalled = [key((2, 0))];
-    let loaded = || vec![delivery((2, 0), (2, 1))];
     let page = |core: &mut Core<()>, now| {
         let (asked, _) = core.ask().unwrap();
         let items = (1..=3).map(|seq| delivery((seq, 0), (seq, 1))).collect();
@@ -84,21 +83,19 @@ fn a_recalled_notice_that_a_page_brought_first_is_sent_once() {
     send(&mut core, now);
     nothing_more(core, now);
 
-    let (mut core, now) = fresh();
-    core.recall(recalled);
-    assert_eq!(core.take_recalled(16), recalled);
-    page(&mut core, now);
-    send(&mut core, now);
-    core.loaded(&recalled, loaded(), now);
-    nothing_more(core, now);
-
-    let (mut core, now) = fresh();
-    core.recall(recalled);
-    assert_eq!(core.take_recalled(16), recalled);
-    page(&mut core, now);
-    send(&mut core, now);
-    core.load_failed(&recalled);
-    nothing_more(core, now);
+    for load_fails in [false, true] {
+        let (mut core, now) = fresh();
+        core.recall(recalled);
+        assert_eq!(core.take_recalled(16), recalled);
+        page(&mut core, now);
+        send(&mut core, now);
+        if load_fails {
+            core.load_failed(&recalled);
+        } else {
+            core.loaded(&recalled, vec![delivery((2, 0), (2, 1))], now);
+        }
+        nothing_more(core, now);
+    }
 
     // A load that fails is tried again, and what is no longer owed is forgotten.
     let (mut core, now) = fresh();
