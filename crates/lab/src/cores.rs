@@ -39,8 +39,13 @@ impl CoreTime {
     }
 }
 
+/// What a share that went to others means, for people.
+pub(crate) fn taken(share: f64) -> String {
+    format!("took {} of the cores' time", percent(share))
+}
+
 /// A share as people read it: `1.3 %`.
-pub(crate) fn percent(share: f64) -> String {
+fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use upesi_sim::Phase;
 
-use crate::cores::percent;
+use crate::cores::taken;
 use crate::latency::{LatencyMs, Phases};
 use crate::measured::Limit;
 use crate::result::{BaselineResult, LabResult, ProcessResult};
@@ -50,7 +50,7 @@ impl LabResult {
         }
         table.row("load generator, DFSPs", &process(&self.lab, operation));
         if let Some(share) = self.window.stolen_share {
-            table.row("other machines", &format!("took {} of the cores' time", percent(share)));
+            table.row("other machines", &taken(share));
         }
         table.row("durable", self.durable.map_or("unknown", |durable| if durable { "yes" } else { "no" }));
         if let Some(schedule) = &self.schedule {

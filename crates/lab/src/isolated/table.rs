@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::cores::percent;
+use crate::cores::taken;
 use crate::measured::{Parameter, ProcessRow, StageResult};
 use crate::result::LabResult;
 
@@ -38,7 +38,7 @@ pub(crate) fn table(result: &LabResult) -> String {
         row(&process.name, &process_text(process, result.unit));
     }
     if let Some(share) = result.window.stolen_share {
-        row("other machines", &format!("took {} of the cores' time", percent(share)));
+        row("other machines", &taken(share));
     }
     if let Some(durable) = result.durable {
         row("durable", if durable { "yes" } else { "no" });
