@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak overload monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -67,6 +67,13 @@ soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what
 	$(UPESI) lab run soak --rate $$((rate * 70 / 100)) --duration $(MINUTES)m --hub-argument=--set=data.keep_segments=needed --out out/soak/run
 	$(UPESI) lab report out/soak/run --html out/soak/report.html
 
+overload: build ## Ten times what the hub is set to take (PEAK=600 a second), three times over: docs/evidence/overload.json.
+	@status=0
+	rm -rf out/overload
+	$(UPESI) lab overload --peak $(or $(PEAK),600) --runs 3 --out out/overload || status=$$?
+	cp out/overload/overload.json docs/evidence/
+	exit $$status
+
 bench: tools ## The benches: ledger alone, ledger with journal, archive.
 	@$(CARGO) bench --workspace $(LOCKED)
 
@@ -80,7 +87,7 @@ torture: tools ## Faults by the million, two hours at most; goes on where it sto
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each; TARGETS="bodies journal" for some.
 	@fuzz/run
 
-coverage: tools ## What the tests of types, fspiop, admission, ledger, journal, archive and store execute: docs/evidence/coverage.md.
+coverage: tools ## What the tests of types, fspiop, admission, ledger, lsm, journal, archive and store execute: docs/evidence/coverage.md.
 	@.ci/coverage
 
 mutants: tools ## Small faults in the ledger that its tests must notice; goes on where it stopped. MINUTES=45 ONLY="state command/*".
