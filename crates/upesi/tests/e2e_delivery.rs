@@ -52,6 +52,15 @@ fn a_refused_callback_is_repeated_byte_for_byte() {
         commit(&world, &id);
     }
     world.until(&(0, 0), || world.undelivered());
+    let deliveries = |success: &str| {
+        let name = "moja_ml_notification_event_delivery_count";
+        let labels =
+            format!(r#"serviceName="ml-handler-notification",success="{success}",dest="bluewallet""#);
+        world.metric(&format!("{name}{{{labels}}}"))
+    };
+    // Of each transfer the prepare and the copy of the outcome, and three attempts that were refused, at least.
+    assert_eq!(deliveries("true"), 10);
+    assert!(deliveries("false") >= 15, "{}", deliveries("false"));
 }
 
 #[test]
@@ -84,6 +93,31 @@ fn a_dead_payee_gets_everything_in_order_once_it_is_back() {
     }
     world.until(&(0, 0), || world.undelivered());
     assert_eq!(world.position("greenbank"), "200");
+    world.stop_and_audit();
+}
+
+#[test]
+fn a_dead_payee_learns_of_transfers_that_ran_out_meanwhile_in_order() {
+    let mut world = World::new(&[]);
+    world.dfsp_mut("bluewallet").die();
+    let ids: Vec<_> = (0..20)
+        .map(|_| {
+            let id = world.new_id();
+            let expires = world.now().plus_ms(1_500);
+            world.deliver(Message::prepare(&Terms { expires, ..Terms::new(&id, world.now()) }));
+            id
+        })
+        .collect();
+    for id in &ids {
+        assert!(world.dfsp("greenbank").next(id).text().contains("3303"));
+    }
+    world.dfsp_mut("bluewallet").revive();
+    for id in &ids {
+        let told = [0; 2].map(|_| world.dfsp("bluewallet").next(id).method);
+        assert_eq!(told, ["POST", "PUT"]);
+    }
+    world.until(&(0, 0), || world.undelivered());
+    assert_eq!(world.position("greenbank"), "0");
     world.stop_and_audit();
 }
 

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Instant;
 
+use tokio::net::TcpSocket;
 use upesi_http::{
     Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
 };
@@ -140,6 +141,8 @@ pub struct Dfsp {
     pub address: SocketAddr,
     inner: Arc<Inner>,
     alive: Option<Alive>,
+    /// Keeps the port while it is dead: a server of another test must not get it, and answer in its place.
+    grave: Option<TcpSocket>,
 }
 
 impl Dfsp {
@@ -147,8 +150,13 @@ impl Dfsp {
         let (taken, told) = (BTreeMap::new(), BTreeMap::new());
         let state = State { seen: Vec::new(), taken, told, conduct: Conduct::Answers(200) };
         let inner = Arc::new(Inner { state: Mutex::new(state), arrived: Condvar::new() });
-        let mut dfsp =
-            Self { name: name.to_owned(), address: "127.0.0.1:0".parse().unwrap(), inner, alive: None };
+        let mut dfsp = Self {
+            name: name.to_owned(),
+            address: "127.0.0.1:0".parse().unwrap(),
+            inner,
+            alive: None,
+            grave: None,
+        };
         dfsp.revive();
         dfsp
     }
@@ -161,10 +169,17 @@ impl Dfsp {
     /// Stops to listen; its connections break.
     pub fn die(&mut self) {
         self.alive.take().expect("it is alive").workers.shutdown();
+        let grave = TcpSocket::new_v4().unwrap();
+        // Its old connections linger, which only a socket that shares may ignore; then nobody may share with this one.
+        grave.set_reuseaddr(true).unwrap();
+        grave.bind(self.address).unwrap();
+        grave.set_reuseaddr(false).unwrap();
+        self.grave = Some(grave);
     }
 
     /// Listens again where it listened before.
     pub fn revive(&mut self) {
+        self.grave = None;
         let deadline = Instant::now() + AMPLE;
         let bound = loop {
             match Server::bind(self.address) {
