@@ -28,6 +28,8 @@ pub struct LaneMetrics {
     pub attempt_duration: Histogram,
     /// From a notice's arrival in the lane to its delivery.
     pub delivery_duration: Histogram,
+    /// From a notice's arrival in the lane to the end of an attempt that failed.
+    pub failure_duration: Histogram,
 }
 
 /// A histogram of durations with fixed buckets.

@@ -34,6 +34,12 @@ pub struct LaneStatus {
     pub delivered: u64,
     /// Attempts that failed since the start.
     pub failed: u64,
+    /// Times since the start that so much failed that the lane paused.
+    pub breaker_opened: u64,
+    /// Times since the start that the lane read the outbox, because it held more than fits into memory; 1 is the start.
+    pub catch_ups: u64,
+    /// Times since the start that the outbox could not be read.
+    pub backlog_failures: u64,
     /// Parked since the start.
     pub parked: u64,
     /// Lookups, quotes and the like that the DFSP answered since the start.

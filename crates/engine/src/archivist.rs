@@ -5,6 +5,7 @@
 
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::Instant;
 
 use upesi_archive::{Archive, ArchiveEntry};
 use upesi_journal::{Disk, Reader, SnapshotStore, delete_segments_below};
@@ -12,6 +13,7 @@ use upesi_ledger::codec::Encoder;
 use upesi_ledger::{Ledger, Record};
 
 use crate::error::StartError;
+use crate::metrics::EngineMetrics;
 use crate::progress::ArchiveProgress;
 
 /// Finished transfers that are handed to the archive at once.
@@ -27,6 +29,7 @@ pub(crate) struct Archivist {
     pub(crate) snapshot_seq: u64,
     pub(crate) snapshot_every_records: u64,
     pub(crate) keep_segments: bool,
+    pub(crate) metrics: EngineMetrics,
     reader: Reader,
     entries: Vec<ArchiveEntry>,
     /// Whether the last attempt found no room.
@@ -45,6 +48,7 @@ impl Archivist {
             snapshot_seq,
             snapshot_every_records: u64::MAX,
             keep_segments: true,
+            metrics: EngineMetrics::default(),
             entries: Vec::new(),
             is_held_up: false,
         }
@@ -127,14 +131,18 @@ impl Archivist {
             transfer.encode(&mut Encoder(&mut value));
             (transfer.id, value)
         }));
+        let started = Instant::now();
         self.archive.apply_at(&self.entries, seq, self.ledger.last_time())?;
+        if !self.entries.is_empty() {
+            self.metrics.archive_apply_seconds.observe(started.elapsed().as_secs_f64());
+        }
         self.entries.clear();
         Ok(())
     }
 
     /// Writes a snapshot, once the archive is sure to hold everything that the snapshot leaves out.
     pub(crate) fn write_snapshot(&mut self) -> Result<(), StartError> {
-        let seq = self.ledger.last_seq();
+        let (seq, started) = (self.ledger.last_seq(), Instant::now());
         let archived = self.archive.sync()?;
         assert!(archived >= seq, "the archive is synced to {archived}, but the snapshot is of {seq}");
         let store = SnapshotStore::open(Arc::clone(&self.disk))?;
@@ -143,6 +151,9 @@ impl Archivist {
         store.write(seq, self.ledger.last_time(), |sink| sink.write_all(&bytes))?;
         store.prune(SNAPSHOTS_KEPT)?;
         self.snapshot_seq = seq;
+        self.metrics.snapshot_seconds.observe(started.elapsed().as_secs_f64());
+        self.metrics.snapshot_bytes.set(bytes.len() as i64);
+        self.metrics.snapshot_seq.set(seq as i64);
         tracing::debug!(seq, bytes = bytes.len(), "snapshot written");
         self.delete_old_segments(&store)
     }

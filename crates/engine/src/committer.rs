@@ -19,7 +19,13 @@ use crate::worker::Shared;
 
 /// Who waits for a batch to become durable.
 pub(crate) enum Waiter {
-    Caller { answer: oneshot::Sender<Answer>, desk: Option<Arc<Desk>>, reply: Reply, kind: Kind },
+    Caller {
+        answer: oneshot::Sender<Answer>,
+        desk: Option<Arc<Desk>>,
+        reply: Reply,
+        kind: Kind,
+        arrived: Instant,
+    },
     Asker(Completion),
 }
 
@@ -158,12 +164,12 @@ impl Committer {
             outgoing.redelivered.clear();
         }
         self.effects.flush();
-        let took = outgoing.started.elapsed().as_secs_f64();
+        let now = Instant::now();
         for waiter in outgoing.waiters.drain(..) {
             match waiter {
                 Waiter::Asker(completion) => completion(Ok(())),
-                Waiter::Caller { answer, desk, reply, kind } => {
-                    self.observe(kind, took);
+                Waiter::Caller { answer, desk, reply, kind, arrived } => {
+                    self.observe(kind, now.saturating_duration_since(arrived).as_secs_f64());
                     let answered = Ok(Verdict::Decided(reply));
                     let Some(desk) = desk else {
                         // A caller that hung up learns the outcome by callback.

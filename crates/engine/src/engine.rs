@@ -110,7 +110,9 @@ pub(crate) fn assemble<H: Hands>(
     hands: H,
     ticks: Ticks,
 ) -> Result<Assembled<H>, StartError> {
-    let Recovered { directory, disk, ledger, writer, archive, archivist } = recover(&options)?;
+    let Recovered { directory, disk, ledger, writer, archive, mut archivist } = recover(&options)?;
+    archivist.metrics = metrics.clone();
+    metrics.snapshot_seq.set(archivist.snapshot_seq as i64);
     let shared = Arc::new(Shared {
         queue: Queue::new(options.queue_commands_max),
         durable_seq: AtomicU64::new(ledger.last_seq()),

@@ -1,6 +1,7 @@
 //! How the edges talk to the engine.
 
 use std::sync::{Arc, Weak};
+use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
@@ -58,7 +59,8 @@ impl EngineHandle {
     async fn submit_once(&self, command: Command, payload: Payload, archive_epoch: u64) -> Answer {
         let (answer, answered) = oneshot::channel();
         let desk = Desk::of_this_runtime();
-        self.push(Submission::Command { command, payload, archive_epoch, answer, desk })?;
+        let arrived = Instant::now();
+        self.push(Submission::Command { command, payload, archive_epoch, arrived, answer, desk })?;
         answered.await.unwrap_or(Err(SubmitError::Stopped))
     }
 
@@ -141,7 +143,14 @@ impl EngineHandle {
             return Ok(Archived::Absent);
         }
         let failed = |error: &dyn std::fmt::Display| SubmitError::Archive(error.to_string());
-        match blocking(move || archive.get(&id)).await?.map_err(|error| failed(&error))? {
+        let metrics = self.inner.metrics.clone();
+        let read = move || {
+            let started = Instant::now();
+            archive
+                .get(&id)
+                .inspect(|_| metrics.archive_read_seconds.observe(started.elapsed().as_secs_f64()))
+        };
+        match blocking(read).await?.map_err(|error| failed(&error))? {
             None => Ok(Archived::Absent),
             Some(bytes) => {
                 let transfer = Transfer::decode(&mut Decoder(&bytes)).map_err(|error| failed(&error))?;

@@ -12,6 +12,8 @@ const STAGE_SECONDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 1.0];
 /// Buckets of the community's stage durations in seconds, so that its dashboards read them.
 const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+/// Buckets in seconds of work that nobody waits for: handing transfers to the archive, writing a snapshot.
+const BACKGROUND_SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 /// Buckets of batch sizes in commands.
 const BATCH_COMMANDS: [f64; 11] = [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 512.0, 1024.0, 4096.0];
 
@@ -24,6 +26,8 @@ pub struct EngineMetrics {
     pub refused_busy: Counter,
     /// Commands refused for want of disk space.
     pub refused_full: Counter,
+    /// How long the first command of each turn of the engine had waited; the others of the turn waited less.
+    pub wait_seconds: Histogram,
     /// Commands per batch.
     pub batch_commands: Histogram,
     /// Bytes appended to the journal.
@@ -54,6 +58,16 @@ pub struct EngineMetrics {
     pub journal_seq: Gauge,
     /// Last journal sequence that the archivist folded.
     pub archived_seq: Gauge,
+    /// Duration of handing finished transfers to the archive.
+    pub archive_apply_seconds: Histogram,
+    /// Duration of reading a transfer from the archive's tables; most questions need none.
+    pub archive_read_seconds: Histogram,
+    /// Duration of writing a snapshot, with the archive's sync before it.
+    pub snapshot_seconds: Histogram,
+    /// Size of the newest snapshot; 0 until one is written.
+    pub snapshot_bytes: Gauge,
+    /// Journal sequence of the newest snapshot.
+    pub snapshot_seq: Gauge,
     /// Duration from a prepare's arrival at the engine until it is durable, under the community's name.
     pub community_prepare: Histogram,
     /// The same for fulfils.
@@ -75,6 +89,7 @@ impl EngineMetrics {
             commands: Counter::default(),
             refused_busy: Counter::default(),
             refused_full: Counter::default(),
+            wait_seconds: stage(),
             batch_commands: Histogram::new(BATCH_COMMANDS),
             journal_bytes: Counter::default(),
             journal_write_seconds: stage(),
@@ -90,6 +105,11 @@ impl EngineMetrics {
             callbacks_parked: Gauge::default(),
             journal_seq: Gauge::default(),
             archived_seq: Gauge::default(),
+            archive_apply_seconds: Histogram::new(BACKGROUND_SECONDS),
+            archive_read_seconds: stage(),
+            snapshot_seconds: Histogram::new(BACKGROUND_SECONDS),
+            snapshot_bytes: Gauge::default(),
+            snapshot_seq: Gauge::default(),
             community_prepare: community(),
             community_fulfil: community(),
             community_get: community(),
@@ -106,6 +126,7 @@ impl EngineMetrics {
         r.register("upesi_engine_commands", "Commands decided", m.commands.clone());
         r.register("upesi_engine_refused_busy", "Commands refused, queue full", m.refused_busy.clone());
         r.register("upesi_engine_refused_full", "Commands refused, disk full", m.refused_full.clone());
+        r.register("upesi_engine_wait_seconds", "Wait of a turn's first command", m.wait_seconds.clone());
         r.register("upesi_engine_batch_commands", "Commands per batch", m.batch_commands.clone());
         r.register("upesi_journal_bytes", "Bytes appended to the journal", m.journal_bytes.clone());
         r.register("upesi_journal_write_seconds", "Write of a batch", m.journal_write_seconds.clone());
@@ -130,6 +151,16 @@ impl EngineMetrics {
         );
         r.register("upesi_journal_seq", "Last journal sequence", m.journal_seq.clone());
         r.register("upesi_archived_seq", "Last journal sequence archived", m.archived_seq.clone());
+        r.register(
+            "upesi_archive_apply_seconds",
+            "Handing finished transfers to the archive",
+            m.archive_apply_seconds.clone(),
+        );
+        let read = "Reading a transfer from the archive's tables";
+        r.register("upesi_archive_read_seconds", read, m.archive_read_seconds.clone());
+        r.register("upesi_snapshot_seconds", "Writing a snapshot", m.snapshot_seconds.clone());
+        r.register("upesi_snapshot_bytes", "Size of the newest snapshot", m.snapshot_bytes.clone());
+        r.register("upesi_snapshot_seq", "Journal sequence of the newest snapshot", m.snapshot_seq.clone());
         for (name, handler, help, histogram) in [
             ("moja_cl_transfer_prepare", "prepare", "Prepare until durable", &m.community_prepare),
             ("moja_cl_transfer_fulfil", "fulfil", "Fulfil until durable", &m.community_fulfil),

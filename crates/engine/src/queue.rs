@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::mem;
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_ledger::{Command, Ledger, Reply};
@@ -38,6 +38,8 @@ pub(crate) enum Submission {
         payload: Payload,
         /// The archive's epoch at the time of the look-up that the command carries.
         archive_epoch: u64,
+        /// When it was handed in, for measuring.
+        arrived: Instant,
         answer: oneshot::Sender<Answer>,
         /// Where to lay the answer; without one it is sent straight away.
         desk: Option<Arc<Desk>>,

@@ -202,6 +202,7 @@ impl<H: Hands> Worker<H> {
         if self.open.is_empty() {
             self.open.started = Instant::now();
         }
+        self.observe_wait(submissions);
         self.evict();
         let mut has_room = self.has_room(0)?;
         if has_room {
@@ -240,7 +241,7 @@ impl<H: Hands> Worker<H> {
 
     fn take(&mut self, submission: Submission) {
         match submission {
-            Submission::Command { mut command, payload, archive_epoch, answer, desk } => {
+            Submission::Command { mut command, payload, archive_epoch, arrived, answer, desk } => {
                 let kind = Kind::of(&command);
                 if let (Kind::Prepare, true) = (kind, self.is_archive_behind()) {
                     self.metrics.refused_busy.inc();
@@ -259,7 +260,7 @@ impl<H: Hands> Worker<H> {
                     let kept = payload.unwrap_or_default();
                     let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept)));
                 } else {
-                    self.open.waiters.push(Waiter::Caller { answer, desk, reply, kind });
+                    self.open.waiters.push(Waiter::Caller { answer, desk, reply, kind, arrived });
                 }
             }
             Submission::Quiet(command) => {
@@ -440,6 +441,20 @@ impl<H: Hands> Worker<H> {
         if let Some(due) = self.eviction.due(&self.shared.archive) {
             self.ledger.drain_finished(due.forget_to).for_each(drop);
             self.metrics.archived_seq.set(due.watermark as i64);
+        }
+    }
+
+    /// How long the first command of a turn has waited: the longest of them.
+    fn observe_wait(&self, submissions: &VecDeque<Submission>) {
+        if !self.metrics.observes {
+            return;
+        }
+        let arrived = submissions.iter().find_map(|submission| match submission {
+            Submission::Command { arrived, .. } => Some(arrived),
+            Submission::Quiet(_) | Submission::Question(_) => None,
+        });
+        if let Some(arrived) = arrived {
+            self.metrics.wait_seconds.observe(arrived.elapsed().as_secs_f64());
         }
     }
 

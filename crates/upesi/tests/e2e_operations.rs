@@ -211,6 +211,10 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         "moja_cl_transfer_fulfil",
         "moja_cl_transfer_get",
         "moja_cl_transfer_position",
+        "upesi_engine_wait_seconds",
+        "upesi_archive_apply_seconds",
+        "upesi_archive_read_seconds",
+        "upesi_snapshot_seconds",
     ] {
         assert_eq!(found.families.get(name).map(String::as_str), Some("histogram"), "{name}");
     }
@@ -227,6 +231,11 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         (r#"upesi_lane_delivered_total{fsp="greenbank"}"#, "5"),
         (r#"upesi_lane_delivered_total{fsp="bluewallet"}"#, "6"),
         (r#"upesi_lane_paused{fsp="greenbank"}"#, "0"),
+        (r#"upesi_lane_paused_times_total{fsp="greenbank"}"#, "0"),
+        (r#"upesi_lane_catch_ups_total{fsp="greenbank"}"#, "1"),
+        (r#"upesi_lane_backlog_failures_total{fsp="greenbank"}"#, "0"),
+        ("upesi_archive_filter_ready", "1"),
+        ("upesi_archive_read_seconds_count", "0"),
         (
             r#"moja_ml_notification_event_delivery_count{serviceName="ml-handler-notification",success="true",dest="bluewallet"}"#,
             "6",

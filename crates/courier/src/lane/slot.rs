@@ -54,16 +54,16 @@ impl<R: Send + Sync + 'static> Lane<R> {
     }
 
     fn count(&self, entry: &Entry<R>, outcome: &Outcome, now: Instant) {
-        match outcome {
-            Outcome::Delivered => {
-                add(&self.metrics.delivered, 1);
-                if self.config.times_deliveries {
-                    self.metrics.delivery_duration.observe(now.duration_since(entry.since));
-                }
-            }
-            Outcome::Refused(_) => add(&self.metrics.refused, 1),
-            Outcome::Unreachable(_) => add(&self.metrics.unreachable, 1),
-            Outcome::Unroutable(_) => {}
+        let metrics = &self.metrics;
+        let (counter, durations) = match outcome {
+            Outcome::Delivered => (&metrics.delivered, &metrics.delivery_duration),
+            Outcome::Refused(_) => (&metrics.refused, &metrics.failure_duration),
+            Outcome::Unreachable(_) => (&metrics.unreachable, &metrics.failure_duration),
+            Outcome::Unroutable(_) => return,
+        };
+        add(counter, 1);
+        if self.config.times_deliveries {
+            durations.observe(now.duration_since(entry.since));
         }
     }
 

@@ -18,7 +18,12 @@ use super::process::ProcessMetrics;
 use crate::config::Settings;
 
 /// What the community's dashboards select deliveries by: the process of the reference hub that makes them.
-const NOTIFICATION_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
+const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
+/// And attempts that failed.
+const FAILED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"false\",";
+
+/// A histogram of each lane's, and the labels that it stands under.
+type Series<'a> = (&'a str, &'a dyn Fn(&upesi_courier::LaneMetrics) -> &Histogram);
 
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
@@ -82,6 +87,7 @@ impl MetricsText {
         self.write_positions(&mut text);
         self.write_lanes(&mut text);
         self.write_store(&mut text);
+        self.write_archive(&mut text);
         self.process.write(&mut text, &self.engine.status());
         text.push_str("# EOF\n");
         text
@@ -155,6 +161,23 @@ impl MetricsText {
         }
     }
 
+    fn write_archive(&self, text: &mut String) {
+        let Some(stats) = self.engine.archive_stats() else { return };
+        for (name, help, value) in [
+            ("upesi_archive_transfers", "Finished transfers in the archive, about", stats.transfers_estimate),
+            ("upesi_archive_disk_bytes", "Bytes of the archive's tables", stats.disk_bytes),
+            ("upesi_archive_unmerged_tables", "Tables that wait to be merged", stats.unmerged_tables),
+            ("upesi_archive_filter_bytes", "Memory of the filter of archived ids", stats.filter_bytes),
+            (
+                "upesi_archive_filter_ready",
+                "0 while the filter of archived ids is built after a start",
+                u64::from(stats.filter_ready),
+            ),
+        ] {
+            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
+        }
+    }
+
     fn write_positions(&self, text: &mut String) {
         let samples = self.positions.lock().unwrap_or_else(PoisonError::into_inner).clone();
         for (name, help, value) in [
@@ -209,6 +232,24 @@ impl MetricsText {
         family("upesi_lane_delivered", "counter", "Callbacks delivered", &|lane| lane.delivered);
         family("upesi_lane_failed", "counter", "Attempts that failed", &|lane| lane.failed);
         family("upesi_lane_parked", "counter", "Callbacks given up", &|lane| lane.parked);
+        family(
+            "upesi_lane_paused_times",
+            "counter",
+            "Times that so much failed that the lane paused",
+            &|lane| lane.breaker_opened,
+        );
+        family(
+            "upesi_lane_catch_ups",
+            "counter",
+            "Times that the outbox was read for what memory had no room for",
+            &|lane| lane.catch_ups,
+        );
+        family(
+            "upesi_lane_backlog_failures",
+            "counter",
+            "Times that the outbox could not be read",
+            &|lane| lane.backlog_failures,
+        );
         family("upesi_lane_relayed", "counter", "Lookups, quotes and the like answered", &|lane| {
             lane.relayed
         });
@@ -221,46 +262,44 @@ impl MetricsText {
         self.write_delivery_histogram(
             text,
             "upesi_callback_attempt_seconds",
-            "",
             "Sending a callback until its answer",
-            &|m| &m.attempt_duration,
+            &[("", &|m| &m.attempt_duration)],
         );
         for name in ["moja_ml_notification_event", "moja_ml_notification_event_delivery"] {
             self.write_delivery_histogram(
                 text,
                 name,
-                NOTIFICATION_LABELS,
-                "From a callback's arrival in its lane to its delivery",
-                &|m| &m.delivery_duration,
+                "From a callback's arrival in its lane to its delivery, or to the end of an attempt that failed",
+                &[
+                    (DELIVERED_LABELS, &|m| &m.delivery_duration),
+                    (FAILED_LABELS, &|m| &m.failure_duration),
+                ],
             );
         }
     }
 
-    fn write_delivery_histogram(
-        &self,
-        text: &mut String,
-        name: &str,
-        labels: &str,
-        help: &str,
-        of: &dyn Fn(&upesi_courier::LaneMetrics) -> &Histogram,
-    ) {
+    fn write_delivery_histogram(&self, text: &mut String, name: &str, help: &str, series: &[Series<'_>]) {
         let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} histogram");
         let participants = self.participants.get();
         for lane in self.courier.lanes() {
             let Some(metrics) = self.courier.metrics(lane.target) else { continue };
             let dest = participants.name(lane.target).map_or_else(String::new, |name| escape(name.as_str()));
-            let histogram = of(&metrics);
-            let mut count = 0;
-            for (index, bucket) in histogram.counts().into_iter().enumerate() {
-                count += bucket;
-                let bound =
-                    Histogram::BOUNDS_US.get(index).map_or_else(|| "+Inf".to_owned(), |us| seconds(*us));
-                let _ = writeln!(text, "{name}_bucket{{{labels}dest=\"{dest}\",le=\"{bound}\"}} {count}");
+            for (labels, of) in series {
+                write_histogram(text, name, &format!("{labels}dest=\"{dest}\""), of(&metrics));
             }
-            let _ = writeln!(text, "{name}_sum{{{labels}dest=\"{dest}\"}} {}", seconds(histogram.sum_us()));
-            let _ = writeln!(text, "{name}_count{{{labels}dest=\"{dest}\"}} {count}");
         }
     }
+}
+
+fn write_histogram(text: &mut String, name: &str, labels: &str, histogram: &Histogram) {
+    let mut count = 0;
+    for (index, bucket) in histogram.counts().into_iter().enumerate() {
+        count += bucket;
+        let bound = Histogram::BOUNDS_US.get(index).map_or_else(|| "+Inf".to_owned(), |us| seconds(*us));
+        let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
+    }
+    let _ = writeln!(text, "{name}_sum{{{labels}}} {}", seconds(histogram.sum_us()));
+    let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
 }
 
 /// Microseconds as a decimal number of seconds.
