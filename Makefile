@@ -55,7 +55,7 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 docs: tools ## Write docs/configuration.md, docs/exit-codes.md and Grafana's dashboards anew from their sources.
 	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs --test monitoring
 
-characterize: build ## Published figures beside ours, within half an hour: docs/characterization.
+characterize: build ## Published figures beside ours, within forty minutes: docs/characterization.
 	@$(UPESI) lab suite characterize --out out/characterize --docs docs/characterization
 
 # How long `make soak` drives the hub. Only an hour or more meets T2 of the 2020 programme.

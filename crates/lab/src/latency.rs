@@ -15,6 +15,8 @@ const SECOND_US: u64 = 1_000_000;
 /// milliseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct LatencyMs {
+    /// The fastest.
+    pub min: f64,
     /// Half of the operations were faster.
     pub p50: f64,
     /// 90 of 100.
@@ -40,6 +42,7 @@ impl LatencyMs {
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let at = |quantile| rounded(milliseconds(histogram.value_at_quantile(quantile)), 3);
         Self {
+            min: rounded(milliseconds(histogram.min()), 3),
             p50: at(0.5),
             p90: at(0.9),
             p95: at(0.95),

@@ -87,6 +87,9 @@ pub struct StageResult {
     pub per_s: f64,
     /// Mean time of one, in microseconds.
     pub mean_us: f64,
+    /// Half were faster; of a stage that was measured alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50_us: Option<f64>,
     /// 99 of 100, read from the hub's histogram, so no finer than its buckets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,

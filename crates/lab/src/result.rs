@@ -137,6 +137,8 @@ pub struct OptionsEcho {
     pub pairs: String,
     /// Seconds of load after each slice.
     pub cool_down_s: f64,
+    /// Finished transfers that the hub which was started had behind it.
+    pub existing_transfers: u64,
     /// Arguments of the hub that was started.
     pub hub_arguments: Vec<String>,
     /// Behaviour of the payees.
@@ -167,6 +169,7 @@ impl OptionsEcho {
             unidirectional: options.pairs == PairChoice::Unidirectional,
             pairs: options.pairs.to_string(),
             cool_down_s: seconds(options.cool_down),
+            existing_transfers: options.existing_transfers,
             hub_arguments: options.hub_arguments.clone(),
             behaviour: options.behaviour,
             trace: options.trace,

@@ -111,7 +111,8 @@ fn file_of(path: &Path) -> PathBuf {
     if suite.is_file() { suite } else { path.join("result.json") }
 }
 
-fn read(path: &Path) -> Result<Value, ReportError> {
+/// Reads a file as it is.
+pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
     let unreadable = |source| ReportError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;

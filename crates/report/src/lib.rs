@@ -11,6 +11,7 @@ mod error;
 mod figures;
 mod html;
 mod input;
+mod load;
 mod markdown;
 mod members;
 pub mod published;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use crate::conditions::{self, Conditions};
 use crate::error::ReportError;
-use crate::figures::{ABSENT, number, or_absent};
+use crate::figures::{ABSENT, number, or_absent, signed_percent};
 use crate::text::{Grid, escaped};
-use crate::{input, warnings};
+use crate::{input, load, warnings};
 
 /// The published figures, as they are kept in a file (`[[rows]]`).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -42,6 +43,9 @@ pub struct PublishedRow {
     /// Whether less is better; if absent, so it is for units of time.
     #[serde(default)]
     pub less_is_better: Option<bool>,
+    /// Whether one figure divided by the other says nothing: differences between two runs, counts.
+    #[serde(default)]
+    pub no_ratio: bool,
 }
 
 impl PublishedRow {
@@ -57,6 +61,8 @@ pub struct Ours {
     pub figure: Option<f64>,
     /// Hardware and settings.
     conditions: Conditions,
+    /// What drove the run: users, seconds, DFSPs.
+    pub load: String,
     /// What makes the figure doubtful, or why there is none.
     pub note: String,
     /// CPUs of the hub.
@@ -74,25 +80,108 @@ impl Ours {
         Self { note: why.to_owned(), ..Self::default() }
     }
 
-    /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`), with the conditions
-    /// that the result names and what makes it doubtful.
+    /// Puts what is to be known of the figure before what speaks against it.
+    pub fn remark(&mut self, text: &str) {
+        if !text.is_empty() {
+            let rest = std::mem::take(&mut self.note);
+            self.note =
+                [text, &rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        }
+    }
+
+    /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`,
+    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names and what
+    /// makes it doubtful.
     ///
     /// # Errors
     /// When the result cannot be read.
-    pub fn of(result: &Path, member: &str) -> Result<Self, ReportError> {
+    pub fn of(result: &Path, member: &str, unit: &str) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
         let Some(run) = results.runs.first() else { return Ok(Self::default()) };
+        let failed = run.failed.filter(|failed| *failed > 0);
+        let failed = failed.map(|failed| format!("{} failed", crate::figures::count(failed)));
         Ok(Self {
-            figure: run.number(member),
+            figure: run.number(member).map(|figure| in_unit(figure, member, unit)),
             conditions: conditions::of(run),
-            note: warnings::of_run(run).join("; "),
+            load: load::of(run),
+            note: failed.into_iter().chain(warnings::of_run(run)).collect::<Vec<_>>().join("; "),
             vcpus: run.number("environment.cores"),
         })
+    }
+
+    /// Takes by how much a run of a suite differs from the one that it took turns with: `suite` is the suite's directory,
+    /// `run` and `base` are directories in it. The interval stands in the note.
+    ///
+    /// # Errors
+    /// When the suite or the run's result cannot be read.
+    pub fn difference(
+        suite: &Path,
+        run: &str,
+        base: &str,
+        member: &str,
+        unit: &str,
+    ) -> Result<Self, ReportError> {
+        let mut ours = Self::of(&suite.join(run).join("result.json"), member, unit)?;
+        ours.figure = None;
+        let suite = input::read(&suite.join("suite.json"))?;
+        match turns(&suite, run, base, member) {
+            Some(Turns { base, centre, low, high, pairs }) => {
+                ours.figure = Some(in_unit(base * centre, member, unit));
+                let [centre, low, high] = [centre, low, high].map(signed_percent);
+                ours.remark(&format!("{centre} (95 %: {low} to {high}) in {pairs} turns with the other"));
+            }
+            None => ours.remark("n/a: the two took too few turns to tell"),
+        }
+        Ok(ours)
+    }
+}
+
+/// What two runs that took turns came to: the base's figure, and by how much the other differs, as parts of it.
+struct Turns {
+    base: f64,
+    centre: f64,
+    low: f64,
+    high: f64,
+    pairs: usize,
+}
+
+fn turns(suite: &Value, run: &str, base: &str, member: &str) -> Option<Turns> {
+    let place = |name: &str| suite.get("runs")?.as_array()?.iter().position(|known| known == name);
+    let (base, other) = (place(base)?, place(run)?);
+    let is =
+        |pair: &Value, key: &str, place: usize| pair.get(key).and_then(Value::as_u64) == Some(place as u64);
+    let mut pairs = suite.get("pairs")?.as_array()?.iter();
+    let pair = pairs.find(|pair| is(pair, "base", base) && is(pair, "other", other))?;
+    let figures = pair.get("figures")?.as_array()?;
+    let figure = figures.iter().find(|figure| figure.get("figure").is_some_and(|name| name == member))?;
+    let difference = figure.get("difference")?;
+    let part = |name: &str| difference.get(name).and_then(Value::as_f64);
+    Some(Turns {
+        base: figure.get("base_median")?.as_f64()?,
+        centre: part("centre")?,
+        low: part("low")?,
+        high: part("high")?,
+        pairs: figure.get("base")?.as_array()?.len(),
+    })
+}
+
+/// A member's figure in a row's unit. Names of members end with theirs; shares go from 0 to 1.
+fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
+    let has = |ending: &str| {
+        member.split('.').any(|name| name.ends_with(ending) || name.contains(&format!("{ending}_")))
+    };
+    match unit.trim() {
+        "%" => figure * 100.0,
+        "ms" if has("_us") => figure / 1e3,
+        "s" if has("_us") => figure / 1e6,
+        "µs" if has("_ms") => figure * 1e3,
+        "s" if has("_ms") => figure / 1e3,
+        _ => figure,
     }
 }
 
 /// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, the same per vCPU (for rates), their
-/// conditions, and what is to be known of our figure. Above it stands once where ours were made, and in the rows only what
+/// conditions, what drove our run, and what is to be known of our figure. Above it stands once where ours were made, and in the rows only what
 /// differs. A row of which `results` knows nothing is kept, with a dash.
 pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String {
     let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
@@ -105,6 +194,7 @@ pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String 
         "per vCPU",
         "their conditions",
         "source",
+        "our load",
         "of ours",
     ]);
     for row in &published.rows {
@@ -112,21 +202,18 @@ pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String 
         let figure = ours.and_then(|ours| ours.figure);
         let shown =
             |value: Option<f64>| value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &row.unit));
-        let times = row.figure.zip(figure).and_then(|(theirs, ours)| {
+        let times = row.figure.zip(figure).filter(|_| !row.no_ratio).and_then(|(theirs, ours)| {
             if row.less_is_better() { ratio(theirs, ours) } else { ratio(ours, theirs) }
         });
-        // A latency does not grow with the number of CPUs, so only rates are divided by it.
-        let per_vcpu = times
-            .filter(|_| !row.less_is_better())
-            .and_then(|times| Some(times * ratio(row.vcpus?, ours?.vcpus?)?));
         grid.row(vec![
             row.what.clone(),
             shown(row.figure),
             shown(figure),
             or_absent(times, |times| format!("{} ×", number(times))),
-            or_absent(per_vcpu, |times| format!("{} ×", number(times))),
+            per_vcpu(row, ours.and_then(|ours| ours.vcpus), times),
             row.conditions.clone(),
             row.source.clone(),
+            ours.map(|ours| ours.load.clone()).unwrap_or_default(),
             ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
         ]);
     }
@@ -138,6 +225,22 @@ pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String 
         escaped(&conditions::text(&shared)),
         grid.markdown()
     )
+}
+
+/// How many times better ours is per vCPU, or why that is not told.
+fn per_vcpu(row: &PublishedRow, ours: Option<f64>, times: Option<f64>) -> String {
+    let Some(times) = times else { return ABSENT.to_owned() };
+    // A latency does not grow with the number of CPUs, so only rates are divided by it.
+    if row.less_is_better() {
+        return "not a rate".to_owned();
+    }
+    match (row.vcpus, ours) {
+        (None, _) => "theirs not told".to_owned(),
+        (_, None) => "ours not told".to_owned(),
+        (Some(theirs), Some(ours)) => {
+            or_absent(ratio(times * theirs, ours), |times| format!("{} ×", number(times)))
+        }
+    }
 }
 
 /// What is to be known of a figure of ours beside what is said of all.
@@ -152,7 +255,10 @@ fn remark(ours: &Ours, shared: &Conditions) -> String {
 
 fn with_unit(value: f64, unit: &str) -> String {
     let unit = unit.trim();
-    if unit.is_empty() || unit.starts_with('/') {
+    if unit == "ms" && value.abs() < 0.1 {
+        // Two digits would be left of it.
+        crate::figures::milliseconds(value)
+    } else if unit.is_empty() || unit.starts_with('/') {
         format!("{}{unit}", number(value))
     } else {
         format!("{} {unit}", number(value))
@@ -164,67 +270,5 @@ fn ratio(part: f64, whole: f64) -> Option<f64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(id: &str, figure: Option<f64>, unit: &str, vcpus: Option<f64>) -> PublishedRow {
-        PublishedRow {
-            id: id.into(),
-            what: format!("row {id}"),
-            figure,
-            unit: unit.into(),
-            conditions: "16 pods | relaxed".into(),
-            vcpus,
-            source: "2023".into(),
-            less_is_better: None,
-        }
-    }
-
-    #[test]
-    fn ratios_say_how_many_times_better_whatever_the_unit() {
-        let published = Published {
-            rows: vec![
-                row("rate", Some(220.0), "/s", Some(16.0)),
-                row("time", Some(140.0), "ms", Some(16.0)),
-                row("unpublished", None, "/s", None),
-                row("unrun", Some(5.0), "/s", None),
-                row("zero", Some(0.0), "/s", None),
-            ],
-        };
-        let ours = |figure| Ours {
-            figure: Some(figure),
-            conditions: vec![("cores", "2 cores".into()), ("durability", "synced".into())],
-            note: String::new(),
-            vcpus: Some(2.0),
-        };
-        let results = [("rate", 3_300.0), ("time", 14.0), ("unpublished", 9.0), ("zero", 9.0)];
-        let mut results: BTreeMap<String, Ours> =
-            results.into_iter().map(|(id, figure)| (id.to_owned(), ours(figure))).collect();
-        let zero = results.get_mut("zero").unwrap();
-        (zero.conditions[1].1, zero.note) = ("none".into(), "it lagged".into());
-        results.insert("unrun".into(), Ours::absent("n/a: no broker"));
-        let table = table(&published, &results);
-        let (said_once, _) = table.split_once("\n\n").unwrap();
-        assert_eq!(said_once, "Ours, unless a row says otherwise: 2 cores · synced");
-        assert_eq!(table.matches("2 cores").count(), 1);
-        let lines: Vec<_> = table.lines().skip(4).collect();
-        assert!(
-            lines[0].starts_with(
-                "| row rate | 220/s | 3,300/s | 15.0 × | 120 × | 16 pods \\| relaxed | 2023 |  |"
-            ),
-            "{}",
-            lines[0]
-        );
-        assert!(lines[1].starts_with("| row time | 140 ms | 14.0 ms | 10.0 × | – |"), "{}", lines[1]);
-        assert!(lines[2].starts_with("| row unpublished | – | 9.00/s | – | – |"), "{}", lines[2]);
-        assert!(
-            lines[3].starts_with(
-                "| row unrun | 5.00/s | – | – | – | 16 pods \\| relaxed | 2023 | n/a: no broker |"
-            ),
-            "{}",
-            lines[3]
-        );
-        assert!(lines[4].starts_with("| row zero | 0/s | 9.00/s | – | – |"), "{}", lines[4]);
-        assert!(lines[4].ends_with("| none; it lagged |"), "{}", lines[4]);
-    }
-}
+#[path = "published_tests.rs"]
+mod tests;

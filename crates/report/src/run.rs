@@ -184,15 +184,13 @@ impl Run {
         self.timeline.interval_s.filter(|seconds| *seconds > 0.0).unwrap_or(1.0)
     }
 
-    /// A figure by name: a parameter, or a path of members such as `latency_ms.p99`.
+    /// A figure by name: a parameter, or a path of members such as `latency_ms.p99`. Of a list the member of that name:
+    /// `processes.hub.cores`, `stages.journal_sync.mean_us`.
     pub fn value(&self, path: &str) -> Option<&Value> {
         let found = match path {
             "p50_ms" | "p99_ms" | "max_ms" => self.raw.get("latency_ms")?.get(path.trim_end_matches("_ms")),
             "hub_cpu_us" => self.raw.get("hub")?.get("cpu_us_per_operation"),
-            _ => self
-                .parameters
-                .get(path)
-                .or_else(|| path.split('.').try_fold(&self.raw, |value, member| value.get(member))),
+            _ => self.parameters.get(path).or_else(|| path.split('.').try_fold(&self.raw, member_of)),
         };
         found.filter(|value| !value.is_null())
     }
@@ -205,6 +203,17 @@ impl Run {
             _ => None,
         };
         number.filter(|number| number.is_finite())
+    }
+}
+
+/// A member, or the element of a list whose name it is.
+fn member_of<'value>(value: &'value Value, member: &str) -> Option<&'value Value> {
+    let is_named = |element: &&Value| {
+        ["name", "stage"].iter().any(|key| element.get(key).is_some_and(|name| name == member))
+    };
+    match value {
+        Value::Array(elements) => elements.iter().find(is_named),
+        other => other.get(member),
     }
 }
 

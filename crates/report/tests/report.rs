@@ -199,9 +199,9 @@ fn what_cannot_be_read_is_said_with_its_path() {
 
 #[test]
 fn our_figures_come_from_results_with_their_conditions() {
-    let ours = published::Ours::of(&fixture("before"), "throughput_per_s").unwrap();
+    let ours = published::Ours::of(&fixture("before"), "throughput_per_s", "/s").unwrap();
     assert_eq!((ours.figure, ours.vcpus), (Some(4110.9), Some(2.0)));
     assert!(ours.conditions().contains("2 cores") && ours.conditions().contains("ext4"), "{ours:?}");
-    let broken = published::Ours::of(&fixture("broken"), "latency_ms.p99").unwrap();
+    let broken = published::Ours::of(&fixture("broken"), "latency_ms.p99", "ms").unwrap();
     assert!(broken.note.contains("the integrity audit failed"), "{}", broken.note);
 }

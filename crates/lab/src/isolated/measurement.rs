@@ -162,6 +162,7 @@ fn latency_of(histogram: &Histogram<u64>) -> LatencyMs {
     let milliseconds = |ns: u64| rounded(ns as f64 / 1e6, 6);
     let at = |quantile| milliseconds(histogram.value_at_quantile(quantile));
     LatencyMs {
+        min: milliseconds(histogram.min()),
         p50: at(0.5),
         p90: at(0.9),
         p95: at(0.95),
@@ -190,6 +191,7 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
         operations: times.len(),
         per_s: rounded(per_second(times.len(), wall), 1),
         mean_us: rounded(times.mean() / 1e3, 3),
+        p50_us: Some(rounded(times.value_at_quantile(0.5) as f64 / 1e3, 3)),
         p99_us: Some(rounded(times.value_at_quantile(0.99) as f64 / 1e3, 3)),
         ..StageResult::default()
     }

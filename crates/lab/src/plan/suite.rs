@@ -15,8 +15,7 @@ pub struct SuiteRun {
     pub scenario: ScenarioFile,
     /// What a reader is told by it, as the question that it answers.
     pub question: Option<String>,
-    /// Which published figure each member of its result stands beside: id of the row, member such as `latency_ms.p99`, and
-    /// the label of the point it is taken from (empty for the only one).
+    /// Which published figure each member of its result stands beside.
     pub rows: Vec<PublishedLink>,
 }
 
@@ -25,10 +24,14 @@ pub struct SuiteRun {
 pub struct PublishedLink {
     /// The published row.
     pub id: String,
-    /// The member of the result.
+    /// The member of the result, such as `latency_ms.p99`.
     pub member: String,
-    /// The label of the point, see [`super::Point::label`].
+    /// The label of the point, see [`super::Point::label`]; empty for the only one.
     pub point: String,
+    /// The label of the point that it took turns with, where the figure is by how much the two differ.
+    pub against: Option<String>,
+    /// What is to be known of our figure beside theirs.
+    pub note: String,
 }
 
 /// A suite file that was read and found right, with all of its scenarios.
@@ -144,5 +147,7 @@ fn link(section: &mut Section<'_>) -> PublishedLink {
         id: section.text_required("id"),
         member: section.text("member").unwrap_or_else(|| "throughput_per_s".to_owned()),
         point: section.text("point").unwrap_or_default(),
+        against: section.text("against"),
+        note: section.text("note").unwrap_or_default(),
     }
 }

@@ -5,42 +5,70 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use upesi_lab::plan::{PUBLISHED, SuiteFile};
+use upesi_lab::plan::{PUBLISHED, PublishedLink, SuiteFile};
+use upesi_report::ReportError;
 use upesi_report::published::{Ours, Published, table};
 
 use crate::exit::{Exit, Failure, Outcome};
 
-/// Members of a result that are kept beside the page. The whole results stay where the suite was run.
-const KEPT: [&str; 16] = [
+/// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted. The whole
+/// results stay where the suite was run.
+const KEPT: [&str; 29] = [
     "name",
     "title",
+    "kind",
     "parameters",
+    "options",
     "unit",
     "seed",
+    "target",
     "environment",
+    "durable",
     "completed",
     "failed",
     "lost",
     "throughput_per_s",
     "repetitions",
     "latency_ms",
+    "phases",
+    "schedule",
+    "window",
     "stages",
     "processes",
+    "hub",
+    "baseline",
+    "ratio",
+    "audit",
     "validity",
+    "targets",
     "breakpoint",
+    "drift",
 ];
+/// Of those, members that are long and say little: a list for every DFSP, every slice of a baseline.
+const LEFT_OUT: [&str; 3] = ["/audit/positions", "/baseline/slices", "/baseline/lab"];
 
 const INTRODUCTION: &str = "\
 Written by `make characterize`; do not edit. [report.html](report.html) has the plots, [results.json](results.json) the figures of every
-run with their environment. `upesi lab describe NAME` shows what a run does; `upesi lab run NAME` repeats it.
+run with what drove it, its environment and its audit. `upesi lab describe NAME` shows what a run does; `upesi lab run NAME` repeats it.
 
 All of it ran on one machine: hub, simulated DFSPs and load generator share its cores. The published figures are those of other machines,
 and most were reached with durability relaxed (replication 1, database flush relaxed) or without a disk at all; ours sync every batch to
-storage before its answers leave, unless a row says otherwise. \"Per vCPU\" divides both figures by the vCPUs they were reached with, where
-they are known; ours count all cores of the machine, those that load generator and DFSPs keep busy included.
+storage before its answers leave, unless a row says otherwise. \"Our load\" is taken from our results: users or arrivals, the measured
+time, DFSPs, finished transfers that the hub had behind it, and how many operations it came to.
+
+\"Per vCPU\" divides both figures by the vCPUs they were reached with; ours count all cores of the machine, those that load generator and
+DFSPs keep busy included. Where theirs was one handler, a single-threaded process, it counts as one vCPU, and the database and the broker
+beside it count as none, which favours it. \"Theirs not told\": the source does not say how many vCPUs it had; nothing is guessed. A
+latency or a share is \"not a rate\": it does not grow with vCPUs.
 
 What costs what is told by runs that take turns with the hub as shipped, A B A C A and so on, several times round, so that phases of the
-machine fall on all alike: the interval is that of the differences from turn to turn.
+machine fall on all alike: the interval is that of the differences from turn to turn. Two switches of the reference hub have no
+counterpart: this hub has no cache that could be off, as its state is in memory; and its audit log is the journal, without which nothing
+would be durable. \"fsync off\" is the nearest to being without.
+
+The streams of `position-batch` were recorded from the journal of a hub that simulated DFSPs drove, and replayed. All other streams (more
+submitters, half a million, callbacks, prepares and fulfils alone) are made up in the same shape. A hub's own traffic is replayed with
+`upesi lab record` and the key `stream`: see [isolated stages](../lab/isolated.md#streams).
 ";
 
 const SCALE: &str = "\
@@ -55,13 +83,14 @@ it. The rows \"scale 2, 4, 8\" are measured so: as many submitters, each waiting
 what one core decides, they make queues.
 ";
 
+/// The same rows once more: what there is to say of ours where no run stands beside them.
 #[derive(Deserialize)]
-struct Reasons {
-    rows: Vec<Reason>,
+struct Rows {
+    rows: Vec<Row>,
 }
 
 #[derive(Deserialize)]
-struct Reason {
+struct Row {
     id: String,
     unit: String,
     unavailable: Option<String>,
@@ -72,12 +101,12 @@ pub fn write(suite: &SuiteFile, out: &Path, docs: &Path) -> Outcome {
     let software =
         |error: &dyn std::fmt::Display| Failure::new(Exit::Software, format!("published.toml: {error}"));
     let published: Published = toml::from_str(PUBLISHED).map_err(|error| software(&error))?;
-    let reasons: Reasons = toml::from_str(PUBLISHED).map_err(|error| software(&error))?;
+    let known: Rows = toml::from_str(PUBLISHED).map_err(|error| software(&error))?;
     let cannot =
         |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", docs.display()));
     std::fs::create_dir_all(docs).map_err(cannot)?;
 
-    let ours = ours(suite, out, &reasons.rows);
+    let ours = ours(suite, out, &known.rows);
     let suite_directory = [out.to_owned()];
     let failed = |error| Failure::new(Exit::Data, error);
     let rows = upesi_report::markdown(&suite_directory).map_err(failed)?;
@@ -98,33 +127,38 @@ fn directory(out: &Path, scenario: &str, label: &str) -> PathBuf {
 }
 
 /// Our figure for each published row, or why there is none.
-fn ours(suite: &SuiteFile, out: &Path, reasons: &[Reason]) -> BTreeMap<String, Ours> {
+fn ours(suite: &SuiteFile, out: &Path, rows: &[Row]) -> BTreeMap<String, Ours> {
     let mut ours = BTreeMap::new();
-    for reason in reasons {
-        if let Some(text) = &reason.unavailable {
-            ours.insert(reason.id.clone(), Ours::absent(&format!("n/a: {text}")));
+    for row in rows {
+        if let Some(text) = &row.unavailable {
+            ours.insert(row.id.clone(), Ours::absent(&format!("n/a: {text}")));
         }
     }
     for run in &suite.runs {
         for link in &run.rows {
-            let result = directory(out, &run.scenario.name, &link.point).join("result.json");
-            let Ok(mut figure) = Ours::of(&result, &link.member) else {
-                ours.insert(link.id.clone(), Ours::absent("n/a: the run failed"));
-                continue;
+            let unit = rows.iter().find(|row| row.id == link.id).map_or("", |row| row.unit.as_str());
+            let figure = match figure(out, &run.scenario.name, link, unit) {
+                Ok(mut figure) => {
+                    figure.remark(&link.note);
+                    figure
+                }
+                Err(_) => Ours::absent("n/a: the run failed"),
             };
-            // Results give shares from 0 to 1.
-            if reasons.iter().any(|reason| reason.id == link.id && reason.unit == "%") {
-                figure.figure = figure.figure.and_then(percent);
-            }
             ours.insert(link.id.clone(), figure);
         }
     }
     ours
 }
 
-fn percent(share: f64) -> Option<f64> {
-    // By way of text, as nothing outside the lab and its reports computes with fractions.
-    format!("{share}e2").parse().ok()
+/// The figure that a link names.
+fn figure(out: &Path, scenario: &str, link: &PublishedLink, unit: &str) -> Result<Ours, ReportError> {
+    let result = directory(out, scenario, &link.point);
+    let Some(base) = &link.against else {
+        return Ours::of(&result.join("result.json"), &link.member, unit);
+    };
+    let name = |path: PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let [run, base] = [result, directory(out, scenario, base)].map(name);
+    Ours::difference(out, &run, &base, &link.member, unit)
 }
 
 /// What is kept of every result.
@@ -134,11 +168,26 @@ fn figures(suite: &SuiteFile, out: &Path) -> Value {
         for point in run.scenario.points() {
             let file = directory(out, &run.scenario.name, &point.label()).join("result.json");
             let Some(result) = read(&file) else { continue };
-            let kept = KEPT.into_iter().map(|name| (name.to_owned(), result[name].clone()));
-            figures.push(Value::Object(kept.filter(|(_, value)| !value.is_null()).collect()));
+            figures.push(kept(&result));
         }
     }
     json!({ "schema_version": 2, "suite": suite.name, "results": figures })
+}
+
+/// What is kept of one.
+fn kept(result: &Value) -> Value {
+    let is_isolated = result["kind"] == "isolated";
+    // A stage alone has parameters; the options of a load are not its own.
+    let names = KEPT.into_iter().filter(|name| !(is_isolated && *name == "options"));
+    let members = names.map(|name| (name.to_owned(), result[name].clone()));
+    let mut kept = Value::Object(members.filter(|(_, value)| !value.is_null()).collect());
+    for path in LEFT_OUT {
+        let Some((parent, member)) = path.rsplit_once('/') else { continue };
+        if let Some(parent) = kept.pointer_mut(parent).and_then(Value::as_object_mut) {
+            parent.remove(member);
+        }
+    }
+    kept
 }
 
 fn read(file: &Path) -> Option<Value> {
@@ -146,46 +195,5 @@ fn read(file: &Path) -> Option<Value> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn published_rows_are_read_and_those_without_a_run_say_why() {
-        let published: Published = toml::from_str(PUBLISHED).unwrap();
-        let reasons: Reasons = toml::from_str(PUBLISHED).unwrap();
-        assert_eq!(published.rows.len(), reasons.rows.len());
-        let suite = SuiteFile::named("characterize").unwrap();
-        let nowhere = tempfile::tempdir().unwrap();
-        let ours = ours(&suite, nowhere.path(), &reasons.rows);
-        for row in &published.rows {
-            let known = ours.get(&row.id).unwrap_or_else(|| panic!("{} has no run and no reason", row.id));
-            assert!(known.note.starts_with("n/a: "), "{}: {}", row.id, known.note);
-        }
-        assert_eq!(percent(0.0003), Some(0.03));
-    }
-
-    #[test]
-    fn a_page_is_written_from_what_ran() {
-        let (out, docs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let result = upesi_lab::LabResult {
-            name: "transfers-8".to_owned(),
-            scenario: "transfers",
-            throughput_per_s: 660.0,
-            ..upesi_lab::LabResult::default()
-        };
-        let directory = out.path().join("transfers-8");
-        std::fs::create_dir(&directory).unwrap();
-        result.write(&directory).unwrap();
-        let suite = r#"{"schema_version": 2, "name": "characterize", "title": "T", "runs": ["transfers-8"], "plots": []}"#;
-        std::fs::write(out.path().join("suite.json"), suite).unwrap();
-        let suite = SuiteFile::named("characterize").unwrap();
-        write(&suite, out.path(), docs.path()).unwrap();
-        let page = std::fs::read_to_string(docs.path().join("README.md")).unwrap();
-        // 220/s were published.
-        let row = page.lines().find(|line| line.contains("| 220/s |")).unwrap();
-        assert!(row.contains("660/s") && row.contains("3.00 ×"), "{row}");
-        let figures = read(&docs.path().join("results.json")).unwrap();
-        assert_eq!(figures["results"].as_array().map(Vec::len), Some(1));
-        assert!(docs.path().join("report.html").is_file());
-    }
-}
+#[path = "lab_characterize_tests.rs"]
+mod tests;

@@ -1,0 +1,158 @@
+//! The page of published figures: every row has a run or a reason, and every link leads somewhere.
+
+use std::collections::BTreeSet;
+
+use upesi_lab::measured::{BreakpointResult, ProcessRow, StageResult};
+use upesi_lab::{LabResult, PhaseResult, Phases, ProcessResult};
+
+use super::*;
+
+fn suite() -> SuiteFile {
+    SuiteFile::named("characterize").unwrap()
+}
+
+fn rows() -> Vec<Row> {
+    toml::from_str::<Rows>(PUBLISHED).unwrap().rows
+}
+
+#[test]
+fn every_published_row_has_one_run_or_a_reason() {
+    let published: Published = toml::from_str(PUBLISHED).unwrap();
+    let ids: BTreeSet<&str> = published.rows.iter().map(|row| row.id.as_str()).collect();
+    assert_eq!(ids.len(), published.rows.len(), "ids are told apart");
+    let suite = suite();
+    let linked: Vec<&str> =
+        suite.runs.iter().flat_map(|run| &run.rows).map(|link| link.id.as_str()).collect();
+    for row in rows() {
+        let runs = linked.iter().filter(|id| **id == row.id).count();
+        let (has_reason, id) = (row.unavailable.is_some(), &row.id);
+        assert_eq!(runs + usize::from(has_reason), 1, "{id}: one run, or a reason why there is none");
+    }
+    for id in linked {
+        assert!(ids.contains(id), "{id} is no published row");
+    }
+}
+
+#[test]
+fn a_row_says_what_it_is_and_conditions_refer_to_the_row_above() {
+    let published: Published = toml::from_str(PUBLISHED).unwrap();
+    for pair in published.rows.windows(2) {
+        let [above, row] = pair else { continue };
+        assert!(!row.what.starts_with("the same"), "{}: say it in full", row.id);
+        if row.conditions.contains("as the row above") {
+            assert_eq!(
+                (&above.source, above.vcpus),
+                (&row.source, row.vcpus),
+                "{}: not as the row above",
+                row.id
+            );
+        }
+    }
+}
+
+#[test]
+fn every_link_leads_to_a_point_that_is_run_once() {
+    let suite = suite();
+    let mut places = BTreeSet::new();
+    for run in &suite.runs {
+        let labels: Vec<String> = run.scenario.points().iter().map(|point| point.label()).collect();
+        for label in &labels {
+            let place = directory(Path::new(""), &run.scenario.name, label);
+            assert!(places.insert(place.clone()), "{} would be written twice", place.display());
+        }
+        for link in &run.rows {
+            for point in [Some(&link.point), link.against.as_ref()].into_iter().flatten() {
+                assert!(
+                    labels.contains(point),
+                    "{}: {} has no point {point:?}: {labels:?}",
+                    link.id,
+                    run.scenario.name
+                );
+            }
+            assert!(
+                link.against.is_none() || run.scenario.is_against_first(),
+                "{}: they take no turns",
+                link.id
+            );
+        }
+    }
+}
+
+/// A result with every member that runs of any kind have.
+fn whole_result() -> LabResult {
+    let stages = ["prepare", "fulfil", "position", "journal_sync", "callback", "notification"];
+    let stage = |name: &str| StageResult {
+        stage: name.to_owned(),
+        p50_us: Some(1.0),
+        p99_us: Some(1.0),
+        ..StageResult::default()
+    };
+    let process = |name: &str| ProcessRow {
+        name: name.to_owned(),
+        cpu_us_per_operation: Some(1.0),
+        ..ProcessRow::default()
+    };
+    let phase = Some(PhaseResult::default());
+    LabResult {
+        stages: stages.map(stage).into(),
+        processes: ["hub", "lab", "forwarder"].map(process).into(),
+        hub: Some(ProcessResult { cpu_us_per_operation: Some(1.0), ..ProcessResult::default() }),
+        phases: Phases { discovery: phase, agreement: phase, transfer: phase },
+        breakpoint: Some(BreakpointResult { highest_met_per_s: Some(1), ..BreakpointResult::default() }),
+        ..LabResult::default()
+    }
+}
+
+#[test]
+fn every_link_names_a_member_of_a_result() {
+    let out = tempfile::tempdir().unwrap();
+    whole_result().write(out.path()).unwrap();
+    let file = out.path().join("result.json");
+    for link in suite().runs.iter().flat_map(|run| &run.rows) {
+        let ours = Ours::of(&file, &link.member, "").unwrap();
+        assert!(ours.figure.is_some(), "{}: results have no {}", link.id, link.member);
+    }
+}
+
+#[test]
+fn rows_of_runs_that_failed_say_so() {
+    let nowhere = tempfile::tempdir().unwrap();
+    for (id, row) in ours(&suite(), nowhere.path(), &rows()) {
+        assert!(row.figure.is_none() && row.note.starts_with("n/a: "), "{id}: {}", row.note);
+    }
+}
+
+#[test]
+fn a_page_is_written_from_what_ran() {
+    let (out, docs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let mut result = LabResult {
+        name: "transfers-8".to_owned(),
+        kind: "end-to-end",
+        scenario: "transfers",
+        throughput_per_s: 660.0,
+        completed: 3_960,
+        ..LabResult::default()
+    };
+    result.window.seconds = 6.0;
+    result.latency_ms.share_over_1s = 0.0003;
+    let directory = out.path().join("transfers-8");
+    std::fs::create_dir(&directory).unwrap();
+    result.write(&directory).unwrap();
+    let suite_json = r#"{"schema_version": 2, "name": "characterize", "title": "T", "runs": ["transfers-8"], "plots": []}"#;
+    std::fs::write(out.path().join("suite.json"), suite_json).unwrap();
+    write(&suite(), out.path(), docs.path()).unwrap();
+    let page = std::fs::read_to_string(docs.path().join("README.md")).unwrap();
+    // 220/s were published.
+    let row = page.lines().find(|line| line.contains("| 220/s |")).unwrap();
+    assert!(row.contains("660/s") && row.contains("3.00 ×"), "{row}");
+    assert!(row.contains("32 users, 6 s, 8 DFSPs, 3,960 transfers"), "{row}");
+    let share = page.lines().find(|line| line.contains("share over 1 s")).unwrap();
+    assert!(share.contains("| 0.03 % | 0.03 % |"), "{share}");
+    let figures = read(&docs.path().join("results.json")).unwrap();
+    assert_eq!(figures["results"].as_array().map(Vec::len), Some(1));
+    let kept = &figures["results"][0];
+    assert_eq!(kept["options"]["load"]["closed"]["users"], 32);
+    assert!(kept["audit"]["ok"] == true && kept["audit"].get("positions").is_none(), "{kept}");
+    assert!(kept.get("timeline").is_none() && kept.get("histogram").is_none(), "{kept}");
+    assert!(docs.path().join("report.html").is_file());
+}
