@@ -55,7 +55,10 @@ fn load(load: &Value) -> Option<String> {
         whole(start).into_iter().chain(levels).collect::<Vec<_>>().join(" → ")
     };
     match shape.as_str() {
-        "closed" => Some(format!("{} users", whole("users")?)),
+        "closed" => {
+            let users = whole("users")?;
+            Some(if users == "1" { "1 user".to_owned() } else { format!("{users} users") })
+        }
         "ramping_users" => Some(format!("{} users", path("start"))),
         "open" => Some(format!("{} arrivals/s", whole("rate_per_s")?)),
         "arrivals" => {
@@ -89,6 +92,7 @@ mod tests {
         let stages = json!([{ "level": 600, "ms": 1 }, { "level": 1000, "ms": 1 }]);
         for (load, words) in [
             (json!({ "closed": { "users": 32 } }), "32 users"),
+            (json!({ "closed": { "users": 1 } }), "1 user"),
             (json!({ "ramping_users": { "start": 5, "stages": stages } }), "5 → 600 → 1,000 users"),
             (json!({ "open": { "rate_per_s": 40, "outstanding_max": 9 } }), "40 arrivals/s"),
             (

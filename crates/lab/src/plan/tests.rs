@@ -256,6 +256,8 @@ set = { "sweep.load.users" = [1, 2] }
 [[run.published]]
 id = "other"
 point = "users-2"
+against = "users-1"
+note = "median"
 [[run]]
 scenario = "transfers-8"
 set = { "load.users" = 5 }
@@ -269,6 +271,8 @@ x = "users"
     assert_eq!(suite.runs[1].scenario.points()[1].label(), suite.runs[1].rows[0].point);
     assert_eq!(options(&suite.runs[0].scenario, 0).load, Load::Closed { users: 5 });
     assert_eq!(suite.runs[2].rows[0].member, "latency_ms.p99");
+    let link = &suite.runs[1].rows[0];
+    assert_eq!((link.against.as_deref(), link.note.as_str()), (Some("users-1"), "median"));
     assert_eq!((&suite.runs[0].question, suite.runs[1].question.as_deref()), (&None, Some("More users?")));
     for (text, expected) in [
         ("title = \"x\"", "at least one [[run]]"),
