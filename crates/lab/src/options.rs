@@ -132,6 +132,8 @@ pub struct RunOptions {
     pub hub_arguments: Vec<String>,
     /// Finished transfers that the hub which is started already has.
     pub existing_transfers: u64,
+    /// Whether the data directory of the hub that is started stays, below `out`. That of a run which did not pass stays anyway.
+    pub keep_data: bool,
     /// Measures a baseline alone, without a hub: the ceiling of what load generator and DFSPs can do.
     pub alone: Option<Baseline>,
     /// Address that the simulators listen on; a hub on another machine must reach it.
@@ -198,6 +200,7 @@ impl Default for RunOptions {
             binary: None,
             hub_arguments: Vec::new(),
             existing_transfers: 0,
+            keep_data: false,
             alone: None,
             sim_address: IpAddr::from([127, 0, 0, 1]),
             connections_max: None,

@@ -28,6 +28,8 @@ use crate::timeline::Timeline;
 pub(crate) const RAMP: Duration = Duration::from_millis(500);
 /// A baseline is measured for this part of the hub's time.
 pub(crate) const BASELINE_PART: u32 = 2;
+/// How the name of the data directory of a hub that is started begins.
+pub(crate) const DATA_DIRECTORY: &str = "upesi-lab-hub-";
 const QUIESCE_POLL: Duration = Duration::from_millis(20);
 
 /// Why a run gave no result.
@@ -172,7 +174,7 @@ impl Run<'_> {
         let result = self.result(&hub, &baselines, &evidence, &watch.timeline, target_url, started_at);
         if let Some(hub) = &mut own_hub {
             hub.end();
-            if result.passed() {
+            if result.passed() && !options.keep_data {
                 // Nobody needs the data of a good run; that of a bad one is evidence.
                 let _ = std::fs::remove_dir_all(&data);
             }
@@ -220,7 +222,7 @@ impl Run<'_> {
     /// Where a hub of ours keeps its data. A fresh directory per run, so that old data is never touched.
     pub(crate) fn data_directory(&self) -> PathBuf {
         let parent = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
-        parent.join(format!("upesi-lab-hub-{:016x}", self.nonce))
+        parent.join(format!("{DATA_DIRECTORY}{:016x}", self.nonce))
     }
 
     async fn start_hub(&self, data: &Path) -> Result<HubProcess, LabError> {

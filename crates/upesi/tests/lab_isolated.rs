@@ -126,3 +126,25 @@ fn mistakes_are_told_apart_by_their_exit_codes() {
     let output = upesi(&["lab", "record", "--out", "/tmp/x", "--generate", "0"]);
     assert_eq!(output.status.code(), Some(64));
 }
+
+#[test]
+fn a_hub_is_recorded_first_and_its_traffic_replayed() {
+    let directory = tempfile::tempdir().unwrap();
+    for (what, unit) in [("prepare", "prepare"), ("fulfil", "fulfil")] {
+        let out = directory.path().join(what);
+        let what = format!("what={what}");
+        let arguments = ["position", "--with", "recorded=true", "--with", "messages=40", "--with", "dfsps=3"];
+        let more = ["--with", "repetitions=2", "--with", &what];
+        let result = measured(&out, &[&arguments[..], &more].concat());
+        assert_eq!(
+            (&result["unit"], &result["completed"], &result["failed"]),
+            (&unit.into(), &80.into(), &0.into())
+        );
+        assert_eq!(
+            (&result["parameters"]["recorded"], &result["parameters"]["dfsps"]),
+            (&"yes".into(), &3.into())
+        );
+        let left = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
+        assert_eq!(left.collect::<Vec<_>>(), ["result.json"], "the recording and its hub are gone");
+    }
+}

@@ -44,6 +44,9 @@ pub enum IsolatedError {
     /// The archive failed.
     #[error("the archive: {0}")]
     Archive(#[from] upesi_archive::ArchiveError),
+    /// The hub that was to be recorded.
+    #[error("no stream can be recorded: {0}")]
+    Recording(Box<crate::run::LabError>),
     /// The hub does not run.
     #[error(transparent)]
     Child(#[from] ChildError),

@@ -17,6 +17,7 @@ mod notification;
 mod position;
 mod preload;
 mod receiver;
+mod recorded;
 mod scheme;
 mod scratch;
 mod settings;

@@ -38,7 +38,7 @@ pub(super) struct Past {
 /// Reads the key `existing`: finished transfers that a hub has behind it.
 pub(super) fn read_existing(keys: &mut Keys<'_>, source: &Source) -> usize {
     let existing = keys.size("existing", 0..=EXISTING_MAX, 0);
-    if existing > 0 && source.stream.is_some() {
+    if existing > 0 && (source.stream.is_some() || source.is_recorded) {
         keys.contradiction(
             "existing transfers are made up between made-up DFSPs: leave existing out, or the stream"
                 .to_owned(),

@@ -1,7 +1,8 @@
-//! Where the messages of a stage come from: a file, or made up.
+//! Where the messages of a stage come from: a file, a hub that is recorded first, or made up.
 
 use std::path::PathBuf;
 
+use super::recorded::Recording;
 use super::settings::Keys;
 use super::stream::{BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, Stream};
 use super::{Context, IsolatedError};
@@ -13,11 +14,13 @@ const MESSAGES_MAX: usize = 5_000_000;
 /// Which messages a stage is fed with.
 #[derive(Clone, Debug)]
 pub(super) struct Source {
-    /// A recorded stream; `None` makes one up.
+    /// A recorded stream; `None` makes one up, or records one.
     pub stream: Option<PathBuf>,
+    /// Whether a hub is driven and recorded first.
+    pub is_recorded: bool,
     /// How many messages are fed.
     pub messages: usize,
-    /// Between how many DFSPs, where they are made up.
+    /// Between how many DFSPs, where they are made up or recorded first.
     pub dfsps: usize,
     /// Length of a made-up prepare's body in bytes.
     pub body_bytes: usize,
@@ -32,19 +35,31 @@ impl Source {
                     .to_owned(),
             );
         }
+        let is_recorded = keys.flag("recorded", false);
+        if is_recorded && (stream.is_some() || keys.has("body_bytes")) {
+            keys.contradiction(
+                "what is recorded first has its own bodies, and no file: leave stream and body_bytes out, or recorded"
+                    .to_owned(),
+            );
+        }
         let defaults = GenerateOptions::default();
         Self {
             stream,
+            is_recorded,
             messages: keys.size("messages", 1..=MESSAGES_MAX, messages),
             dfsps: keys.size("dfsps", 2..=DFSPS_MAX, 2),
             body_bytes: keys.size("body_bytes", BODY_BYTES_MIN..=32_768, defaults.body_bytes),
         }
     }
 
-    /// Reads the file, or makes the stream up.
+    /// Reads the file, records a hub, or makes the stream up.
     pub fn load(&self, context: &Context, kind: MessageKind) -> Result<Stream, IsolatedError> {
         if let Some(path) = &self.stream {
             return Ok(Stream::read(path)?);
+        }
+        if self.is_recorded {
+            let (transfers, dfsps) = (self.messages, self.dfsps);
+            return Recording { transfers, dfsps, kind }.make(context);
         }
         Ok(Stream::generate(&GenerateOptions {
             transfers: self.messages,
@@ -61,6 +76,7 @@ impl Source {
             vec![("messages", number(self.messages)), ("dfsps", number(stream.header.dfsps.len()))];
         match &self.stream {
             Some(path) => parameters.push(("stream", Parameter::Text(path.display().to_string()))),
+            None if self.is_recorded => parameters.push(("recorded", yes_no(true))),
             None => parameters.push(("body_bytes", number(self.body_bytes))),
         }
         parameters

@@ -142,6 +142,8 @@ fn mistakes_are_named_before_anything_runs() {
         ("position", "batch = 2000\nnonsense = 1", "nonsense: isolated kind position has no such key"),
         ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
         ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
+        ("position", "recorded = true\nexisting = 3", "existing transfers are made up"),
+        ("ledger", "recorded = true\nbody_bytes = 900", "what is recorded first has its own bodies"),
         ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
         ("archive", "transfers = 2", "at least as many transfers"),
         ("prepare", "callbacks = 'sent'", "give held or swallowed"),

@@ -67,7 +67,7 @@ counterpart: this hub has no cache that could be off, as its state is in memory;
 would be durable. \"fsync off\" is the nearest to being without.
 
 The streams of `position-batch` were recorded from the journal of a hub that simulated DFSPs drove, and replayed. All other streams (more
-submitters, half a million, callbacks, prepares and fulfils alone) are made up in the same shape. A hub's own traffic is replayed with
+submitters, half a million, callbacks, prepares and fulfils alone) are made up in the same shape: as many DFSPs, bodies of a like length. A hub's own traffic is replayed with
 `upesi lab record` and the key `stream`: see [isolated stages](../lab/isolated.md#streams).
 ";
 
