@@ -49,6 +49,7 @@ mod suite_turns;
 mod table;
 mod tally;
 pub mod targets;
+mod thresholds;
 mod timeline;
 mod validity;
 

@@ -220,11 +220,14 @@ impl Slice {
 
     /// Does one operation; false when one of its requests was not accepted.
     async fn operate(&self, worker: usize, number: u64, began: Instant) -> bool {
-        let steps = self.generator.perform(number).await;
+        let (steps, waits) = self.generator.perform(number).await;
         let phases = self.generator.scenario.phases();
         {
             let mut counts = lock(&self.counts[worker]);
             let latency_us = counts.tally.count(phases, &steps, began, &self.window);
+            if self.window.counts(began) {
+                counts.tally.count_waits(&waits);
+            }
             counts.interval.end(latency_us);
         }
         !steps.iter().any(|step| matches!(step, Step::Repeated | Step::Refused | Step::Unanswered))

@@ -1,6 +1,6 @@
 //! What is measured beside throughput and latency: the members that version 2 of `result.json` added.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 /// A value that a sweep varied: a number or a text.
@@ -145,6 +145,30 @@ impl Validity {
     pub const fn of(findings: Vec<String>) -> Self {
         Self { valid: findings.is_empty(), findings }
     }
+}
+
+/// One threshold beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThresholdCheck {
+    /// `success_share`, `completed_share_of_due`, `end_to_end_p99_ms` and so on; see docs/lab/result.md.
+    pub name: String,
+    /// The bound.
+    pub limit: f64,
+    /// What was measured.
+    pub value: f64,
+    /// Whether it is within the bound.
+    pub met: bool,
+}
+
+/// Whether the hub did what was asked of it: another question than whether the figures count.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thresholds {
+    /// Whether every threshold was met.
+    pub met: bool,
+    /// Those that were not, in words.
+    pub findings: Vec<String>,
+    /// All that apply to the run.
+    pub checked: Vec<ThresholdCheck>,
 }
 
 /// The steady window that the figures are of.

@@ -5,14 +5,16 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use hdrhistogram::Histogram;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use upesi_types::Timestamp;
 
 use crate::distribution::read_histogram;
 use crate::latency::LatencyMs;
-use crate::measured::HistogramResult;
+use crate::measured::{HistogramResult, Thresholds};
 use crate::result::SCHEMA_VERSION;
 use crate::statistics::rounded;
+use crate::thresholds::together;
 
 /// Largest result that is read, in bytes.
 const RESULT_BYTES_MAX: u64 = 64 << 20;
@@ -99,6 +101,9 @@ pub fn merge(paths: &[PathBuf]) -> Result<Value, MergeError> {
         let findings: Vec<Value> = findings.into_iter().chain(contradictions).collect();
         merged["validity"] = json!({ "valid": false, "findings": findings });
     }
+    if let Some(thresholds) = thresholds(&values) {
+        merged["thresholds"] = to_value(&thresholds);
+    }
     merged["audit"]["ok"] = values.iter().all(|value| value["audit"]["ok"] == true).into();
     merged["audit"]["findings"] = gathered(&values, "/audit/findings");
     merged["audit"]["positions"] = gathered(&values, "/audit/positions");
@@ -166,6 +171,12 @@ fn gathered(values: &[&Value], member: &str) -> Value {
 fn validity(values: &[&Value]) -> Value {
     let findings = gathered(values, "/validity/findings");
     json!({ "valid": findings.as_array().is_none_or(Vec::is_empty), "findings": findings })
+}
+
+/// What one of the generators saw missed is missed.
+fn thresholds(values: &[&Value]) -> Option<Thresholds> {
+    let all = values.iter().filter_map(|value| Thresholds::deserialize(&value["thresholds"]).ok());
+    together(all.collect::<Vec<_>>().iter())
 }
 
 /// What speaks against these results being of one load on one hub: DFSPs that are in two of them, or loads of different times.
@@ -240,7 +251,7 @@ fn to_value<T: serde::Serialize>(value: &T) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::{TimelineResult, TimelineRow, Validity};
+    use crate::measured::{ThresholdCheck, TimelineResult, TimelineRow, Validity};
     use crate::result::LabResult;
     use crate::statistics::latency_histogram;
 
@@ -256,12 +267,20 @@ mod tests {
             histogram: Some(HistogramResult::of(&histogram)),
             timeline: Some(TimelineResult { interval_s: 1, rows: vec![row], steps: Vec::new() }),
             validity: Validity::of(if name == "b" { vec!["lagged".to_owned()] } else { Vec::new() }),
+            thresholds: Some(shed(name == "b")),
             ..LabResult::default()
         };
         let out = directory.join(name);
         std::fs::create_dir(&out).unwrap();
         result.write(&out).unwrap();
         out
+    }
+
+    fn shed(is_shed: bool) -> Thresholds {
+        let value = if is_shed { 0.7 } else { 1.0 };
+        let check = ThresholdCheck { name: "success_share".to_owned(), limit: 0.99, value, met: !is_shed };
+        let findings = if is_shed { vec!["30 % failed".to_owned()] } else { Vec::new() };
+        Thresholds { met: !is_shed, findings, checked: vec![check] }
     }
 
     #[test]
@@ -277,6 +296,7 @@ mod tests {
         assert!((at("p50") - 1.0).abs() < 0.01 && (at("p99") - 50.0).abs() < 0.5, "{merged}");
         assert_eq!(merged["repetitions"], json!([20.0, 22.0]));
         assert_eq!(merged["validity"]["valid"], false);
+        assert_eq!(merged["thresholds"], to_value(&shed(true)));
         assert_eq!(merged["timeline"]["rows"][0]["completed"], 100);
         assert_eq!(merged["merged_from"], 2);
         assert!(merged["histogram"]["buckets"].as_array().is_some_and(|buckets| buckets.len() == 2));

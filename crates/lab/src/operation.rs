@@ -1,7 +1,7 @@
 //! One operation of each scenario: what is sent, what is waited for, and whether the answer is right.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use upesi_fspiop::{decode_octets, ilp};
 use upesi_sim::{
@@ -16,6 +16,17 @@ use crate::tally::{Step, Steps};
 
 /// Separates the drawing of parties from other draws.
 const PARTIES: u64 = 0x7061_7274_7900;
+
+/// How long the requests of one operation waited for their own answers, by [`Phase`]; nothing where none was sent.
+pub(crate) type Waits = [Option<Duration>; Phase::ALL.len()];
+
+/// Waits for the answer to a request, and notes for how long.
+async fn timed<T>(wait: &mut Option<Duration>, request: impl Future<Output = T>) -> T {
+    let sent = Instant::now();
+    let answer = request.await;
+    *wait = Some(sent.elapsed());
+    answer
+}
 
 /// What all users of one target share.
 pub(crate) struct Generator {
@@ -51,39 +62,52 @@ impl Generator {
     }
 
     /// Does the operation of that number, to its end or until the user's patience is over.
-    pub async fn perform(&self, number: u64) -> Steps {
+    pub async fn perform(&self, number: u64) -> (Steps, Waits) {
         let (payer, payee) = self.pairs.of(number);
-        let mut steps = Steps::default();
+        let (mut steps, mut waits) = (Steps::default(), Waits::default());
+        let [lookup, quote, transfer] = &mut waits;
         match self.scenario {
-            Scenario::Lookups => steps[Phase::Lookup as usize] = self.discover(number, payer, payee).await,
-            Scenario::Quotes => steps[Phase::Quote as usize] = self.agree(number, payer, payee).await.0,
+            Scenario::Lookups => {
+                steps[Phase::Lookup as usize] = self.discover(number, payer, payee, lookup).await;
+            }
+            Scenario::Quotes => {
+                steps[Phase::Quote as usize] = self.agree(number, payer, payee, quote).await.0;
+            }
             Scenario::Transfers => {
-                let sent = self.originator.send(number, payer, payee).await;
+                let sent = timed(transfer, self.originator.send(number, payer, payee)).await;
                 steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
             }
-            Scenario::Payments => self.pay(number, payer, payee, &mut steps).await,
+            Scenario::Payments => self.pay(number, payer, payee, &mut steps, &mut waits).await,
         }
-        steps
+        (steps, waits)
     }
 
-    async fn pay(&self, number: u64, payer: usize, payee: usize, steps: &mut Steps) {
-        let discovered = self.discover(number, payer, payee).await;
+    async fn pay(&self, number: u64, payer: usize, payee: usize, steps: &mut Steps, waits: &mut Waits) {
+        let [lookup, quote, transfer] = waits;
+        let discovered = self.discover(number, payer, payee, lookup).await;
         steps[Phase::Lookup as usize] = discovered;
         if !matches!(discovered, Step::Done(_)) {
             return;
         }
         // The lookup found this payee, or it would not be done.
-        let (agreed, terms) = self.agree(number, payer, payee).await;
+        let (agreed, terms) = self.agree(number, payer, payee, quote).await;
         steps[Phase::Quote as usize] = agreed;
         if let Some(terms) = terms {
-            let sent = self.originator.transfer_quoted(number, payer, &self.names[payee], &terms).await;
+            let request = self.originator.transfer_quoted(number, payer, &self.names[payee], &terms);
+            let sent = timed(transfer, request).await;
             steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
         }
     }
 
     /// Looks the payee's party up.
-    pub async fn discover(&self, number: u64, payer: usize, payee: usize) -> Step {
-        let awaiting = match self.originator.lookup(number, payer, payee).await {
+    pub async fn discover(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+        wait: &mut Option<Duration>,
+    ) -> Step {
+        let awaiting = match timed(wait, self.originator.lookup(number, payer, payee)).await {
             Ok(awaiting) => awaiting,
             Err(error) => return not_accepted(&error, number),
         };
@@ -98,8 +122,14 @@ impl Generator {
     }
 
     /// Asks the payee for terms.
-    async fn agree(&self, number: u64, payer: usize, payee: usize) -> (Step, Option<Terms>) {
-        let awaiting = match self.originator.quote(number, payer, payee).await {
+    async fn agree(
+        &self,
+        number: u64,
+        payer: usize,
+        payee: usize,
+        wait: &mut Option<Duration>,
+    ) -> (Step, Option<Terms>) {
+        let awaiting = match timed(wait, self.originator.quote(number, payer, payee)).await {
             Ok(awaiting) => awaiting,
             Err(error) => return (not_accepted(&error, number), None),
         };

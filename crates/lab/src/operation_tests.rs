@@ -51,7 +51,11 @@ impl World {
         let perform = async move {
             let mut all = Vec::new();
             for _ in 0..count {
-                all.push(generator.perform(generator.next_number()).await);
+                let (steps, waits) = generator.perform(generator.next_number()).await;
+                for (step, wait) in steps.iter().zip(waits) {
+                    assert_eq!(*step == Step::Unreached, wait.is_none(), "{steps:?} {waits:?}");
+                }
+                all.push(steps);
             }
             all
         };

@@ -11,6 +11,7 @@ use crate::result::{LabResult, OptionsEcho};
 use crate::run::Run;
 use crate::statistics::{ratio, rounded};
 use crate::subject::{Subject, schedule};
+use crate::thresholds::thresholds;
 use crate::timeline::{INTERVAL, Timeline};
 use crate::validity::judge;
 use upesi_sim::Phase;
@@ -53,6 +54,7 @@ impl Run<'_> {
             throughput_per_s: rounded(hub_throughput, 1),
             latency_ms: LatencyMs::of(&hub.tally.latency),
             phases: Phases::of(scenario, &hub.tally),
+            http_ms: LatencyMs::of(&hub.tally.waits),
             schedule: schedule(self.options, &hub.tally),
             hub: hub.process(),
             lab: hub.lab(),
@@ -76,6 +78,7 @@ impl Run<'_> {
             ..LabResult::default()
         };
         result.validity = judge(self.options, &result);
+        result.thresholds = Some(thresholds(self.options, &result));
         result.targets = identity.targets.iter().map(|target| target.check(&result)).collect();
         result
     }

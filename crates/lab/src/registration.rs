@@ -68,7 +68,7 @@ async fn register_batch(
 /// Looks a party up from another DFSP.
 async fn check(generator: &Generator, dfsp: usize, number: u64) -> Result<(), OnboardError> {
     let asker = (dfsp + 1) % generator.names.len();
-    match generator.discover(number, asker, dfsp).await {
+    match generator.discover(number, asker, dfsp, &mut None).await {
         Step::Done(_) => Ok(()),
         _ => Err(OnboardError::NotFound {
             dfsp: generator.names[dfsp],

@@ -13,7 +13,7 @@ use crate::environment::Environment;
 use crate::latency::{LatencyMs, Phases};
 use crate::measured::{
     BreakpointResult, DriftResult, HistogramResult, Parameter, ProcessRow, StageResult, TargetCheck,
-    TimelineResult, Validity, WindowResult,
+    Thresholds, TimelineResult, Validity, WindowResult,
 };
 use crate::options::{Baseline, RunOptions};
 use crate::pairs::PairChoice;
@@ -182,6 +182,8 @@ impl OptionsEcho {
 /// How well an open loop kept its schedule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ScheduleResult {
+    /// Arrivals that the schedule has in the measured time, sent or not.
+    pub due: u64,
     /// How late half of the arrivals were sent, in milliseconds.
     pub lag_ms_p50: f64,
     /// How late 99 of 100 were.
@@ -237,6 +239,8 @@ pub struct LabResult {
     pub latency_ms: LatencyMs,
     /// The same by phase.
     pub phases: Phases,
+    /// How long requests waited for their own answers, the `202` before any callback; refusals and errors too.
+    pub http_ms: LatencyMs,
     /// Open loop only.
     pub schedule: Option<ScheduleResult>,
     /// CPU and memory of the hub; absent when its process is not on this machine.
@@ -269,6 +273,9 @@ pub struct LabResult {
     pub processes: Vec<ProcessRow>,
     /// Whether the figures count.
     pub validity: Validity,
+    /// Whether the hub did what was asked of it; absent where one stage ran alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thresholds: Option<Thresholds>,
     /// The window that the figures are of.
     pub window: WindowResult,
     /// Throughput of each slice, or of each run of several.
@@ -307,6 +314,7 @@ impl Default for LabResult {
             throughput_per_s: 0.0,
             latency_ms: LatencyMs::default(),
             phases: Phases::default(),
+            http_ms: LatencyMs::default(),
             schedule: None,
             hub: None,
             lab: ProcessResult::default(),
@@ -323,6 +331,7 @@ impl Default for LabResult {
             stages: Vec::new(),
             processes: Vec::new(),
             validity: Validity::default(),
+            thresholds: None,
             window: WindowResult::default(),
             repetitions: Vec::new(),
             targets: Vec::new(),

@@ -70,6 +70,7 @@ pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleRe
     }
     let lag = |quantile| tally.lag.value_at_quantile(quantile);
     Some(ScheduleResult {
+        due: tally.lag.len() + tally.skipped,
         lag_ms_p50: milliseconds(lag(0.5)),
         lag_ms_p99: milliseconds(lag(0.99)),
         lag_ms_max: milliseconds(tally.lag.max()),

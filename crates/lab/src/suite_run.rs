@@ -14,6 +14,7 @@ use crate::run::LabError;
 use crate::statistics::{median, rounded};
 use crate::suite_pairs::{ClaimResult, PairResult, judge, pairs_of};
 use crate::suite_turns::{Group, Turn};
+use crate::thresholds;
 
 /// One run of a suite: a point of a scenario.
 #[derive(Clone, Debug)]
@@ -356,6 +357,7 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     let throughputs: Vec<f64> = results.iter().map(|result| result.throughput_per_s).collect();
     let bad = results.iter().find(|result| !result.audit.ok).map(|result| result.audit.clone());
     let lost = results.iter().map(|result| result.lost).max().unwrap_or(0);
+    let thresholds = thresholds::together(results.iter().filter_map(|result| result.thresholds.as_ref()));
     let mut findings: Vec<String> =
         results.iter().flat_map(|result| result.validity.findings.iter().cloned()).collect();
     findings.sort();
@@ -365,7 +367,7 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     result.throughput_per_s = rounded(median(throughputs.iter().copied()).unwrap_or(0.0), 1);
     result.repetitions = throughputs;
     result.validity = crate::measured::Validity::of(findings);
-    result.lost = lost;
+    (result.lost, result.thresholds) = (lost, thresholds);
     if let Some(audit) = bad {
         result.audit = audit;
     }

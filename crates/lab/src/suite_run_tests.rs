@@ -1,18 +1,20 @@
 //! Plans, their turns, and several results as one.
 
 use super::*;
-use crate::measured::Validity;
+use crate::measured::{Thresholds, Validity};
 
 #[test]
 fn repetitions_become_one_and_a_bad_one_spoils_it() {
     let run = |throughput_per_s, findings: &[&str]| LabResult {
         throughput_per_s,
         validity: Validity::of(findings.iter().map(|text| (*text).to_owned()).collect()),
+        thresholds: Some(Thresholds { met: findings.is_empty(), findings: Vec::new(), checked: Vec::new() }),
         ..LabResult::default()
     };
     let result = together(vec![run(30.0, &[]), run(10.0, &["lag"]), run(20.0, &["lag"])]).unwrap();
     assert_eq!((result.throughput_per_s, result.repetitions), (20.0, vec![30.0, 10.0, 20.0]));
     assert_eq!(result.validity.findings, ["lag"]);
+    assert!(!result.thresholds.unwrap().met);
     assert!(result.audit.ok);
     let mut bad = run(40.0, &[]);
     bad.audit.ok = false;

@@ -104,6 +104,10 @@ impl LabResult {
                 table.row("2020 programme", &format!("{mark}: {}, {}", target.name, target.measured));
             }
         }
+        if let Some(thresholds) = &self.thresholds {
+            table.row("thresholds", if thresholds.met { "met" } else { "NOT MET" });
+            thresholds.findings.iter().for_each(|finding| table.row("", finding));
+        }
         table.row("figures", if self.validity.valid { "valid" } else { "DOUBTFUL" });
         for finding in &self.validity.findings {
             table.row("", finding);

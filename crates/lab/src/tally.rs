@@ -8,6 +8,7 @@ use upesi_sim::Phase;
 
 use crate::audit::Originated;
 use crate::load::Window;
+use crate::operation::Waits;
 use crate::statistics::{LATENCY_US_MAX, latency_histogram};
 
 /// How one phase of an operation ended.
@@ -109,6 +110,8 @@ pub(crate) struct Tally {
     pub latency: Histogram<u64>,
     /// How late open-loop arrivals inside the window were sent, in microseconds.
     pub lag: Histogram<u64>,
+    /// How long requests of operations that began inside the window waited for their own answers, in microseconds.
+    pub waits: Histogram<u64>,
     /// By [`Phase`].
     pub phases: [PhaseTally; Phase::ALL.len()],
     /// Operations that completed inside the window, whenever they began.
@@ -125,6 +128,7 @@ impl Default for Tally {
         Self {
             latency: latency_histogram(),
             lag: latency_histogram(),
+            waits: latency_histogram(),
             phases: Phase::ALL.map(phase),
             completed: 0,
             failed: 0,
@@ -164,11 +168,19 @@ impl Tally {
         }
     }
 
+    /// Counts how long the requests of an operation waited for their own answers.
+    pub fn count_waits(&mut self, waits: &Waits) {
+        for wait in waits.iter().flatten() {
+            self.waits.saturating_record(microseconds(*wait));
+        }
+    }
+
     /// Adds the figures of another slice or worker.
     pub fn add(&mut self, other: &Self) {
         // Cannot fail: all histograms have the same bounds.
         let _ = self.latency.add(&other.latency);
         let _ = self.lag.add(&other.lag);
+        let _ = self.waits.add(&other.waits);
         for (phase, more) in self.phases.iter_mut().zip(&other.phases) {
             let _ = phase.latency.add(&more.latency);
             phase.exchanges.add(&more.exchanges);
@@ -222,6 +234,9 @@ mod tests {
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.exchanges(Phase::Transfer).completed, sum.latency.len()), (6, 4));
+        sum.count_waits(&[None, Some(Duration::from_millis(2)), Some(Duration::from_secs(1))]);
+        sum.add(&sum.clone());
+        assert_eq!((sum.waits.len(), sum.waits.max() / 1000), (4, 1000));
     }
 
     #[test]

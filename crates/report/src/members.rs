@@ -209,6 +209,14 @@ pub(crate) struct Validity {
     pub findings: Vec<String>,
 }
 
+/// Whether the hub did what was asked of it.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Thresholds {
+    pub met: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub findings: Vec<String>,
+}
+
 /// The steady window: seconds left out at the start and at the end, and what is between.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Window {

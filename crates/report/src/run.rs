@@ -53,6 +53,7 @@ pub(crate) struct Run {
     #[serde(default, deserialize_with = "lenient")]
     pub processes: Vec<Process>,
     pub validity: Option<Validity>,
+    pub thresholds: Option<Thresholds>,
     pub window: Option<Window>,
     #[serde(default, deserialize_with = "lenient")]
     pub targets: Vec<Target>,

@@ -14,16 +14,16 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
     let (valid, findings) = run.validity();
     if valid == Some(false) {
-        let findings = if findings.is_empty() { "no reason given".to_owned() } else { findings.join("; ") };
+        let findings = said(&findings);
         warnings.push(format!("{}: the run is not valid: {findings}", run.label));
+    }
+    if let Some(thresholds) = run.thresholds.as_ref().filter(|thresholds| thresholds.met == Some(false)) {
+        let findings = said(&thresholds.findings);
+        warnings.push(format!("{}: the hub did not meet the thresholds: {findings}", run.label));
     }
     match &run.audit {
         Some(audit) if audit.performed != Some(false) && !audit.ok => {
-            let findings = if audit.findings.is_empty() {
-                "no reason given".to_owned()
-            } else {
-                audit.findings.join("; ")
-            };
+            let findings = said(&audit.findings);
             warnings.push(format!("{}: the integrity audit failed: {findings}", run.label));
         }
         None if !run.is_isolated() => {
@@ -39,6 +39,10 @@ pub(crate) fn of_run(run: &Run) -> Vec<String> {
         ));
     }
     warnings
+}
+
+fn said(findings: &[String]) -> String {
+    if findings.is_empty() { "no reason given".to_owned() } else { findings.join("; ") }
 }
 
 /// What speaks against comparing two runs.

@@ -77,9 +77,20 @@ fn a_page_holds_everything_and_loads_nothing() {
         assert!(!page.contains("NaN") && !page.contains(">inf"), "{names:?} shows a number that is none");
     }
     let page = page(&fixtures(&["before", "broken"]));
-    for expected in ["Do not rely on this", "Audit failed", "Not valid", "Not durable", "DIFFER"] {
+    for expected in [
+        "Do not rely on this",
+        "Audit failed",
+        "Not valid",
+        "Thresholds not met</b> <span>27.1 % of the operations failed",
+        "Not durable",
+        "DIFFER",
+    ] {
         assert!(page.contains(expected), "{expected}");
     }
+    assert!(!page.contains("Thresholds met"), "of a run that says nothing about them nothing is said");
+    assert!(self::page(&fixtures(&["after"])).contains("Thresholds met"));
+    let rows = upesi_report::markdown(&fixtures(&["after", "broken"])).unwrap();
+    assert_eq!(rows.matches("did not meet the thresholds: 27.1 %").count(), 1, "{rows}");
 }
 
 #[test]

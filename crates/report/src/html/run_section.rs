@@ -171,6 +171,13 @@ pub(crate) fn badges(run: &Run) -> Markup {
         }
         None => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
     }
+    match run.thresholds.as_ref().map(|thresholds| (thresholds.met, thresholds.findings.join("; "))) {
+        Some((Some(true), _)) => {
+            badge("good", "Thresholds met", "few failed, nothing was slow, and what was due was completed");
+        }
+        Some((Some(false), found)) => badge("bad", "Thresholds not met", &found),
+        Some((None, _)) | None => {}
+    }
     match (run.audited(), &run.audit) {
         (Some(audit), _) if audit.ok => {
             badge(
