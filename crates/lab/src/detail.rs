@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::cores::RunQueue;
 use crate::process::{cpu_ticks, cpu_time};
 
 /// The counters of one process at one moment; they only grow, except by threads that ended.
@@ -15,6 +16,8 @@ pub(crate) struct Detail {
     pub involuntary: u64,
     /// CPU by kind of thread: its name without the number at its end.
     pub threads: BTreeMap<String, Duration>,
+    /// How long its threads waited for a core.
+    pub run_queue: RunQueue,
 }
 
 impl Detail {
@@ -36,6 +39,10 @@ impl Detail {
         let (Some(name), Some(stat)) = (read(thread, "comm"), read(thread, "stat")) else { return };
         let cpu = cpu_ticks(&stat).map(cpu_time).unwrap_or_default();
         *self.threads.entry(kind_of(name.trim()).to_owned()).or_default() += cpu;
+        let number_of = thread.file_name().and_then(|name| name.to_str()?.parse().ok());
+        if let Some((id, schedstat)) = number_of.zip(read(thread, "schedstat")) {
+            self.run_queue.note(id, &schedstat);
+        }
         if let Some(status) = read(thread, "status") {
             self.voluntary += number(&status, "voluntary_ctxt_switches:").unwrap_or(0);
             self.involuntary += number(&status, "nonvoluntary_ctxt_switches:").unwrap_or(0);
@@ -50,6 +57,7 @@ impl Detail {
         }
         self.voluntary += after.voluntary.saturating_sub(before.voluntary);
         self.involuntary += after.involuntary.saturating_sub(before.involuntary);
+        self.run_queue.add_growth(&before.run_queue, &after.run_queue);
         for (kind, cpu) in &after.threads {
             let earlier = before.threads.get(kind).copied().unwrap_or_default();
             *self.threads.entry(kind.clone()).or_default() += cpu.saturating_sub(earlier);
@@ -109,6 +117,7 @@ mod tests {
             voluntary: switches,
             involuntary: 1,
             threads: BTreeMap::from([("edge".to_owned(), Duration::from_millis(ms))]),
+            run_queue: RunQueue::default(),
         };
         let mut sum = Detail::default();
         sum.add_growth(&at(Some(100), 10, 5), &at(Some(300), 30, 25));

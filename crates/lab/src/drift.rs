@@ -1,9 +1,10 @@
 //! What time does to a hub: lines fitted to the timeline of a long run.
 #![expect(clippy::float_arithmetic, reason = "least squares over measurements; no money")]
 
-use crate::measured::{DriftResult, DriftRow, TargetCheck, TimelineRow};
+use crate::measured::{DriftResult, DriftRow, ProgrammeCheck, ThresholdCheck, TimelineRow};
 use crate::result::LabResult;
 use crate::statistics::{ratio, rounded};
+use crate::thresholds::COMPLETED_OF_DUE;
 
 /// A figure that changed by less than this part of its start is steady.
 const STEADY: f64 = 0.10;
@@ -38,19 +39,35 @@ pub(crate) fn drift(result: &LabResult) -> DriftResult {
         seconds: rounded(seconds, 1),
         rows: figures.into_iter().filter_map(row).collect(),
         disk_bytes_per_operation: disk_per_operation(&steady),
+        kept_up: kept_up(result),
         programme_2020: programme(result),
     }
 }
 
-/// The targets of the 2020 programme beside what was measured.
-fn programme(result: &LabResult) -> Vec<TargetCheck> {
+/// An hour at a rate says something about that rate only if it was completed.
+fn kept_up(result: &LabResult) -> Option<ThresholdCheck> {
+    let mut checked = result.thresholds.iter().flat_map(|thresholds| &thresholds.checked);
+    checked.find(|check| check.name == COMPLETED_OF_DUE).cloned()
+}
+
+/// The targets of the 2020 programme beside what was measured. What does not count meets and misses nothing.
+fn programme(result: &LabResult) -> Vec<ProgrammeCheck> {
     let (rate, seconds) = (result.throughput_per_s, result.window.seconds);
     let share = result.latency_ms.share_over_1s;
-    vec![
-        TargetCheck { name: "T1 per second", limit: T1_PER_S, measured: rate, met: rate > T1_PER_S },
-        TargetCheck { name: "T2 seconds", limit: T2_SECONDS, measured: seconds, met: seconds >= T2_SECONDS },
-        TargetCheck { name: "T3 share over 1 s", limit: T3_SHARE, measured: share, met: share < T3_SHARE },
-    ]
+    let valid = result.validity.valid;
+    let check = |(name, limit, measured, met): (&'static str, f64, f64, bool)| ProgrammeCheck {
+        name,
+        limit,
+        measured,
+        met: valid.then_some(met),
+        not_judged: (!valid).then_some("the run is not valid"),
+    };
+    let targets = [
+        ("T1 per second", T1_PER_S, rate, rate > T1_PER_S),
+        ("T2 seconds", T2_SECONDS, seconds, seconds >= T2_SECONDS),
+        ("T3 share over 1 s", T3_SHARE, share, share < T3_SHARE),
+    ];
+    targets.map(check).into()
 }
 
 fn disk_per_operation(rows: &[&TimelineRow]) -> Option<f64> {
@@ -96,7 +113,7 @@ fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::{TimelineResult, WindowResult};
+    use crate::measured::{Thresholds, TimelineResult, Validity, WindowResult};
 
     fn result(row: impl Fn(u32) -> TimelineRow) -> LabResult {
         let rows = (1..=1_000).map(|t| TimelineRow { t: f64::from(t), ..row(t) }).collect();
@@ -106,7 +123,7 @@ mod tests {
                 trimmed_start_s: 100.0,
                 trimmed_end_s: 50.0,
                 seconds: 850.0,
-                stolen_share: None,
+                ..WindowResult::default()
             },
             throughput_per_s: 500.0,
             ..LabResult::default()
@@ -134,8 +151,28 @@ mod tests {
         // Half a MiB for 500 operations.
         assert_eq!(drift.disk_bytes_per_operation, Some(1049.0));
         assert_eq!(drift.seconds, 850.0);
-        let met: Vec<bool> = drift.programme_2020.iter().map(|target| target.met).collect();
-        assert_eq!(met, [true, false, true], "850 s are no hour");
+        let met: Vec<_> = drift.programme_2020.iter().map(|target| target.met).collect();
+        assert_eq!(met, [true, false, true].map(Some), "850 s are no hour");
+        assert_eq!(drift.kept_up, None, "of a closed loop");
+    }
+
+    #[test]
+    fn what_is_not_valid_meets_and_misses_nothing() {
+        let mut doubtful = result(|_| TimelineRow::default());
+        doubtful.validity = Validity::of(vec!["the load generator lagged".to_owned()]);
+        let found = drift(&doubtful).programme_2020;
+        let measured: Vec<f64> = found.iter().map(|target| target.measured).collect();
+        assert_eq!(measured, [500.0, 850.0, 0.0]);
+        let is_open = |target: &ProgrammeCheck| {
+            target.met.is_none() && target.not_judged == Some("the run is not valid")
+        };
+        assert!(found.iter().all(is_open), "{found:?}");
+        // A hub that does not keep up is no fault of the measurement: that is told beside it.
+        let check = ThresholdCheck { name: COMPLETED_OF_DUE.to_owned(), limit: 0.99, value: 0.7, met: false };
+        let thresholds = Thresholds { met: false, findings: Vec::new(), checked: vec![check.clone()] };
+        let behind = LabResult { thresholds: Some(thresholds), ..result(|_| TimelineRow::default()) };
+        let drift = drift(&behind);
+        assert_eq!((drift.kept_up, drift.programme_2020[0].met), (Some(check), Some(true)));
     }
 
     #[test]

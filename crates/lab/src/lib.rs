@@ -23,6 +23,7 @@ mod interval;
 pub mod isolated;
 mod latency;
 mod load;
+mod machine;
 mod measure;
 pub mod measured;
 mod merge;

@@ -123,6 +123,10 @@ pub struct ProcessRow {
     pub context_switches_voluntary: u64,
     /// Times that its threads were put off the core.
     pub context_switches_involuntary: u64,
+    /// Of the time in which its threads had something to do, the part in which they waited for a core; absent where the kernel
+    /// does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited_share: Option<f64>,
 }
 
 /// Whether the figures count.
@@ -183,6 +187,23 @@ pub struct WindowResult {
     /// The part of the cores' time in it that the hypervisor gave to other machines; absent where that is not told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stolen_share: Option<f64>,
+    /// The part of the cores' time in it in which nobody wanted them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
+}
+
+/// What the load generator's machine had left: a condition of the run, and no doubt about its figures.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct MachineResult {
+    /// Whether what was measured ran on the same cores as load generator and DFSPs.
+    pub shared: bool,
+    /// Whether the cores were idle for less than a tenth of the time.
+    pub full: bool,
+    /// The part of the cores' time that programs used which have no part in the run; absent where the hub's process is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_programs_share: Option<f64>,
+    /// The same in words.
+    pub words: String,
 }
 
 /// One target beside what was measured.
@@ -213,6 +234,9 @@ pub struct Probe {
     pub met: bool,
     /// Whether the figures count, whatever they are.
     pub valid: bool,
+    /// The part of the cores' time in which nobody wanted them; absent where that is not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_share: Option<f64>,
     /// Why not, in words.
     pub reasons: Vec<String>,
 }
@@ -223,7 +247,7 @@ pub struct Probe {
 pub enum Limit {
     /// The lowest missed rate missed a target.
     Target,
-    /// It met the targets, and the load generator could not keep up: the hub may hold more.
+    /// It met the targets, and the load generator could not keep up, twice: the hub may hold more.
     Generator,
 }
 
@@ -237,8 +261,24 @@ pub struct BreakpointResult {
     /// What the lowest missed rate failed by; absent where none was missed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
-    /// Every probe, in the order they were made.
+    /// Every probe, in the order they were made. A rate at which the load generator lagged is tried once more.
     pub probes: Vec<Probe>,
+}
+
+/// One target of the 2020 programme beside what was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ProgrammeCheck {
+    /// Which one.
+    pub name: &'static str,
+    /// What was asked for.
+    pub limit: f64,
+    /// What was measured.
+    pub measured: f64,
+    /// Whether it was met; absent where that was not judged.
+    pub met: Option<bool>,
+    /// Why not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_judged: Option<&'static str>,
 }
 
 /// How one figure moved during a run: a line fitted to the timeline.
@@ -267,9 +307,12 @@ pub struct DriftResult {
     pub rows: Vec<DriftRow>,
     /// Disk per completed operation, in bytes; absent where the data directory is not known.
     pub disk_bytes_per_operation: Option<f64>,
+    /// The threshold `completed_share_of_due`: whether the hub kept up with the schedule for all of it; absent in closed loop.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kept_up: Option<ThresholdCheck>,
     /// The targets of the 2020 performance programme of the reference hub: more than 200/s (T1), for an hour or more (T2),
     /// under one per cent over one second (T3).
-    pub programme_2020: Vec<TargetCheck>,
+    pub programme_2020: Vec<ProgrammeCheck>,
 }
 
 /// Long lists of numbers on one line each, so that the file stays readable.

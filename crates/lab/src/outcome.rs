@@ -6,6 +6,7 @@ use crate::audit::{Evidence, audit};
 use crate::environment::{Environment, durability};
 use crate::hub_metrics;
 use crate::latency::{LatencyMs, Phases};
+use crate::machine::machine;
 use crate::measured::{HistogramResult, ProcessRow, StageResult, TimelineResult, WindowResult};
 use crate::result::{LabResult, OptionsEcho};
 use crate::run::Run;
@@ -77,6 +78,7 @@ impl Run<'_> {
             repetitions: hub.slices.iter().map(|slice| slice.throughput_per_s).collect(),
             ..LabResult::default()
         };
+        result.machine = machine(self.options, &result, hub.cores);
         result.validity = judge(self.options, &result);
         result.thresholds = Some(thresholds(self.options, &result));
         result.targets = identity.targets.iter().map(|target| target.check(&result)).collect();
@@ -97,6 +99,7 @@ impl Run<'_> {
             trimmed_end_s: self.options.cool_down.as_secs_f64(),
             seconds: self.options.duration.as_secs_f64(),
             stolen_share: hub.cores.stolen_share(),
+            idle_share: hub.cores.idle_share(),
         }
     }
 }

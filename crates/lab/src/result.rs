@@ -12,8 +12,8 @@ use crate::audit::{Originated, PositionCheck};
 use crate::environment::Environment;
 use crate::latency::{LatencyMs, Phases};
 use crate::measured::{
-    BreakpointResult, DriftResult, HistogramResult, Parameter, ProcessRow, StageResult, TargetCheck,
-    Thresholds, TimelineResult, Validity, WindowResult,
+    BreakpointResult, DriftResult, HistogramResult, MachineResult, Parameter, ProcessRow, StageResult,
+    TargetCheck, Thresholds, TimelineResult, Validity, WindowResult,
 };
 use crate::options::{Baseline, RunOptions};
 use crate::pairs::PairChoice;
@@ -278,6 +278,9 @@ pub struct LabResult {
     pub thresholds: Option<Thresholds>,
     /// The window that the figures are of.
     pub window: WindowResult,
+    /// What the machine had left; absent where one stage ran alone, or where that is not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineResult>,
     /// Throughput of each slice, or of each run of several.
     pub repetitions: Vec<f64>,
     /// Targets of the scenario.
@@ -333,6 +336,7 @@ impl Default for LabResult {
             validity: Validity::default(),
             thresholds: None,
             window: WindowResult::default(),
+            machine: None,
             repetitions: Vec::new(),
             targets: Vec::new(),
             breakpoint: None,

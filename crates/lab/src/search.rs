@@ -64,6 +64,7 @@ impl Searching {
             lost: result.lost,
             met,
             valid: result.validity.valid,
+            idle_share: result.window.idle_share,
             reasons,
         });
         let found = &mut self.result;

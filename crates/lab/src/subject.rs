@@ -89,6 +89,7 @@ fn process_row(name: &str, result: &ProcessResult, detail: &Detail) -> ProcessRo
         disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
         context_switches_voluntary: detail.voluntary,
         context_switches_involuntary: detail.involuntary,
+        waited_share: detail.run_queue.waited_share(),
     }
 }
 

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 
 use upesi_sim::Phase;
 
-use crate::cores::taken;
+use crate::cores::{percent, taken};
 use crate::latency::{LatencyMs, Phases};
+use crate::machine::IDLE_SHARE_FULL;
 use crate::measured::Limit;
 use crate::result::{BaselineResult, LabResult, ProcessResult};
 use crate::scenario::phase_name;
@@ -52,6 +53,9 @@ impl LabResult {
         if let Some(share) = self.window.stolen_share {
             table.row("other machines", &taken(share));
         }
+        if let Some(machine) = &self.machine {
+            table.row("cores", &machine.words);
+        }
         table.row("durable", self.durable.map_or("unknown", |durable| if durable { "yes" } else { "no" }));
         if let Some(schedule) = &self.schedule {
             let validity = if schedule.valid { "kept" } else { "NOT KEPT, the figures do not count" };
@@ -86,8 +90,14 @@ impl LabResult {
                 }
                 Some(Limit::Target) | None => "",
             };
+            let mut latest = breakpoint.probes.iter().rev();
+            let missed = latest.find(|probe| Some(probe.rate_per_s) == breakpoint.lowest_missed_per_s);
+            let idle = missed.and_then(|probe| probe.idle_share).filter(|share| *share < IDLE_SHARE_FULL);
+            let idle = idle.map_or_else(String::new, |share| {
+                format!(" (the cores were idle there for {} of the time)", percent(share))
+            });
             let text = format!(
-                "{} meets every target, {} does not{limited}; {} probes",
+                "{} meets every target, {} does not{limited}{idle}; {} probes",
                 rate(breakpoint.highest_met_per_s),
                 rate(breakpoint.lowest_missed_per_s),
                 breakpoint.probes.len()
@@ -99,8 +109,17 @@ impl LabResult {
                 let text = format!("{}: {} → {}, {} per hour", row.verdict, row.start, row.end, row.per_hour);
                 table.row(row.name, &text);
             }
+            if let Some(check) = &drift.kept_up {
+                let mark = if check.met { "met" } else { "MISSED" };
+                let (value, limit) = (percent(check.value), percent(check.limit));
+                table.row("completed of due", &format!("{mark}: {value} (at least {limit})"));
+            }
             for target in &drift.programme_2020 {
-                let mark = if target.met { "met" } else { "missed" };
+                let mark = match (target.met, target.not_judged) {
+                    (Some(true), _) => "met".to_owned(),
+                    (Some(false), _) => "missed".to_owned(),
+                    (None, why) => format!("not judged, {}", why.unwrap_or_default()),
+                };
                 table.row("2020 programme", &format!("{mark}: {}, {}", target.name, target.measured));
             }
         }

@@ -22,6 +22,9 @@ const PHASE_P99_MS: f64 = 3_000.0;
 /// 99 of 100 requests must have their own answer sooner.
 const HTTP_P99_MS: f64 = 5_000.0;
 
+/// The threshold that tells whether the hub kept up with an open loop.
+pub(crate) const COMPLETED_OF_DUE: &str = "completed_share_of_due";
+
 /// Compares a run with the thresholds that apply to it.
 pub(crate) fn thresholds(options: &RunOptions, result: &LabResult) -> Thresholds {
     let mut checks = Vec::new();
@@ -103,7 +106,7 @@ fn completed(result: &LabResult) -> Option<Checked> {
     let schedule = result.schedule.as_ref()?;
     let share = ratio(result.completed as f64, schedule.due as f64)?;
     let met = share >= COMPLETED_SHARE;
-    Some(checked("completed_share_of_due", COMPLETED_SHARE, rounded(share, 6), met, || {
+    Some(checked(COMPLETED_OF_DUE, COMPLETED_SHARE, rounded(share, 6), met, || {
         format!(
             "{} completed of {} that were due: {}; it must be {} at least",
             result.completed,

@@ -3,7 +3,8 @@
 
 use upesi_sim::Flavour;
 
-use crate::measured::{ProcessRow, StageResult, Validity};
+use crate::cores::percent;
+use crate::measured::{MachineResult, ProcessRow, StageResult, Validity};
 use crate::options::RunOptions;
 use crate::result::{LabResult, ScheduleResult};
 use crate::scenario::Scenario;
@@ -12,6 +13,8 @@ use crate::scenario::Scenario;
 const RATIO_TOLERANCE: f64 = 0.02;
 /// The load generator's threads must be idle for a tenth of the time, or it may be what limits the run.
 const GENERATOR_BUSY_MAX: f64 = 0.9;
+/// Programs that have no part in the run may take a quarter of the cores before its figures say more about them.
+const OTHERS_SHARE_MAX: f64 = 0.25;
 /// The setting that sends payees a copy of their own answer: one more notification for each transfer.
 const PAYEE_CONFIRMATION: &str = "--set=hub.payee_confirmation=";
 /// In a closed loop nothing completes while nothing is sent; a run of fewer operations tells nothing about percentiles.
@@ -24,7 +27,7 @@ pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
         findings.push("the audit does not hold: see its findings".to_owned());
     }
     if let Some(schedule) = &result.schedule {
-        findings.extend(schedule_findings(schedule));
+        findings.extend(schedule_findings(schedule, result.machine.as_ref()));
     }
     if result.completed < OPERATIONS_MIN {
         findings.push(format!(
@@ -34,13 +37,17 @@ pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
     }
     let lab = result.processes.iter().find(|process| process.name == "lab");
     findings.extend(lab.and_then(|lab| saturation(lab, options.worker_count())));
+    findings.extend(result.machine.as_ref().and_then(disturbed));
+    let is_ceiling = options.alone.is_some();
+    findings
+        .extend(result.machine.as_ref().filter(|_| !is_ceiling && !options.load.is_open()).and_then(crowded));
     if options.scenario == Scenario::Transfers && behaves_well(options) {
         findings.extend(ratios(options, &result.stages));
     }
     Validity::of(findings)
 }
 
-fn schedule_findings(schedule: &ScheduleResult) -> Vec<String> {
+fn schedule_findings(schedule: &ScheduleResult, machine: Option<&MachineResult>) -> Vec<String> {
     let mut findings = Vec::new();
     if schedule.skipped > 0 {
         findings.push(format!(
@@ -49,12 +56,33 @@ fn schedule_findings(schedule: &ScheduleResult) -> Vec<String> {
         ));
     }
     if schedule.lag_ms_p99 > 10.0 {
+        let full = machine.filter(|machine| machine.full);
         findings.push(format!(
-            "the load generator lagged its schedule: 1 of 100 arrivals was sent more than {:.0} ms late",
-            schedule.lag_ms_p99
+            "the load generator lagged its schedule: 1 of 100 arrivals was sent more than {:.0} ms late{}",
+            schedule.lag_ms_p99,
+            full.map_or("", |_| "; the machine's cores were full")
         ));
     }
     findings
+}
+
+/// In a closed loop a generator that gets no core asks for less, and nothing else would tell. Where it shares the cores with the
+/// hub they are what limits both, and that is a condition of the run: see docs/lab/README.md.
+fn crowded(machine: &MachineResult) -> Option<String> {
+    (machine.full && !machine.shared).then(|| {
+        "the cores of the load generator's machine were full: it may be the limit; give it more cores or use several \
+         generators (or, if the hub runs there too, give its --target-pid)"
+            .to_owned()
+    })
+}
+
+/// Full cores that hub and generator share are theirs; what programs took that have no part in the run is in no figure.
+fn disturbed(machine: &MachineResult) -> Option<String> {
+    let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
+    Some(format!(
+        "other programs took {} of the cores' time: the figures are of what they left; stop them and measure again",
+        percent(share)
+    ))
 }
 
 fn saturation(lab: &ProcessRow, workers: usize) -> Option<String> {
@@ -122,6 +150,7 @@ fn notifications(options: &RunOptions) -> &'static [f64] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::Baseline;
     use crate::shape::Load;
 
     fn stage(name: &str, operations: u64) -> StageResult {
@@ -161,6 +190,41 @@ mod tests {
         for (text, change) in cases {
             let findings = findings(change);
             assert!(findings.iter().any(|finding| finding.contains(text)), "{text}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn full_cores_speak_against_a_generator_that_has_them_alone_and_keeps_no_schedule() {
+        let machine = |shared, full| Some(MachineResult { shared, full, ..MachineResult::default() });
+        let text = "cores of the load generator's machine were full";
+        for (shared, full, counts) in
+            [(false, true, false), (true, true, true), (false, false, true), (true, false, true)]
+        {
+            let findings = findings(|result| result.machine = machine(shared, full));
+            assert_eq!(findings.is_empty(), counts, "{shared} {full}: {findings:?}");
+            assert!(findings.iter().all(|finding| finding.contains(text)));
+        }
+        let judged = |options: &RunOptions, schedule| {
+            judge(options, &LabResult { machine: machine(false, true), schedule, ..good() }).findings
+        };
+        // The ceiling of the generator is meant to be its own limit, and an open loop tells by its lag.
+        let alone = RunOptions { alone: Some(Baseline::SimsOnly), ..RunOptions::default() };
+        assert_eq!(judged(&alone, None), Vec::<String>::new());
+        let load = Load::Open { rate_per_s: 100, outstanding_max: 1_000 };
+        let open = RunOptions { load, ..RunOptions::default() };
+        let lag = |lag_ms_p99| Some(ScheduleResult { lag_ms_p99, ..ScheduleResult::default() });
+        assert_eq!(judged(&open, lag(9.0)), Vec::<String>::new());
+        assert!(judged(&open, lag(11.0))[0].ends_with("11 ms late; the machine's cores were full"));
+    }
+
+    #[test]
+    fn programs_without_a_part_in_the_run_may_not_take_much() {
+        for (share, counts) in [(None, true), (Some(0.25), true), (Some(0.8), false)] {
+            let other =
+                MachineResult { shared: true, other_programs_share: share, ..MachineResult::default() };
+            let findings = findings(|result| result.machine = Some(other));
+            assert_eq!(findings.is_empty(), counts, "{findings:?}");
+            assert!(findings.iter().all(|finding| finding.starts_with("other programs took 80.0 %")));
         }
     }
 

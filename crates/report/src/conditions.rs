@@ -8,8 +8,8 @@ use crate::run::{Run, plain};
 pub(crate) type Conditions = Vec<(&'static str, String)>;
 
 /// The names, in that order.
-const NAMES: [&str; 8] =
-    ["cores", "processor", "memory", "kernel", "storage", "durability", "version", "commit"];
+const NAMES: [&str; 9] =
+    ["cores", "sharing", "processor", "memory", "kernel", "storage", "durability", "version", "commit"];
 
 /// The conditions of a run, as far as it names them.
 pub(crate) fn of(run: &Run) -> Conditions {
@@ -17,6 +17,7 @@ pub(crate) fn of(run: &Run) -> Conditions {
     let durable = run.durable.map(|durable| if durable { "durable" } else { "NOT durable" }.to_owned());
     let texts = [
         member("cores").map(|cores| format!("{cores} cores")),
+        sharing(run),
         member("cpu"),
         member("memory_mb").map(|memory| format!("{memory} MiB")),
         member("kernel").map(|kernel| format!("Linux {kernel}")),
@@ -26,6 +27,14 @@ pub(crate) fn of(run: &Run) -> Conditions {
         member("commit").map(|commit| format!("commit {commit}")),
     ];
     NAMES.into_iter().zip(texts).filter_map(|(name, text)| Some((name, text?))).collect()
+}
+
+/// Whose the cores were, and whether anything of them was left; without figures, so that it is the same of most runs.
+fn sharing(run: &Run) -> Option<String> {
+    let machine = run.machine.as_ref()?;
+    let whose =
+        if machine.shared? { "shared by hub and load generator" } else { "of the load generator alone" };
+    Some(format!("{whose}, {}", if machine.full? { "full" } else { "not full" }))
 }
 
 /// What most of them have in common: of each name what is said of it most often, the first where two are as frequent.

@@ -117,9 +117,11 @@ pub(crate) struct Target {
     #[serde(default, deserialize_with = "lenient")]
     pub name: String,
     pub limit: Option<f64>,
+    #[serde(alias = "value")]
     pub measured: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub met: bool,
+    /// Absent where it was not judged.
+    pub met: Option<bool>,
+    pub not_judged: Option<String>,
 }
 
 /// One probe of a search for the highest rate.
@@ -129,6 +131,7 @@ pub(crate) struct Probe {
     pub throughput_per_s: Option<f64>,
     pub p99_ms: Option<f64>,
     pub lost: Option<u64>,
+    pub idle_share: Option<f64>,
     #[serde(default, deserialize_with = "lenient")]
     pub met: bool,
     #[serde(default, deserialize_with = "lenient")]
@@ -174,6 +177,7 @@ pub(crate) struct Drift {
     pub disk_bytes_per_operation: Option<f64>,
     #[serde(default, deserialize_with = "lenient")]
     pub programme_2020: Vec<Target>,
+    pub kept_up: Option<Target>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -215,6 +219,15 @@ pub(crate) struct Thresholds {
     pub met: Option<bool>,
     #[serde(default, deserialize_with = "lenient")]
     pub findings: Vec<String>,
+}
+
+/// What the load generator's machine had left.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Machine {
+    pub shared: Option<bool>,
+    pub full: Option<bool>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub words: String,
 }
 
 /// The steady window: seconds left out at the start and at the end, and what is between.

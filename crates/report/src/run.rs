@@ -54,6 +54,7 @@ pub(crate) struct Run {
     pub processes: Vec<Process>,
     pub validity: Option<Validity>,
     pub thresholds: Option<Thresholds>,
+    pub machine: Option<Machine>,
     pub window: Option<Window>,
     #[serde(default, deserialize_with = "lenient")]
     pub targets: Vec<Target>,

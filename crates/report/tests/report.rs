@@ -82,6 +82,7 @@ fn a_page_holds_everything_and_loads_nothing() {
         "Audit failed",
         "Not valid",
         "Thresholds not met</b> <span>27.1 % of the operations failed",
+        "Cores full</b> <span>hub and load generator shared 4 cores, idle for 3.0 % of the time",
         "Not durable",
         "DIFFER",
     ] {
@@ -91,6 +92,7 @@ fn a_page_holds_everything_and_loads_nothing() {
     assert!(self::page(&fixtures(&["after"])).contains("Thresholds met"));
     let rows = upesi_report::markdown(&fixtures(&["after", "broken"])).unwrap();
     assert_eq!(rows.matches("did not meet the thresholds: 27.1 %").count(), 1, "{rows}");
+    assert!(rows.contains("shared by hub and load generator, full"), "{rows}");
 }
 
 #[test]
@@ -167,6 +169,34 @@ fn texts_of_a_file_cannot_become_markup() {
     }
     let rows = markdown(&paths).unwrap();
     assert!(!rows.replace("\\<", "").contains('<'), "Markdown lets HTML through: {rows}");
+}
+
+#[test]
+fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
+    let check = |name: &str, met: Option<bool>| serde_json::json!({"name": name, "limit": 200, "measured": 900, "met": met});
+    let mut doubtful = check("T1 per second", None);
+    doubtful["not_judged"] = "the run is not valid".into();
+    let kept_up =
+        serde_json::json!({"name": "completed_share_of_due", "limit": 0.99, "value": 0.7, "met": false});
+    let result = serde_json::json!({
+        "drift": {"rows": [{"name": "p99_ms"}], "programme_2020": [doubtful, check("T2", Some(true))], "kept_up": kept_up},
+        "breakpoint": {"probes": [{"rate_per_s": 500, "idle_share": 0.031, "met": true}, {"rate_per_s": 800}]},
+        "machine": {"shared": false, "full": false, "words": "the load generator had 4 cores, idle for 60.0 % of the time"},
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let path = written(directory.path(), &result.to_string());
+    let page = page(std::slice::from_ref(&path));
+    for expected in [
+        "T1 per second</th><td>200/s</td><td>900/s</td><td class=\"\">not judged: the run is not valid<",
+        "class=\"met\">met<",
+        "completed of what was due</th><td>99 %</td><td>70 %</td><td class=\"alarm\">missed<",
+        "<td>3.1 %</td>",
+        "<dd>the load generator had 4 cores, idle for 60.0 % of the time</dd>",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    assert!(!page.contains("Cores full"));
+    assert!(markdown(&[path]).unwrap().contains("of the load generator alone, not full"));
 }
 
 #[test]

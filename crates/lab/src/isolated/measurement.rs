@@ -149,6 +149,7 @@ impl Measurement {
             window: WindowResult {
                 seconds: rounded(took.as_secs_f64(), 6),
                 stolen_share: cores.stolen_share(),
+                idle_share: cores.idle_share(),
                 ..WindowResult::default()
             },
             repetitions: rates,

@@ -18,7 +18,12 @@ pub(crate) fn targets(heading: &'static str, targets: &[Target]) -> Markup {
     );
     for target in targets {
         let value = |value: Option<f64>| value.map_or_else(String::new, |value| in_unit(&target.name, value));
-        let (class, verdict) = if target.met { ("met", "met") } else { ("alarm", "missed") };
+        let (class, verdict) = match (target.met, &target.not_judged) {
+            (Some(true), _) => ("met", "met".to_owned()),
+            (Some(false), _) => ("alarm", "missed".to_owned()),
+            (None, Some(why)) => ("", format!("not judged: {why}")),
+            (None, None) => ("", "not judged".to_owned()),
+        };
         markup.put(
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
             &[&spelled(&target.name), &value(target.limit), &value(target.measured), &class, &verdict],
@@ -46,6 +51,7 @@ fn spelled(name: &str) -> String {
         "throughput_per_s" => "throughput".to_owned(),
         "hub_rss_mb" => "memory of the hub".to_owned(),
         "hub_disk_mb" => "disk that the hub uses".to_owned(),
+        "completed_share_of_due" => "completed of what was due".to_owned(),
         name => {
             let bare = ["_ms", "_us", "_mb", "_per_s"].into_iter().find_map(|unit| name.strip_suffix(unit));
             bare.unwrap_or(name).replace('_', " ")
@@ -80,18 +86,19 @@ pub(crate) fn breakpoint(run: &Run, group: &str) -> Markup {
     }
     markup.raw(
         "<div class=\"scroll\"><table><thead><tr><th>asked for, per second</th><th>completed, per second</th><th>p99</th>\
-         <th>lost</th><th></th></tr></thead><tbody>",
+         <th>lost</th><th>cores idle</th><th></th></tr></thead><tbody>",
     );
     for probe in probes {
         let (class, verdict) =
             if probe.met { ("met", "met".to_owned()) } else { ("alarm", probe.reasons.join("; ")) };
         markup.put(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td class=\"{}\">{}</td></tr>",
             &[
                 &or_absent(probe.rate_per_s, number),
                 &or_absent(probe.throughput_per_s, number),
                 &or_absent(probe.p99_ms, milliseconds),
                 &count(probe.lost.unwrap_or(0)),
+                &or_absent(probe.idle_share, percent),
                 &class,
                 &if verdict.is_empty() { "missed".to_owned() } else { verdict },
             ],
@@ -168,6 +175,9 @@ pub(crate) fn drift(run: &Run) -> Markup {
     markup.raw("</tbody></table></div>");
     if let Some(bytes) = drift.disk_bytes_per_operation {
         markup.put("<p class=\"note\">{} bytes of disk per {}.</p>", &[&number(bytes), &run.unit()]);
+    }
+    if let Some(check) = &drift.kept_up {
+        markup.add(&targets("Did it keep up?", std::slice::from_ref(check)));
     }
     markup.add(&targets("Targets of the reference hub's programme of 2020", &drift.programme_2020));
     markup

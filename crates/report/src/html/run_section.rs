@@ -178,6 +178,9 @@ pub(crate) fn badges(run: &Run) -> Markup {
         Some((Some(false), found)) => badge("bad", "Thresholds not met", &found),
         Some((None, _)) | None => {}
     }
+    if let Some(machine) = run.machine.as_ref().filter(|machine| machine.full == Some(true)) {
+        badge("open", "Cores full", &machine.words);
+    }
     match (run.audited(), &run.audit) {
         (Some(audit), _) if audit.ok => {
             badge(
@@ -298,6 +301,10 @@ fn conditions(run: &Run) -> Markup {
     }
     rows.push(("seed".to_owned(), run.seed.map(|seed| seed.to_string()).unwrap_or_default()));
     rows.push(("target".to_owned(), run.target.clone().unwrap_or_default()));
+    rows.push((
+        "machine".to_owned(),
+        run.machine.as_ref().map(|machine| machine.words.clone()).unwrap_or_default(),
+    ));
     if let Some(window) = &run.window {
         let seconds = |value: Option<f64>| number(value.unwrap_or(0.0));
         let text = format!(
