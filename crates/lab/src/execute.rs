@@ -75,7 +75,9 @@ fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabErro
     let mut best: Option<(u32, LabResult)> = None;
     let mut last = None;
     while let Some(rate_per_s) = searching.next_rate() {
-        let out = options.out.as_ref().map(|out| out.join("probes").join(format!("rate-{rate_per_s}")));
+        let again = if searching.is_known(rate_per_s) { "-again" } else { "" };
+        let name = format!("rate-{rate_per_s}{again}");
+        let out = options.out.as_ref().map(|out| out.join("probes").join(name));
         let load = match &options.load {
             Load::Arrivals { poisson, outstanding_max, .. } => Load::Arrivals {
                 start_per_s: rate_per_s,

@@ -10,6 +10,8 @@ use crate::result::LabResult;
 pub(crate) struct Searching {
     search: Search,
     result: BreakpointResult,
+    /// A rate that is to be tried once more, because the load generator lagged.
+    again: Option<u32>,
 }
 
 /// Rates beyond this are not asked of anything.
@@ -17,14 +19,17 @@ const RATE_PER_S_MAX: u32 = 1_000_000;
 
 impl Searching {
     pub fn new(search: Search) -> Self {
-        Self { search, result: BreakpointResult::default() }
+        Self { search, result: BreakpointResult::default(), again: None }
     }
 
     /// The next rate to try; `None` when the search is over.
     pub fn next_rate(&self) -> Option<u32> {
-        let Self { search, result } = self;
+        let Self { search, result, again } = self;
         if result.probes.len() as u64 >= u64::from(search.probes_max) {
             return None;
+        }
+        if again.is_some() {
+            return *again;
         }
         let scaled = |rate: u32, percent: u32| {
             u32::try_from(u64::from(rate) * u64::from(percent) / 100).unwrap_or(RATE_PER_S_MAX)
@@ -43,8 +48,12 @@ impl Searching {
                 met + (missed - met) / 2
             }
         };
-        let is_known = |probe: &Probe| probe.rate_per_s == next;
-        (next > 0 && !result.probes.iter().any(is_known)).then_some(next)
+        (next > 0 && !self.is_known(next)).then_some(next)
+    }
+
+    /// Whether a rate has been tried before.
+    pub fn is_known(&self, rate_per_s: u32) -> bool {
+        self.result.probes.iter().any(|probe| probe.rate_per_s == rate_per_s)
     }
 
     /// What came of a rate; gives whether it was met, by a run whose figures count.
@@ -57,6 +66,14 @@ impl Searching {
         // An audit that does not hold is among them.
         reasons.extend(result.validity.findings.iter().cloned());
         let met = reasons.is_empty() && result.validity.valid;
+        // What disturbs the generator for a moment must not end the search; what disturbs it twice is no moment.
+        let has_room = self.result.probes.len() as u64 + 1 < u64::from(self.search.probes_max);
+        let lagged = result.schedule.is_some_and(|schedule| !schedule.valid);
+        self.again =
+            (lagged && result.audit.ok && has_room && !self.is_known(rate_per_s)).then_some(rate_per_s);
+        if self.again.is_some() {
+            reasons.push("tried once more".to_owned());
+        }
         self.result.probes.push(Probe {
             rate_per_s,
             throughput_per_s: result.throughput_per_s,
@@ -67,6 +84,9 @@ impl Searching {
             idle_share: result.window.idle_share,
             reasons,
         });
+        if self.again.is_some() {
+            return false;
+        }
         let found = &mut self.result;
         if met {
             found.highest_met_per_s = found.highest_met_per_s.max(Some(rate_per_s));
@@ -86,6 +106,7 @@ impl Searching {
 mod tests {
     use super::*;
     use crate::measured::{TargetCheck, Validity};
+    use crate::result::ScheduleResult;
 
     fn result(met: bool) -> LabResult {
         let target =
@@ -139,6 +160,56 @@ mod tests {
         // A lower rate that the hub misses tells more than a higher one that the generator could not send.
         assert!(!searching.note(400, &LabResult { validity: lagged(), ..result(false) }));
         assert_eq!(searching.finish().limited_by, Some(Limit::Target));
+    }
+
+    fn lagging() -> LabResult {
+        let schedule = ScheduleResult { lag_ms_p99: 12.0, ..ScheduleResult::default() };
+        let validity = Validity::of(vec!["the load generator lagged its schedule".to_owned()]);
+        LabResult { schedule: Some(schedule), validity, ..result(true) }
+    }
+
+    #[test]
+    fn a_rate_at_which_the_generator_lagged_is_tried_once_more() {
+        let mut searching = Searching::new(Search::default());
+        assert!(!searching.note(500, &lagging()));
+        assert_eq!(searching.next_rate(), Some(500));
+        assert!(searching.note(500, &result(true)), "it was the machine");
+        assert_eq!(searching.next_rate(), Some(800));
+        assert!(!searching.note(800, &lagging()));
+        assert_eq!(searching.next_rate(), Some(800));
+        assert!(!searching.note(800, &lagging()));
+        assert_eq!(searching.next_rate(), Some(650), "twice is enough");
+        let found = searching.finish();
+        let ends = (found.highest_met_per_s, found.lowest_missed_per_s, found.limited_by);
+        assert_eq!(ends, (Some(500), Some(800), Some(Limit::Generator)));
+        let again: Vec<bool> = found
+            .probes
+            .iter()
+            .map(|probe| probe.reasons.iter().any(|reason| reason == "tried once more"))
+            .collect();
+        assert_eq!(again, [true, false, true, false]);
+    }
+
+    #[test]
+    fn the_last_probe_is_not_tried_once_more_and_nor_is_one_whose_audit_failed() {
+        let one = Search { probes_max: 1, ..Search::default() };
+        let mut searching = Searching::new(one);
+        assert!(!searching.note(500, &lagging()));
+        assert_eq!(searching.next_rate(), None);
+        assert_eq!(searching.finish().lowest_missed_per_s, Some(500));
+        let mut searching = Searching::new(Search::default());
+        let mut failed = lagging();
+        failed.audit.ok = false;
+        assert!(!searching.note(500, &failed));
+        assert_eq!(searching.next_rate(), Some(312));
+        // A generator that lags at every rate is asked twice for each, and the search ends.
+        let mut searching = Searching::new(Search { probes_max: 60, ..Search::default() });
+        while let Some(rate) = searching.next_rate() {
+            searching.note(rate, &lagging());
+        }
+        let found = searching.finish();
+        assert_eq!((found.highest_met_per_s, found.lowest_missed_per_s), (None, Some(1)));
+        assert!(found.probes.len() < 40, "{} probes", found.probes.len());
     }
 
     #[test]
