@@ -261,7 +261,8 @@ pub struct BreakpointResult {
     /// What the lowest missed rate failed by; absent where none was missed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limited_by: Option<Limit>,
-    /// Every probe, in the order they were made. A rate at which the load generator lagged is tried once more.
+    /// Every probe, in the order they were made. A rate at which the load generator lagged, or other
+    /// programs took its cores, is tried once more.
     pub probes: Vec<Probe>,
 }
 

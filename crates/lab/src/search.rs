@@ -3,6 +3,7 @@
 use crate::measured::{BreakpointResult, Limit, Probe};
 use crate::plan::Search;
 use crate::result::LabResult;
+use crate::validity::was_disturbed;
 
 /// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards where
 /// already the first is), then halfway between met and missed until they are close.
@@ -10,7 +11,7 @@ use crate::result::LabResult;
 pub(crate) struct Searching {
     search: Search,
     result: BreakpointResult,
-    /// A rate that is to be tried once more, because the load generator lagged.
+    /// A rate that is to be tried once more, because the load generator lagged or other programs took its cores.
     again: Option<u32>,
 }
 
@@ -66,11 +67,10 @@ impl Searching {
         // An audit that does not hold is among them.
         reasons.extend(result.validity.findings.iter().cloned());
         let met = reasons.is_empty() && result.validity.valid;
-        // What disturbs the generator for a moment must not end the search; what disturbs it twice is no moment.
+        // What disturbs a run for a moment must not end the search; what disturbs it twice is no moment.
         let has_room = self.result.probes.len() as u64 + 1 < u64::from(self.search.probes_max);
-        let lagged = result.schedule.is_some_and(|schedule| !schedule.valid);
-        self.again =
-            (lagged && result.audit.ok && has_room && !self.is_known(rate_per_s)).then_some(rate_per_s);
+        self.again = (was_disturbed(result) && result.audit.ok && has_room && !self.is_known(rate_per_s))
+            .then_some(rate_per_s);
         if self.again.is_some() {
             reasons.push("tried once more".to_owned());
         }
@@ -105,7 +105,7 @@ impl Searching {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measured::{TargetCheck, Validity};
+    use crate::measured::{MachineResult, TargetCheck, Validity};
     use crate::result::ScheduleResult;
 
     fn result(met: bool) -> LabResult {
@@ -175,7 +175,10 @@ mod tests {
         assert_eq!(searching.next_rate(), Some(500));
         assert!(searching.note(500, &result(true)), "it was the machine");
         assert_eq!(searching.next_rate(), Some(800));
-        assert!(!searching.note(800, &lagging()));
+        let mut crowded = result(true);
+        crowded.validity = Validity::of(vec!["other programs took 80.0 % of the cores' time".to_owned()]);
+        crowded.machine = Some(MachineResult { other_programs_share: Some(0.8), ..MachineResult::default() });
+        assert!(!searching.note(800, &crowded));
         assert_eq!(searching.next_rate(), Some(800));
         assert!(!searching.note(800, &lagging()));
         assert_eq!(searching.next_rate(), Some(650), "twice is enough");

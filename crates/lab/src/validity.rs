@@ -76,6 +76,12 @@ fn crowded(machine: &MachineResult) -> Option<String> {
     })
 }
 
+/// Whether something disturbed the run that may be gone at a second try: the generator lagged, or other programs took the cores.
+pub(crate) fn was_disturbed(result: &LabResult) -> bool {
+    result.schedule.is_some_and(|schedule| !schedule.valid)
+        || result.machine.as_ref().and_then(disturbed).is_some()
+}
+
 /// Full cores that hub and generator share are theirs; what programs took that have no part in the run is in no figure.
 fn disturbed(machine: &MachineResult) -> Option<String> {
     let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
