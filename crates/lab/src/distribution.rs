@@ -21,14 +21,19 @@ impl HistogramResult {
         }
         let buckets =
             coarse.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
-        let mut bytes = Vec::new();
-        // Writing into memory does not fail.
-        let _ = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
-        Self { unit: "us", buckets, v2_deflate_base64: STANDARD.encode(bytes) }
+        Self { unit: "us", buckets, v2_deflate_base64: written(histogram), ..Self::default() }
     }
 }
 
-/// Reads what [`HistogramResult::of`] wrote into `v2_deflate_base64`; `None` when it is nothing like it.
+/// A histogram as text: HdrHistogram V2, deflated, in base64.
+pub(crate) fn written(histogram: &Histogram<u64>) -> String {
+    let mut bytes = Vec::new();
+    // Writing into memory does not fail.
+    let _ = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
+    STANDARD.encode(bytes)
+}
+
+/// Reads what [`written`] wrote; `None` when it is nothing like it.
 pub(crate) fn read_histogram(text: &str) -> Option<Histogram<u64>> {
     let bytes = STANDARD.decode(text).ok()?;
     Deserializer::new().deserialize(&mut bytes.as_slice()).ok()

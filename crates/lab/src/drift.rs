@@ -118,7 +118,7 @@ mod tests {
     fn result(row: impl Fn(u32) -> TimelineRow) -> LabResult {
         let rows = (1..=1_000).map(|t| TimelineRow { t: f64::from(t), ..row(t) }).collect();
         LabResult {
-            timeline: Some(TimelineResult { interval_s: 1, rows, steps: Vec::new() }),
+            timeline: Some(TimelineResult { interval_s: 1, rows, ..TimelineResult::default() }),
             window: WindowResult {
                 trimmed_start_s: 100.0,
                 trimmed_end_s: 50.0,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::measured::StageResult;
+use crate::measured::{Queues, StageResult};
 use crate::statistics::{ratio, rounded};
 
 /// A sample name longer than this many metrics is not from a hub we know.
@@ -25,8 +25,15 @@ const STAGES: [(&str, &str); 11] = [
     ("relay", "upesi_relay_delivery_seconds"),
 ];
 
-/// The queue of the engine.
-const QUEUE: &str = "upesi_engine_queue_depth";
+/// The queues, and the gauges that tell their depths; of several, and of all lanes, the sum.
+type Depth = fn(&mut Queues) -> &mut Option<f64>;
+const QUEUES: [(&str, Depth); 5] = [
+    ("upesi_admission_engine_waiting", |queues| &mut queues.ingress),
+    ("upesi_engine_queue_depth", |queues| &mut queues.engine),
+    ("upesi_lane_queued", |queues| &mut queues.callbacks),
+    ("upesi_lane_retrying", |queues| &mut queues.callbacks),
+    ("upesi_relay_in_flight", |queues| &mut queues.relay),
+];
 
 /// The samples of one moment, summed over all labels but `le`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -93,10 +100,33 @@ impl Snapshot {
     }
 }
 
-/// The engine's queue at the moment of a text.
-pub(crate) fn queue_depth(text: &str) -> Option<f64> {
-    let line = text.lines().find(|line| line.starts_with(QUEUE))?;
-    sample(line).map(|(_, _, value)| value)
+impl Queues {
+    /// The queues at the moment of a text.
+    pub(crate) fn read(text: &str) -> Self {
+        let mut queues = Self::default();
+        for line in text.lines().take(SAMPLES_MAX) {
+            let known = QUEUES.iter().find(|(name, _)| line.starts_with(name));
+            let Some((known, depth)) = known else { continue };
+            if let Some((name, _, value)) = sample(line)
+                && name == *known
+            {
+                *depth(&mut queues).get_or_insert(0.0) += value;
+            }
+        }
+        queues
+    }
+
+    /// Of the queue of a stage.
+    fn of(&self, stage: &str) -> Option<f64> {
+        let depth = match stage {
+            "ingress" => self.ingress,
+            "engine" => self.engine,
+            "notification" => self.callbacks,
+            "relay" => self.relay,
+            _ => None,
+        };
+        depth.map(|depth| rounded(depth, 1))
+    }
 }
 
 fn sample(line: &str) -> Option<(&str, &str, f64)> {
@@ -122,11 +152,7 @@ fn bound(labels: &str) -> Option<f64> {
 }
 
 /// The hub's stages over all measured times: pairs of snapshots at their beginnings and ends.
-pub(crate) fn stages(
-    spans: &[(Snapshot, Snapshot)],
-    seconds: f64,
-    queue_depth: Option<f64>,
-) -> Vec<StageResult> {
+pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queues) -> Vec<StageResult> {
     let grown = |name: &str| spans.iter().map(|(before, after)| after.growth(before, name)).sum::<f64>();
     let mut stages = Vec::new();
     for (stage, family) in STAGES {
@@ -141,6 +167,7 @@ pub(crate) fn stages(
             per_s: rounded(ratio(operations, seconds).unwrap_or(0.0), 1),
             mean_us: rounded(grown(&format!("{family}_sum")) * 1e6 / operations, 1),
             p99_us: p99.map(|seconds| rounded(seconds * 1e6, 1)),
+            queue_depth: queues.of(stage),
             ..StageResult::default()
         });
     }
@@ -153,8 +180,18 @@ pub(crate) fn stages(
             operations: commands as u64,
             per_s: rounded(ratio(commands, seconds).unwrap_or(0.0), 1),
             mean_us: rounded(deciding * 1e6 / commands, 1),
-            queue_depth: queue_depth.map(|depth| rounded(depth, 1)),
+            queue_depth: queues.of("engine"),
             batch_mean: ratio(commands, batches).map(|mean| rounded(mean, 2)),
+            ..StageResult::default()
+        });
+    }
+    let taken = grown("upesi_admission_taken_total");
+    if taken > 0.0 {
+        stages.push(StageResult {
+            stage: "ingress".to_owned(),
+            operations: taken as u64,
+            per_s: rounded(ratio(taken, seconds).unwrap_or(0.0), 1),
+            queue_depth: queues.of("ingress"),
             ..StageResult::default()
         });
     }
@@ -169,6 +206,11 @@ mod tests {
 # TYPE upesi_engine_commands counter
 upesi_engine_commands_total 10
 upesi_engine_queue_depth 7
+upesi_engine_queue_depth_limit 500
+upesi_lane_queued{fsp=\"a\"} 3
+upesi_lane_queued{fsp=\"b\"} 4
+upesi_lane_retrying{fsp=\"a\"} 2
+upesi_admission_engine_waiting 11
 upesi_callback_attempt_seconds_bucket{dest=\"a,le=\\\"\",le=\"0.1\"} 1
 upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"+Inf\"} 1
 upesi_callback_attempt_seconds_sum{dest=\"a\"} 0.05
@@ -177,6 +219,9 @@ nonsense
 ";
     const AFTER: &str = "\
 upesi_engine_commands_total 110
+upesi_admission_taken_total{class=\"new\"} 70
+upesi_admission_taken_total{class=\"finishing\"} 30
+moja_ml_notification_event_delivery_count{dest=\"a\"} 5
 upesi_engine_batch_commands_count 25
 moja_cl_transfer_position_sum 0.002
 moja_cl_transfer_position_count 25
@@ -191,7 +236,9 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
     #[test]
     fn stages_are_what_grew_between_two_texts() {
         let spans = [(Snapshot::read(BEFORE), Snapshot::read(AFTER))];
-        let stages = stages(&spans, 10.0, Some(3.25));
+        let queues =
+            Queues { engine: Some(3.25), callbacks: Some(1.75), ingress: Some(8.0), ..Queues::default() };
+        let stages = stages(&spans, 10.0, &queues);
         let of = |name: &str| stages.iter().find(|stage| stage.stage == name).unwrap();
         let callback = of("callback");
         assert_eq!((callback.operations, callback.per_s, callback.mean_us), (100, 10.0, 50_000.0));
@@ -200,16 +247,24 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
         let engine = of("engine");
         assert_eq!((engine.operations, engine.mean_us), (100, 20.0));
         assert_eq!((engine.batch_mean, engine.queue_depth), (Some(4.0), Some(3.3)));
+        assert_eq!((of("notification").queue_depth, callback.queue_depth), (Some(1.8), None));
+        assert_eq!((of("ingress").operations, of("ingress").queue_depth), (100, Some(8.0)));
         assert!(!stages.iter().any(|stage| stage.stage == "prepare"), "nothing was prepared");
-        assert_eq!(queue_depth(BEFORE), Some(7.0));
-        assert_eq!(queue_depth(AFTER), None);
+    }
+
+    #[test]
+    fn queues_are_what_waits_in_all_lanes_and_unknown_where_nobody_tells() {
+        let queues =
+            Queues { ingress: Some(11.0), engine: Some(7.0), callbacks: Some(9.0), ..Queues::default() };
+        assert_eq!(Queues::read(BEFORE), queues);
+        assert_eq!(Queues::read(AFTER), Queues::default());
     }
 
     #[test]
     fn what_is_no_metrics_text_gives_no_stages() {
         for text in ["", "<html></html>", "a{b 1", "}{ 1", "x{le=\"", "{}"] {
             assert_eq!(
-                stages(&[(Snapshot::default(), Snapshot::read(text))], 1.0, None),
+                stages(&[(Snapshot::default(), Snapshot::read(text))], 1.0, &Queues::default()),
                 Vec::new(),
                 "{text}"
             );

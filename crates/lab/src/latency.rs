@@ -1,15 +1,18 @@
 //! Latency as results tell it, of whole operations and of their phases.
 
+use std::collections::BTreeMap;
+
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use upesi_sim::Phase;
 
-use crate::scenario::Scenario;
+use crate::distribution::written;
+use crate::scenario::{Scenario, phase_name};
 use crate::statistics::{mean_milliseconds, milliseconds, rounded, share_above};
 use crate::tally::{Exchanges, PhaseTally, Tally};
 
 /// One second, in microseconds: the limit of the 2020 performance programme of the reference hub.
-const SECOND_US: u64 = 1_000_000;
+pub(crate) const SECOND_US: u64 = 1_000_000;
 
 /// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in
 /// milliseconds.
@@ -89,6 +92,12 @@ impl Phases {
             *phases.place(phase) = Some(result);
         }
         phases
+    }
+
+    /// The latencies of each phase where there are several, for merging; of one alone they are those of the whole.
+    pub(crate) fn histograms(scenario: Scenario, tally: &Tally) -> BTreeMap<&'static str, String> {
+        let phases = scenario.phases().iter().filter(|_| scenario.phases().len() > 1);
+        phases.map(|phase| (phase_name(*phase), written(&tally.phases[*phase as usize].latency))).collect()
     }
 
     const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::admin_client::AdminClient;
-use crate::hub_metrics::{Snapshot, queue_depth};
+use crate::hub_metrics::Snapshot;
 use crate::load::{self, Window};
+use crate::measured::Queues;
 use crate::run::Run;
 use crate::subject::{Reading, Subject};
 use crate::timeline::{INTERVAL, STEP, Ticks, Timeline};
@@ -114,8 +115,8 @@ async fn tick(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &
     if ticks.next_step.is_none() {
         running.interval().drain_into(&mut interval);
     }
-    let depth = watch.metrics().await.and_then(|text| queue_depth(&text));
-    watch.timeline.tick(&interval, ticks.next - ticks.begin, now - ticks.last, depth);
+    let queues = watch.metrics().await.map(|text| Queues::read(&text)).unwrap_or_default();
+    watch.timeline.tick(&interval, ticks.next - ticks.begin, now - ticks.last, queues);
 }
 
 async fn read(subject: &Subject, watch: Option<&mut Watch<'_>>) -> Reading {

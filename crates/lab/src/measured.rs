@@ -1,5 +1,7 @@
 //! What is measured beside throughput and latency: the members that version 2 of `result.json` added.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -26,7 +28,8 @@ impl From<&str> for Parameter {
 }
 
 /// One interval of a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
 pub struct TimelineRow {
     /// Seconds of load from the start of the run to the end of this interval.
     pub t: f64,
@@ -38,10 +41,20 @@ pub struct TimelineRow {
     pub offered: u64,
     /// Median latency of those that completed, in milliseconds; absent without any.
     pub p50_ms: Option<f64>,
+    /// 90 of 100.
+    pub p90_ms: Option<f64>,
+    /// 95 of 100.
+    pub p95_ms: Option<f64>,
     /// 99 of 100.
     pub p99_ms: Option<f64>,
+    /// 999 of 1000.
+    pub p999_ms: Option<f64>,
+    /// 9999 of 10000.
+    pub p9999_ms: Option<f64>,
     /// The slowest.
     pub max_ms: Option<f64>,
+    /// Share of those that completed that took longer than one second, 0 to 1.
+    pub share_over_1s: Option<f64>,
     /// Cores that the hub kept busy; absent where its process is not on this machine.
     pub hub_cpu_cores: Option<f64>,
     /// The hub's resident memory in MiB.
@@ -49,6 +62,27 @@ pub struct TimelineRow {
     /// Size of the hub's data directory in MiB, where the lab knows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hub_disk_mb: Option<f64>,
+    /// What waited in the hub at the end of the interval.
+    #[serde(flatten)]
+    pub queues: Queues,
+}
+
+/// How much waits at one moment, by queue of the hub, or the mean over many; absent where the hub does not tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Queues {
+    /// Requests let in that wait for the engine's answer: for their turn, the deciding and the journal.
+    #[serde(rename = "queue_ingress", skip_serializing_if = "Option::is_none")]
+    pub ingress: Option<f64>,
+    /// Commands that wait to be decided.
+    #[serde(rename = "queue_engine", skip_serializing_if = "Option::is_none")]
+    pub engine: Option<f64>,
+    /// Callbacks that wait in the lanes of all DFSPs, for their first attempt or another.
+    #[serde(rename = "queue_callbacks", skip_serializing_if = "Option::is_none")]
+    pub callbacks: Option<f64>,
+    /// Lookups, quotes and the like that are being passed on.
+    #[serde(rename = "queue_relay", skip_serializing_if = "Option::is_none")]
+    pub relay: Option<f64>,
 }
 
 /// The run second by second, warm-up included.
@@ -59,6 +93,9 @@ pub struct TimelineResult {
     /// The intervals in order. Each slice begins a new one; an interval that a slice's end cuts short is left out.
     #[serde(serialize_with = "one_line")]
     pub rows: Vec<TimelineRow>,
+    /// The latencies of each row, to two digits, as [`HistogramResult::v2_deflate_base64`]: for merging.
+    #[serde(serialize_with = "one_line")]
+    pub histograms: Vec<String>,
     /// The same in steps of about 100 ms, without what is the hub's, where the load moves; not written to `result.json`.
     #[serde(skip)]
     pub steps: Vec<TimelineRow>,
@@ -74,6 +111,12 @@ pub struct HistogramResult {
     pub buckets: Vec<(u64, u64)>,
     /// The whole, to three digits, as HdrHistogram V2, deflated, in base64: for merging.
     pub v2_deflate_base64: String,
+    /// The same by phase, where there are several.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub phases: BTreeMap<&'static str, String>,
+    /// How late arrivals were sent, the same way; open loop only.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedule_lag: Option<String>,
 }
 
 /// One stage of the hub, from its metrics and its threads.

@@ -265,7 +265,7 @@ mod tests {
             throughput_per_s: 10.5,
             repetitions: vec![10.0, 11.0],
             histogram: Some(HistogramResult::of(&histogram)),
-            timeline: Some(TimelineResult { interval_s: 1, rows: vec![row], steps: Vec::new() }),
+            timeline: Some(TimelineResult { interval_s: 1, rows: vec![row], ..TimelineResult::default() }),
             validity: Validity::of(if name == "b" { vec!["lagged".to_owned()] } else { Vec::new() }),
             thresholds: Some(shed(name == "b")),
             ..LabResult::default()

@@ -3,17 +3,18 @@
 use upesi_types::Timestamp;
 
 use crate::audit::{Evidence, audit};
+use crate::distribution::written;
 use crate::environment::{Environment, durability};
 use crate::hub_metrics;
 use crate::latency::{LatencyMs, Phases};
 use crate::machine::machine;
-use crate::measured::{HistogramResult, ProcessRow, StageResult, TimelineResult, WindowResult};
+use crate::measured::{HistogramResult, ProcessRow, StageResult, WindowResult};
 use crate::result::{LabResult, OptionsEcho};
 use crate::run::Run;
 use crate::statistics::{ratio, rounded};
 use crate::subject::{Subject, schedule};
 use crate::thresholds::thresholds;
-use crate::timeline::{INTERVAL, Timeline};
+use crate::timeline::Timeline;
 use crate::validity::judge;
 use upesi_sim::Phase;
 
@@ -66,12 +67,9 @@ impl Run<'_> {
             slices: hub.slices.clone(),
             simulators: evidence.counters,
             audit,
-            timeline: Some(TimelineResult {
-                interval_s: u32::try_from(INTERVAL.as_secs()).unwrap_or(1),
-                rows: timeline.rows.clone(),
-                steps: timeline.steps.clone(),
-            }),
-            histogram: Some(HistogramResult::of(&hub.tally.latency)),
+            load_began_at: timeline.began_at.map(|at| at.to_string()),
+            timeline: Some(timeline.result()),
+            histogram: Some(self.histogram(hub)),
             stages: stages(hub, timeline),
             processes: process_rows(hub, baselines),
             window: self.window(hub),
@@ -83,6 +81,15 @@ impl Run<'_> {
         result.thresholds = Some(thresholds(self.options, &result));
         result.targets = identity.targets.iter().map(|target| target.check(&result)).collect();
         result
+    }
+
+    fn histogram(&self, hub: &Subject) -> HistogramResult {
+        let lag = self.options.load.is_open().then(|| written(&hub.tally.lag));
+        HistogramResult {
+            phases: Phases::histograms(self.options.scenario, &hub.tally),
+            schedule_lag: lag,
+            ..HistogramResult::of(&hub.tally.latency)
+        }
     }
 
     fn environment(&self, started_at: Timestamp) -> Environment {
@@ -106,7 +113,7 @@ impl Run<'_> {
 
 /// The hub's stages, and its kinds of threads with their shares of its CPU.
 fn stages(hub: &Subject, timeline: &Timeline) -> Vec<StageResult> {
-    let mut stages = hub_metrics::stages(&hub.metrics, hub.measured.as_secs_f64(), timeline.queue_depth());
+    let mut stages = hub_metrics::stages(&hub.metrics, hub.measured.as_secs_f64(), &timeline.queues());
     let all: f64 = hub.detail.threads.values().map(std::time::Duration::as_secs_f64).sum();
     for (kind, cpu) in &hub.detail.threads {
         let Some(share) = ratio(cpu.as_secs_f64(), all).map(|share| rounded(share, 4)) else { continue };

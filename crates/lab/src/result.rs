@@ -219,6 +219,9 @@ pub struct LabResult {
     pub environment: Environment,
     /// What was asked for.
     pub options: OptionsEcho,
+    /// When the load began, ISO 8601: what of the timeline is the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_began_at: Option<String>,
     /// The seed, to repeat the run.
     pub seed: u64,
     /// Base URL of the hub.
@@ -307,6 +310,7 @@ impl Default for LabResult {
             scenario: "",
             environment: Environment::default(),
             options: OptionsEcho::of(&RunOptions::default()),
+            load_began_at: None,
             seed: 1,
             target: String::new(),
             completed: 0,

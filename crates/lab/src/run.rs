@@ -151,6 +151,7 @@ impl Run<'_> {
 
         let known_data = own_hub.is_some().then(|| data.clone());
         let mut watch = Watch { admin: &admin, has_metrics: true, timeline: Timeline::new(pid, known_data) };
+        watch.timeline.began_at = Some(now());
         for index in 0..options.slice_count() {
             let ramp = if index == 0 { options.warm_up } else { RAMP };
             self.slice(&mut hub, ramp, Some(&mut watch)).await;

@@ -4,11 +4,13 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use upesi_types::Timestamp;
+
 use crate::detail::directory_bytes;
 use crate::interval::Interval;
-use crate::measured::TimelineRow;
+use crate::measured::{Queues, TimelineResult, TimelineRow};
 use crate::process::Usage;
-use crate::statistics::{cores_used, mebibytes, rounded};
+use crate::statistics::{cores_used, mebibytes, ratio, rounded};
 
 /// Length of an interval.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
@@ -23,13 +25,15 @@ const DISK_INTERVALS: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub rows: Vec<TimelineRow>,
+    /// The latencies of each row.
+    histograms: Vec<String>,
     pub steps: Vec<TimelineRow>,
     /// The hub's process, if it is on this machine.
     pid: Option<u32>,
     /// The hub's data directory, if the lab knows it.
     data: Option<PathBuf>,
-    /// Depths of the engine's queue, one per interval.
-    queue_depths: Vec<f64>,
+    /// When the load of the first slice began.
+    pub began_at: Option<Timestamp>,
     /// Load before the present slice.
     load_before: Duration,
     usage: Option<Usage>,
@@ -40,10 +44,11 @@ impl Timeline {
     pub const fn new(pid: Option<u32>, data: Option<PathBuf>) -> Self {
         Self {
             rows: Vec::new(),
+            histograms: Vec::new(),
             steps: Vec::new(),
             pid,
             data,
-            queue_depths: Vec::new(),
+            began_at: None,
             load_before: Duration::ZERO,
             usage: None,
             ticks: 0,
@@ -61,14 +66,9 @@ impl Timeline {
     }
 
     /// An interval ended, `since_begin` after the slice began and `taken` after the interval before it.
-    pub fn tick(
-        &mut self,
-        interval: &Interval,
-        since_begin: Duration,
-        taken: Duration,
-        queue_depth: Option<f64>,
-    ) {
+    pub fn tick(&mut self, interval: &Interval, since_begin: Duration, taken: Duration, queues: Queues) {
         let mut row = interval.row(rounded((self.load_before + since_begin).as_secs_f64(), 2));
+        row.queues = queues;
         let usage = self.read_usage();
         if let Some((before, after)) = self.usage.zip(usage) {
             let cpu = after.cpu.saturating_sub(before.cpu);
@@ -81,8 +81,8 @@ impl Timeline {
             row.hub_disk_mb = bytes.map(|bytes| rounded(mebibytes(bytes), 2));
         }
         self.ticks += 1;
-        self.queue_depths.extend(queue_depth);
         self.rows.push(row);
+        self.histograms.push(interval.histogram());
     }
 
     /// A step ended, so long after the slice began.
@@ -96,10 +96,28 @@ impl Timeline {
         self.pid.and_then(|pid| Usage::of(pid).ok())
     }
 
-    /// Mean depth of the engine's queue; `None` when it was never read.
-    pub fn queue_depth(&self) -> Option<f64> {
-        let count = self.queue_depths.len();
-        (count > 0).then(|| self.queue_depths.iter().sum::<f64>() / count as f64)
+    /// Mean depths of the hub's queues, of what was read.
+    pub fn queues(&self) -> Queues {
+        let mean = |depth: fn(&Queues) -> Option<f64>| {
+            let depths: Vec<f64> = self.rows.iter().filter_map(|row| depth(&row.queues)).collect();
+            ratio(depths.iter().sum(), depths.len() as f64)
+        };
+        Queues {
+            ingress: mean(|queues| queues.ingress),
+            engine: mean(|queues| queues.engine),
+            callbacks: mean(|queues| queues.callbacks),
+            relay: mean(|queues| queues.relay),
+        }
+    }
+
+    /// As results have it.
+    pub fn result(&self) -> TimelineResult {
+        TimelineResult {
+            interval_s: u32::try_from(INTERVAL.as_secs()).unwrap_or(1),
+            rows: self.rows.clone(),
+            histograms: self.histograms.clone(),
+            steps: self.steps.clone(),
+        }
     }
 }
 
@@ -139,7 +157,8 @@ mod tests {
         for slice in 0..2_u32 {
             timeline.begin();
             for second in 1..=2 {
-                timeline.tick(&interval, INTERVAL * second, INTERVAL, Some(f64::from(slice)));
+                let queues = Queues { engine: Some(f64::from(slice)), ..Queues::default() };
+                timeline.tick(&interval, INTERVAL * second, INTERVAL, queues);
             }
             timeline.end(INTERVAL * 5 / 2);
         }
@@ -147,8 +166,11 @@ mod tests {
         assert_eq!(times, [1.0, 2.0, 3.5, 4.5]);
         assert!(timeline.rows.iter().all(|row| row.hub_rss_mb.is_some() && row.hub_cpu_cores.is_some()));
         let disks = timeline.rows.iter().filter(|row| row.hub_disk_mb.is_some()).count();
-        assert_eq!((disks, timeline.queue_depth()), (1, Some(0.5)));
-        assert_eq!(Timeline::new(None, None).queue_depth(), None);
+        assert_eq!(disks, 1);
+        assert_eq!(timeline.queues(), Queues { engine: Some(0.5), ..Queues::default() });
+        assert_eq!(Timeline::new(None, None).queues(), Queues::default());
+        let result = timeline.result();
+        assert_eq!((result.rows[3].queues.engine, result.histograms.len()), (Some(1.0), 4));
     }
 
     #[test]

@@ -104,11 +104,16 @@ pub(crate) struct Row {
     pub failed: Option<f64>,
     pub offered: Option<f64>,
     pub p50_ms: Option<f64>,
+    pub p95_ms: Option<f64>,
     pub p99_ms: Option<f64>,
     pub max_ms: Option<f64>,
     pub hub_cpu_cores: Option<f64>,
     pub hub_rss_mb: Option<f64>,
     pub hub_disk_mb: Option<f64>,
+    pub queue_ingress: Option<f64>,
+    pub queue_engine: Option<f64>,
+    pub queue_callbacks: Option<f64>,
+    pub queue_relay: Option<f64>,
 }
 
 /// A target beside what was measured.

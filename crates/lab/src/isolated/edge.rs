@@ -26,7 +26,7 @@ use super::{Context, IsolatedError};
 use crate::admin_client::AdminClient;
 use crate::child::HubProcess;
 use crate::hub_metrics::{Snapshot, stages};
-use crate::measured::{Parameter, ProcessRow};
+use crate::measured::{Parameter, ProcessRow, Queues};
 use crate::process::Usage;
 use crate::statistics::{cores_used, mebibytes, rounded, us_per_event};
 
@@ -198,7 +198,8 @@ impl Settings {
         measurement.failed = senders.failed.load(Ordering::Acquire) - failed_before;
         let usage = Usage::of(hub.pid()).unwrap_or_default();
         let seconds = measurement.took().as_secs_f64();
-        measurement.stages = stages(&[(metrics_before, runtime.block_on(metrics(hub)))], seconds, None);
+        measurement.stages =
+            stages(&[(metrics_before, runtime.block_on(metrics(hub)))], seconds, &Queues::default());
         measurement.processes = processes(&measurement, usage_before, usage, &cpu);
         measurement.durable = Some(self.durable);
         measurement.findings.extend(senders.first_failure());

@@ -21,7 +21,7 @@ use super::stream::MessageKind;
 use super::stream::decode::Ready;
 use super::{Context, IsolatedError};
 use crate::hub_metrics::{Snapshot, stages};
-use crate::measured::{Parameter, StageResult};
+use crate::measured::{Parameter, Queues, StageResult};
 
 /// Messages where none are given: as many as the published figures were taken with.
 const MESSAGES: usize = 5_000;
@@ -174,7 +174,7 @@ impl Settings {
         spans: &[(Snapshot, Snapshot)],
         cpu: &UsedCpu,
     ) -> Vec<StageResult> {
-        let mut found = stages(spans, measurement.took().as_secs_f64(), None);
+        let mut found = stages(spans, measurement.took().as_secs_f64(), &Queues::default());
         for stage in &mut found {
             match stage.stage.as_str() {
                 "engine" => stage.cpu_share = share(cpu, "upesi-engine"),

@@ -39,14 +39,17 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
     let latency = [
         line("slowest", 4, Stroke::Faint, |row| row.max_ms, Merge::Worst),
         line("p99", 1, Stroke::Solid, |row| row.p99_ms, Merge::Worst),
+        line("p95", 2, Stroke::Solid, |row| row.p95_ms, Merge::Worst),
         line("p50", 0, Stroke::Solid, |row| row.p50_ms, Merge::Mean),
     ];
+    let queues = queues(run);
     let disk = [line("disk", 0, Stroke::Dotted, |row| row.hub_disk_mb, Merge::Worst)];
     let cpu = [line("CPU cores", 0, Stroke::Solid, |row| row.hub_cpu_cores, Merge::Mean)];
     let memory = [line("memory", 0, Stroke::Solid, |row| row.hub_rss_mb, Merge::Worst)];
     let rate = |value: f64| format!("{}/s", number(value));
     let cores = |value: f64| format!("{} cores", number(value));
     let megabytes = |value: f64| format!("{} MiB", number(value));
+    let waiting = |value: f64| format!("{} waiting", number(value));
     let plots = [
         plot(
             run,
@@ -67,6 +70,17 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
                 title: "Latency, logarithmic".to_owned(),
                 log: true,
                 format: milliseconds,
+                per_interval: false,
+            },
+        ),
+        plot(
+            run,
+            group,
+            &queues,
+            Value {
+                title: "Waiting in the hub, at the end of each second".to_owned(),
+                log: false,
+                format: waiting,
                 per_interval: false,
             },
         ),
@@ -107,6 +121,18 @@ pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
     let mut plots: Vec<Plot> = plots.into_iter().flatten().collect();
     name_axes_once(&mut plots);
     plots
+}
+
+/// The queues of the hub in which anything waited when they were looked at.
+fn queues(run: &Run) -> Vec<Line> {
+    let all = [
+        line("relays", 2, Stroke::Solid, |row| row.queue_relay, Merge::Worst),
+        line("ingress", 4, Stroke::Faint, |row| row.queue_ingress, Merge::Worst),
+        line("callbacks", 1, Stroke::Solid, |row| row.queue_callbacks, Merge::Worst),
+        line("engine", 0, Stroke::Solid, |row| row.queue_engine, Merge::Worst),
+    ];
+    let is_used = |line: &Line| run.timeline.rows.iter().filter_map(line.value).any(|depth| depth > 0.0);
+    all.into_iter().filter(is_used).collect()
 }
 
 /// Plots below each other share their time: the last names it, the first says what the grey is.
@@ -190,7 +216,9 @@ fn plot(run: &Run, group: &str, lines: &[Line], value: Value) -> Option<Plot> {
     let mut note = String::new();
     if merged > 1 {
         let seconds = number(merged as f64 * run.interval_s());
-        note = format!("each point is of {seconds} s: means, of p99, slowest and memory the worst. ");
+        note = format!(
+            "each point is of {seconds} s: means; of p95, p99, slowest, what waits and memory the worst. "
+        );
     }
     if !shaded.is_empty() {
         note.push_str("Grey: not part of the figures.");

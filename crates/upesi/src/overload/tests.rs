@@ -46,7 +46,7 @@ fn row(t: f64, part: u64, conduct: &Conduct) -> TimelineRow {
         max_ms: Some(p99_ms),
         hub_cpu_cores: Some(0.5),
         hub_rss_mb: Some((conduct.rss_mb)(t as u32)),
-        hub_disk_mb: None,
+        ..TimelineRow::default()
     }
 }
 
@@ -55,6 +55,7 @@ fn run(conduct: &Conduct) -> RunReport {
         interval_s: 1,
         rows: (1..=45).map(|t| row(f64::from(t), 1, conduct)).collect(),
         steps: (1..=450).map(|t| row(f64::from(t) / 10.0, 10, conduct)).collect(),
+        ..TimelineResult::default()
     };
     let probe = |ms| Probe { status: 503, duration: Duration::from_millis(ms) };
     let probes: Vec<_> = (0..100).map(|index| probe(if index == 0 { 50 } else { 2 })).collect();
