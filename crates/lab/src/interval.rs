@@ -1,5 +1,4 @@
 //! Counting by the second, in memory that does not grow with the run.
-#![cfg_attr(test, expect(clippy::float_arithmetic, reason = "distances of milliseconds; no money"))]
 
 use hdrhistogram::Histogram;
 

@@ -1,6 +1,7 @@
 //! What a run must reach.
 #![expect(clippy::float_arithmetic, reason = "shares of measurements; no money")]
 
+use crate::latency::LatencyMs;
 use crate::measured::TargetCheck;
 use crate::result::LabResult;
 
@@ -52,7 +53,7 @@ impl TargetKind {
         }
     }
 
-    fn measured(self, result: &LabResult) -> f64 {
+    fn measured(self, result: &Measured) -> f64 {
         let latency = &result.latency_ms;
         let ended = (result.completed + result.failed).max(1) as f64;
         match self {
@@ -68,6 +69,16 @@ impl TargetKind {
     }
 }
 
+/// What targets are compared with, of one run or of several at the same time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    pub latency_ms: LatencyMs,
+    pub completed: u64,
+    pub failed: u64,
+    pub lost: u64,
+    pub throughput_per_s: f64,
+}
+
 /// One thing that a run must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
@@ -80,6 +91,16 @@ pub struct Target {
 impl Target {
     /// Compares with what was measured. Latencies of a run in which nothing completed meet nothing.
     pub fn check(&self, result: &LabResult) -> TargetCheck {
+        self.check_of(&Measured {
+            latency_ms: result.latency_ms,
+            completed: result.completed,
+            failed: result.failed,
+            lost: result.lost,
+            throughput_per_s: result.throughput_per_s,
+        })
+    }
+
+    pub(crate) fn check_of(&self, result: &Measured) -> TargetCheck {
         let (measured, limit) = (self.kind.measured(result), self.limit);
         let met = match self.kind {
             TargetKind::P50 | TargetKind::P95 | TargetKind::P99 | TargetKind::P999 => {
@@ -95,7 +116,6 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::latency::LatencyMs;
 
     #[test]
     fn targets_are_met_up_to_their_bound() {

@@ -1,5 +1,4 @@
 //! The second-by-second record of a run.
-#![expect(clippy::float_arithmetic, reason = "seconds of a timeline; no money")]
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

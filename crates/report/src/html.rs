@@ -3,6 +3,7 @@
 mod axis;
 mod comparison;
 mod distribution;
+mod generators;
 mod limits;
 mod markup;
 mod plot;
@@ -31,7 +32,7 @@ const OVERLAID_MAX: usize = plot::COLOURS;
 const OPEN_MAX: usize = 2;
 
 /// Words that a page must explain, and their meaning for somebody who runs a payment scheme and no computers.
-const GLOSSARY: [(&str, &str); 12] = [
+const GLOSSARY: [(&str, &str); 13] = [
     (
         "Throughput",
         "How many operations were completed in each second. It says how many payments a country can make at the same time.",
@@ -63,6 +64,10 @@ const GLOSSARY: [(&str, &str); 12] = [
     (
         "Arrival rate (open load)",
         "Payments arrive at a set rate whether or not the hub keeps up, as customers do. Waiting in a queue counts as latency.",
+    ),
+    (
+        "Waiting in the hub",
+        "What the hub has taken in and not yet passed on. Ingress: requests that wait for their answer from the ledger. Engine: of these, what still has to be decided. Callbacks: answers that wait to be sent to a participant. Relays: questions that are being passed on.",
     ),
     (
         "Durable",

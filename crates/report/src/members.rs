@@ -1,6 +1,7 @@
 //! The members of a result. Everything that may be absent is optional.
 
 use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 /// Reads `null` as the default: a lab writes it where something was not measured.
 pub(crate) fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
@@ -209,6 +210,22 @@ pub(crate) struct Stage {
     pub queue_depth: Option<f64>,
     pub batch_mean: Option<f64>,
     pub cpu_share: Option<f64>,
+}
+
+/// One of the load generators whose results were merged.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Generator {
+    #[serde(default, deserialize_with = "lenient")]
+    pub name: String,
+    #[serde(default, deserialize_with = "lenient")]
+    pub environment: Map<String, Value>,
+    pub throughput_per_s: Option<f64>,
+    pub failed: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub latency_ms: Latency,
+    pub schedule: Option<Schedule>,
+    pub validity: Option<Validity>,
+    pub window: Option<Window>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -62,6 +62,9 @@ pub(crate) struct Run {
     pub drift: Option<Drift>,
     #[serde(default, deserialize_with = "lenient")]
     pub repetitions: Vec<f64>,
+    /// The load generators, where results of several were merged.
+    #[serde(default, deserialize_with = "lenient")]
+    pub generators: Vec<Generator>,
     /// The whole file, for figures that a suite's plot names by their path.
     #[serde(skip)]
     pub raw: Value,

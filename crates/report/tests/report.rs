@@ -116,6 +116,59 @@ fn suites_bring_their_plots_and_name_what_is_missing() {
     assert_eq!(page.matches("class=\"column\"").count(), 2 * 4, "categories are columns, wide and narrow");
 }
 
+/// A result that others changed.
+fn changed(directory: &Path, change: impl Fn(&mut serde_json::Value)) -> PathBuf {
+    let text = std::fs::read_to_string(fixture("before/result.json")).unwrap();
+    let mut value = serde_json::from_str(&text).unwrap();
+    change(&mut value);
+    written(directory, &value.to_string())
+}
+
+#[test]
+fn queues_are_drawn_where_something_waited() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |engine: u32, callbacks: u32| {
+        let path = changed(directory.path(), |value| {
+            for row in value["timeline"]["rows"].as_array_mut().unwrap() {
+                (row["queue_engine"], row["queue_callbacks"]) = (engine.into(), callbacks.into());
+                row["p95_ms"] = row["p99_ms"].clone();
+            }
+        });
+        page(&[path])
+    };
+    let queues = |page: &str| page.matches("<b>Waiting in the hub").count();
+    assert_eq!([with(0, 0), with(1, 0), with(0, 3)].map(|page| queues(&page)), [0, 1, 1]);
+    assert!(!page(&fixtures(&["before"])).contains("</i>p95") && with(0, 0).contains("</i>p95"));
+    assert!(with(5, 7).contains("</i>callbacks") && with(5, 7).contains("</i>engine"));
+}
+
+#[test]
+fn generators_of_a_merged_result_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = changed(directory.path(), |value| {
+        let of_each = |name: &str, valid: bool| {
+            serde_json::json!({
+                "name": name,
+                "environment": { "cores": 16 },
+                "throughput_per_s": 1234.0,
+                "latency_ms": { "p99": 77.0 },
+                "validity": { "valid": valid, "findings": [] },
+            })
+        };
+        value["generators"] = serde_json::json!([of_each("instance 1", true), of_each("instance 2", false)]);
+    });
+    let page = page(&[path]);
+    let (_, section) = page.split_once("<h3>Load generators</h3>").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    let rows: Vec<_> = section.split("<tr>").filter(|row| row.contains("instance")).collect();
+    assert!(
+        rows.len() == 2 && rows[0].contains("<td>yes</td>") && rows[1].contains("<td>NO</td>"),
+        "{section}"
+    );
+    assert!(rows.iter().all(|row| row.contains("<td>1,234</td>") && row.contains("77.0 ms")), "{section}");
+    assert!(!self::page(&fixtures(&["before"])).contains("Load generators"));
+}
+
 /// A result in which every text tries to leave its place.
 fn hostile() -> String {
     let attack =

@@ -1,7 +1,7 @@
 //! What the page says of one run.
 
 use super::markup::Markup;
-use super::{distribution, limits, stages, timeline};
+use super::{distribution, generators, limits, stages, timeline};
 use crate::figures::{capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent};
 use crate::html::tied;
 use crate::run::{Audit, Run, plain};
@@ -44,6 +44,9 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
     });
     section(&mut markup, "Where the CPU goes", |markup| {
         markup.add(&stages::cpu(run)).add(&stages::processes(run));
+    });
+    section(&mut markup, "Load generators", |markup| {
+        markup.add(&generators::table(run));
     });
     section(&mut markup, "Integrity", |markup| {
         if let Some(audit) = run.audited() {

@@ -99,7 +99,8 @@ fn process_piece(process: &Process) -> Option<Piece> {
     let cpu = process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0 && cpu.is_finite())?;
     let class = match process.name.as_str() {
         "hub" => "hub",
-        "lab" => "lab",
+        // One of several load generators is told by its name.
+        name if name == "lab" || name.starts_with("lab, ") => "lab",
         _ => "other",
     };
     Some(Piece { name: process.name.clone(), cpu, class })

@@ -192,7 +192,7 @@ fn report_failure(error: &ReportError) -> Failure {
 pub fn merge(arguments: &MergeArguments) -> Outcome {
     let merged = upesi_lab::merge(&arguments.results).map_err(|error| {
         let exit = match error {
-            MergeError::TooFew | MergeError::Different { .. } => Exit::Usage,
+            MergeError::TooFew | MergeError::Different { .. } | MergeError::NotShared { .. } => Exit::Usage,
             MergeError::Io { .. } => Exit::NoInput,
             MergeError::NoResult { .. } => Exit::Data,
         };
