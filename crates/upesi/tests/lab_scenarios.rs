@@ -170,6 +170,20 @@ fn two_generators_pay_at_one_hub_and_their_results_add_up() {
     let names: Vec<_> =
         merged["audit"]["positions"].as_array().unwrap().iter().map(|at| &at["participant"]).collect();
     assert_eq!(names, ["dfsp1-1", "dfsp1-2", "dfsp1-3", "dfsp2-1", "dfsp2-2", "dfsp2-3"]);
+    assert_eq!(
+        (&merged["options"]["load"]["closed"]["users"], &merged["options"]["dfsps"]),
+        (&4.into(), &6.into())
+    );
+    for pointer in [
+        "/phases/agreement/latency_ms/p99",
+        "/timeline/rows/0/p9999_ms",
+        "/timeline/rows/0/share_over_1s",
+        "/timeline/rows/0/queue_engine",
+        "/timeline/rows/0/queue_callbacks",
+        "/generators/1/environment/cores",
+    ] {
+        assert!(merged.pointer(pointer).is_some_and(serde_json::Value::is_number), "{pointer}: {merged}");
+    }
 }
 
 #[test]
