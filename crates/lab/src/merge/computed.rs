@@ -4,13 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hdrhistogram::Histogram;
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::rules::sum;
 use super::{Generator, Together, load as loads, to_value};
 use crate::distribution::written;
 use crate::latency::LatencyMs;
-use crate::measured::{HistogramResult, TargetCheck};
+use crate::measured::{HistogramResult, TargetCheck, Thresholds};
 use crate::statistics::{median, milliseconds, ratio, rounded};
 use crate::targets::{Measured, Target, TargetKind};
 
@@ -138,12 +139,16 @@ pub(super) fn schedule(together: &Together, _: &Value) -> Value {
         Some(lag) => milliseconds(lag.value_at_quantile(quantile)),
         None => worst(name),
     };
-    let skipped: Vec<&Value> = schedules.iter().map(|schedule| &schedule["skipped"]).collect();
+    let total = |name: &str| {
+        let counts: Vec<&Value> = schedules.iter().map(|schedule| &schedule[name]).collect();
+        sum(&counts)
+    };
     json!({
+        "due": total("due"),
         "lag_ms_p50": quantile(0.5, "lag_ms_p50"),
         "lag_ms_p99": quantile(0.99, "lag_ms_p99"),
         "lag_ms_max": worst("lag_ms_max"),
-        "skipped": sum(&skipped),
+        "skipped": total("skipped"),
         "valid": schedules.iter().all(|schedule| schedule["valid"] == true),
     })
 }
@@ -250,6 +255,16 @@ pub(super) fn validity(together: &Together, _: &Value) -> Value {
     findings.extend(twice(together));
     findings.extend(apart(together));
     json!({ "valid": findings.is_empty() && together.all("/validity/valid"), "findings": findings })
+}
+
+/// What one of the generators saw missed is missed.
+pub(super) fn thresholds(together: &Together, _: &Value) -> Value {
+    to_value(&thresholds_of(together))
+}
+
+pub(super) fn thresholds_of(together: &Together) -> Option<Thresholds> {
+    let all = together.values("/thresholds").filter_map(|value| Thresholds::deserialize(value).ok());
+    crate::thresholds::together(all.collect::<Vec<_>>().iter())
 }
 
 /// DFSPs that are in more than one of the results.

@@ -42,7 +42,7 @@ pub(super) enum Rule {
 use Rule::{Agreed, All, Beside, Distinct, EachItsOwn, Earliest, Joined, Made, Most, Refused, Same, Sum};
 
 /// Members of each generator's own result that `generators` repeats.
-pub(super) const OF_EACH: [&str; 12] = [
+pub(super) const OF_EACH: [&str; 14] = [
     "environment",
     "options",
     "load_began_at",
@@ -52,12 +52,15 @@ pub(super) const OF_EACH: [&str; 12] = [
     "failed",
     "throughput_per_s",
     "latency_ms",
+    "http_ms",
     "schedule",
     "window",
+    "machine",
     "validity",
 ];
 
-const PERCENTILES: &[&str] = &["p50", "p90", "p95", "p99", "p999", "p9999", "max", "mean", "share_over_1s"];
+const PERCENTILES: &[&str] =
+    &["min", "p50", "p90", "p95", "p99", "p999", "p9999", "max", "mean", "share_over_1s"];
 const PROCESS: &[&str] = &["cpu_us_per_operation", "cpu_us_per_transfer", "cores", "rss_mb", "rss_peak_mb"];
 const SEARCH: &str = "it is a search, which moves the load by itself: run the rate that it found from all generators, and merge that";
 
@@ -92,6 +95,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("/options/dfsps", Sum),
     ("/options/workers", Sum),
     ("/options/parties", Agreed),
+    ("/options/existing_transfers", Agreed),
     ("/options/amount", Agreed),
     ("/options/currency", Agreed),
     ("/options/unidirectional", Agreed),
@@ -115,12 +119,17 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("/repetitions", Made(made::repetitions, &["*"])),
     ("/throughput_per_s", Made(made::throughput, &[""])),
     ("/latency_ms", Made(made::latency, PERCENTILES)),
+    // There is no histogram of these to merge.
+    ("/http_ms", EachItsOwn),
     ("/phases", Made(made::phases, &["*/latency_ms/*", "*/exchanges/*"])),
     (
         "/histogram",
         Made(made::histogram, &["unit", "buckets/*/*", "v2_deflate_base64", "phases/*", "schedule_lag"]),
     ),
-    ("/schedule", Made(made::schedule, &["lag_ms_p50", "lag_ms_p99", "lag_ms_max", "skipped", "valid"])),
+    (
+        "/schedule",
+        Made(made::schedule, &["due", "lag_ms_p50", "lag_ms_p99", "lag_ms_max", "skipped", "valid"]),
+    ),
     ("/hub", Made(made::hub, PROCESS)),
     ("/lab", Made(made::lab, PROCESS)),
     (
@@ -136,6 +145,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
                 "*/disk_write_mb",
                 "*/context_switches_voluntary",
                 "*/context_switches_involuntary",
+                "*/waited_share",
             ],
         ),
     ),
@@ -190,14 +200,21 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ),
     ("/window/seconds", Same),
     ("/window/stolen_share", Most),
+    // Of each generator's own machine, as is how busy it was.
+    ("/window/idle_share", EachItsOwn),
+    ("/machine", EachItsOwn),
     ("/window/trimmed_start_s", Made(timed::trimmed_start, &[""])),
     ("/window/trimmed_end_s", Made(timed::trimmed_end, &[""])),
     ("/validity", Made(made::validity, &["valid", "findings/*"])),
+    ("/thresholds", Made(made::thresholds, &["met", "findings/*", "checked/*/*"])),
     ("/targets", Made(made::targets, &["*/name", "*/limit", "*/measured", "*/met"])),
     ("/breakpoint", Refused(SEARCH)),
     (
         "/drift",
-        Made(timed::drift, &["seconds", "rows/*/*", "disk_bytes_per_operation", "programme_2020/*/*"]),
+        Made(
+            timed::drift,
+            &["seconds", "rows/*/*", "disk_bytes_per_operation", "kept_up/*", "programme_2020/*/*"],
+        ),
     ),
 ];
 

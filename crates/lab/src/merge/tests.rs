@@ -14,8 +14,9 @@ use crate::environment::{Build, Environment, Storage};
 use crate::interval::interval_histogram;
 use crate::latency::{LatencyMs, PhaseResult, Phases};
 use crate::measured::{
-    BreakpointResult, DriftResult, DriftRow, HistogramResult, Limit, Parameter, Probe, ProcessRow, Queues,
-    StageResult, TargetCheck, TimelineResult, Validity, WindowResult,
+    BreakpointResult, DriftResult, DriftRow, HistogramResult, Limit, MachineResult, Parameter, Probe,
+    ProcessRow, ProgrammeCheck, Queues, StageResult, TargetCheck, ThresholdCheck, Thresholds, TimelineResult,
+    Validity, WindowResult,
 };
 use crate::options::Baseline;
 use crate::result::{
@@ -51,6 +52,7 @@ fn process_row(name: &str, cpu_us: f64) -> ProcessRow {
         disk_write_mb: Some(7.0),
         context_switches_voluntary: 5,
         context_switches_involuntary: 6,
+        waited_share: Some(0.1),
     }
 }
 
@@ -67,6 +69,10 @@ fn phases(latency: &Histogram<u64>, count: u64) -> Phases {
     };
     let phase = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges };
     Phases { discovery: Some(phase), agreement: Some(phase), transfer: Some(phase) }
+}
+
+fn check(value: f64) -> ThresholdCheck {
+    ThresholdCheck { name: "success_share".to_owned(), limit: 0.99, value, met: value >= 0.99 }
 }
 
 fn target(name: &'static str, limit: f64) -> TargetCheck {
@@ -111,6 +117,7 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         scenario: Scenario::Payments,
         dfsps: 3,
         parties: 50,
+        existing_transfers: 7,
         instance: Some(instance),
         load: Load::Closed { users: instance as usize },
         duration_s: 20.0,
@@ -161,8 +168,10 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         originated: Originated { sent: count, accepted: count, refused: 1, unanswered: 2 },
         throughput_per_s: count as f64 / 20.0,
         latency_ms: LatencyMs::of(&latency),
+        http_ms: LatencyMs::of(&latency),
         phases: phases(&latency, count),
         schedule: Some(ScheduleResult {
+            due: count + 1,
             lag_ms_p50: ms as f64,
             lag_ms_p99: ms as f64,
             lag_ms_max: ms as f64,
@@ -221,6 +230,7 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             operations: 1,
             per_s: 1.0,
             mean_us: 1.0,
+            p50_us: Some(1.0),
             p99_us: Some(1.0),
             queue_depth: Some(1.0),
             batch_mean: Some(1.0),
@@ -228,11 +238,23 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         }],
         processes: vec![process_row("hub", 400.0), process_row("lab", 100.0), process_row("forwarder", 1.0)],
         validity: Validity::of(vec!["lagged".to_owned()]),
+        thresholds: Some(Thresholds {
+            met: false,
+            findings: vec!["some failed".to_owned()],
+            checked: vec![check(0.5)],
+        }),
+        machine: Some(MachineResult {
+            shared: true,
+            full: true,
+            other_programs_share: Some(0.1),
+            words: "shared".to_owned(),
+        }),
         window: WindowResult {
             trimmed_start_s: 2.0,
             trimmed_end_s: 0.5,
             seconds: 20.0,
             stolen_share: Some(0.01 * f64::from(instance)),
+            idle_share: Some(0.3),
         },
         repetitions: vec![count as f64 / 20.0],
         targets: vec![target("p99_ms", 1_000.0), target("throughput_per_s", 3.0), target("lost", 2.0)],
@@ -244,6 +266,7 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
                 rate_per_s: 1,
                 throughput_per_s: 1.0,
                 p99_ms: 1.0,
+                idle_share: Some(0.3),
                 lost: 0,
                 met: true,
                 valid: true,
@@ -261,7 +284,14 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
                 verdict: "steady".to_owned(),
             }],
             disk_bytes_per_operation: Some(1.0),
-            programme_2020: vec![target("T1", 1.0)],
+            kept_up: Some(check(0.99)),
+            programme_2020: vec![ProgrammeCheck {
+                name: "T1",
+                limit: 1.0,
+                measured: 1.0,
+                met: Some(true),
+                not_judged: Some("for a reason"),
+            }],
         }),
     }
 }

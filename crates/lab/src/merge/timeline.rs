@@ -10,7 +10,7 @@ use super::{Generator, Together, add, to_value};
 use crate::distribution::{read_histogram, written};
 use crate::interval::{interval_histogram, percentiles};
 use crate::latency::LatencyMs;
-use crate::measured::{TimelineResult, TimelineRow, WindowResult};
+use crate::measured::{TimelineResult, TimelineRow, Validity, WindowResult};
 use crate::result::LabResult;
 use crate::statistics::{ratio, rounded};
 
@@ -133,7 +133,10 @@ pub(super) fn drift(together: &Together, so_far: &Value) -> Value {
             trimmed_end_s: number("/window/trimmed_end_s"),
             seconds: number("/window/seconds"),
             stolen_share: None,
+            idle_share: None,
         },
+        validity: Validity { valid: so_far["validity"]["valid"] == true, findings: Vec::new() },
+        thresholds: super::computed::thresholds_of(together),
         throughput_per_s: number("/throughput_per_s"),
         latency_ms: LatencyMs::of(&together.latency),
         ..LabResult::default()
