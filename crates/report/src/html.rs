@@ -2,11 +2,13 @@
 
 mod axis;
 mod comparison;
+mod contents;
 mod distribution;
 mod generators;
 mod limits;
 mod markup;
 mod plot;
+mod published;
 mod run_section;
 mod stages;
 mod sweep;
@@ -16,10 +18,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
+use self::contents::Parts;
 use self::markup::Markup;
 use crate::compare;
 use crate::figures::{capitalised, milliseconds, number};
 use crate::input::Results;
+use crate::published::Beside;
 use crate::run::{Run, plain};
 use crate::sections::{claims, sections};
 use crate::text::figures;
@@ -84,9 +88,8 @@ const GLOSSARY: [(&str, &str); 13] = [
     ),
 ];
 
-/// The page.
-pub(crate) fn page(results: &Results) -> String {
-    let runs = &results.runs;
+/// The page; published figures beside ours are its first part, where there are some.
+pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
     let title = title(results);
     let digest = STANDARD.encode(Sha256::digest(SCRIPT.as_bytes()));
     let mut page = Markup::new();
@@ -102,33 +105,40 @@ pub(crate) fn page(results: &Results) -> String {
     );
     page.raw(STYLE).raw("</style></head><body>");
     header(&mut page, results, &title);
-    page.raw("<main>");
+    page.raw("<main>").add(&parts(results, beside).markup(results.runs.len() > OPEN_MAX));
+    page.raw("</main><footer>Written by <code>upesi lab report</code>. This file loads nothing and can be kept, sent and printed.</footer><script>");
+    page.raw(SCRIPT).raw("</script></body></html>\n");
+    page.into_string()
+}
+
+/// What stands on the page, in the order in which it is read.
+fn parts(results: &Results, beside: Option<&Beside>) -> Parts {
+    let mut parts = Parts::default();
+    if let Some(beside) = beside {
+        parts.section("published", "Published figures beside ours", &published::section(beside));
+    }
     // Of one suite the plots come first, and what each part costs after them.
     let one_suite = results.only_suites && results.suites.len() == 1;
     if one_suite {
-        suites(&mut page, results);
+        suites(&mut parts, results);
     }
-    claims_part(&mut page, results);
+    parts.add("claims", "What was to be shown", &claims_part(results));
     if let Ok(comparison) = compare::compare(results)
         && compared(results)
     {
         let heading = if one_suite { "What each part costs" } else { "Verdict" };
-        page.add(&comparison::section(&comparison, heading));
+        parts.add("verdict", heading, &comparison::section(&comparison, heading));
     }
     if !one_suite {
-        suites(&mut page, results);
+        suites(&mut parts, results);
     }
-    if runs.len() > 1 {
-        page.raw("<section><h2>All runs</h2>").add(&overview(results)).raw("</section>");
-        overlays(&mut page, runs);
+    if results.runs.len() > 1 {
+        parts.section("runs", "All runs", &overview(results));
+        parts.section("side-by-side", "Side by side", &overlays(&results.runs));
     }
-    for (index, run) in runs.iter().enumerate() {
-        run_part(&mut page, run, index, runs);
-    }
-    glossary(&mut page);
-    page.raw("</main><footer>Written by <code>upesi lab report</code>. This file loads nothing and can be kept, sent and printed.</footer><script>");
-    page.raw(SCRIPT).raw("</script></body></html>\n");
-    page.into_string()
+    parts.add("details", "Every run by itself", &runs_part(&results.runs));
+    parts.add("words", "What the words mean", &glossary());
+    parts
 }
 
 /// Whether the runs were put side by side to be compared. Of one suite alone only ablations are: the rest are parts of one
@@ -190,7 +200,7 @@ fn facts(runs: &[Run]) -> Vec<String> {
     facts.into_iter().flatten().collect()
 }
 
-fn suites(page: &mut Markup, results: &Results) {
+fn suites(parts: &mut Parts, results: &Results) {
     for (number, suite) in results.suites.iter().enumerate() {
         let mut plots = Markup::new();
         for (index, plot) in suite.plots.iter().enumerate() {
@@ -198,31 +208,33 @@ fn suites(page: &mut Markup, results: &Results) {
                 plots.add(&plot.markup());
             }
         }
+        let mut body = Markup::new();
         if !plots.is_empty() {
-            let heading = if results.suites.len() > 1 { suite.title.as_str() } else { "What it depends on" };
-            page.put("<section><h2>{}</h2><div class=\"pair\">", &[&heading])
-                .add(&plots)
-                .raw("</div></section>");
+            body.raw("<div class=\"pair\">").add(&plots).raw("</div>");
         }
         if !suite.missing.is_empty() {
-            page.put("<p class=\"note\">Left no result: {}.</p>", &[&suite.missing.join(", ")]);
+            body.put("<p class=\"note\">Left no result: {}.</p>", &[&suite.missing.join(", ")]);
         }
+        let heading = if results.suites.len() > 1 { suite.title.as_str() } else { "What it depends on" };
+        parts.section(&format!("suite-{number}"), heading, &body);
     }
 }
 
 /// What was to be shown, and what became of it.
-fn claims_part(page: &mut Markup, results: &Results) {
+fn claims_part(results: &Results) -> Markup {
+    let mut part = Markup::new();
     if claims(results).next().is_none() {
-        return;
+        return part;
     }
-    page.raw("<section class=\"verdict\"><h2>What was to be shown</h2>");
+    part.raw("<section class=\"verdict\"><h2>What was to be shown</h2>");
     for claim in claims(results) {
-        page.put(
+        part.put(
             "<article><h3>{}</h3><p class=\"lead\">{}</p></article>",
             &[&claim.text, &tied(&capitalised(&claim.words))],
         );
     }
-    page.raw("</section>");
+    part.raw("</section>");
+    part
 }
 
 fn overview(results: &Results) -> Markup {
@@ -264,12 +276,12 @@ enum Row<'results> {
 }
 
 /// Runs drawn over each other, where they are few enough to be told apart.
-fn overlays(page: &mut Markup, runs: &[Run]) {
+fn overlays(runs: &[Run]) -> Markup {
+    let mut plots = Markup::new();
     if runs.len() > OVERLAID_MAX {
-        return;
+        return plots;
     }
     let runs: Vec<&Run> = runs.iter().collect();
-    let mut plots = Markup::new();
     for plot in timeline::of_runs(&runs, "all") {
         plots.add(&plot.markup());
     }
@@ -277,9 +289,27 @@ fn overlays(page: &mut Markup, runs: &[Run]) {
         plot.wide = true;
         plots.add(&plot.markup());
     }
-    if !plots.is_empty() {
-        page.raw("<section><h2>Side by side</h2>").add(&plots).raw("</section>");
+    plots
+}
+
+/// Every run; many are folded, and said to be.
+fn runs_part(runs: &[Run]) -> Markup {
+    let mut part = Markup::new();
+    let is_folded = runs.len() > OPEN_MAX;
+    if is_folded {
+        part.raw(
+            "<section class=\"runs\"><h2>Every run by itself</h2><p class=\"note on-screen\">A click unfolds a run; printed is what is \
+             unfolded.</p><p class=\"note on-paper\">Left out are the runs that were folded on the screen: unfold them there to print \
+             them.</p>",
+        );
     }
+    for (index, run) in runs.iter().enumerate() {
+        run_part(&mut part, run, index, runs);
+    }
+    if is_folded {
+        part.raw("</section>");
+    }
+    part
 }
 
 fn run_part(page: &mut Markup, run: &Run, index: usize, all: &[Run]) {
@@ -310,7 +340,7 @@ fn run_part(page: &mut Markup, run: &Run, index: usize, all: &[Run]) {
 /// A sentence in which no figure is parted from its unit at the end of a line.
 fn tied(sentence: &str) -> String {
     let mut text = sentence.replace(" ± ", "\u{a0}±\u{a0}");
-    for unit in ["%", "µs", "ms", "s ", "s,", "s.", "min"] {
+    for unit in ["%", "×", "µs", "ms", "s ", "s,", "s.", "min"] {
         for digit in '0'..='9' {
             text = text.replace(&format!("{digit} {unit}"), &format!("{digit}\u{a0}{unit}"));
         }
@@ -318,10 +348,12 @@ fn tied(sentence: &str) -> String {
     text
 }
 
-fn glossary(page: &mut Markup) {
-    page.raw("<section class=\"glossary\"><h2>What the words mean</h2><dl>");
+fn glossary() -> Markup {
+    let mut part = Markup::new();
+    part.raw("<section class=\"glossary\"><h2>What the words mean</h2><dl>");
     for (word, meaning) in GLOSSARY {
-        page.put("<div><dt>{}</dt><dd>{}</dd></div>", &[&word, &meaning]);
+        part.put("<div><dt>{}</dt><dd>{}</dd></div>", &[&word, &meaning]);
     }
-    page.raw("</dl></section>");
+    part.raw("</dl></section>");
+    part
 }

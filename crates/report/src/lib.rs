@@ -62,6 +62,18 @@ pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
 /// # Errors
 /// When a result cannot be read or the page not be written.
 pub fn write_html(paths: &[PathBuf], page: &Path) -> Result<(), ReportError> {
-    let content = html::page(&input::load(paths)?);
+    write_html_beside(paths, None, page)
+}
+
+/// The same, with published figures beside ours as the page's first part.
+///
+/// # Errors
+/// When a result cannot be read or the page not be written.
+pub fn write_html_beside(
+    paths: &[PathBuf],
+    published: Option<&published::Beside>,
+    page: &Path,
+) -> Result<(), ReportError> {
+    let content = html::page(&input::load(paths)?, published);
     std::fs::write(page, content).map_err(|source| ReportError::Unwritable { path: page.to_owned(), source })
 }

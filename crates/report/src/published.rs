@@ -49,7 +49,7 @@ pub struct PublishedRow {
 }
 
 impl PublishedRow {
-    fn less_is_better(&self) -> bool {
+    pub(crate) fn less_is_better(&self) -> bool {
         self.less_is_better.unwrap_or_else(|| ["µs", "us", "ms", "s", "min", "%"].contains(&self.unit.trim()))
     }
 }
@@ -180,12 +180,66 @@ fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
     }
 }
 
+/// Published figures beside ours, worked out: what the table of Markdown and the page show.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// Where most of ours were made, said once.
+    pub conditions: String,
+    /// The rows, in the order of the file.
+    pub rows: Vec<BesideRow>,
+}
+
+/// One published figure beside ours.
+#[derive(Clone, Debug, Default)]
+pub struct BesideRow {
+    /// What was published.
+    pub row: PublishedRow,
+    /// Our figure in the row's unit.
+    pub ours: Option<f64>,
+    /// How many times better ours is.
+    pub times: Option<f64>,
+    /// The same for each vCPU, or why that is not told.
+    pub per_vcpu: String,
+    /// What drove our run.
+    pub load: String,
+    /// What is to be known of our figure: where its conditions differ from those of most, or why there is none.
+    pub remark: String,
+}
+
+impl BesideRow {
+    /// A value in the row's unit.
+    pub(crate) fn shown(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &self.row.unit))
+    }
+}
+
+/// Puts ours beside what was published. A row of which `results` knows nothing is kept.
+pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside {
+    let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
+    let shared = conditions::shared(measured);
+    let rows = published.rows.iter().map(|row| {
+        let ours = results.get(&row.id);
+        let figure = ours.and_then(|ours| ours.figure);
+        let times = row.figure.zip(figure).filter(|_| !row.no_ratio).and_then(|(theirs, ours)| {
+            if row.less_is_better() { ratio(theirs, ours) } else { ratio(ours, theirs) }
+        });
+        BesideRow {
+            row: row.clone(),
+            ours: figure,
+            times,
+            per_vcpu: per_vcpu(row, ours.and_then(|ours| ours.vcpus), times),
+            load: ours.map(|ours| ours.load.clone()).unwrap_or_default(),
+            remark: ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
+        }
+    });
+    Beside { rows: rows.collect(), conditions: conditions::text(&shared) }
+}
+
 /// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, the same per vCPU (for rates), their
 /// conditions, what drove our run, and what is to be known of our figure. Above it stands once where ours were made, and in the rows only what
 /// differs. A row of which `results` knows nothing is kept, with a dash.
 pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String {
-    let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
-    let shared = conditions::shared(measured);
+    let beside = beside(published, results);
     let mut grid = Grid::new(&[
         "what",
         "published",
@@ -197,34 +251,28 @@ pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String 
         "our load",
         "of ours",
     ]);
-    for row in &published.rows {
-        let ours = results.get(&row.id);
-        let figure = ours.and_then(|ours| ours.figure);
-        let shown =
-            |value: Option<f64>| value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &row.unit));
-        let times = row.figure.zip(figure).filter(|_| !row.no_ratio).and_then(|(theirs, ours)| {
-            if row.less_is_better() { ratio(theirs, ours) } else { ratio(ours, theirs) }
-        });
+    for row in &beside.rows {
         grid.row(vec![
-            row.what.clone(),
-            shown(row.figure),
-            shown(figure),
-            or_absent(times, |times| format!("{} ×", number(times))),
-            per_vcpu(row, ours.and_then(|ours| ours.vcpus), times),
-            row.conditions.clone(),
-            row.source.clone(),
-            ours.map(|ours| ours.load.clone()).unwrap_or_default(),
-            ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
+            row.row.what.clone(),
+            row.shown(row.row.figure),
+            row.shown(row.ours),
+            or_absent(row.times, times),
+            row.per_vcpu.clone(),
+            row.row.conditions.clone(),
+            row.row.source.clone(),
+            row.load.clone(),
+            row.remark.clone(),
         ]);
     }
-    if shared.is_empty() {
+    if beside.conditions.is_empty() {
         return grid.markdown();
     }
-    format!(
-        "Ours, unless a row says otherwise: {}\n\n{}",
-        escaped(&conditions::text(&shared)),
-        grid.markdown()
-    )
+    format!("Ours, unless a row says otherwise: {}\n\n{}", escaped(&beside.conditions), grid.markdown())
+}
+
+/// How many times better.
+pub(crate) fn times(times: f64) -> String {
+    format!("{} ×", number(times))
 }
 
 /// How many times better ours is per vCPU, or why that is not told.
@@ -237,9 +285,7 @@ fn per_vcpu(row: &PublishedRow, ours: Option<f64>, times: Option<f64>) -> String
     match (row.vcpus, ours) {
         (None, _) => "theirs not told".to_owned(),
         (_, None) => "ours not told".to_owned(),
-        (Some(theirs), Some(ours)) => {
-            or_absent(ratio(times * theirs, ours), |times| format!("{} ×", number(times)))
-        }
+        (Some(theirs), Some(ours)) => or_absent(ratio(times * theirs, ours), self::times),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use upesi_report::{ReportError, compare, markdown, published, text, write_html};
+use upesi_report::{ReportError, compare, markdown, published, text, write_html, write_html_beside};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -167,6 +167,46 @@ fn generators_of_a_merged_result_are_told_apart() {
     );
     assert!(rows.iter().all(|row| row.contains("<td>1,234</td>") && row.contains("77.0 ms")), "{section}");
     assert!(!self::page(&fixtures(&["before"])).contains("Load generators"));
+}
+
+#[test]
+fn a_long_page_has_contents_and_leaves_its_runs_folded_on_paper_too() {
+    let page = page(&fixtures(&["suite"]));
+    let contents = page.split_once("<nav class=\"contents\"").unwrap().1.split_once("</nav>").unwrap().0;
+    for (id, heading) in
+        [("suite-0", "What it depends on"), ("runs", "All runs"), ("details", "Every run by itself")]
+    {
+        assert!(contents.contains(&format!("<a href=\"#{id}\">{heading}</a>")), "{contents}");
+        assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+    }
+    assert!(page.contains("<details class=\"run\"") && !page.contains("\" open><summary>"));
+    assert!(page.contains("details:not([open]) { display: none; }"), "what is folded is not printed");
+    assert!(!page.contains("beforeprint"), "and nothing unfolds it");
+}
+
+#[test]
+fn published_figures_stand_first_on_the_page() {
+    let row = published::PublishedRow {
+        id: "e2e-2023".into(),
+        what: "transfers </script>".into(),
+        figure: Some(220.0),
+        unit: "/s".into(),
+        ..published::PublishedRow::default()
+    };
+    let published = published::Published { rows: vec![row] };
+    let ours = published::Ours::of(&fixture("before"), "throughput_per_s", "/s").unwrap();
+    let beside = published::beside(&published, &[("e2e-2023".to_owned(), ours)].into());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("report.html");
+    write_html_beside(&fixtures(&["suite"]), Some(&beside), &file).unwrap();
+    let page = std::fs::read_to_string(file).unwrap();
+    let first = page.split_once("<div class=\"part\"").unwrap().1;
+    assert!(first.starts_with(" id=\"published\""), "{}", &first[..80]);
+    let row = page.split_once("transfers &lt;/script&gt;<").unwrap().1.split_once("</tr>").unwrap().0;
+    assert!(
+        row.contains("<td>220/s</td><td><b>4,111/s</b></td>") && row.contains("<td>18.7 ×</td>"),
+        "{row}"
+    );
 }
 
 /// A result in which every text tries to leave its place.

@@ -145,14 +145,11 @@
     root.dataset.theme = dark ? "light" : "dark";
   });
 
-  // A link to a folded run unfolds it; paper has no folds.
+  // A link to a folded run unfolds it.
   const unfold = () => {
     const target = location.hash && document.querySelector(location.hash.replace(/[^#\w-]/g, ""));
     if (target && "open" in target) target.open = true;
   };
   addEventListener("hashchange", unfold);
   unfold();
-  addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("details")) folded.open = true;
-  });
 })();

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use upesi_lab::plan::{PUBLISHED, PublishedLink, SuiteFile};
 use upesi_report::ReportError;
-use upesi_report::published::{Ours, Published, table};
+use upesi_report::published::{Beside, Ours, Published, beside, table};
 
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -118,7 +118,23 @@ pub fn write(suite: &SuiteFile, out: &Path, docs: &Path) -> Outcome {
     std::fs::write(docs.join("README.md"), page).map_err(cannot)?;
     let figures = serde_json::to_string_pretty(&figures(suite, out)).unwrap_or_default() + "\n";
     std::fs::write(docs.join("results.json"), figures).map_err(cannot)?;
-    upesi_report::write_html(&suite_directory, &docs.join("report.html")).map_err(failed)
+    let beside = beside(&published, &ours);
+    upesi_report::write_html_beside(&suite_directory, Some(&beside), &docs.join("report.html"))
+        .map_err(failed)
+}
+
+/// Published figures beside those of a suite that was run; `None` where it is no suite of ours, or stands beside none.
+pub fn beside_suite(directories: &[PathBuf]) -> Option<Beside> {
+    let [directory] = directories else { return None };
+    let directory = if directory.is_file() { directory.parent()? } else { directory };
+    let name = read(&directory.join("suite.json"))?;
+    let suite = SuiteFile::named(name["name"].as_str()?).ok()?;
+    if suite.runs.iter().all(|run| run.rows.is_empty()) {
+        return None;
+    }
+    let published: Published = toml::from_str(PUBLISHED).ok()?;
+    let known: Rows = toml::from_str(PUBLISHED).ok()?;
+    Some(beside(&published, &ours(&suite, directory, &known.rows)))
 }
 
 /// The directory of a point of a suite's scenario.

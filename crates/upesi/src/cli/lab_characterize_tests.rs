@@ -150,6 +150,16 @@ fn a_page_is_written_from_what_ran() {
     assert!(share.contains("| 0.03 % | 0.03 % |"), "{share}");
     let figures = read(&docs.path().join("results.json")).unwrap();
     assert_eq!(figures["results"].as_array().map(Vec::len), Some(1));
+    let report = std::fs::read_to_string(docs.path().join("report.html")).unwrap();
+    assert!(
+        report.contains("Published figures beside ours")
+            && report.contains("<td>220/s</td><td><b>660/s</b></td>")
+    );
+    // Whoever shows the suite again gets the same.
+    let again = beside_suite(&[out.path().to_owned()]).unwrap();
+    assert!(again.rows.iter().any(|row| row.ours == Some(660.0) && row.times == Some(3.0)));
+    assert!(beside_suite(&[out.path().join("suite.json")]).is_some());
+    assert!(beside_suite(&[docs.path().to_owned()]).is_none());
     let kept = &figures["results"][0];
     assert_eq!(kept["options"]["load"]["closed"]["users"], 32);
     assert!(kept["audit"]["ok"] == true && kept["audit"].get("positions").is_none(), "{kept}");

@@ -8,6 +8,7 @@ use upesi_lab::plan::{SCENARIOS, SUITES, ScenarioFile, SuiteFile, Work};
 use upesi_lab::{MergeError, RunOptions};
 use upesi_report::ReportError;
 
+use super::lab_characterize;
 use super::lab_run::plan_failure;
 use super::run::write_out;
 use crate::exit::{Exit, Failure, Outcome};
@@ -173,7 +174,8 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
 
 fn write_html(results: &[PathBuf], page: Option<&PathBuf>) -> Outcome {
     let Some(page) = page else { return Ok(()) };
-    upesi_report::write_html(results, page).map_err(|error| report_failure(&error))
+    let beside = lab_characterize::beside_suite(results);
+    upesi_report::write_html_beside(results, beside.as_ref(), page).map_err(|error| report_failure(&error))
 }
 
 fn report_failure(error: &ReportError) -> Failure {

@@ -116,7 +116,8 @@ pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
     let paths = [out.to_owned()];
     if suite.failures.len() < plan.runs() {
         let page = out.join("report.html");
-        let reported = upesi_report::write_html(&paths, &page);
+        let beside = lab_characterize::beside_suite(&paths);
+        let reported = upesi_report::write_html_beside(&paths, beside.as_ref(), &page);
         reported.map_err(|error| Failure::new(Exit::CannotCreate, error))?;
         eprintln!("upesi lab: the report is {}", page.display());
         if as_json {
