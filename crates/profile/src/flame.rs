@@ -89,6 +89,13 @@ fn about(profile: &Profile) -> String {
         0 => String::new(),
         lost => format!(", {lost} more found no room"),
     };
+    if profile.hertz == 0 {
+        return format!(
+            "{} samples of CPU time within {} s. Width is CPU time; what waits uses none.",
+            profile.samples,
+            seconds(profile.duration)
+        );
+    }
     format!(
         "{} s of CPU time within {} s; {} samples, {} for each second of CPU time{lost}. Width is CPU time; what waits uses none.",
         seconds(cpu),

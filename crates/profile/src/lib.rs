@@ -14,6 +14,7 @@ mod flame;
 mod maps;
 pub mod memory;
 mod sampler;
+mod shares;
 mod signal;
 mod stacks;
 mod symbols;
@@ -26,6 +27,7 @@ use std::time::Duration;
 
 pub use error::ProfileError;
 pub use memory::{Holder, MemorySummary};
+pub use shares::{StageShare, StageShares};
 pub use stacks::Profile;
 
 /// Longest profile, in seconds.

@@ -64,10 +64,29 @@ impl Profile {
         text
     }
 
+    /// Of stacks that [`folded`](Self::folded) wrote, taken for this long. Rate and what was lost are not among them; what is no
+    /// stack is passed over.
+    pub fn from_folded(folded: &str, duration: Duration) -> Self {
+        let mut stacks: BTreeMap<Stack, u64> = BTreeMap::new();
+        for (stack, count) in lines(folded) {
+            *stacks.entry(stack.split(';').map(Arc::from).collect()).or_default() += count;
+        }
+        let samples = stacks.values().sum();
+        Self { stacks, samples, duration, ..Self::default() }
+    }
+
     /// A flame graph, which any browser shows: by thread, outermost function on top. A click enlarges, typing searches.
     pub fn flame_graph(&self, title: &str) -> String {
         flame::draw(self, title)
     }
+}
+
+/// The lines of folded stacks: what is before the count, and the count.
+pub(crate) fn lines(folded: &str) -> impl Iterator<Item = (&str, u64)> {
+    folded.lines().filter_map(|line| {
+        let (stack, count) = line.rsplit_once(' ')?;
+        Some((stack, count.parse().ok()?))
+    })
 }
 
 /// Finds out what the copies mean.

@@ -89,7 +89,9 @@ impl<'files> Symbols<'files> {
 fn module_of(file: &str) -> Option<String> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let directory = before.rsplit('/').next()?;
-    let is_own = before == format!("crates/{directory}") || before.ends_with(&format!("/crates/{directory}"));
+    // The standard library keeps some of its parts in a directory of that name too.
+    let is_own = before == format!("crates/{directory}")
+        || (before.ends_with(&format!("/crates/{directory}")) && !before.starts_with("/rustc/"));
     let package = match directory.rsplit_once('-') {
         Some((name, version)) if version.starts_with(|letter: char| letter.is_ascii_digit()) => name,
         _ => directory,
@@ -152,6 +154,7 @@ mod tests {
             ("/work/crates/upesi/src/hub/mod.rs", Some("upesi::hub")),
             ("/r/index-1/hyper-util-0.1.21/src/rt/tokio.rs", Some("hyper_util::rt::tokio")),
             ("/rustc/0a1b/library/core/src/ptr/mod.rs", Some("core::ptr")),
+            ("/rustc/0a1b/library/stdarch/crates/core_arch/src/x86/sha.rs", Some("core_arch::x86::sha")),
             ("main.c", None),
         ] {
             assert_eq!(module_of(file).as_deref(), expected, "{file}");

@@ -56,6 +56,15 @@ fn a_graph_has_a_box_for_every_caller_as_wide_as_its_share() {
 }
 
 #[test]
+fn folded_stacks_are_drawn_as_they_were_taken() {
+    let again = Profile::from_folded(&small().folded(), Duration::from_secs(2));
+    assert_eq!((again.samples, again.folded()), (4, small().folded()));
+    let svg = again.flame_graph("A hub");
+    assert_eq!(svg.matches("<g class=\"f\"").count(), 6);
+    assert!(svg.contains("4 samples of CPU time within 2.00 s."), "{svg}");
+}
+
+#[test]
 fn nothing_seen_is_an_empty_graph() {
     let svg = Profile::default().flame_graph("");
     assert_eq!(svg.matches("<g class=\"f\"").count(), 1);

@@ -8,6 +8,7 @@ mod generators;
 mod limits;
 mod markup;
 mod plot;
+mod profile;
 mod published;
 mod run_section;
 mod stages;

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::error::ReportError;
 use crate::run::Run;
+use crate::shares::{self, Shares};
 use crate::suite::{Beside, Claim, PairFile, Question, QuestionFile};
 
 /// Newest layout of `result.json` and `suite.json` that is understood.
@@ -135,6 +136,14 @@ fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
         .map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
     run.raw = value;
     run.directory = directory_name(path);
+    let shares = path.with_file_name(shares::FILE);
+    // Only what a run wrote as a directory of its own has a profile beside it.
+    if path.file_name().is_some_and(|name| name == "result.json") && shares.is_file() {
+        let value = read(&shares)?;
+        let found =
+            Shares::deserialize(value).map_err(|source| ReportError::Malformed { path: shares, source })?;
+        run.shares = Some(found);
+    }
     Ok(run)
 }
 

@@ -18,6 +18,7 @@ pub mod published;
 mod run;
 mod samples;
 mod sections;
+mod shares;
 pub mod statistics;
 mod suite;
 mod text;

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub(crate) use crate::members::*;
+use crate::shares::Shares;
 
 /// A run.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -74,6 +75,9 @@ pub(crate) struct Run {
     /// The name of its directory.
     #[serde(skip)]
     pub directory: String,
+    /// The profile beside it, where there is one.
+    #[serde(skip)]
+    pub shares: Option<Shares>,
 }
 
 impl Run {

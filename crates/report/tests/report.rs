@@ -209,6 +209,42 @@ fn published_figures_stand_first_on_the_page() {
     );
 }
 
+#[test]
+fn a_profile_beside_a_result_is_drawn_by_stage() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = written(directory.path(), &std::fs::read_to_string(fixture("before/result.json")).unwrap());
+    assert!(!page(std::slice::from_ref(&run)).contains("nested flame"));
+    let shares = r#"{"schema_version": 1, "samples": 400, "stages": [
+        {"stage": "parse <edge>", "samples": 300, "share": 0.75, "error": 0.0424,
+         "inside": [{"what": "system calls", "samples": 240, "share": 0.6}, {"what": "own code", "samples": 60, "share": 0.15}]},
+        {"stage": "journal", "samples": 100, "share": 0.25, "error": 0.0424, "inside": [{"what": "system calls", "samples": 100, "share": 0.25}]}
+    ]}"#;
+    std::fs::write(directory.path().join("shares.json"), shares).unwrap();
+    let page = page(std::slice::from_ref(&run));
+    let drawn = page.split_once("nested flame").unwrap().1.split_once("<section").unwrap().0;
+    assert!(drawn.contains("<div class=\"stack\" style=\"width:75.000%\">"), "{drawn}");
+    assert!(drawn.contains("<b>parse &lt;edge&gt;</b> <span>75 %</span>"), "{drawn}");
+    // Of three quarters of the time four fifths are system calls.
+    assert!(
+        drawn.contains("style=\"width:80.000%\" title=\"system calls: 60 % of the hub&#39;s CPU time\""),
+        "{drawn}"
+    );
+    let row = drawn.split_once("<th scope=\"row\">journal</th>").unwrap().1.split_once("</tr>").unwrap().0;
+    assert_eq!(row, "<td><b>25 %</b></td><td>4.2 %</td><td>100</td><td>25 %</td><td>–</td>");
+    assert!(
+        drawn.contains(
+            "<th scope=\"row\">all</th><td>100 %</td><td></td><td>400</td><td>85 %</td><td>15 %</td>"
+        ),
+        "{drawn}"
+    );
+    std::fs::write(directory.path().join("shares.json"), "{\"stages\": 3}").unwrap();
+    let error = text(&[run]).unwrap_err();
+    assert!(
+        matches!(error, ReportError::Malformed { .. }) && error.to_string().contains("shares.json"),
+        "{error}"
+    );
+}
+
 /// A result in which every text tries to leave its place.
 fn hostile() -> String {
     let attack =

@@ -1,7 +1,7 @@
 //! What the page says of one run.
 
 use super::markup::Markup;
-use super::{distribution, generators, limits, stages, timeline};
+use super::{distribution, generators, limits, profile, stages, timeline};
 use crate::figures::{capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent};
 use crate::html::tied;
 use crate::run::{Audit, Run, plain};
@@ -43,7 +43,7 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
         markup.add(&stages::table(run));
     });
     section(&mut markup, "Where the CPU goes", |markup| {
-        markup.add(&stages::cpu(run)).add(&stages::processes(run));
+        markup.add(&stages::cpu(run)).add(&profile::shares(run)).add(&stages::processes(run));
     });
     section(&mut markup, "Load generators", |markup| {
         markup.add(&generators::table(run));

@@ -55,8 +55,11 @@ pub enum LabCommand {
     ///
     /// docs/lab/isolated.md tells what each measures and leaves out, and which keys it has.
     Isolated(IsolatedArguments),
-    /// Load a hub and show where its CPU time and memory go: a flame graph and heap summaries.
-    Profile(super::profile::ProfileArguments),
+    /// Load a hub and show where its CPU time and memory go: a flame graph, the share of each stage, and heap summaries.
+    ///
+    /// Takes the same scenarios, files and flags as lab run, and looks at the hub while it is loaded. With --target and --admin it
+    /// loads and looks at an Upesi hub that is running; with --admin alone it looks at one as loaded as it is.
+    Profile(Box<super::profile::ProfileArguments>),
     /// Print results of runs as metrics, for the textfile collector of Prometheus' node_exporter.
     Metrics(super::lab_metrics::LabMetricsArguments),
     /// Forward messages between DFSPs without a ledger or a journal: the baseline that a run starts by itself.

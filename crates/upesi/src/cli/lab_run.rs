@@ -1,5 +1,6 @@
 //! `upesi lab run`: a scenario, with flags that override its file.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -289,6 +290,25 @@ fn check_settings(arguments: &[String]) -> Result<(), Failure> {
     config::load(&sources)
         .map(|_| ())
         .map_err(|mistakes| Failure::new(Exit::Usage, config::describe(&mistakes)))
+}
+
+/// The runs that were asked for, with the flags put over them.
+pub fn points(arguments: &RunArguments) -> Result<Vec<Point>, Failure> {
+    let mut points = match Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
+        Some(scenario) => {
+            let options = Box::new(RunOptions { scenario, ..RunOptions::default() });
+            let work = Work::EndToEnd { options, test: Test::Average };
+            vec![Point { parameters: BTreeMap::new(), work }]
+        }
+        None => {
+            let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
+            scenario.points().to_vec()
+        }
+    };
+    for point in &mut points {
+        arguments.apply_to(point)?;
+    }
+    Ok(points)
 }
 
 /// Runs a scenario.

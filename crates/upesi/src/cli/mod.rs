@@ -13,6 +13,7 @@ mod lab_run;
 mod lab_suite;
 mod oracle;
 mod profile;
+mod profile_tables;
 mod run;
 mod scheme;
 mod sim;

@@ -1,282 +1,318 @@
-//! `upesi lab profile`: load against a hub, and meanwhile a look at where its CPU time and memory go.
+//! `upesi lab profile`: a scenario's load against a hub, and meanwhile a look at where its CPU time and memory go.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use clap::{Args, ValueEnum};
-use serde_json::Value;
+use clap::{Arg, Args};
 use tokio::runtime::Runtime;
 use tokio::time::Instant;
-use upesi_lab::{AdminClient, HubProcess, LabResult, Load, RunOptions, Scenario, TargetHub};
+use upesi_lab::plan::{Point, Test, Work};
+use upesi_lab::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, TargetHub};
+use upesi_profile::{Profile, StageShares};
 
+use super::lab_run::{self, RunArguments, commit};
+use super::profile_tables;
 use super::run::write_out;
+use super::values::duration;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// The admin API's answer is waited for 30 s, so a profile must be shorter.
 const SECONDS_MAX: u64 = 20;
-/// Load before and after the profile, so that all of it is under load.
-const MARGIN: Duration = Duration::from_secs(3);
-/// Commands after which the load is taken to be under way.
-const COMMANDS_UNDER_WAY: u64 = 200;
-/// How long that may take; parties are registered first.
+/// Load before the profile where nobody says, after the warm-up.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Load after the profile, so that all of it is under load.
+const MARGIN: Duration = Duration::from_secs(2);
+/// How long the first operation may take to come; parties are registered before it.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Lines of each list.
-const SHARES_SHOWN: usize = 12;
 const GLANCE_INTERVAL: Duration = Duration::from_millis(100);
+const OUT: &str = "out/profile";
 
-/// What a hub is loaded with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum ProfiledScenario {
-    /// Transfers between eight DFSPs.
-    Transfers,
-    /// Lookups of parties.
-    Lookups,
-    /// Quotes.
-    Quotes,
-    /// Whole payments.
-    Payments,
-}
-
-/// Arguments of `upesi lab profile`.
+/// Arguments of `upesi lab profile`: those of `upesi lab run`, some of which mean a little else, and how to look.
 #[derive(Args, Clone, Debug)]
+#[command(mut_arg("scenario", scenario_argument), mut_arg("admin", admin_argument))]
+#[command(mut_arg("out", out_argument), mut_arg("json", json_argument))]
 pub struct ProfileArguments {
-    /// What to load a fresh hub with.
-    #[arg(value_enum, default_value = "transfers", conflicts_with = "admin")]
-    pub scenario: ProfiledScenario,
-    /// Instead: look at a hub that is running, as loaded as it is, by its admin API.
-    #[arg(long, value_name = "URL")]
-    pub admin: Option<String>,
     /// How long to look, at most 20.
     #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
     pub seconds: u64,
-    /// Virtual users that each do one thing to its end before they begin the next.
-    #[arg(long, value_name = "N", default_value_t = 32)]
-    pub vus: usize,
-    /// An argument for the hub that is started, such as --hub-argument=--set=engine.durable=false. May be repeated.
-    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, conflicts_with = "admin")]
-    pub hub_argument: Vec<String>,
-    /// Directory for profile.svg, profile.folded, heap summaries, and the run's result.json.
-    #[arg(long, value_name = "DIR", default_value = "out/profile")]
-    pub out: PathBuf,
+    /// How long after the load has begun to look, such as 30s [a second after the warm-up].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub after: Option<Duration>,
+    /// What to load the hub with.
+    #[command(flatten)]
+    pub load: RunArguments,
+}
+
+fn scenario_argument(scenario: Arg) -> Arg {
+    scenario.required(false).default_value(Scenario::Transfers.name())
+}
+
+fn admin_argument(_: Arg) -> Arg {
+    let help = "That hub's admin API. Without --target: look at the hub as loaded as it is";
+    Arg::new("admin").long("admin").value_name("URL").help(help)
+}
+
+fn out_argument(out: Arg) -> Arg {
+    out.help(format!(
+        "Directory for profile.svg, profile.folded, shares.json, heap summaries, the run's result.json and report.html [{OUT}]"
+    ))
+}
+
+fn json_argument(json: Arg) -> Arg {
+    json.help("Print shares.json to stdout instead of the tables")
 }
 
 /// Runs it.
 pub fn run(arguments: &ProfileArguments) -> Outcome {
-    fs::create_dir_all(&arguments.out)
-        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", arguments.out.display())))?;
+    let out = arguments.load.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;
-    match &arguments.admin {
-        Some(url) => {
-            let hub = Looker { admin: AdminClient::new(url).map_err(usage)?, arguments };
-            runtime.block_on(async {
-                hub.keep("/debug/heap", "heap-before.json").await?;
-                hub.profile().await?;
-                hub.keep("/debug/heap", "heap-after.json").await
-            })?;
+    if let (Some(url), None) = (&arguments.load.admin, &arguments.load.target) {
+        create(&out)?;
+        let looker = Looker::new(url, arguments.seconds, &out)?;
+        runtime.block_on(async {
+            looker.heap("heap-before.json").await?;
+            looker.look().await
+        })?;
+        return profile_tables::tell(&out, arguments.load.json);
+    }
+    let points = lab_run::points(&arguments.load)?;
+    let single = points.len() == 1;
+    let mut runs = Vec::new();
+    for point in points {
+        let directory = if single { out.clone() } else { out.join(point.label()) };
+        // All are looked at before any is run: a mistake in the last must not cost the time of the others.
+        runs.push((directory, arguments.to_look_at(point)?));
+    }
+    let mut directories = Vec::new();
+    let mut broken = Vec::new();
+    for (directory, (options, after)) in runs {
+        create(&directory)?;
+        let looker = |url: &str| Looker::new(url, arguments.seconds, &directory);
+        let result = load_and_look(options, after, &directory, &looker, &runtime)?;
+        if !arguments.load.json {
+            write_out(&result.table())?;
         }
-        None => load_and_look(arguments, &runtime)?,
+        profile_tables::tell(&directory, arguments.load.json)?;
+        if !result.audit.ok {
+            broken.push(format!("{}: the audit failed, see result.json", directory.display()));
+        }
+        directories.push(directory);
     }
-    tell(&arguments.out)
+    let page = out.join("report.html");
+    upesi_report::write_html(&directories, &page).map_err(|error| Failure::new(Exit::CannotCreate, error))?;
+    eprintln!("upesi lab: the report is {}", page.display());
+    if broken.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, broken.join("\n"))) }
 }
 
-/// A hub of its own, load by the lab in another thread, a look from this one.
-fn load_and_look(arguments: &ProfileArguments, runtime: &Runtime) -> Outcome {
-    let data = arguments.out.join("data");
-    if data.exists() {
-        fs::remove_dir_all(&data)
-            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display())))?;
+impl ProfileArguments {
+    /// What a run of a scenario must be like to be looked at, and when to look: one hub, loaded all the while.
+    fn to_look_at(&self, point: Point) -> Result<(RunOptions, Duration), Failure> {
+        let Work::EndToEnd { mut options, test } = point.work else {
+            return Err(usage(
+                "a stage alone runs without a hub to look at; take a scenario that drives one",
+            ));
+        };
+        if options.alone.is_some() {
+            return Err(usage(
+                "this scenario measures what there is without a hub; take one that drives a hub",
+            ));
+        }
+        if matches!(test, Test::Breakpoint(_)) && self.load.rate.is_none() {
+            return Err(usage(
+                "a breakpoint is searched with a fresh hub for each rate: say with --rate N at which to look",
+            ));
+        }
+        // Baselines take turns with the hub, which would be looked at while it is idle.
+        options.baselines.clear();
+        options.slices = Some(1);
+        options.commit = commit();
+        let after = self.after.unwrap_or(options.warm_up + SETTLED);
+        let needed = after + Duration::from_secs(self.seconds) + MARGIN;
+        let around = options.warm_up + options.cool_down;
+        let lasts = options.load.stages_length().unwrap_or(options.duration) + around;
+        if lasts < needed {
+            if self.load.duration.is_some() || !options.load.stages().is_empty() {
+                return Err(usage(format!(
+                    "the load lasts {} s, and to look for {} s takes {} s of it: give less --seconds, an earlier --after or more load",
+                    lasts.as_secs(),
+                    self.seconds,
+                    needed.as_secs()
+                )));
+            }
+            options.duration = needed.saturating_sub(around);
+        }
+        Ok((*options, after))
     }
-    let binary = std::env::current_exe().map_err(unavailable)?;
-    let log = arguments.out.join("hub.log");
-    let starting = HubProcess::start(&binary, &data, &arguments.hub_argument, Some(&log));
-    let mut hub = runtime.block_on(starting).map_err(unavailable)?;
-    let options = options(arguments, &hub);
-    let looker = Looker { admin: AdminClient::new(&hub.admin_url()).map_err(usage)?, arguments };
-    let (looked, loaded) = std::thread::scope(|scope| {
-        let load = scope.spawn(|| upesi_lab::run(&options));
-        let looked = runtime.block_on(looker.look());
-        (looked, load.join())
-    });
-    hub.end();
-    looked?;
-    let result: LabResult = match loaded {
-        Ok(result) => result.map_err(unavailable)?,
-        Err(_) => return Err(Failure::new(Exit::Software, "the load ended by a fault of the program")),
-    };
-    write_out(&result.table())
 }
 
-fn options(arguments: &ProfileArguments, hub: &HubProcess) -> RunOptions {
-    let scenario = match arguments.scenario {
-        ProfiledScenario::Transfers => Scenario::Transfers,
-        ProfiledScenario::Lookups => Scenario::Lookups,
-        ProfiledScenario::Quotes => Scenario::Quotes,
-        ProfiledScenario::Payments => Scenario::Payments,
-    };
-    RunOptions {
-        scenario,
-        load: Load::Closed { users: arguments.vus },
-        duration: 2 * (Duration::from_secs(arguments.seconds) + MARGIN),
-        out: Some(arguments.out.clone()),
-        target: Some(TargetHub {
+/// A hub of its own or one that runs, load by the lab in another thread, a look from this one.
+fn load_and_look(
+    mut options: RunOptions,
+    after: Duration,
+    out: &Path,
+    looker: &dyn Fn(&str) -> Result<Looker, Failure>,
+    runtime: &Runtime,
+) -> Result<LabResult, Failure> {
+    let data = out.join("data");
+    let mut own = None;
+    if options.target.is_none() {
+        let hub = start_hub(&options, &data, out, runtime)?;
+        options.target = Some(TargetHub {
             fspiop_url: hub.fspiop_url(),
             admin_url: hub.admin_url(),
             pid: Some(hub.pid()),
-            durable: None,
-        }),
-        ..RunOptions::default()
+            durable: options.durable(),
+        });
+        own = Some(hub);
     }
+    options.out = Some(out.to_owned());
+    let url = options.target.as_ref().map(|target| target.admin_url.clone()).unwrap_or_default();
+    let looker = looker(&url)?;
+    let has_ended = AtomicBool::new(false);
+    let before = runtime.block_on(async {
+        looker.heap("heap-before.json").await?;
+        looker.answers(options.scenario).await
+    })?;
+    let (looked, loaded) = std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let result = upesi_lab::run(&options);
+            has_ended.store(true, Ordering::Release);
+            result
+        });
+        let looked = runtime.block_on(async {
+            looker.wait_for_load(options.scenario, before, &has_ended).await?;
+            tokio::time::sleep(after).await;
+            looker.look().await
+        });
+        (looked, load.join())
+    });
+    if let Some(hub) = &mut own {
+        hub.end();
+    }
+    // A load that failed is why there was nothing to see.
+    let result = match loaded {
+        Ok(result) => result.map_err(|error| Failure::new(lab_run::lab_exit(&error), error))?,
+        Err(_) => return Err(Failure::new(Exit::Software, "the load ended by a fault of the program")),
+    };
+    looked?;
+    if own.is_some() && result.passed() {
+        // Nobody needs the data of a good run; that of a bad one is evidence.
+        let _ = fs::remove_dir_all(&data);
+    }
+    Ok(result)
 }
 
-struct Looker<'arguments> {
+fn start_hub(
+    options: &RunOptions,
+    data: &Path,
+    out: &Path,
+    runtime: &Runtime,
+) -> Result<HubProcess, Failure> {
+    let cannot = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    if data.exists() {
+        fs::remove_dir_all(data).map_err(cannot)?;
+    }
+    let binary = std::env::current_exe().map_err(unavailable)?;
+    if options.existing_transfers > 0 {
+        eprintln!("upesi lab: filling the hub with {} finished transfers", options.existing_transfers);
+        let count = options.existing_transfers.to_string();
+        let mut fill = Command::new(&binary);
+        fill.args(["lab", "fill", "--transfers", &count, "--data"]).arg(data).stdout(Stdio::null());
+        if !fill.status().map_err(unavailable)?.success() {
+            return Err(Failure::new(Exit::Unavailable, "the hub could not be filled with transfers"));
+        }
+    }
+    let log = out.join("hub.log");
+    runtime
+        .block_on(HubProcess::start(&binary, data, &options.hub_arguments, Some(&log)))
+        .map_err(unavailable)
+}
+
+/// Looks at a hub by its admin API and keeps what it sees.
+struct Looker {
     admin: AdminClient,
-    arguments: &'arguments ProfileArguments,
+    seconds: u64,
+    out: PathBuf,
 }
 
-impl Looker<'_> {
-    async fn look(&self) -> Outcome {
-        self.keep("/debug/heap", "heap-before.json").await?;
-        self.wait_for_load().await?;
-        tokio::time::sleep(MARGIN).await;
-        self.profile().await?;
-        self.keep("/debug/heap", "heap-after.json").await
+impl Looker {
+    fn new(url: &str, seconds: u64, out: &Path) -> Result<Self, Failure> {
+        Ok(Self { admin: AdminClient::new(url).map_err(usage)?, seconds, out: out.to_owned() })
     }
 
-    async fn wait_for_load(&self) -> Outcome {
+    async fn answers(&self, scenario: Scenario) -> Result<u64, Failure> {
+        let text = self.admin.get("/metrics").await.map_err(|error| no_answer(&error))?;
+        Ok(answers(&String::from_utf8_lossy(&text), scenario))
+    }
+
+    async fn wait_for_load(&self, scenario: Scenario, before: u64, has_ended: &AtomicBool) -> Outcome {
         let deadline = Instant::now() + PATIENCE;
-        loop {
-            let text = self.admin.get("/metrics").await.map_err(unavailable)?;
-            if answers(&String::from_utf8_lossy(&text), self.arguments.scenario) >= COMMANDS_UNDER_WAY {
-                return Ok(());
-            }
-            if Instant::now() > deadline {
+        while self.answers(scenario).await? <= before {
+            if has_ended.load(Ordering::Acquire) || Instant::now() > deadline {
                 return Err(Failure::new(Exit::Failure, "the load did not begin; see hub.log"));
             }
             tokio::time::sleep(GLANCE_INTERVAL).await;
         }
+        Ok(())
     }
 
-    /// A graph for people, then the stacks for tools, each of its own time, as only one profile is taken at once.
-    async fn profile(&self) -> Outcome {
-        let path = format!("/debug/profile?seconds={}", self.arguments.seconds);
-        self.keep(&path, "profile.svg").await?;
-        self.keep(&format!("{path}&format=folded"), "profile.folded").await
+    /// One profile: the stacks for tools, and of the same samples a graph for people and the share of each stage.
+    async fn look(&self) -> Outcome {
+        let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
+        let shares = StageShares::of_folded(&folded).to_json();
+        let profile = Profile::from_folded(&folded, Duration::from_secs(self.seconds));
+        self.write("profile.svg", &profile.flame_graph("Where the hub's CPU time goes"))?;
+        self.write("profile.folded", &folded)?;
+        self.write("shares.json", &(serde_json::to_string_pretty(&shares).unwrap_or_default() + "\n"))?;
+        self.heap("heap-after.json").await
     }
 
-    async fn keep(&self, path: &str, name: &str) -> Outcome {
-        let body = self.admin.get(path).await.map_err(unavailable)?;
-        self.write(name, &String::from_utf8_lossy(&body))
+    async fn heap(&self, name: &str) -> Outcome {
+        let summary = self.get("/debug/heap").await?;
+        self.write(name, &summary)
+    }
+
+    async fn get(&self, path: &str) -> Result<String, Failure> {
+        let body = self.admin.get(path).await.map_err(|error| no_answer(&error))?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
     fn write(&self, name: &str, text: &str) -> Outcome {
-        let path = self.arguments.out.join(name);
+        let path = self.out.join(name);
         fs::write(&path, text)
             .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display())))
     }
 }
 
+/// Why a hub shows nothing of itself.
+fn no_answer(error: &AdminError) -> Failure {
+    match error {
+        AdminError::Refused { .. } => unavailable(format!(
+            "{error}; only Upesi hubs can be looked into, and only where admin.profiling is not false"
+        )),
+        _ => unavailable(error),
+    }
+}
+
 /// How often the scenario's requests were answered, by the hub's metrics.
-fn answers(metrics: &str, scenario: ProfiledScenario) -> u64 {
+fn answers(metrics: &str, scenario: Scenario) -> u64 {
     let labels = match scenario {
-        ProfiledScenario::Transfers => r#"{method="POST",resource="transfers""#,
-        ProfiledScenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
-        ProfiledScenario::Quotes | ProfiledScenario::Payments => r#"{method="POST",resource="quotes""#,
+        Scenario::Transfers => r#"{method="POST",resource="transfers""#,
+        Scenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
+        Scenario::Quotes | Scenario::Payments => r#"{method="POST",resource="quotes""#,
     };
     let start = format!("upesi_http_requests_total{labels}");
     let counts = metrics.lines().filter(|line| line.starts_with(&start));
     counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
 }
 
-/// The threads by their share, and the functions that used most themselves.
-fn tell(out: &Path) -> Outcome {
-    let path = out.join("profile.folded");
-    let folded = fs::read_to_string(&path)
-        .map_err(|error| Failure::new(Exit::InputOutput, format!("{}: {error}", path.display())))?;
-    let mut text = String::from("\nCPU time by thread\n");
-    let total: u64 = stacks(&folded).map(|(_, count)| count).sum();
-    text.push_str(&shares(stacks(&folded).map(|(stack, count)| (first(stack), count)), total));
-    text.push_str("\nby function, what it calls not included\n");
-    text.push_str(&shares(stacks(&folded).map(|(stack, count)| (last(stack), count)), total));
-    text.push_str("\nmemory, before and after, in MiB\n");
-    text.push_str(&memory(&heap(out, "heap-before.json"), &heap(out, "heap-after.json")));
-    text.push_str(&format!(
-        "\n{} for a browser; profile.folded, heap-before.json and heap-after.json beside it\n",
-        out.join("profile.svg").display()
-    ));
-    write_out(&text)
-}
-
-/// A heap summary; nothing where it cannot be read, as the profile is what was asked for.
-fn heap(out: &Path, name: &str) -> Value {
-    fs::read(out.join(name)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
-}
-
-/// Where memory was: as kernel, allocator and hub count it. What a summary does not name is left out.
-fn memory(before: &Value, after: &Value) -> String {
-    let mut text = String::new();
-    let mut row = |what: &str, before: Option<&Value>, after: Option<&Value>| {
-        let Some(after) = after.and_then(Value::as_u64) else { return };
-        let before = before.and_then(Value::as_u64).map_or_else(|| "?".to_owned(), mebibytes);
-        text.push_str(&format!("  {before:>9} {:>9}  {what}\n", mebibytes(after)));
-    };
-    for (pointer, what) in [
-        ("/process/resident", "resident, says the kernel"),
-        ("/process/residentAnonymous", "of it memory of its own, not of files"),
-        (
-            "/allocator/inUse",
-            "handed out, says the allocator (glibc's mallinfo2; what threads keep for themselves is in it)",
-        ),
-        ("/allocator/keptFree", "given back and kept for later, says the allocator"),
-    ] {
-        row(what, before.pointer(pointer), after.pointer(pointer));
-    }
-    for holder in after["holders"].as_array().into_iter().flatten() {
-        let what = holder["what"].as_str().unwrap_or_default();
-        let earlier = before["holders"].as_array().into_iter().flatten();
-        let earlier =
-            earlier.filter(|earlier| earlier["what"] == what).find_map(|earlier| earlier.get("bytes"));
-        row(&format!("{what}, counts the hub"), earlier, holder.get("bytes"));
-    }
-    text
-}
-
-/// Bytes as mebibytes with one decimal.
-fn mebibytes(bytes: u64) -> String {
-    let tenths = bytes.saturating_mul(10) >> 20;
-    format!("{}.{}", tenths / 10, tenths % 10)
-}
-
-fn stacks(folded: &str) -> impl Iterator<Item = (&str, u64)> {
-    folded.lines().filter_map(|line| {
-        let (stack, count) = line.rsplit_once(' ')?;
-        Some((stack, count.parse().ok()?))
-    })
-}
-
-fn first(stack: &str) -> &str {
-    stack.split(';').next().unwrap_or(stack)
-}
-
-fn last(stack: &str) -> &str {
-    stack.rsplit(';').next().unwrap_or(stack)
-}
-
-/// The largest shares, a line each.
-fn shares<'text>(counts: impl Iterator<Item = (&'text str, u64)>, total: u64) -> String {
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
-    for (name, count) in counts {
-        *sums.entry(name).or_default() += count;
-    }
-    let mut sorted: Vec<_> = sums.into_iter().collect();
-    sorted.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(b.0)));
-    let line = |(name, count): (&str, u64)| {
-        let per_mille = count * 1000 / total.max(1);
-        format!("  {:>3}.{} %  {name}\n", per_mille / 10, per_mille % 10)
-    };
-    sorted.into_iter().take(SHARES_SHOWN).map(line).collect()
+fn create(directory: &Path) -> Outcome {
+    fs::create_dir_all(directory)
+        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", directory.display())))
 }
 
 fn unavailable(error: impl Display) -> Failure {
@@ -289,35 +325,65 @@ fn usage(error: impl Display) -> Failure {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
 
-    #[test]
-    fn the_largest_shares_come_first() {
-        let folded = "engine;run;write 6\nedge;poll 3\nengine;run 1\nno count\n";
-        let by =
-            |name: fn(&str) -> &str| shares(stacks(folded).map(|(stack, count)| (name(stack), count)), 10);
-        assert_eq!(by(first), "   70.0 %  engine\n   30.0 %  edge\n");
-        assert_eq!(by(last), "   60.0 %  write\n   30.0 %  poll\n   10.0 %  run\n");
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: ProfileArguments,
+    }
+
+    fn parsed(line: &str) -> ProfileArguments {
+        Line::try_parse_from(["profile"].into_iter().chain(line.split_whitespace())).unwrap().arguments
+    }
+
+    /// What the first run of a command line is.
+    fn planned(line: &str) -> Result<(RunOptions, Duration), Failure> {
+        let arguments = parsed(line);
+        let points = lab_run::points(&arguments.load)?;
+        arguments.to_look_at(points.into_iter().next().unwrap())
     }
 
     #[test]
-    fn memory_is_told_as_kernel_allocator_and_hub_count_it() {
-        let summary = |resident: u64, bytes: u64| {
-            serde_json::json!({
-                "process": { "resident": resident << 20 },
-                "allocator": null,
-                "holders": [
-                    { "what": "transfers", "count": 3, "bytes": bytes },
-                    { "what": "lanes", "count": 2, "bytes": null },
-                ],
-            })
-        };
-        let text = memory(&summary(40, 1 << 19), &summary(52, 3 << 20));
-        assert_eq!(
-            text,
-            "       40.0      52.0  resident, says the kernel\n        0.5       3.0  transfers, counts the hub\n"
-        );
-        assert_eq!(memory(&Value::Null, &Value::Null), "");
+    fn scenarios_and_flags_are_those_of_lab_run() {
+        assert_eq!(parsed("").load.scenario, "transfers");
+        let look_only = parsed("--admin http://127.0.0.1:1");
+        assert!(look_only.load.admin.is_some() && look_only.load.target.is_none());
+        let (options, after) = planned("payments --vus 5").unwrap();
+        assert_eq!((options.scenario, options.load.outstanding_max()), (Scenario::Payments, 5));
+        assert_eq!(after, options.warm_up + SETTLED);
+        // Of a file: what it sets up, without the baselines that take turns with the hub.
+        let (options, _) = planned("transfers-hot-pair --hub-argument=--set=engine.durable=false").unwrap();
+        assert_eq!(options.hub_arguments.last().map(String::as_str), Some("--set=engine.durable=false"));
+        assert!(options.baselines.is_empty() && options.slice_count() == 1);
+        let points = lab_run::points(&parsed("ablations").load).unwrap();
+        assert!(points.len() > 5, "each run of a sweep is looked at");
+    }
+
+    #[test]
+    fn the_load_lasts_as_long_as_the_look() {
+        let (options, after) = planned("smoke --seconds 20 --after 30s").unwrap();
+        assert_eq!(after, Duration::from_secs(30));
+        assert!(options.warm_up + options.duration + options.cool_down >= Duration::from_secs(52));
+        let (options, _) = planned("transfers --duration 40s --seconds 5").unwrap();
+        assert_eq!(options.duration, Duration::from_secs(40));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_refused_before_anything_starts() {
+        for (line, reason) in [
+            ("journal-alone", "a stage alone"),
+            ("forwarder-only", "without a hub"),
+            ("breakpoint", "--rate N"),
+            ("transfers --duration 4s", "the load lasts"),
+            ("no-such-scenario", "there is no scenario"),
+        ] {
+            let error = planned(line).unwrap_err();
+            assert!(error.to_string().contains(reason), "{line}: {error}");
+        }
+        assert!(planned("breakpoint --rate 300").is_ok());
     }
 
     #[test]
@@ -325,8 +391,8 @@ mod tests {
         let metrics = "upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"202\"} 7\n\
             upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"400\"} 1\n\
             upesi_http_requests_total{method=\"POST\",resource=\"transfers\",status=\"202\"} 3\n";
-        assert_eq!(answers(metrics, ProfiledScenario::Quotes), 8);
-        assert_eq!(answers(metrics, ProfiledScenario::Transfers), 3);
-        assert_eq!(answers(metrics, ProfiledScenario::Lookups), 0);
+        assert_eq!(answers(metrics, Scenario::Quotes), 8);
+        assert_eq!(answers(metrics, Scenario::Transfers), 3);
+        assert_eq!(answers(metrics, Scenario::Lookups), 0);
     }
 }
