@@ -39,12 +39,13 @@ fn overview(comparison: &Comparison) -> Markup {
         comparison.pairs.iter().filter_map(|pair| Some((pair, main_difference(pair)?))).collect();
     let reach = reach(pairs.iter().map(|(_, difference)| *difference));
     head(&mut markup, "base", "other", reach);
-    let several_subjects = comparison.pairs.iter().any(|pair| pair.subject != comparison.pairs[0].subject);
     for (pair, difference) in pairs {
         let subject = pair.subject.as_deref().unwrap_or_default();
         // Of one subject the runs' own names tell them apart.
-        let name = if several_subjects { subject } else { pair.other.as_str() };
-        let small = match (several_subjects, pair.warnings.is_empty()) {
+        let same = comparison.pairs.iter().filter(|other| other.subject == pair.subject).count();
+        let is_alone = same == 1;
+        let name = if is_alone { subject } else { pair.other.as_str() };
+        let small = match (is_alone, pair.warnings.is_empty()) {
             (_, false) => "see the warnings below".to_owned(),
             (true, true) => format!("{} against {}", pair.other, pair.base),
             (false, true) => format!("against {}", pair.base),
