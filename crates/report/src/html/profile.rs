@@ -15,7 +15,7 @@ pub(crate) fn shares(run: &Run) -> Markup {
     let Some(shares) = run.shares.as_ref().filter(|shares| shares.samples > 0) else { return markup };
     markup.put(
         "<p class=\"note\">The hub's CPU time by stage, from {} samples of its stacks. A sample belongs to the innermost stage that it \
-         lies in; below each stage is where in it the processor was. ± is the 95 % interval, were no sample like the one before it.</p>",
+         lies in; below each stage is where in it the processor was. ± is half of the share's 95 % interval, if samples are independent.</p>",
         &[&count(shares.samples)],
     );
     markup.raw("<div class=\"nested flame\"><div class=\"level\">");
