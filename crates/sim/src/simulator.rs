@@ -259,7 +259,7 @@ impl Simulator {
             orders: Orders::new(),
             channels: Channels::default(),
             answer_attempts_max: config.answer_attempts_max.max(1),
-            watch: Watch(config.watch),
+            watch: Watch::new(config.watch),
             route,
             pools: Pools::new(&origin, workers, config.connections_max, config.request_timeout),
         });
@@ -342,6 +342,11 @@ impl Simulator {
     /// Transfers that the hub accepted and never finished, at most `count_max` of them.
     pub fn accepted_without_outcome(&self, count_max: usize) -> Vec<TransferId> {
         self.shared.table.accepted_without_outcome(count_max)
+    }
+
+    /// Messages that its watcher was not shown, because they did not fit into the channel.
+    pub fn not_shown(&self) -> u64 {
+        self.shared.watch.not_shown()
     }
 
     /// Stops accepting and waits for the requests in flight until the deadline; gives the connections still open then.

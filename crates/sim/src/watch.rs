@@ -1,9 +1,10 @@
 //! Watching messages go by, for demonstrations and for tests.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{self, error::TrySendError};
 use upesi_http::{HeaderMap, Method, StatusCode};
 use upesi_types::FspId;
 
@@ -37,18 +38,62 @@ pub struct SeenMessage {
     pub status: Option<StatusCode>,
 }
 
-/// Where seen messages go. What does not fit into the channel is not shown: watching never holds up a transfer.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Watch(pub Option<mpsc::Sender<SeenMessage>>);
+/// Where seen messages go. What does not fit into the channel is not shown, and counted: watching never holds up a transfer.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    sender: Option<mpsc::Sender<SeenMessage>>,
+    not_shown: AtomicU64,
+}
 
 impl Watch {
+    pub fn new(sender: Option<mpsc::Sender<SeenMessage>>) -> Self {
+        Self { sender, not_shown: AtomicU64::new(0) }
+    }
+
     pub const fn is_on(&self) -> bool {
-        self.0.is_some()
+        self.sender.is_some()
     }
 
     pub fn show(&self, message: SeenMessage) {
-        if let Some(sender) = &self.0 {
-            let _ = sender.try_send(message);
+        // A watcher that has gone misses nothing.
+        if let Some(Err(TrySendError::Full(_))) = self.sender.as_ref().map(|sender| sender.try_send(message))
+        {
+            self.not_shown.fetch_add(1, Ordering::Relaxed);
         }
+    }
+
+    pub fn not_shown(&self) -> u64 {
+        self.not_shown.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message() -> SeenMessage {
+        SeenMessage {
+            at: Instant::now(),
+            dfsp: FspId::parse("dfsp-1").unwrap(),
+            direction: Direction::Sent,
+            method: Method::GET,
+            path: "/transfers".to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            status: None,
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let (sender, receiver) = mpsc::channel(1);
+        let watch = Watch::new(Some(sender));
+        for not_shown in [0, 1, 2] {
+            watch.show(message());
+            assert_eq!(watch.not_shown(), not_shown);
+        }
+        drop(receiver);
+        watch.show(message());
+        assert_eq!(watch.not_shown(), 2);
     }
 }

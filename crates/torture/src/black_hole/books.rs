@@ -42,10 +42,20 @@ impl Taken {
     }
 }
 
+/// How a transfer ended, by what its payer was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Committed.
+    Committed,
+    /// It ran out: 3303.
+    Expired,
+}
+
 #[derive(Debug, Default)]
 struct Account {
     /// Whether the lost DFSP pays; `None` while its 202 is not known of.
     is_payer: Option<bool>,
+    end: Option<End>,
     taken: Vec<Taken>,
 }
 
@@ -57,18 +67,25 @@ struct Entries {
 
 /// The lost DFSP's transfers.
 #[derive(Debug, Default)]
-pub struct Books(Mutex<Entries>);
+pub struct Books {
+    /// Whether the hub confirms a commit to its payee.
+    confirms: bool,
+    entries: Mutex<Entries>,
+}
 
 /// What the books come to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers: u64,
-    /// Callbacks that it took, repetitions left out.
+    /// Callbacks that the hub owed it for these, by how they ended.
+    pub owed: u64,
+    /// Of these, those that it took, repetitions left out; and the answers to what it sent too late, which follow from nothing
+    /// that others were told.
     pub delivered: u64,
     /// Callbacks that it took again.
     pub repeated: u64,
-    /// Transfers of which it got nothing, or not how they ended.
+    /// Callbacks owed that never came, and transfers of which nobody was told how they ended.
     pub missing: u64,
     /// Transfers whose callbacks came in another order than they were made.
     pub out_of_order: u64,
@@ -77,13 +94,23 @@ pub struct Verdict {
 }
 
 impl Books {
+    /// Empty ones; of a hub that confirms a commit to its payee, or not.
+    pub fn new(confirms: bool) -> Self {
+        Self { confirms, ..Self::default() }
+    }
+
     fn entries(&self) -> MutexGuard<'_, Entries> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The hub has answered a transfer with 202.
     pub fn accept(&self, id: String, is_payer: bool) {
         self.entries().accounts.entry(id).or_default().is_payer = Some(is_payer);
+    }
+
+    /// The payer of a transfer was told how it ended.
+    pub fn end(&self, id: String, end: End) {
+        self.entries().accounts.entry(id).or_default().end = Some(end);
     }
 
     /// Notes something else that is wrong.
@@ -119,7 +146,7 @@ impl Books {
         let mut entries = self.entries();
         let mut verdict = Verdict { violations: mem::take(&mut entries.violations), ..Verdict::default() };
         for (id, account) in &entries.accounts {
-            account.judge(id, &mut verdict);
+            account.judge(id, self.confirms, &mut verdict);
         }
         verdict.violations.sort();
         verdict.violations.truncate(TOLD_MAX);
@@ -146,12 +173,37 @@ fn callback(method: &Method, path: &str, body: &[u8]) -> Option<(String, Kind)> 
 }
 
 impl Account {
-    fn judge(&self, id: &str, verdict: &mut Verdict) {
+    fn judge(&self, id: &str, confirms: bool, verdict: &mut Verdict) {
         let Some(is_payer) = self.is_payer else {
             // Its payer never heard the 202, and may have heard of the end all the same.
             return;
         };
         verdict.transfers += 1;
+        let kinds = self.kinds(id, verdict);
+        let Some(end) = self.end else {
+            verdict.missing += 1;
+            return verdict
+                .violations
+                .push(format!("{id}: its payer was told nothing; to the lost one came {kinds:?}"));
+        };
+        let owed = owed(is_payer, end, confirms);
+        let missing: Vec<Kind> = owed.iter().copied().filter(|kind| !kinds.contains(kind)).collect();
+        verdict.owed += owed.len() as u64;
+        verdict.missing += missing.len() as u64;
+        // Whatever a payee sends after the deadline is answered as well.
+        let is_answer = |kind| !is_payer && end == End::Expired && matches!(kind, Kind::Error | Kind::Put);
+        let surplus: Vec<Kind> =
+            kinds.iter().copied().filter(|kind| !owed.contains(kind) && !is_answer(*kind)).collect();
+        if !missing.is_empty() || !surplus.is_empty() {
+            verdict.violations.push(format!("{id}: {end:?}, owed {owed:?}, came {kinds:?}"));
+        } else if kinds.first() != owed.first() {
+            verdict.out_of_order += 1;
+            verdict.violations.push(format!("{id}: its callbacks came as {kinds:?}"));
+        }
+    }
+
+    /// What came, repetitions left out, in order.
+    fn kinds(&self, id: &str, verdict: &mut Verdict) -> Vec<Kind> {
         let mut first: Vec<Taken> = Vec::new();
         for taken in &self.taken {
             match first.iter().find(|known| known.is_again(*taken)) {
@@ -167,19 +219,19 @@ impl Account {
             }
         }
         verdict.delivered += first.len() as u64;
-        let kinds: Vec<Kind> = first.iter().map(|taken| taken.kind).collect();
-        let is_complete = if is_payer {
-            kinds == [Kind::Put] || (!kinds.is_empty() && kinds.iter().all(|kind| *kind == Kind::Error))
-        } else {
-            kinds.contains(&Kind::Post)
-        };
-        if !is_complete {
-            verdict.missing += 1;
-            verdict.violations.push(format!("{id}: of its callbacks came {kinds:?}"));
-        } else if !is_payer && kinds[0] != Kind::Post {
-            verdict.out_of_order += 1;
-            verdict.violations.push(format!("{id}: its callbacks came as {kinds:?}"));
-        }
+        first.iter().map(|taken| taken.kind).collect()
+    }
+}
+
+/// The callbacks of one transfer, in their order. A payer is told the end. A payee gets the transfer first; of one that it
+/// commits, the confirmation, where the hub gives one; of one that runs out, the error, like its payer.
+const fn owed(is_payer: bool, end: End, confirms: bool) -> &'static [Kind] {
+    match (is_payer, end) {
+        (true, End::Committed) => &[Kind::Put],
+        (true, End::Expired) => &[Kind::Error],
+        (false, End::Committed) if confirms => &[Kind::Post, Kind::Put],
+        (false, End::Committed) => &[Kind::Post],
+        (false, End::Expired) => &[Kind::Post, Kind::Error],
     }
 }
 
@@ -199,37 +251,65 @@ mod tests {
         books.take(&method, &path, format!(r#"{{"transferId":"{ID}","said":"{text}"}}"#).as_bytes());
     }
 
-    #[test]
-    fn what_came_is_held_against_what_was_accepted() {
-        // Who it is, what came, and then delivered, repeated, missing, out of order.
-        for (is_payer, came, expected) in [
-            (true, &["PUT"][..], [1, 0, 0, 0]),
-            (true, &["ERROR"], [1, 0, 0, 0]),
-            (true, &["PUT", "PUT"], [1, 1, 0, 0]),
-            (true, &[], [0, 0, 1, 0]),
-            (true, &["PUT", "ERROR"], [2, 0, 1, 0]),
-            (false, &["POST"], [1, 0, 0, 0]),
-            (false, &["POST", "PATCH"], [2, 0, 0, 0]),
-            (false, &["POST", "POST", "ERROR"], [2, 1, 0, 0]),
-            (false, &["POST", "EXPIRED", "EXPIRED", "TOO LATE"], [3, 1, 0, 0]),
-            (false, &["PATCH"], [1, 0, 1, 0]),
-            (false, &["PATCH", "POST"], [2, 0, 0, 1]),
-            (false, &[], [0, 0, 1, 0]),
-        ] {
-            let books = Books::default();
-            books.accept(ID.to_owned(), is_payer);
-            came.iter().for_each(|text| take(&books, text));
-            let verdict = books.verdict();
-            let found = [verdict.delivered, verdict.repeated, verdict.missing, verdict.out_of_order];
-            assert_eq!((verdict.transfers, found), (1, expected), "{is_payer} {came:?}");
-            assert_eq!(verdict.violations.is_empty(), expected[2..] == [0, 0], "{is_payer} {came:?}");
+    /// What is owed, delivered, repeated, missing and out of order of one transfer; and how many words there are about it.
+    fn judged(confirms: bool, is_payer: bool, end: Option<End>, came: &[&str]) -> ([u64; 5], usize) {
+        let books = Books::new(confirms);
+        books.accept(ID.to_owned(), is_payer);
+        came.iter().for_each(|text| take(&books, text));
+        if let Some(end) = end {
+            books.end(ID.to_owned(), end);
         }
+        let Verdict { transfers, owed, delivered, repeated, missing, out_of_order, violations } =
+            books.verdict();
+        assert_eq!(transfers, 1);
+        ([owed, delivered, repeated, missing, out_of_order], violations.len())
+    }
+
+    #[test]
+    fn what_came_is_held_against_how_it_ended() {
+        const COMMITTED: Option<End> = Some(End::Committed);
+        const EXPIRED: Option<End> = Some(End::Expired);
+        // Who it is, how it ended, what came; and then owed, delivered, repeated, missing, out of order; words.
+        for (is_payer, end, came, expected, words) in [
+            (true, COMMITTED, &["PUT"][..], [1, 1, 0, 0, 0], 0),
+            (true, EXPIRED, &["ERROR"], [1, 1, 0, 0, 0], 0),
+            (true, COMMITTED, &["PUT", "PUT"], [1, 1, 1, 0, 0], 0),
+            (true, COMMITTED, &[], [1, 0, 0, 1, 0], 1),
+            (true, COMMITTED, &["ERROR"], [1, 1, 0, 1, 0], 1),
+            (true, COMMITTED, &["PUT", "ERROR"], [1, 2, 0, 0, 0], 1),
+            (true, None, &["PUT"], [0, 1, 0, 1, 0], 1),
+            (false, COMMITTED, &["POST"], [1, 1, 0, 0, 0], 0),
+            (false, COMMITTED, &["POST", "ERROR"], [1, 2, 0, 0, 0], 1),
+            (false, COMMITTED, &["POST", "PATCH"], [1, 2, 0, 0, 0], 1),
+            (false, COMMITTED, &[], [1, 0, 0, 1, 0], 1),
+            (false, EXPIRED, &["POST", "EXPIRED"], [2, 2, 0, 0, 0], 0),
+            (false, EXPIRED, &["POST", "POST", "EXPIRED"], [2, 2, 1, 0, 0], 0),
+            (false, EXPIRED, &["POST", "EXPIRED", "EXPIRED", "TOO LATE"], [2, 3, 1, 0, 0], 0),
+            // It ran out, and the payee was not told.
+            (false, EXPIRED, &["POST"], [2, 1, 0, 1, 0], 1),
+            (false, EXPIRED, &["EXPIRED"], [2, 1, 0, 1, 0], 1),
+            (false, EXPIRED, &["EXPIRED", "POST"], [2, 2, 0, 0, 1], 1),
+            (false, EXPIRED, &[], [2, 0, 0, 2, 0], 1),
+        ] {
+            let found = judged(false, is_payer, end, came);
+            assert_eq!(found, (expected, words), "{is_payer} {end:?} {came:?}");
+        }
+    }
+
+    #[test]
+    fn a_confirmation_is_owed_where_the_hub_gives_one() {
+        let committed = Some(End::Committed);
+        assert_eq!(judged(true, false, committed, &["POST", "PUT"]), ([2, 2, 0, 0, 0], 0));
+        assert_eq!(judged(true, false, committed, &["POST"]), ([2, 1, 0, 1, 0], 1));
+        assert_eq!(judged(true, false, committed, &["PUT", "POST"]), ([2, 2, 0, 0, 1], 1));
+        assert_eq!(judged(false, false, committed, &["POST", "PUT"]), ([1, 2, 0, 0, 0], 1));
     }
 
     #[test]
     fn other_bytes_and_unknown_callbacks_are_violations() {
         let books = Books::default();
         books.accept(ID.to_owned(), true);
+        books.end(ID.to_owned(), End::Committed);
         let path = format!("/transfers/{ID}");
         [b"1", b"2"].iter().for_each(|body| books.take(&Method::PUT, &path, *body));
         books.take(&Method::DELETE, &path, b"");

@@ -6,10 +6,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use upesi_http::Workers;
-use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, Simulator, mix};
-use upesi_types::{Amount, Currency};
+use upesi_sim::{Finished, Originator, OriginatorOptions, Outcome, Pending, Simulator, mix};
+use upesi_types::{Amount, Currency, ErrorCode};
 
-use super::books::Books;
+use super::books::{Books, End};
 use super::figures::Figures;
 use super::{DFSPS, LOST, Plan};
 
@@ -144,10 +144,19 @@ impl Shared {
             self.books.accept(id.to_string(), payer == LOST);
         }
         let finished = finished.await.ok();
-        let has_committed = finished.is_some_and(|finished| finished.outcome == Outcome::Committed);
-        if pair.has_lost() && !is_short && !has_committed {
-            self.books.violate(format!("transfer {id} of the lost DFSP ended with {finished:?}"));
+        let end = finished.and_then(how);
+        if pair.has_lost() {
+            match end {
+                Some(End::Expired) if !is_short => {
+                    self.books.violate(format!("transfer {id} of the lost DFSP ran out before its time"));
+                }
+                Some(end) => self.books.end(id.to_string(), end),
+                None => {
+                    self.books.violate(format!("transfer {id} of the lost DFSP ended with {finished:?}"));
+                }
+            }
         }
+        let has_committed = end == Some(End::Committed);
         self.end(pair, intended, finished.filter(|_| has_committed).map(|finished| finished.at));
     }
 
@@ -159,9 +168,31 @@ impl Shared {
     }
 }
 
+/// How a transfer ended, if in a way that it may end here.
+fn how(finished: Finished) -> Option<End> {
+    match (finished.outcome, finished.error_code) {
+        (Outcome::Committed, _) => Some(End::Committed),
+        (Outcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED)) => Some(End::Expired),
+        (Outcome::Aborted, _) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_other_error_passes_for_an_expiry() {
+        let at = Instant::now();
+        for (outcome, error_code, end) in [
+            (Outcome::Committed, None, Some(End::Committed)),
+            (Outcome::Aborted, Some(ErrorCode::TRANSFER_EXPIRED), Some(End::Expired)),
+            (Outcome::Aborted, Some(ErrorCode::PAYEE_REJECTION), None),
+            (Outcome::Aborted, None, None),
+        ] {
+            assert_eq!(how(Finished { outcome, at, error_code }), end, "{outcome:?} {error_code:?}");
+        }
+    }
 
     #[test]
     fn a_quarter_of_the_transfers_is_with_the_lost_one_and_nobody_pays_himself() {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 pub use books::{Books, Verdict};
 pub use figures::{Phase, PhaseResult};
-pub use report::{BlackHoleEvidence, BlackHoleRun};
+pub use report::{BlackHoleEvidence, BlackHoleRun, GROWTH_PERMILLE_MAX};
 use serde_json::json;
 use tokio::sync::mpsc;
 use upesi_http::Workers;
@@ -39,6 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(600);
 const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// Messages of the lost DFSP that wait to be entered.
 const SEEN_MESSAGES_MAX: usize = 1 << 20;
+/// The hub's setting by which a payee is told that its commit was taken; off by default.
+const CONFIRMATION: &str = "hub.payee_confirmation=";
 const ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
     ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
@@ -86,7 +88,7 @@ struct Trial {
     watching: Watching,
     figures: Arc<Figures>,
     /// The DFSPs serve as long as it is there.
-    _simulator: Simulator,
+    simulator: Simulator,
 }
 
 impl Trial {
@@ -119,6 +121,12 @@ impl Trial {
                 .violations
                 .push(format!("after {PATIENCE:?} the hub still owes: {}", trial.watching.owes()));
         }
+        let not_shown = trial.simulator.not_shown();
+        if not_shown > 0 {
+            verdict.violations.push(format!(
+                "{not_shown} messages were not entered in the books, which say nothing then: lower --rate"
+            ));
+        }
         let phases = trial.figures.results();
         trial.hub.end();
         verdict.violations.extend(audit(&plan.binary, data));
@@ -145,12 +153,13 @@ impl Trial {
         let hole = Hole::dig(simulator.local_addr()).await.map_err(told)?;
         let lost = simulator.names().nth(LOST).ok_or("there are eight")?;
         lead_through(&admin, &lost, &hole).await?;
-        let books = Arc::new(Books::default());
+        let confirms = plan.settings.iter().rev().find_map(|setting| setting.strip_prefix(CONFIRMATION));
+        let books = Arc::new(Books::new(confirms == Some("true")));
         tokio::spawn(Arc::clone(&books).enter(lost, seen));
         let figures = Arc::new(Figures::default());
         let load = Load::start(plan, &simulator, currency, workers, &books, &figures);
         let watching = Watching::new(hub.pid(), lost);
-        Ok(Self { hub, admin, hole, books, load, watching, figures, _simulator: simulator })
+        Ok(Self { hub, admin, hole, books, load, watching, figures, simulator })
     }
 
     /// Lets time pass, and looks at the hub once a second.

@@ -16,7 +16,7 @@ pub const GROWTH_PERMILLE_MAX: i64 = 100;
 const FILE: &str = "black-hole.json";
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlackHoleRun {
     /// The commit of the program that tried it; a `+` says that files differed from it.
     pub commit: String,
@@ -44,11 +44,14 @@ pub struct BlackHoleRun {
     pub caught_up_after_ms: u64,
     /// Transfers with the lost DFSP that were answered 202.
     pub transfers_with_lost: u64,
-    /// Callbacks that it got, repetitions left out.
+    /// Callbacks that it was owed for these, by how they ended; 0 in runs before this was reckoned up.
+    #[serde(default)]
+    pub callbacks_owed: u64,
+    /// Callbacks that it got, repetitions left out: those owed, and answers to what it sent too late.
     pub callbacks_delivered: u64,
     /// Callbacks that it got again.
     pub callbacks_repeated: u64,
-    /// Transfers of which it did not get all that it was owed.
+    /// Callbacks owed that did not come; in runs before these were reckoned up, transfers that lacked some.
     pub missing: u64,
     /// Transfers whose callbacks came in another order than they were made.
     pub out_of_order: u64,
@@ -78,6 +81,7 @@ impl BlackHoleRun {
             phases,
             caught_up_after_ms: u64::try_from(caught_up.as_millis()).unwrap_or(u64::MAX),
             transfers_with_lost: verdict.transfers,
+            callbacks_owed: verdict.owed,
             callbacks_delivered: verdict.delivered,
             callbacks_repeated: verdict.repeated,
             missing: verdict.missing,
@@ -114,11 +118,12 @@ impl BlackHoleRun {
         }
         text.push_str(&format!(
             "the others' p99 changed by {} per mille (at most {GROWTH_PERMILLE_MAX}: {}); caught up {} ms after it was back; \
-             {} transfers with the lost one, {} callbacks delivered, {} again, {} missing, {} out of order; {} violations",
+             {} transfers with the lost one, {} callbacks owed, {} delivered, {} again, {} missing, {} out of order; {} violations",
             self.p99_growth_permille,
             if self.is_within_bounds() { "met" } else { "missed" },
             self.caught_up_after_ms,
             self.transfers_with_lost,
+            self.callbacks_owed,
             self.callbacks_delivered,
             self.callbacks_repeated,
             self.missing,
@@ -150,6 +155,14 @@ pub struct BlackHoleEvidence {
 }
 
 impl BlackHoleEvidence {
+    /// What a directory knows; nothing, where there is no file.
+    ///
+    /// # Errors
+    /// When the file there cannot be read.
+    pub fn read(directory: &Path) -> Result<Self, EvidenceError> {
+        read_file(directory.join(FILE))
+    }
+
     /// Adds a run to the evidence in a directory.
     ///
     /// # Errors
