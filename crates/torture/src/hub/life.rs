@@ -36,8 +36,6 @@ pub struct Memory {
     pub refused_full: u64,
     /// Refusals because the engine has stopped.
     pub refused_stopped: u64,
-    /// Whether an answer with success came after the engine had first refused for having stopped.
-    pub is_answered_after_the_end: bool,
 }
 
 /// What was sent.

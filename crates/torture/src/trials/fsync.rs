@@ -1,6 +1,7 @@
 //! Syncs that fail.
 
-use upesi_engine::StopReason;
+use upesi_engine::{StartError, StopReason};
+use upesi_journal::JournalError;
 use upesi_journal::sim_disk::{Fault, Kept, Operation, Random};
 
 use crate::hub::life::Memory;
@@ -32,6 +33,10 @@ impl Trial for FailedSyncs {
         10_000
     }
 
+    fn goal_s(&self) -> u64 {
+        60
+    }
+
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         let mut random = Random::new(seed ^ 0x6673_796e);
@@ -59,13 +64,20 @@ fn fail(seed: u64, setup: &Setup, ordinal: u64, random: &mut Random, tally: &mut
         return;
     }
     match &lived.end {
-        End::NotStarted => tally.add("at the start", 1),
+        // Of these errors a process makes exit code 74 as well: `crates/upesi/src/hub/mod.rs`.
+        End::NotStarted(StartError::Journal(JournalError::Io { .. })) => tally.add("at the start", 1),
+        End::NotStarted(other) => panic!("{what}: the engine does not start because {other}"),
         End::Stopped(StopReason::Journal(_)) => {
             assert_eq!(lived.acknowledged_later, 0, "{what}: acknowledged after a failed sync");
             tally.add("under load", 1);
         }
+        End::Lived { reason: StopReason::Journal(_), .. } => tally.add("at the end", 1),
         // The archivist's last snapshot; the journal has everything.
-        End::Lived => tally.add("at the end", 1),
+        End::Lived { reason: StopReason::Shutdown, operations } => {
+            assert!(ordinal >= *operations, "{what}: nobody noticed, and the engine went on");
+            tally.add("at the end", 1);
+        }
+        End::Lived { reason, .. } => panic!("{what}: the engine ended because {reason}"),
         End::Stopped(other) => panic!("{what}: the engine stopped because {other}"),
     }
     tally.add(Tally::UNITS, 1);
@@ -83,11 +95,11 @@ fn fail(seed: u64, setup: &Setup, ordinal: u64, random: &mut Random, tally: &mut
 /// How a life ended.
 enum End {
     /// The engine did not start.
-    NotStarted,
+    NotStarted(StartError),
     /// It stopped by itself.
     Stopped(StopReason),
-    /// It was shut down.
-    Lived,
+    /// It was shut down, after so many operations of its disk, and gave this reason.
+    Lived { reason: StopReason, operations: u64 },
 }
 
 struct Lived {
@@ -102,10 +114,14 @@ fn live(remains: &Remains, setup: &Setup, seed: u64) -> Lived {
     let mut random = Random::new(!seed);
     let mut memory = Memory::default();
     let (acknowledged_later, end) = block_on(async {
-        let Ok((engine, handle)) = remains.start(setup) else { return (0, End::NotStarted) };
+        let (engine, handle) = match remains.start(setup) {
+            Ok(started) => started,
+            Err(error) => return (0, End::NotStarted(error)),
+        };
         if memory.live(&handle, &mut random, BURSTS).await {
+            let operations = remains.disk.operations().len() as u64;
             engine.shutdown();
-            return (0, End::Lived);
+            return (0, End::Lived { reason: handle.stopped().await, operations });
         }
         let reason = handle.stopped().await;
         let before = memory.acknowledged;

@@ -2,8 +2,9 @@
 
 use std::fs;
 use std::ops::ControlFlow;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitStatus};
 
 use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive};
 use upesi_journal::sim_disk::Random;
@@ -17,6 +18,10 @@ use crate::tally::Tally;
 const STRIDE: u64 = 8;
 /// Flips in the directory of one seed.
 const FLIPS: u64 = 16;
+const HARMLESS: &str = "harmless";
+/// The exit code of a program that panics, and the signal of one that aborts.
+const PANICKED: i32 = 101;
+const ABORTED: i32 = 6;
 const TRANSFERS: u64 = 400;
 const KEYS: u64 = 300;
 
@@ -57,7 +62,8 @@ impl Tables {
         Self::ALL.into_iter().find(|tables| tables.name() == name)
     }
 
-    fn fill(self, path: &Path) {
+    /// Makes them in a directory that is not there yet, and closes them.
+    pub fn fill(self, path: &Path) {
         match self {
             Self::Archive => fill_archive(path),
             Self::Store => fill_store(path),
@@ -102,6 +108,10 @@ fn flip(seed: u64, random: &mut Random, tally: &mut Tally, tables: Tables, progr
     let directory = directory_in_memory();
     let (whole, rotten) = (directory.path().join("whole"), directory.path().join("rotten"));
     tables.fill(&whole);
+    // Else it is no wonder that it refuses what is rotten.
+    copy_directory(&whole, &rotten).expect("a copy");
+    assert_eq!(judged(program, tables, &rotten), Ok(HARMLESS), "seed {seed}, {tables:?}, nothing flipped");
+    fs::remove_dir_all(&rotten).expect("a directory that was made");
     let files = files_below(&whole).expect("files");
     for _ in 0..FLIPS {
         let file = &files[random.below(files.len() as u64) as usize];
@@ -110,23 +120,37 @@ fn flip(seed: u64, random: &mut Random, tally: &mut Tally, tables: Tables, progr
         let (at, bit) = (random.below(bytes.len() as u64) as usize, random.below(8));
         bytes[at] ^= 1 << bit;
         fs::write(rotten.join(file), bytes).expect("a file");
-        let judged = Command::new(program).args(["judge-tables", tables.name()]).arg(&rotten).output();
-        let judged = judged.expect("this program can be run");
-        let kind = match judged.status.code().map(u8::try_from) {
-            Some(Ok(Judgement::HARMLESS)) => "harmless",
-            Some(Ok(Judgement::DETECTED)) => "detected",
-            Some(Ok(Judgement::WRONG)) => panic!(
-                "seed {seed}, {tables:?}, bit {bit} of byte {at} of {}: {}",
-                file.display(),
-                String::from_utf8_lossy(&judged.stdout)
-            ),
-            // A panic or an abort.
-            _ => "ended the process",
-        };
+        let kind = judged(program, tables, &rotten).unwrap_or_else(|wrong| {
+            panic!("seed {seed}, {tables:?}, bit {bit} of byte {at} of {}: {wrong}", file.display())
+        });
         fs::remove_dir_all(&rotten).expect("a directory that was made");
         tally.unit("one bit");
         tally.add(if tables == Tables::Archive { "in the archive" } else { "in the store" }, 1);
         tally.add(kind, 1);
+    }
+}
+
+/// Has a process of its own judge tables. The error is what must not be.
+fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static str, String> {
+    let output = Command::new(program).args(["judge-tables", tables.name()]).arg(directory).output();
+    let output = output.expect("this program can be run");
+    let said = || {
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        format!("{}{}", out.trim(), err.trim())
+    };
+    kind(&output.status).ok_or_else(|| format!("{}: {}", output.status, said()))
+}
+
+/// What the end of a process that judged counts as; `None` where it is wrong. The embedded store finds its own files absurd
+/// with a panic, 101, or, where it is built so or panics on its way out of one, with SIGABRT. A start of the hub takes neither
+/// for data: it ends with 65 (`crates/upesi/src/panics.rs`). Any other end is none of a judge: a wrong command line, a lack of
+/// memory, a wild access.
+fn kind(status: &ExitStatus) -> Option<&'static str> {
+    match (status.code(), status.signal()) {
+        (Some(code), _) if code == i32::from(Judgement::HARMLESS) => Some(HARMLESS),
+        (Some(code), _) if code == i32::from(Judgement::DETECTED) => Some("detected"),
+        (Some(PANICKED), _) | (None, Some(ABORTED)) => Some("ended the process"),
+        _ => None,
     }
 }
 
@@ -233,5 +257,31 @@ fn read_store(path: &Path) -> Result<Judgement, StoreError> {
     match table.scan(&[], None, usize::MAX)?.len() as u64 {
         KEYS => Ok(Judgement::Harmless),
         entries => Ok(Judgement::Wrong(format!("a scan sees {entries} of {KEYS}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As `wait` gives them: an exit code in the second byte, or a signal in the first.
+    #[test]
+    fn only_known_ends_count_as_an_end() {
+        for (raw, expected) in [
+            (0, Some(HARMLESS)),
+            (10 << 8, Some("detected")),
+            (101 << 8, Some("ended the process")),
+            (6, Some("ended the process")),
+            // With a core, as the kernel marks it.
+            (6 | 0x80, Some("ended the process")),
+            // Wrong; failed; a wrong command line; killed, for lack of memory perhaps; a wild access.
+            (11 << 8, None),
+            (1 << 8, None),
+            (2 << 8, None),
+            (9, None),
+            (11, None),
+        ] {
+            assert_eq!(kind(&ExitStatus::from_raw(raw)), expected, "{raw}");
+        }
     }
 }
