@@ -80,8 +80,8 @@ bench: tools ## The benches: ledger alone, ledger with journal, archive.
 monitor: build ## Prometheus rules and dashboards tried out: promtool, then every query against a hub under load.
 	@monitoring/try.sh
 
-torture: tools ## Faults by the million, two hours at most; goes on where it stopped. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
-	@$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --report docs/evidence
+torture: build ## Faults by the million, two hours at most; goes on where it stopped, with new seeds. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
+	@$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --binary $(UPESI) --report docs/evidence
 	$(MAKE) evidence
 
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each; TARGETS="bodies journal" for some.

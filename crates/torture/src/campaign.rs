@@ -134,7 +134,8 @@ fn add_to(
     let run = Run {
         commit: commit.to_owned(),
         machine: machine::machine(),
-        build: machine::build().to_owned(),
+        // A trial without its program reports nothing but that.
+        build: trial.build().unwrap_or_else(|error| error),
         date: machine::now(),
         duration_s: duration.as_secs().max(1),
         from: reached.seeds[0],
@@ -176,6 +177,10 @@ mod tests {
 
         fn goal(&self) -> u64 {
             100
+        }
+
+        fn goal_s(&self) -> u64 {
+            1
         }
 
         fn run(&self, seed: u64) -> Tally {

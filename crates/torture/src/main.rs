@@ -1,5 +1,6 @@
 //! The `torture` command.
 
+mod amount;
 mod arguments;
 mod lost;
 mod note;

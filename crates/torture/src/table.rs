@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::black_hole::{BlackHoleEvidence, GROWTH_PERMILLE_MAX};
 use crate::evidence::{Evidence, EvidenceError};
 use crate::{noted, trials};
 
@@ -17,25 +18,72 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", table(evidence)?))
 }
 
-/// One line for each trial, and for each thing that other programs try.
+/// One line for each trial, for each thing that other programs try, and for the black hole.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
-        String::from("| what | tried | violations | goal | commit, date |\n|---|---:|---:|---:|---|\n");
+        String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");
     for subject in trials::TRIALS.iter().map(|trial| trial.subject()).chain(noted::subjects()) {
         let evidence = Evidence::read(directory, subject.name)?;
-        let last = evidence.runs.last().map_or_else(
-            || "not run yet".to_owned(),
-            |run| format!("{}, {}", run.commit, run.date.split('T').next().unwrap_or_default()),
-        );
+        let runs = evidence.runs.iter().map(|run| (run.commit.as_str(), run.date.as_str()));
         lines.push_str(&format!(
-            "| {} | {} | {} | {} | {last} |\n",
+            "| {} | {} | {} | {} | {} |\n",
             subject.what,
             grouped(evidence.count),
-            grouped(evidence.violations),
-            grouped(subject.goal)
+            violations(&evidence),
+            grouped(subject.goal),
+            span(runs)
         ));
     }
+    lines.push_str(&black_hole(&BlackHoleEvidence::read(directory)?));
     Ok(lines)
+}
+
+/// How many there were, and what came after the last.
+fn violations(evidence: &Evidence) -> String {
+    let count = grouped(evidence.violations);
+    match evidence.clean_since() {
+        None => count,
+        Some(0) => format!("{count}, nothing tried since"),
+        Some(since) => format!("{count}, none in the {} since", grouped(since)),
+    }
+}
+
+/// The last run, as a line: callbacks are what is tried, and the others' latency is what it aims at.
+fn black_hole(evidence: &BlackHoleEvidence) -> String {
+    let what = "callbacks to a DFSP that answered nothing for minutes, all delivered once it was back";
+    let max = GROWTH_PERMILLE_MAX / 10;
+    let broken: usize = evidence.runs.iter().map(|run| run.violations.len()).sum();
+    let delivered: u64 = evidence.runs.iter().map(|run| run.callbacks_delivered).sum();
+    let growth = evidence.runs.last().map_or_else(String::new, |run| {
+        let permille = run.p99_growth_permille;
+        let sign = if permille < 0 { "−" } else { "+" };
+        format!(": {sign}{}.{} %", permille.abs() / 10, permille.abs() % 10)
+    });
+    let runs = evidence.runs.iter().map(|run| (run.commit.as_str(), run.date.as_str()));
+    format!(
+        "| {what} | {} | {broken} | others' p99 ≤ +{max} %{growth} | {} |\n",
+        grouped(delivered),
+        span(runs)
+    )
+}
+
+/// The commits that runs, oldest first, were of, and their days: the first and the last, and how many commits.
+fn span<'a>(runs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let (mut commits, mut days): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
+    for (commit, date) in runs {
+        let day = date.split('T').next().unwrap_or_default();
+        // The last place of a commit that comes again counts.
+        commits.retain(|known| *known != commit);
+        commits.push(commit);
+        days.push(day);
+    }
+    days.dedup();
+    let (Some(day), Some(last_day)) = (days.first(), days.last()) else { return "not run yet".to_owned() };
+    let commits = match commits[..] {
+        [first, .., last] => format!("{first} to {last} ({})", commits.len()),
+        _ => commits.concat(),
+    };
+    if day == last_day { format!("{commits}, {day}") } else { format!("{commits}, {day} to {last_day}") }
 }
 
 /// A number with commas between its thousands.
@@ -54,6 +102,8 @@ pub fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::black_hole::BlackHoleRun;
+    use crate::evidence::Run;
 
     #[test]
     fn thousands_are_grouped() {
@@ -62,6 +112,65 @@ mod tests {
         {
             assert_eq!(grouped(number), text);
         }
+    }
+
+    #[test]
+    fn commits_and_days_are_told_from_the_first_to_the_last() {
+        for (runs, text) in [
+            (&[][..], "not run yet"),
+            (&[("a", "2026-11-21T01:02:03.000Z")], "a, 2026-11-21"),
+            (&[("a", "2026-11-21T1"), ("a", "2026-11-21T2")], "a, 2026-11-21"),
+            (
+                &[("a", "2026-11-21T1"), ("b+", "2026-11-21T2"), ("c", "2026-11-21T3")],
+                "a to c (3), 2026-11-21",
+            ),
+            (&[("a", "2026-11-21T1"), ("b", "2026-11-23T2")], "a to b (2), 2026-11-21 to 2026-11-23"),
+            (
+                &[("b", "2026-11-21T1"), ("a", "2026-11-21T1"), ("b", "2026-11-22T1")],
+                "a to b (2), 2026-11-21 to 2026-11-22",
+            ),
+        ] {
+            assert_eq!(span(runs.iter().copied()), text);
+        }
+    }
+
+    #[test]
+    fn violations_say_what_was_tried_after_them() {
+        for (runs, text) in [
+            (&[(1_000, 0)][..], "0"),
+            (&[(1_000, 2)], "2, nothing tried since"),
+            (&[(1_000, 0), (500, 1), (90_000, 0), (919, 0)], "1, none in the 90,919 since"),
+            (&[(1_000, 1), (500, 0), (200, 3)], "4, nothing tried since"),
+        ] {
+            let mut evidence = Evidence::default();
+            for (index, (count, violations)) in (0_u64..).zip(runs) {
+                let (from, to, commit) = (index, index + 1, index.to_string());
+                let run = Run { commit, from, to, count: *count, violations: *violations, ..Run::default() };
+                evidence.add(run).unwrap();
+            }
+            assert_eq!(super::violations(&evidence), text);
+        }
+    }
+
+    #[test]
+    fn the_black_hole_has_its_line() {
+        let mut evidence = BlackHoleEvidence::default();
+        assert!(black_hole(&evidence).ends_with("| 0 | 0 | others' p99 ≤ +10 % | not run yet |\n"));
+        for p99_growth_permille in [45, -231] {
+            let (commit, date) = ("a".to_owned(), "2026-11-21T1".to_owned());
+            let callbacks_delivered = 1_000;
+            let run = BlackHoleRun {
+                commit,
+                date,
+                callbacks_delivered,
+                p99_growth_permille,
+                ..BlackHoleRun::default()
+            };
+            evidence.runs.push(run);
+            let growth = if p99_growth_permille < 0 { "−23.1" } else { "+4.5" };
+            assert!(black_hole(&evidence).contains(&format!("others' p99 ≤ +10 %: {growth} % |")));
+        }
+        assert!(black_hole(&evidence).contains("| 2,000 | 0 |"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! What is tried.
 
 use crate::evidence::Subject;
+use crate::machine;
 use crate::tally::Tally;
 
 /// Makes worlds from seeds and judges them.
@@ -14,8 +15,19 @@ pub trait Trial: Sync {
     /// How many of them one `make torture` is to reach.
     fn goal(&self) -> u64;
 
+    /// About how long that takes two cores, in seconds: for the sharing of time where no run has told it yet.
+    fn goal_s(&self) -> u64;
+
     /// Everything that one seed stands for. Panics where a promise is broken, and says which.
     fn run(&self, seed: u64) -> Tally;
+
+    /// How what is tried was built.
+    ///
+    /// # Errors
+    /// When that is a program of its own, and there is none.
+    fn build(&self) -> Result<String, String> {
+        Ok(machine::build().to_owned())
+    }
 
     /// What its evidence is about.
     fn subject(&self) -> Subject {

@@ -1,7 +1,9 @@
 //! `kill -9` of the real binary under load, by the crash run of the `upesi` crate's tests.
 
+use std::path::Path;
 use std::process::{Command, Output};
 
+use crate::hub_binary;
 use crate::tally::Tally;
 use crate::trial::Trial;
 
@@ -28,8 +30,17 @@ impl Trial for Kills {
         1_000
     }
 
+    fn goal_s(&self) -> u64 {
+        1_400
+    }
+
+    fn build(&self) -> Result<String, String> {
+        hub_binary::get().map(|program| hub_binary::build_of(&program))
+    }
+
     fn run(&self, seed: u64) -> Tally {
-        let output = crash_run(seed).expect("cargo can be run");
+        let program = hub_binary::get().expect("a hub to be killed");
+        let output = crash_run(seed, &program).expect("cargo can be run");
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "seed {seed}: {}\n{}", tail(&text), tail(&errors));
@@ -43,16 +54,15 @@ impl Trial for Kills {
     }
 }
 
-/// In the profile of this program. The seed is mixed, so that neighbours have nothing in common.
-fn crash_run(seed: u64) -> std::io::Result<Output> {
+/// The test is built like all tests; what it kills is the program given. The seed is mixed, so that neighbours have nothing in
+/// common.
+fn crash_run(seed: u64, program: &Path) -> std::io::Result<Output> {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", "crash_run"]);
-    if !cfg!(debug_assertions) {
-        command.arg("--release");
-    }
     command.args(["--", "--exact", TEST, "--nocapture"]);
     command.env("UPESI_CRASH_SEED", seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string());
     command.env("UPESI_CRASH_KILLS", KILLS.to_string());
+    command.env("UPESI_CRASH_BINARY", program);
     command.output()
 }
 

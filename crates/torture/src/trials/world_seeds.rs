@@ -25,6 +25,10 @@ impl Trial for WorldSeeds {
         100_000
     }
 
+    fn goal_s(&self) -> u64 {
+        3_600
+    }
+
     fn run(&self, seed: u64) -> Tally {
         let outcome = world::run(seed, &Plan::default());
         let told = outcome.findings.iter().take(FINDINGS_TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
