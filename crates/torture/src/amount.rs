@@ -92,7 +92,9 @@ impl Amount {
         match self.time_max() {
             Some(limit) if limit < time_min => {
                 let minutes = time_min.as_secs().div_ceil(60);
-                eprintln!("torture: black-hole is left out: it takes five minutes, of {minutes} or more");
+                eprintln!(
+                    "torture: black-hole is left out: it takes five minutes, and is run from --minutes {minutes} on"
+                );
                 Ok(true)
             }
             _ => lost.run(),
