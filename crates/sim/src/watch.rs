@@ -55,9 +55,9 @@ impl Watch {
     }
 
     pub fn show(&self, message: SeenMessage) {
+        let Some(sender) = &self.sender else { return };
         // A watcher that has gone misses nothing.
-        if let Some(Err(TrySendError::Full(_))) = self.sender.as_ref().map(|sender| sender.try_send(message))
-        {
+        if let Err(TrySendError::Full(_)) = sender.try_send(message) {
             self.not_shown.fetch_add(1, Ordering::Relaxed);
         }
     }
