@@ -18,8 +18,10 @@ use upesi::exit::Exit;
 
 /// Transfers that are accepted between two faults.
 const BETWEEN: u64 = 60;
-/// Short writes are met by this many transfers.
+/// Short writes are met by this many transfers,
 const UNDER_SHORT_WRITES: u64 = 400;
+/// and they cause at least so many: each transfer is several records, of which many share one write.
+const SHORT_WRITES_MIN: u64 = 20;
 
 struct Scene {
     world: World,
@@ -109,9 +111,11 @@ fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
     for fault in FATAL {
         println!("{fault:?}");
         let mut hub = scene.start(*fault);
+        let before = scene.shim.met();
         scene.shim.arm();
         let status = hub.exit();
         scene.shim.disarm();
+        assert!(scene.shim.met() > before, "{fault:?}: no call met it");
         let log = hub.log.join("\n");
         assert_eq!(status.code(), Some(i32::from(Exit::InputOutput.code())), "{fault:?}: {log}");
         verdict::audit_is_clean(&scene.world.data);
@@ -127,6 +131,8 @@ fn short_writes_are_continued() {
     let hub = scene.start(fault);
     scene.shim.arm();
     scene.load.wait_for_accepted(UNDER_SHORT_WRITES);
+    let met = scene.shim.met();
+    assert!(met >= SHORT_WRITES_MIN, "only {met} writes were cut short");
     scene.judge_running(hub);
 }
 

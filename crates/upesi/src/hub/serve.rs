@@ -75,6 +75,11 @@ fn report(reason: &dyn Display, what: &str) {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Error;
+
+    use upesi_journal::{Damage, JournalError};
+
+    use super::super::HubError;
     use super::*;
 
     #[test]
@@ -85,6 +90,17 @@ mod tests {
             (StopReason::Archive("cannot write".into()), 74),
         ] {
             assert_eq!(exit_of_stop(&reason).code(), code, "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_start_tells_a_failed_disk_from_damage() {
+        let io = JournalError::Io { operation: "sync", file: "journal".into(), source: Error::other("EIO") };
+        let reason = Damage::FileHeader;
+        let damaged = JournalError::Damaged { file: "00.seg".into(), offset: 0, reason };
+        for (error, code) in [(io, 74), (JournalError::Poisoned, 74), (damaged, 65)] {
+            let error = HubError::Engine(error.into());
+            assert_eq!(error.exit().code(), code, "{error}");
         }
     }
 }

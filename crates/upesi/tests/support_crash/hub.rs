@@ -18,9 +18,10 @@ pub const SERVING: &str = "the hub is serving";
 /// Log lines that may wait to be read by the test.
 const LINES_MAX: usize = 100_000;
 
-/// The command under test.
+/// The command under test: the one that was built with this test, or that of `UPESI_CRASH_BINARY`.
 pub fn upesi() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
+    let named = std::env::var_os("UPESI_CRASH_BINARY");
+    let mut command = Command::new(named.unwrap_or_else(|| env!("CARGO_BIN_EXE_upesi").into()));
     command.stdin(Stdio::null());
     // Nothing of the developer's own settings.
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {

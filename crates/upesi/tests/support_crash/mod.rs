@@ -4,6 +4,7 @@
 pub mod events;
 pub mod hub;
 pub mod load;
+pub mod may_skip;
 pub mod scene;
 pub mod small_disk;
 pub mod verdict;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use super::hub::upesi;
+use super::may_skip::leave_out;
 
 /// The directory that the disk is mounted on, inside the namespace.
 const PLACE: &str = "/mnt";
@@ -17,18 +18,17 @@ pub struct SmallDisk {
 }
 
 impl SmallDisk {
-    /// An empty disk. `None` where the system does not allow namespaces, with the reason printed.
+    /// An empty disk. `None` where the system does not allow namespaces and the test may be left out.
     pub fn of_bytes(bytes: u64) -> Option<Self> {
         Self::mounted(&format!("mount -t tmpfs -o size={bytes} upesi-test {PLACE}"))
     }
 
-    /// A directory that can only be read, in the disk's place.
+    /// A directory that can only be read, in the disk's place; as above.
     pub fn read_only(directory: &Path) -> Option<Self> {
         let directory = directory.display();
         Self::mounted(&format!("mount --bind {directory} {PLACE} && mount -o remount,ro,bind {PLACE}"))
     }
 
-    #[allow(clippy::print_stdout, reason = "a test that is left out must say so")]
     fn mounted(mount: &str) -> Option<Self> {
         let script = format!("{mount} && echo mounted && read -r _");
         let mut command = Command::new("unshare");
@@ -37,7 +37,7 @@ impl SmallDisk {
         let mut holder = match spawned {
             Ok(holder) => holder,
             Err(error) => {
-                println!("left out: unshare: {error}");
+                leave_out(&format!("unshare (util-linux) cannot be run: {error}"));
                 return None;
             }
         };
@@ -48,7 +48,11 @@ impl SmallDisk {
         let mut why = String::new();
         let _ = holder.stderr.take().map(|mut stderr| stderr.read_to_string(&mut why));
         let _ = holder.wait();
-        println!("left out: no file system of its own: {}", why.trim());
+        leave_out(&format!(
+            "a mount in a user namespace of its own is not allowed here ({}); containers forbid it by default, and some \
+             systems to all but root (kernel.unprivileged_userns_clone, kernel.apparmor_restrict_unprivileged_userns)",
+            why.trim()
+        ));
         None
     }
 

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::support_crash::may_skip::leave_out;
+
 /// What a call sets `errno` to.
 pub const INPUT_OUTPUT: i32 = 5;
 /// There is no room.
@@ -30,11 +32,11 @@ pub struct Fault {
 pub struct Shim {
     library: PathBuf,
     switch: PathBuf,
+    met: PathBuf,
 }
 
 impl Shim {
-    /// Compiles it into a directory. `None` where there is no C compiler, which is said.
-    #[allow(clippy::print_stdout, reason = "a test that is left out must say so")]
+    /// Compiles it into a directory. `None` where there is no C compiler and the test may be left out.
     pub fn build(directory: &Path) -> Option<Self> {
         let source = directory.join("shim.c");
         let library = directory.join("shim.so");
@@ -42,10 +44,12 @@ impl Shim {
         let mut compiler = Command::new("cc");
         compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
         match compiler.output() {
-            Ok(output) if output.status.success() => Some(Self { library, switch: directory.join("armed") }),
+            Ok(output) if output.status.success() => {
+                Some(Self { library, switch: directory.join("armed"), met: directory.join("met") })
+            }
             Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
             Err(error) => {
-                println!("left out: cc: {error}");
+                leave_out(&format!("a C compiler (cc) cannot be run: {error}"));
                 None
             }
         }
@@ -56,6 +60,7 @@ impl Shim {
         command
             .env("LD_PRELOAD", &self.library)
             .env("FAULT_ARMED", &self.switch)
+            .env("FAULT_MET", &self.met)
             .env("FAULT_CALLS", fault.calls)
             .env("FAULT_PATH", fault.path)
             .env("FAULT_FROM", fault.from.to_string())
@@ -66,6 +71,11 @@ impl Shim {
     /// From now on calls fail.
     pub fn arm(&self) {
         File::create(&self.switch).unwrap();
+    }
+
+    /// How many calls have met a fault, in all processes so far.
+    pub fn met(&self) -> u64 {
+        fs::metadata(&self.met).map_or(0, |met| met.len())
     }
 
     /// And now no more.

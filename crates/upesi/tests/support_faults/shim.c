@@ -2,11 +2,13 @@
  * Makes system calls of one process fail: loaded in front of the C library with LD_PRELOAD. A call fails when the file
  * FAULT_ARMED exists, the call is one of FAULT_CALLS ("fdatasync,fsync,pwrite64,write"), the path of its descriptor contains
  * FAULT_PATH, and it is the FAULT_FROM-th such call since then (1 is the next) or one of the FAULT_COUNT - 1 after it (0: all
- * that come). It sets errno to FAULT_ERRNO; with 0 a write stores only its first half and says so.
+ * that come). It sets errno to FAULT_ERRNO; with 0 a write stores only its first half and says so. The file FAULT_MET grows by
+ * one byte with each call that met a fault; a write of one byte, which has no half, meets none.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,8 +65,26 @@ static void *next(const char *name)
     return dlsym(RTLD_NEXT, name);
 }
 
+static ssize_t (*real_write(void))(int, const void *, size_t)
+{
+    return next("write");
+}
+
+/* Says that a call met a fault. */
+static void tell(void)
+{
+    const char *met = getenv("FAULT_MET");
+    int file = met ? open(met, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    if (file < 0)
+        return;
+    if (real_write()(file, ".", 1) != 1)
+        abort();
+    close(file);
+}
+
 static int fail(void)
 {
+    tell();
     errno = (int)number("FAULT_ERRNO");
     return -1;
 }
@@ -75,7 +95,10 @@ static size_t half(size_t bytes)
     size_t half = bytes / 2;
     if (half >= SECTOR_BYTES)
         half -= half % SECTOR_BYTES;
-    return half ? half : bytes;
+    if (!half)
+        return bytes;
+    tell();
+    return half;
 }
 
 int fdatasync(int descriptor)
@@ -100,7 +123,7 @@ ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset
 
 ssize_t write(int descriptor, const void *bytes, size_t count)
 {
-    ssize_t (*real)(int, const void *, size_t) = next("write");
+    ssize_t (*real)(int, const void *, size_t) = real_write();
     if (!fails("write", descriptor))
         return real(descriptor, bytes, count);
     return number("FAULT_ERRNO") ? fail() : real(descriptor, bytes, half(count));
