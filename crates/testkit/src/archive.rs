@@ -2,7 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_types::TransferId;
@@ -16,6 +16,7 @@ const BROKEN: u8 = 2;
 pub(crate) struct SimArchive {
     inner: MemoryArchive,
     condition: AtomicU8,
+    befallen: AtomicU64,
     /// The bug: it never finds anything.
     forgets: AtomicBool,
 }
@@ -40,6 +41,11 @@ impl SimArchive {
         self.condition.store(BROKEN, Ordering::Relaxed);
     }
 
+    /// How many writes and syncs have failed.
+    pub(crate) fn befallen(&self) -> u64 {
+        self.befallen.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn crash(&self) {
         self.inner.crash();
     }
@@ -53,6 +59,7 @@ impl SimArchive {
                 ErrorKind::Other
             }
         };
+        self.befallen.fetch_add(1, Ordering::Relaxed);
         let source = io::Error::new(kind, "simulated failure of the archive");
         Err(ArchiveError::Io { path: "archive".into(), source })
     }

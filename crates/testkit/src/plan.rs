@@ -17,8 +17,12 @@ pub struct Faults {
     pub lies: bool,
     /// Operators deactivate, set caps, move funds and change endpoints meanwhile.
     pub operators: bool,
-    /// Bits of the journal and of snapshots change while the process is down. A hub that finds that out and stops has
-    /// done what it promises, so the world ends there.
+    /// They do so at the worst moments: between a transfer's reservation and its end, right before a crash, right after
+    /// a start.
+    pub ambushes: bool,
+    /// The disk does not keep what was written to journal and snapshots: bits flip, under a running hub and while the
+    /// process is down; writes report success and are lost, go elsewhere, or leave a sector as it was. A hub that finds
+    /// that out and stops has done what it promises, so the world ends there.
     pub rot: bool,
 }
 
@@ -32,6 +36,7 @@ impl Faults {
         outages: true,
         lies: true,
         operators: true,
+        ambushes: true,
         rot: false,
     };
 
@@ -44,6 +49,7 @@ impl Faults {
         outages: false,
         lies: false,
         operators: false,
+        ambushes: false,
         rot: false,
     };
 }

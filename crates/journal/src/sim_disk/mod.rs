@@ -33,6 +33,11 @@ pub enum Fault {
         /// How far off, in sectors.
         sectors: u32,
     },
+    /// A write that reports success, while one of its sectors stays on the medium as it was.
+    StaleWrite {
+        /// Which one; beyond the last it begins again with the first.
+        sector: u32,
+    },
 }
 
 /// The operations that can be made to fail.
@@ -63,7 +68,8 @@ pub enum Kept {
     Everything,
     /// None of it.
     Nothing,
-    /// Some writes, some sectors of a write, some beginnings of a sector (in units of eight bytes), as the seed decides.
+    /// Some writes, some sectors of a write, some beginnings of a sector, as the seed decides. A sector tears at any byte,
+    /// but its last eight are there whole or not at all.
     Some(u64),
 }
 
@@ -113,9 +119,33 @@ impl SimDisk {
 
     /// Takes back all faults that have not befallen anything yet.
     pub fn clear_faults(&self) {
-        let mut state = self.state();
-        state.faults.clear();
-        state.read_faults.clear();
+        self.state().clear_faults();
+    }
+
+    /// Lets a write to a file whose path contains `part` go wrong, after `skip` others. It waits across power losses, too,
+    /// until its write comes or faults are cleared.
+    pub fn inject_into(&self, part: &str, skip: u64, fault: Fault) {
+        self.state().set_trap(part, skip, fault);
+    }
+
+    /// How many operations and reads a fault has befallen, those without room included, in all lives.
+    pub fn befallen(&self) -> u64 {
+        self.state().befallen
+    }
+
+    /// The writes that were lost, stale or misdirected although they reported success, in all lives.
+    pub fn deceptions(&self) -> Vec<Fault> {
+        self.state().deceptions.clone()
+    }
+
+    /// The bytes of those that the medium still does not hold as it was reported: no later write has put them right.
+    pub fn lies(&self) -> Vec<Vec<u8>> {
+        self.state().lies()
+    }
+
+    /// The page cache forgets what it holds of files without unsynced changes: readers see the medium from now on.
+    pub fn evict(&self) {
+        self.state().evict();
     }
 
     /// Lets the read with this ordinal (from 0) fail with an input/output error.

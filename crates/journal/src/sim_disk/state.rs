@@ -5,9 +5,15 @@ use std::io;
 
 use super::random::Random;
 use super::{Fault, Kept, Operation};
-use crate::frame::SECTOR_BYTES;
+use crate::frame::{SECTOR_BYTES, TAIL_BYTES};
 
-const TEAR_UNIT_BYTES: usize = 8;
+/// Where a write ends that would end at this byte of a file: a sector tears at any byte, but its last eight are there whole
+/// or not at all.
+const fn torn_at(end: usize) -> usize {
+    let within = end % SECTOR_BYTES;
+    let beyond = within.saturating_sub(SECTOR_BYTES - TAIL_BYTES);
+    end - beyond
+}
 
 /// A change of a file that is not synced yet.
 #[derive(Clone, Debug)]
@@ -23,6 +29,24 @@ struct Node {
     /// What is on the medium for certain.
     durable: Vec<u8>,
     pending: Vec<Change>,
+    lies: Vec<Lie>,
+}
+
+/// A write that reported success, and that the medium does not hold as it was reported.
+#[derive(Clone, Debug)]
+struct Lie {
+    offset: usize,
+    bytes: Vec<u8>,
+    /// It was written again; the next sync makes it true.
+    is_rewritten: bool,
+}
+
+/// A write that is to go wrong: after so many others to files whose path contains this.
+#[derive(Clone, Debug)]
+struct Trap {
+    part: String,
+    skip: u64,
+    fault: Fault,
 }
 
 /// Names that change together: what each stands for afterwards.
@@ -42,6 +66,11 @@ pub(super) struct State {
     pub faults: BTreeMap<u64, Fault>,
     pub read_faults: BTreeSet<u64>,
     pub capacity_bytes: u64,
+    traps: Vec<Trap>,
+    /// Writes that were lied about, since the beginning.
+    pub deceptions: Vec<Fault>,
+    /// Operations and reads that a fault befell, or that found no room, since the beginning.
+    pub befallen: u64,
 }
 
 fn broken() -> io::Error {
@@ -75,6 +104,9 @@ impl State {
             faults: BTreeMap::new(),
             read_faults: BTreeSet::new(),
             capacity_bytes: u64::MAX,
+            traps: Vec::new(),
+            deceptions: Vec::new(),
+            befallen: 0,
         }
     }
 
@@ -86,6 +118,7 @@ impl State {
         let fault = self.faults.get(&(self.operations.len() as u64)).copied();
         self.operations.push(operation);
         self.crashed = fault == Some(Fault::Crash);
+        self.befallen += u64::from(matches!(fault, Some(Fault::Broken | Fault::Full | Fault::Crash)));
         Ok(fault)
     }
 
@@ -189,6 +222,7 @@ impl State {
         }
         let fails = self.read_faults.contains(&self.reads);
         self.reads += 1;
+        self.befallen += u64::from(fails);
         if fails { Err(broken()) } else { Ok(()) }
     }
 
@@ -201,9 +235,13 @@ impl State {
         Ok(length)
     }
 
-    fn room_for(&self, node: usize, length: usize) -> bool {
+    fn make_room(&mut self, node: usize, length: usize) -> io::Result<()> {
         let growth = length.saturating_sub(self.nodes[node].cached.len());
-        growth == 0 || self.used_bytes() + growth as u64 <= self.capacity_bytes
+        if growth == 0 || self.used_bytes() + growth as u64 <= self.capacity_bytes {
+            return Ok(());
+        }
+        self.befallen += 1;
+        Err(full())
     }
 
     pub fn used_bytes(&self) -> u64 {
@@ -212,38 +250,72 @@ impl State {
 
     pub fn allocate(&mut self, node: usize, bytes: u64) -> io::Result<()> {
         self.begin_atomic(Operation::Allocate)?;
-        if !self.room_for(node, bytes as usize) {
-            return Err(full());
-        }
+        self.make_room(node, bytes as usize)?;
         self.nodes[node].extend(bytes as usize);
         self.finish()
     }
 
     pub fn write(&mut self, node: usize, offset: u64, bytes: &[u8]) -> io::Result<()> {
-        let fault = self.begin(Operation::Write)?;
+        let fault = self.begin(Operation::Write)?.or_else(|| self.spring(node));
         let offset = offset as usize;
-        if !self.room_for(node, offset + bytes.len()) {
-            return Err(full());
-        }
+        self.make_room(node, offset + bytes.len())?;
         let done = match fault {
             Some(Fault::Broken | Fault::Full) => {
-                self.random.below(bytes.len() as u64 + 1) as usize / TEAR_UNIT_BYTES * TEAR_UNIT_BYTES
+                let end = offset + self.random.below(bytes.len() as u64 + 1) as usize;
+                torn_at(end).saturating_sub(offset)
             }
             _ => bytes.len(),
         };
         let target = &mut self.nodes[node];
         match fault {
-            Some(Fault::LostWrite) => target.write(offset, bytes, None),
+            Some(Fault::LostWrite) => target.pretend(offset, bytes, &[]),
             Some(Fault::MisdirectedWrite { sectors }) => {
-                target.write(offset, bytes, Some(offset + sectors as usize * SECTOR_BYTES));
+                target.pretend(offset, bytes, &[(offset + sectors as usize * SECTOR_BYTES, bytes)]);
             }
-            _ => target.write(offset, &bytes[..done], Some(offset)),
+            Some(Fault::StaleWrite { sector }) => {
+                let sectors = bytes.len().div_ceil(SECTOR_BYTES).max(1);
+                let (before, rest) = bytes.split_at(sector as usize % sectors * SECTOR_BYTES);
+                let after = &rest[rest.len().min(SECTOR_BYTES)..];
+                let parts = [(offset, before), (offset + bytes.len() - after.len(), after)];
+                target.pretend(offset, bytes, &parts);
+            }
+            _ => target.write(offset, &bytes[..done]),
         }
         match fault {
             Some(Fault::Broken) => Err(broken()),
             Some(Fault::Full) => Err(full()),
+            Some(lie @ (Fault::LostWrite | Fault::MisdirectedWrite { .. } | Fault::StaleWrite { .. })) => {
+                self.deceptions.push(lie);
+                self.befallen += 1;
+                self.finish()
+            }
             _ => self.finish(),
         }
+    }
+
+    /// Lets a later write to a file whose path contains `part` go wrong.
+    pub fn set_trap(&mut self, part: &str, skip: u64, fault: Fault) {
+        self.traps.push(Trap { part: part.to_owned(), skip, fault });
+    }
+
+    pub fn clear_faults(&mut self) {
+        self.faults.clear();
+        self.read_faults.clear();
+        self.traps.clear();
+    }
+
+    /// The fault that waits for a write to this file.
+    fn spring(&mut self, node: usize) -> Option<Fault> {
+        if self.traps.is_empty() {
+            return None;
+        }
+        let (path, _) = self.names.iter().find(|(_, named)| **named == node)?;
+        let place = self.traps.iter().position(|trap| path.contains(&trap.part))?;
+        if self.traps[place].skip > 0 {
+            self.traps[place].skip -= 1;
+            return None;
+        }
+        Some(self.traps.remove(place).fault)
     }
 
     pub fn sync(&mut self, node: usize) -> io::Result<()> {
@@ -285,6 +357,19 @@ impl State {
         next.reads = 0;
         next.read_faults.clear();
         next
+    }
+
+    /// What was written to files that have a name, and is not on the medium as it was reported.
+    pub fn lies(&self) -> Vec<Vec<u8>> {
+        let named: BTreeSet<usize> = self.names.values().copied().collect();
+        let lies = named.into_iter().flat_map(|node| &self.nodes[node].lies);
+        lies.map(|lie| lie.bytes.clone()).collect()
+    }
+
+    pub fn evict(&mut self) {
+        for node in self.nodes.iter_mut().filter(|node| node.pending.is_empty()) {
+            node.cached.clone_from(&node.durable);
+        }
     }
 
     pub fn contents(&self, path: &str) -> Option<Vec<u8>> {
@@ -329,13 +414,28 @@ impl Node {
         }
     }
 
-    /// Writes to the page cache; `medium` is where it will be stored.
-    fn write(&mut self, offset: usize, bytes: &[u8], medium: Option<usize>) {
+    /// Writes to the page cache, and later to the medium.
+    fn write(&mut self, offset: usize, bytes: &[u8]) {
+        self.cache(offset, bytes);
+        let end = offset + bytes.len();
+        for lie in &mut self.lies {
+            lie.is_rewritten |= offset <= lie.offset && lie.offset + lie.bytes.len() <= end;
+        }
+        self.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
+    }
+
+    /// Writes to the page cache; only `stored` will reach the medium.
+    fn pretend(&mut self, offset: usize, bytes: &[u8], stored: &[(usize, &[u8])]) {
+        self.cache(offset, bytes);
+        let stored = stored.iter().filter(|(_, bytes)| !bytes.is_empty());
+        self.pending
+            .extend(stored.map(|(offset, bytes)| Change::Write { offset: *offset, bytes: bytes.to_vec() }));
+        self.lies.push(Lie { offset, bytes: bytes.to_vec(), is_rewritten: false });
+    }
+
+    fn cache(&mut self, offset: usize, bytes: &[u8]) {
         self.extend(offset + bytes.len());
         self.cached[offset..offset + bytes.len()].copy_from_slice(bytes);
-        if let Some(offset) = medium {
-            self.pending.push(Change::Write { offset, bytes: bytes.to_vec() });
-        }
     }
 
     /// Moves to the medium what the keeper lets through; the rest is forgotten.
@@ -350,6 +450,8 @@ impl Node {
                 Change::Write { offset, bytes } => keeper.store(&mut self.durable, offset, &bytes),
             }
         }
+        let is_true_now = keeper.kept == Kept::Everything;
+        self.lies.retain_mut(|lie| !std::mem::take(&mut lie.is_rewritten) || !is_true_now);
     }
 }
 
@@ -392,7 +494,10 @@ impl Keeper {
                 _ => match self.random.below(5) {
                     0 | 1 => end - at,
                     2 | 3 => 0,
-                    _ => self.random.below((end - at) as u64) as usize / TEAR_UNIT_BYTES * TEAR_UNIT_BYTES,
+                    _ => {
+                        let torn = offset + at + self.random.below((end - at) as u64) as usize;
+                        torn_at(torn).saturating_sub(offset + at)
+                    }
                 },
             };
             let from = offset + at;

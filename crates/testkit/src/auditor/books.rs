@@ -91,6 +91,14 @@ impl Books {
         self.owed.len()
     }
 
+    pub(super) fn owed_keys(&self) -> impl Iterator<Item = NoticeKey> {
+        self.owed.keys().copied()
+    }
+
+    pub(super) fn is_reserved(&self, id: TransferId) -> bool {
+        self.transfers.get(&id.to_bytes()).is_some_and(|entry| entry.standing == Standing::Reserved)
+    }
+
     pub(super) fn parked(&self) -> Vec<NoticeKey> {
         self.owed.iter().filter(|(_, is_parked)| **is_parked).map(|(key, _)| *key).collect()
     }

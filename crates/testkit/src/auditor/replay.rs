@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
+use upesi_types::Timestamp;
 
 /// The state without what only the archive has to remember.
 fn state(ledger: &Ledger) -> Vec<u8> {
@@ -45,6 +46,19 @@ pub(super) fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String>
     }
     if state(&ledger) != state(live) {
         return Err("the live state is not what the journal gives".to_owned());
+    }
+    Ok(())
+}
+
+/// Compares with the fold of records that were copied when they became durable.
+pub(super) fn compare_with(records: &[(Timestamp, Vec<u8>)], live: &Ledger) -> Result<(), String> {
+    let mut ledger = Ledger::new(LedgerConfig::default());
+    for (seq, (time, bytes)) in (1..).zip(records) {
+        let record = Record::decode(bytes).map_err(|error| error.to_string())?;
+        ledger.evolve(seq, *time, record.events, &record.notices);
+    }
+    if state(&ledger) != state(live) {
+        return Err(format!("the state at {} was never the truth", live.last_seq()));
     }
     Ok(())
 }

@@ -39,7 +39,7 @@ struct Arguments {
     /// Print the state before and after this event.
     #[arg(long, requires = "seed")]
     step: Option<u64>,
-    /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators, rot; `all`, `none`.
+    /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators, ambushes, rot; `all`, `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
     /// A mistake that the hub is given, by name.
@@ -75,6 +75,7 @@ fn parse_faults(text: &str) -> Result<Faults, String> {
             "outages" => faults.outages = true,
             "lies" => faults.lies = true,
             "operators" => faults.operators = true,
+            "ambushes" => faults.ambushes = true,
             "rot" => faults.rot = true,
             other => return Err(format!("there is no kind of fault {other}")),
         }

@@ -25,6 +25,11 @@ impl World {
         if let Some(to) = to {
             self.auditor.callback_left(key, to, &request);
         }
+        if request.method == http::Method::POST
+            && let Some(id) = transfer_of(&request)
+        {
+            self.ambush_in_flight(id);
+        }
         let life = self.life;
         let timeout = self.tuning.courier.request_timeout.as_micros() as u64;
         let unanswered = Done::Unreachable("no answer".to_owned());
@@ -60,11 +65,10 @@ impl World {
 
     /// What a DFSP makes of a callback.
     fn take_callback(&mut self, to: usize, request: &Request) {
-        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let body = body_of(request);
         let mut parts = request.path.split('/').skip(2);
         let Some(id) = parts.next() else {
-            let id = body["transferId"].as_str().and_then(TransferId::parse);
-            return id.into_iter().for_each(|id| self.take_prepare(to, id, request));
+            return transfer_of(request).into_iter().for_each(|id| self.take_prepare(to, id, request));
         };
         let Some(id) = TransferId::parse(id) else { return };
         let is_error = parts.next() == Some("error");
@@ -92,6 +96,15 @@ impl World {
             self.after_hub(true);
         }
     }
+}
+
+fn body_of(request: &Request) -> Value {
+    serde_json::from_slice(&request.body).unwrap_or_default()
+}
+
+/// The transfer that a prepare is for.
+fn transfer_of(request: &Request) -> Option<TransferId> {
+    body_of(request)["transferId"].as_str().and_then(TransferId::parse)
 }
 
 /// The DFSP whose host a callback goes to.

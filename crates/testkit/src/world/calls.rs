@@ -32,7 +32,7 @@ impl World {
     /// A DFSP sends a request, and sends it again if there is no answer.
     pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {
         self.auditor.outside.sent(from, &seen, &request);
-        self.history.push((from, Arc::clone(&request), seen.clone()));
+        self.history.push((self.life, from, Arc::clone(&request), seen.clone()));
         self.send_again(from, request, seen, attempts_max);
     }
 
@@ -57,11 +57,15 @@ impl World {
     pub(super) fn travel(&mut self, event: impl Fn() -> Event) {
         let is_troubled = self.plan.faults.network && self.is_troubled();
         if is_troubled && self.random.one_in(20) {
-            return;
+            return self.note_fault();
         }
         let copies = if is_troubled && self.random.one_in(20) { 2 } else { 1 };
+        if copies > 1 {
+            self.note_fault();
+        }
         for _ in 0..copies {
             let latency = if is_troubled && self.random.one_in(15) {
+                self.note_fault();
                 self.between(LATENCY_MOST_US, DELAY_MOST_US)
             } else {
                 self.between(LATENCY_LEAST_US, LATENCY_MOST_US)

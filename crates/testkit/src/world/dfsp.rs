@@ -148,6 +148,7 @@ impl World {
             0 => return,
             count => self.specs[self.random.below(count as u64) as usize],
         };
+        self.note_fault();
         self.counts.lies += 1;
         match self.random.below(9) {
             0 | 1 => self.end_as_stranger(liar, &spec),

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use upesi_courier::{Done, NoticeKey};
+use upesi_types::TransferId;
 
 use crate::message::{Ending, Request};
 
@@ -43,6 +44,12 @@ pub(super) enum Event {
     Operate,
     /// Something goes wrong.
     Trouble,
+    /// An operator has waited for this moment.
+    Ambush { life: u64, moment: Moment },
+    /// The disk goes wrong under the hub.
+    Decay,
+    /// The power goes.
+    LosePower,
     /// The process ends once more, as soon as it runs, and so many times after that.
     EndAgain { more: u64 },
     /// Something is right again.
@@ -51,6 +58,15 @@ pub(super) enum Event {
     Heal,
     /// DFSPs ask for what they do not know yet.
     Ask,
+}
+
+/// What an operator has waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// A transfer is reserved and its payee has not answered; this is one of its parties.
+    InFlight { id: TransferId, dfsp: usize },
+    /// The process runs again and has not caught up yet.
+    AfterStart,
 }
 
 /// What is right again.

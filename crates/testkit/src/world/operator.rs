@@ -25,27 +25,27 @@ const HUB_ACCOUNTS: [&str; 2] = ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEM
 #[derive(Debug, Default)]
 pub(super) struct Operator {
     /// What is being done, until it is answered.
-    current: Option<Command>,
-    is_submitted: bool,
+    pub(super) current: Option<Command>,
+    pub(super) is_submitted: bool,
     /// What comes next.
-    next: VecDeque<Command>,
+    pub(super) next: VecDeque<Command>,
     /// The accounts of each DFSP: position and settlement.
-    accounts: Vec<(AccountId, AccountId)>,
+    pub(super) accounts: Vec<(AccountId, AccountId)>,
 }
 
-fn fsp(dfsp: usize) -> FspId {
+pub(super) fn fsp(dfsp: usize) -> FspId {
     FspId::parse(&name(dfsp)).unwrap_or_else(|| unreachable!("a sound name"))
 }
 
-fn kes() -> Currency {
+pub(super) fn kes() -> Currency {
     Currency::parse(CURRENCY).unwrap_or_else(|| unreachable!("a known currency"))
 }
 
-fn money(units: i64) -> Amount {
+pub(super) fn money(units: i64) -> Amount {
     Amount::from_units(units * UNITS as i64).unwrap_or(Amount::ZERO)
 }
 
-fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
+pub(super) fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
     let path = match kind {
         EndpointType::TRANSFER_POST => "/transfers",
         EndpointType::TRANSFER_PUT => "/transfers/{{transferId}}",
@@ -55,7 +55,7 @@ fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
     Command::Admin(AdminCommand::SetEndpoint { name: fsp(dfsp), kind, value })
 }
 
-const ENDPOINTS: [EndpointType; 3] =
+pub(super) const ENDPOINTS: [EndpointType; 3] =
     [EndpointType::TRANSFER_POST, EndpointType::TRANSFER_PUT, EndpointType::TRANSFER_ERROR];
 
 impl World {
@@ -113,7 +113,7 @@ impl World {
         }
     }
 
-    fn funds(&mut self, dfsp: usize, direction: FundsDirection, units: i64) -> FundsPrepare {
+    pub(super) fn funds(&mut self, dfsp: usize, direction: FundsDirection, units: i64) -> FundsPrepare {
         FundsPrepare {
             direction,
             id: self.new_id(),
@@ -143,7 +143,7 @@ impl World {
         self.submit_operation();
     }
 
-    fn submit_operation(&mut self) {
+    pub(super) fn submit_operation(&mut self) {
         let Some(command) = self.operator.current.clone().filter(|_| !self.operator.is_submitted) else {
             return;
         };

@@ -4,22 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_courier::CourierConfig;
-use upesi_engine::{Clock, EngineOptions, Storage};
+use upesi_engine::{Clock, EngineOptions, StartError, Storage};
 use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Fault, Kept, Random};
 use upesi_ledger::LedgerConfig;
 
 use super::World;
-use super::ending::Phase;
 use super::event::Event;
+use super::rot::names_damage;
 use crate::disk::LyingDisk;
 use crate::hub::{Hub, Output, Setup};
 use crate::plan::Bug;
 
 /// How often deadlines are looked at.
 const TICK_US: u64 = 100_000;
-/// How a hub says that it has found damage.
-const ROT_IN_WORDS: [&str; 3] = ["is damaged", "holds no record", "no longer holds"];
 /// Operations of the disk that a start and the time after it take, about.
 const STARTING_OPERATIONS: u64 = 16;
 
@@ -78,11 +76,9 @@ impl World {
         Arc::new(self.disk.clone())
     }
 
-    /// A process starts and recovers, and the auditor compares.
-    pub(super) fn start_process(&mut self) {
-        self.rot();
-        self.counts.starts += 1;
-        let storage = Storage { disk: self.disk(), archive: Arc::clone(&self.archive) as _ };
+    /// A hub on what a disk holds.
+    pub(super) fn start_on(&self, disk: Arc<dyn Disk>) -> Result<Hub, StartError> {
+        let storage = Storage { disk, archive: Arc::clone(&self.archive) as _ };
         let options = EngineOptions {
             clock: self.clock.clock() as Arc<dyn Clock>,
             storage: Some(storage),
@@ -91,39 +87,39 @@ impl World {
         let mut courier = self.tuning.courier.clone();
         courier.seed ^= self.life;
         let setup = Setup { options, courier, bug: self.plan.bug, lives: self.life, epoch: self.epoch };
-        match Hub::start(setup, self.next_sending) {
+        Hub::start(setup, self.next_sending)
+    }
+
+    /// A process starts and recovers, and the auditor compares.
+    pub(super) fn start_process(&mut self) {
+        self.rot();
+        self.counts.starts += 1;
+        let (known, lies) = (self.auditor.last_seq(), self.records_lied_about());
+        match self.start_on(self.disk()) {
             Err(error) => {
                 let reason = error.to_string();
                 self.say(format_args!("hub does not start: {reason}"));
                 self.counts.starts_failed += 1;
+                if self.is_rotten && names_damage(&reason) {
+                    return self.refused();
+                }
                 self.explain(&reason);
                 self.end_process();
             }
             Ok(hub) => {
                 let (seq, life) = (hub.durable_seq(), self.life);
                 self.say(format_args!("hub starts at record {seq}"));
-                if seq < self.auditor.last_seq() {
-                    let known = self.auditor.last_seq();
-                    self.auditor.findings.add(format!("I2: durable records {} to {known} are lost", seq + 1));
+                self.judge_start(&hub, known, &lies);
+                if self.counts.rot_unseen > 0 {
+                    return;
                 }
                 self.hub = Some(hub);
                 self.after_hub(true);
                 self.compare(self.random.clone().one_in(4));
                 self.after(TICK_US, Event::Tick { life });
                 self.after(TICK_US / 10, Event::Archivist { life });
+                self.ambush_after_start();
             }
-        }
-    }
-
-    /// Safety, now: the ledger against the auditor's books, and everything acknowledged is there.
-    pub(super) fn compare(&mut self, replays: bool) {
-        let Some(hub) = &self.hub else { return };
-        self.auditor.compare(hub.ledger());
-        self.auditor.compare_acknowledged(hub.ledger(), &*self.archive);
-        // What is rotten and was not read cannot be found yet.
-        if replays && !self.is_rotten && hub.ledger().last_seq() == hub.durable_seq() {
-            let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
-            self.auditor.compare_replay(&disk, hub.ledger());
         }
     }
 
@@ -219,9 +215,9 @@ impl World {
 
     /// An end or a failed start that no fault explains is a finding.
     fn explain(&mut self, reason: &str) {
-        if self.is_rotten && ROT_IN_WORDS.iter().any(|words| reason.contains(words)) {
-            self.counts.rot_found = 1;
-            self.phase = Phase::Over;
+        if self.is_rotten && names_damage(reason) {
+            // The next start is the judge.
+            self.counts.rot_met += 1;
         } else if !reason.contains("simulated") {
             self.auditor.findings.add(format!("the hub ends without a fault: {reason}"));
         }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_journal::Disk as _;
 use upesi_journal::sim_disk::Fault;
 
 use super::World;
@@ -62,6 +61,7 @@ impl World {
         self.schedule.add(first, Event::Mischief);
         self.schedule.add(first, Event::Operate);
         self.schedule.add(trouble_us, Event::Heal);
+        self.plan_rot();
     }
 
     fn kinds(&self) -> Vec<Kind> {
@@ -94,15 +94,22 @@ impl World {
         let kinds = self.kinds();
         let kind = kinds[self.random.below(kinds.len() as u64) as usize];
         self.say(format_args!("fault: {kind:?}"));
+        self.note_fault();
         match kind {
-            Kind::Kill if self.hub.is_some() => self.end_process_so(false),
-            Kind::PowerLoss if self.hub.is_some() => self.end_process_so(true),
-            Kind::Kill | Kind::PowerLoss => {}
+            Kind::Kill | Kind::PowerLoss => {
+                self.ambush_before_crash();
+                if self.hub.is_some() {
+                    self.end_process_so(kind == Kind::PowerLoss);
+                }
+            }
             Kind::RestartsInARow => {
                 let more = self.between(2, RESTARTS_IN_A_ROW_MAX);
                 self.end_again(more);
             }
-            Kind::CrashAtOperation => self.injure(Fault::Crash),
+            Kind::CrashAtOperation => {
+                self.injure(Fault::Crash);
+                self.ambush_before_operation();
+            }
             Kind::BrokenOperation => self.injure(Fault::Broken),
             Kind::FullDisk => {
                 self.counts.full_disks += 1;
@@ -113,6 +120,7 @@ impl World {
             }
             Kind::BrokenArchive => self.archive.break_once(),
             Kind::BrokenReads => {
+                self.counts.broken_reads += 1;
                 let ahead = self.random.below(20);
                 self.disk.inject_read_error(self.disk.reads() + ahead);
             }
@@ -160,44 +168,20 @@ impl World {
         }
     }
 
-    /// A bit changes on the disk while nobody looks, mostly where something is written.
-    pub(super) fn rot(&mut self) {
-        if !(self.plan.faults.rot && self.is_troubled() && self.life > 0 && self.random.one_in(2)) {
-            return;
-        }
-        let disk = self.disk.observer();
-        let files = ["journal", "snapshots"].map(|directory| {
-            let names = disk.list(directory).unwrap_or_default();
-            names.into_iter().map(move |name| format!("{directory}/{name}")).collect::<Vec<_>>()
-        });
-        let files = files.concat();
-        if files.is_empty() {
-            return;
-        }
-        let file = &files[self.random.below(files.len() as u64) as usize];
-        let bytes = disk.contents(file).unwrap_or_default();
-        let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        let length = if self.random.one_in(8) { bytes.len() } else { written };
-        if length == 0 {
-            return;
-        }
-        let (at, bit) = (self.random.below(length as u64) as usize, self.random.below(8));
-        self.say(format_args!("rot: {file} byte {at} bit {bit}"));
-        self.disk.corrupt(file, |bytes| bytes[at] ^= 1 << bit);
-        self.counts.rotten_bits += 1;
-        self.is_rotten = true;
-    }
-
     fn disturb_clock(&mut self, kind: Kind) {
-        self.counts.clock_faults += 1;
         let now_us = self.now_us;
         match kind {
-            Kind::ClockFreeze => self.clock.freeze(),
+            Kind::ClockFreeze => {
+                self.counts.clock_freezes += 1;
+                self.clock.freeze();
+            }
             Kind::ClockDrift => {
+                self.counts.clock_drifts += 1;
                 let permille = self.random.below(1_000) as i64 - 500;
                 self.clock.drift(now_us, permille);
             }
             _ => {
+                self.counts.clock_jumps += 1;
                 let span = [20_000, 2_000_000, 3_600_000_000][self.random.below(3) as usize];
                 let by_us = self.random.below(2 * span) as i64 - span as i64;
                 self.clock.jump(now_us, by_us);
@@ -207,15 +191,16 @@ impl World {
     }
 
     fn disturb_dfsp(&mut self, kind: Kind) {
-        self.counts.outages += 1;
         let dfsp = self.random.below(self.dfsps.len() as u64) as usize;
         let until_us = self.now_us + self.between(100_000, OUTAGE_MOST_US);
         let dfsp = &mut self.dfsps[dfsp];
-        match kind {
-            Kind::DeadDfsp => dfsp.dead_until_us = until_us,
-            Kind::SlowDfsp => dfsp.slow_until_us = until_us,
-            _ => dfsp.failing_until_us = until_us,
-        }
+        let (until, count) = match kind {
+            Kind::DeadDfsp => (&mut dfsp.dead_until_us, &mut self.counts.dead_dfsps),
+            Kind::SlowDfsp => (&mut dfsp.slow_until_us, &mut self.counts.slow_dfsps),
+            _ => (&mut dfsp.failing_until_us, &mut self.counts.failing_dfsps),
+        };
+        *until = until_us;
+        *count += 1;
     }
 
     /// Some old requests come again, as networks and clumsy DFSPs have it.
@@ -226,7 +211,8 @@ impl World {
                 return;
             }
             self.counts.replays += 1;
-            let (from, request, seen) = &self.history[self.random.below(count) as usize];
+            let (life, from, request, seen) = &self.history[self.random.below(count) as usize];
+            self.counts.replays_after_restart += u64::from(*life < self.life);
             let (from, request, seen) = (*from, Arc::clone(request), seen.clone());
             self.send_again(from, request, seen, 1);
         }

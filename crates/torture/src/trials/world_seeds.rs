@@ -1,12 +1,15 @@
 //! Whole worlds, one for each seed.
 
-use upesi_testkit::{Plan, world};
+use upesi_testkit::world::{self, Outcome};
+use upesi_testkit::{Faults, Plan};
 
 use crate::tally::Tally;
 use crate::trial::Trial;
 
 /// Findings that are told of one world.
 const FINDINGS_TOLD_MAX: usize = 5;
+/// In so many seeds one has a second world, whose disk does not keep what was written.
+const ROTTEN_ONE_IN: u64 = 8;
 
 /// Mixed faults of every kind, an independent auditor after each, and liveness once they stop.
 #[derive(Debug)]
@@ -31,9 +34,11 @@ impl Trial for WorldSeeds {
 
     fn run(&self, seed: u64) -> Tally {
         let outcome = world::run(seed, &Plan::default());
-        let told = outcome.findings.iter().take(FINDINGS_TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
-        assert!(outcome.is_sound(), "seed {seed}: {} findings: {told}", outcome.findings.len());
+        assert_sound(&outcome, "");
         let mut tally = Tally::default();
+        if seed.is_multiple_of(ROTTEN_ONE_IN) {
+            add_rotten(seed, &mut tally);
+        }
         let counts = outcome.counts;
         tally.add(Tally::UNITS, 1);
         for (name, count) in [
@@ -44,15 +49,45 @@ impl Trial for WorldSeeds {
             ("power losses", counts.power_losses),
             ("stops by the disk", counts.disk_stops),
             ("full disks", counts.full_disks),
-            ("clock faults", counts.clock_faults),
-            ("outages of DFSPs", counts.outages),
+            ("clock faults", counts.clock_faults()),
+            ("outages of DFSPs", counts.outages()),
             ("lies", counts.lies),
             ("operators' changes", counts.operations),
+            (
+                "operators' ambushes",
+                counts.ambushes_in_flight + counts.ambushes_before_crash + counts.ambushes_after_start,
+            ),
+            ("faults", counts.faults),
+            ("checks of safety", counts.checks),
             ("acknowledged", counts.acknowledged),
             ("callbacks", counts.callbacks),
         ] {
             tally.add(name, count);
         }
         tally
+    }
+}
+
+fn assert_sound(outcome: &Outcome, world: &str) {
+    let told = outcome.findings.iter().take(FINDINGS_TOLD_MAX).cloned().collect::<Vec<_>>().join("; ");
+    assert!(outcome.is_sound(), "seed {}{world}: {} findings: {told}", outcome.seed, outcome.findings.len());
+}
+
+/// Lives through the same seed with a disk that does not keep what was written.
+fn add_rotten(seed: u64, tally: &mut Tally) {
+    let plan = Plan { faults: Faults { rot: true, ..Faults::ALL }, ..Plan::default() };
+    let outcome = world::run(seed, &plan);
+    assert_sound(&outcome, " with rot");
+    let counts = outcome.counts;
+    for (name, count) in [
+        ("rotten worlds", 1),
+        ("rotten bits", counts.rotten_bits),
+        ("lost writes", counts.lost_writes),
+        ("misdirected writes", counts.misdirected_writes),
+        ("stale writes", counts.stale_writes),
+        ("starts that refused", counts.rot_found),
+        ("frames gone without a trace", counts.rot_unseen),
+    ] {
+        tally.add(name, count);
     }
 }

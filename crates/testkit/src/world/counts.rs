@@ -1,0 +1,104 @@
+//! What a world went through.
+
+/// What a world went through, to prove that it tried something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Processes that were started.
+    pub starts: u64,
+    /// Starts that were cut off by another fault.
+    pub starts_failed: u64,
+    /// Processes that were ended in quick succession.
+    pub quick_restarts: u64,
+    /// Processes that were killed.
+    pub kills: u64,
+    /// Losses of power.
+    pub power_losses: u64,
+    /// Processes that ended themselves because of a failing disk.
+    pub disk_stops: u64,
+    /// Times that the disk was full.
+    pub full_disks: u64,
+    /// Reads of the disk that were made to fail.
+    pub broken_reads: u64,
+    /// Times that the hub's clock jumped.
+    pub clock_jumps: u64,
+    /// Times that it drifted.
+    pub clock_drifts: u64,
+    /// Times that it stood still.
+    pub clock_freezes: u64,
+    /// Times that a DFSP was dead.
+    pub dead_dfsps: u64,
+    /// Times that a DFSP was slow.
+    pub slow_dfsps: u64,
+    /// Times that a DFSP answered with errors.
+    pub failing_dfsps: u64,
+    /// Moments at which something went wrong.
+    pub faults: u64,
+    /// Those that a check of safety has followed.
+    pub faults_checked: u64,
+    /// Checks of safety.
+    pub checks: u64,
+    /// Those that compared the state with a replay, too.
+    pub replays_compared: u64,
+    /// Bits that changed on the disk.
+    pub rotten_bits: u64,
+    /// Writes that reported success and were lost.
+    pub lost_writes: u64,
+    /// Writes that reported success and went to another place.
+    pub misdirected_writes: u64,
+    /// Writes that reported success and left a sector as it was.
+    pub stale_writes: u64,
+    /// Worlds that ended because a start found such damage and refused, 0 or 1.
+    pub rot_found: u64,
+    /// Running hubs and readers that found it.
+    pub rot_met: u64,
+    /// Worlds that ended because the newest frame had vanished without a trace, which nobody can notice, 0 or 1.
+    pub rot_unseen: u64,
+    /// Worlds in which a callback stayed owed to the end because its request is damaged, 0 or 1.
+    pub rot_withheld: u64,
+    /// Worlds that went on to their end with damage that nothing depended on, 0 or 1.
+    pub rot_harmless: u64,
+    /// Requests that reached the hub.
+    pub requests: u64,
+    /// Requests that were answered with success.
+    pub acknowledged: u64,
+    /// Requests that were refused.
+    pub refused: u64,
+    /// Lies told by DFSPs.
+    pub lies: u64,
+    /// Old requests that came again.
+    pub replays: u64,
+    /// Those whose hub had been started anew meanwhile.
+    pub replays_after_restart: u64,
+    /// Operators' changes that were made.
+    pub operations: u64,
+    /// Those of a party of a transfer between its prepare and its end.
+    pub ambushes_in_flight: u64,
+    /// Those a moment before a crash.
+    pub ambushes_before_crash: u64,
+    /// Those a moment after a start.
+    pub ambushes_after_start: u64,
+    /// Callbacks that left the hub, repetitions included.
+    pub callbacks: u64,
+    /// Callbacks that their DFSP took.
+    pub callbacks_taken: u64,
+    /// Callbacks that operators sent again after they were given up.
+    pub recalled: u64,
+    /// Transfers committed.
+    pub committed: u64,
+    /// Transfers aborted after they were reserved, those expired included.
+    pub aborted: u64,
+    /// Transfers expired.
+    pub expired: u64,
+}
+
+impl Counts {
+    /// Times that the hub's clock was wrong.
+    pub const fn clock_faults(&self) -> u64 {
+        self.clock_jumps + self.clock_drifts + self.clock_freezes
+    }
+
+    /// Times that a DFSP was dead, slow or failing.
+    pub const fn outages(&self) -> u64 {
+        self.dead_dfsps + self.slow_dfsps + self.failing_dfsps
+    }
+}

@@ -1,0 +1,242 @@
+//! A disk that does not hold what was written: bits that flip, under a running hub and between two lives, and writes that
+//! report success and are lost, go elsewhere, or leave a sector as it was.
+//!
+//! A hub must refuse such data, pass over it, or have no need of it. One thing nobody can notice (docs/reliability.md,
+//! "not covered"): the newest frame vanishes after it was acknowledged, and nothing else knows of it. A world where that
+//! happens ends there, and the state that the hub believes must still be one that was once the truth.
+//!
+//! What is drawn here comes from a stream of its own, but for the flips between two lives.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use upesi_archive::Archive as _;
+use upesi_journal::sim_disk::{Fault, Random, SimDisk};
+use upesi_journal::{Disk, Reader, SnapshotStore};
+
+use super::World;
+use super::ending::Phase;
+use super::event::Event;
+use crate::hub::Hub;
+
+/// How a hub, or whoever reads, says that it has found damage.
+const DAMAGE_IN_WORDS: [&str; 3] = ["is damaged", "holds no record", "no longer holds"];
+/// Decays of one world while the hub runs, at most.
+const DECAYS_MAX: u64 = 3;
+/// Files whose writes are lied about: what matters most comes most often.
+const FILES: [&str; 6] = [".seg", ".seg", ".seg", ".seg", "prepared", "snapshots/"];
+/// Writes to such a file that are still true, at most.
+const WRITES_AHEAD: u64 = 5;
+/// How far a write goes astray, and which sector of it stays old, in sectors.
+const SECTORS_MAX: u64 = 6;
+/// How long the power holds after a lie, at most.
+const REVEALED_MOST_US: u64 = 400_000;
+/// The first bytes of a frame (crates/journal/README.md).
+const FRAME_MAGIC: [u8; 4] = [0xf5, b'U', b'J', 0x00];
+const SECTOR_BYTES: usize = upesi_journal::SECTOR_BYTES;
+
+/// Whether a message tells of damage.
+pub(super) fn names_damage(message: &str) -> bool {
+    DAMAGE_IN_WORDS.iter().any(|words| message.contains(words))
+}
+
+/// A bit of a file of journal or snapshots, mostly where something is written.
+fn draw_bit(disk: &SimDisk, random: &mut Random) -> Option<(String, usize, u64)> {
+    let disk = disk.observer();
+    let files = ["journal", "snapshots"].map(|directory| {
+        let names = disk.list(directory).unwrap_or_default();
+        names.into_iter().map(move |name| format!("{directory}/{name}")).collect::<Vec<_>>()
+    });
+    let files = files.concat();
+    if files.is_empty() {
+        return None;
+    }
+    let file = &files[random.below(files.len() as u64) as usize];
+    let bytes = disk.contents(file).unwrap_or_default();
+    let written = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    let length = if random.one_in(8) { bytes.len() } else { written };
+    (length > 0).then(|| (file.clone(), random.below(length as u64) as usize, random.below(8)))
+}
+
+/// The records of the frame at the beginning of these bytes, if there is one.
+fn records_of(bytes: &[u8]) -> Option<RangeInclusive<u64>> {
+    let count = u32::from_le_bytes(bytes.get(8..12)?.try_into().ok()?);
+    let first = u64::from_le_bytes(bytes.get(16..24)?.try_into().ok()?);
+    (bytes[..4] == FRAME_MAGIC && count > 0).then(|| first..=first + u64::from(count) - 1)
+}
+
+impl World {
+    pub(super) fn plan_rot(&mut self) {
+        if self.plan.faults.rot {
+            for _ in 0..1 + self.mischance.below(DECAYS_MAX) {
+                let at_us = self.mischance.below(self.plan.trouble_ms * 1_000);
+                self.schedule.add(at_us, Event::Decay);
+            }
+        }
+    }
+
+    /// A bit changes on the disk between two lives.
+    pub(super) fn rot(&mut self) {
+        if self.plan.faults.rot && self.is_troubled() && self.life > 0 && self.random.one_in(2) {
+            let drawn = draw_bit(&self.disk, &mut self.random);
+            self.flip(drawn);
+        }
+    }
+
+    fn flip(&mut self, drawn: Option<(String, usize, u64)>) {
+        let Some((file, at, bit)) = drawn else { return };
+        self.say(format_args!("rot: {file} byte {at} bit {bit}"));
+        self.disk.corrupt(&file, |bytes| bytes[at] ^= 1 << bit);
+        self.counts.rotten_bits += 1;
+        self.is_rotten = true;
+    }
+
+    /// The disk goes wrong under a running hub: now, or at one of its next writes.
+    pub(super) fn decay(&mut self) {
+        if !self.is_troubled() {
+            return;
+        }
+        self.note_fault();
+        let fault = match self.mischance.below(5) {
+            0 => {
+                let drawn = draw_bit(&self.disk, &mut self.mischance);
+                return self.flip(drawn);
+            }
+            1 | 2 => Fault::LostWrite,
+            3 => Fault::MisdirectedWrite { sectors: 1 + self.mischance.below(SECTORS_MAX) as u32 },
+            _ => Fault::StaleWrite { sector: self.mischance.below(SECTORS_MAX) as u32 },
+        };
+        let file = FILES[self.mischance.below(FILES.len() as u64) as usize];
+        self.say(format_args!("fault: {fault:?} in {file}"));
+        self.disk.inject_into(file, self.mischance.below(WRITES_AHEAD), fault);
+    }
+
+    /// A write was lied about: who notices, and when?
+    pub(super) fn note_deceptions(&mut self) {
+        let deceptions = self.disk.deceptions();
+        for fault in &deceptions[self.deceptions_seen..] {
+            self.is_rotten = true;
+            let count = match fault {
+                Fault::MisdirectedWrite { .. } => &mut self.counts.misdirected_writes,
+                Fault::StaleWrite { .. } => &mut self.counts.stale_writes,
+                _ => &mut self.counts.lost_writes,
+            };
+            *count += 1;
+        }
+        if self.deceptions_seen == deceptions.len() {
+            return;
+        }
+        self.deceptions_seen = deceptions.len();
+        self.say(format_args!("the disk has lied"));
+        match self.mischance.below(5) {
+            0 if self.hub.is_some() => self.end_process_so(true),
+            1 | 2 => self.disk.evict(),
+            3 => {
+                let soon = 1 + self.mischance.below(REVEALED_MOST_US);
+                self.after(soon, Event::LosePower);
+            }
+            _ => {}
+        }
+    }
+
+    pub(super) fn lose_power(&mut self) {
+        if self.is_troubled() && self.hub.is_some() {
+            self.end_process_so(true);
+        }
+    }
+
+    /// Records in frames that the medium does not hold as it was reported.
+    pub(super) fn records_lied_about(&self) -> Vec<RangeInclusive<u64>> {
+        let lies = self.disk.lies();
+        lies.iter().flat_map(|bytes| bytes.chunks(SECTOR_BYTES)).filter_map(records_of).collect()
+    }
+
+    /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about each of
+    /// those that are missing, and neither a snapshot nor the archive knows of them.
+    fn is_without_trace(&self, missing: RangeInclusive<u64>, lies: &[RangeInclusive<u64>]) -> bool {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
+        let store = SnapshotStore::open_for_reading(disk);
+        let snapshots = store.list().unwrap_or_default();
+        let is_known = self.archive.watermark() >= *missing.start()
+            || snapshots.iter().any(|one| one.seq >= *missing.start() && store.read(one.seq).is_ok());
+        !is_known && missing.into_iter().all(|seq| lies.iter().any(|records| records.contains(&seq)))
+    }
+
+    /// A hub has started in a world that may be rotten: it has all, or lacks what nobody can miss; and what it has is right.
+    pub(super) fn judge_start(&mut self, hub: &Hub, known: u64, lies: &[RangeInclusive<u64>]) {
+        let seq = hub.durable_seq();
+        if seq < known {
+            if self.is_rotten && self.is_without_trace(seq + 1..=known, lies) {
+                self.say(format_args!("records {} to {known} have vanished without a trace", seq + 1));
+                self.counts.rot_unseen = 1;
+                self.phase = Phase::Over;
+            } else {
+                self.auditor.findings.add(format!("I2: durable records {} to {known} are lost", seq + 1));
+            }
+        }
+        if self.is_rotten {
+            self.auditor.compare_truth(hub.ledger());
+        }
+    }
+
+    /// A start has refused damaged data. Looking at it has mended nothing: so does the next one.
+    pub(super) fn refused(&mut self) {
+        self.counts.rot_found = 1;
+        self.phase = Phase::Over;
+        let again = self.disk.after_kill();
+        again.set_capacity(u64::MAX);
+        self.archive.heal();
+        match self.start_on(Arc::new(again)) {
+            Err(error) if names_damage(&error.to_string()) => {}
+            Err(error) => {
+                self.auditor.findings.add(format!("after damage a start says something else: {error}"))
+            }
+            Ok(_) => self.auditor.findings.add("a start refused damage, and the next one took it".to_owned()),
+        }
+    }
+
+    /// Findings that only tell of the damage that was done are none. Whether there were such and no others.
+    pub(super) fn pardon_rot(&mut self) -> bool {
+        let findings = &mut self.auditor.findings.0;
+        let is_rot = self.is_rotten && !findings.is_empty() && findings.iter().all(|one| names_damage(one));
+        if is_rot {
+            findings.clear();
+            self.counts.rot_met += 1;
+        }
+        is_rot
+    }
+
+    /// The auditor cannot read on. A start from this disk must refuse it, or come to a state that is right.
+    pub(super) fn judge_by_start(&mut self) {
+        self.phase = Phase::Over;
+        let (known, lies) = (self.auditor.last_seq(), self.records_lied_about());
+        self.hub = None;
+        self.auditor.process_ended();
+        self.disk = self.disk.after_kill();
+        self.disk.set_capacity(u64::MAX);
+        self.archive.heal();
+        match self.start_on(self.disk()) {
+            Err(error) if names_damage(&error.to_string()) => self.refused(),
+            Err(error) => self.auditor.findings.add(format!("the hub ends without a fault: {error}")),
+            Ok(hub) => {
+                let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
+                self.auditor.read_journal(&disk, hub.durable_seq());
+                self.pardon_rot();
+                self.judge_start(&hub, known, &lies);
+            }
+        }
+    }
+
+    /// Callbacks that are owed and whose request is damaged: they stay owed, which an operator sees.
+    pub(super) fn withheld(&self) -> usize {
+        if !self.is_rotten {
+            return 0;
+        }
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
+        let is_lost = |seq: u64| {
+            let read = Reader::new(Arc::clone(&disk), seq).read_record(seq).map(drop);
+            read.is_err_and(|error| names_damage(&error.to_string()))
+        };
+        self.auditor.owed_keys().filter(|key| is_lost(key.seq)).count()
+    }
+}

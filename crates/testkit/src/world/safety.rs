@@ -1,0 +1,60 @@
+//! Safety: checked at every start, after every fault, and at the end.
+
+use std::mem;
+use std::sync::Arc;
+
+use upesi_journal::Disk;
+
+use super::World;
+
+/// So many checks after faults have one among them that replays the journal.
+const REPLAY_EVERY: u64 = 4;
+
+impl World {
+    /// Something goes wrong, and safety is to be checked.
+    pub(super) const fn note_fault(&mut self) {
+        self.counts.faults += 1;
+        self.faults_unchecked += 1;
+    }
+
+    /// After each event: whether a fault that was prepared has befallen something, and the check that faults call for, at
+    /// the first moment when the ledger and what is durable are at the same record.
+    pub(super) fn watch_safety(&mut self) {
+        let befallen = self.disk.befallen() + self.archive.befallen();
+        if befallen > self.befallen {
+            self.befallen = befallen;
+            self.note_fault();
+            self.note_deceptions();
+        }
+        if self.faults_unchecked > 0 && self.is_at_rest() {
+            self.compare((self.counts.checks + 1).is_multiple_of(REPLAY_EVERY));
+        }
+    }
+
+    /// Whether the hub runs, and the ledger, the journal and the auditor's books are at the same record.
+    fn is_at_rest(&self) -> bool {
+        self.hub.as_ref().is_some_and(|hub| {
+            let durable_seq = hub.durable_seq();
+            hub.ledger().last_seq() == durable_seq && self.auditor.last_seq() == durable_seq
+        })
+    }
+
+    /// Safety, now: the ledger against the auditor's books, and everything acknowledged is there.
+    pub(super) fn compare(&mut self, replays: bool) {
+        let is_at_rest = self.is_at_rest();
+        let Some(hub) = &self.hub else { return };
+        self.auditor.compare(hub.ledger());
+        self.auditor.compare_acknowledged(hub.ledger(), &*self.archive);
+        if !is_at_rest {
+            return;
+        }
+        self.counts.checks += 1;
+        self.counts.faults_checked += mem::take(&mut self.faults_unchecked);
+        // What the medium has not kept cannot be replayed, and what is rotten may be found here first.
+        if replays && self.disk.lies().is_empty() {
+            self.counts.replays_compared += 1;
+            let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
+            self.auditor.compare_replay(&disk, hub.ledger(), self.is_rotten);
+        }
+    }
+}
