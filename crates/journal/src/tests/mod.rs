@@ -5,4 +5,5 @@ mod data_directory;
 mod failure;
 mod forged;
 mod reading;
+mod sim_disk;
 mod snapshots;
