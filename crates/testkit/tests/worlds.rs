@@ -164,12 +164,13 @@ fn no_rot_is_believed() {
     let plan = Plan { faults: Faults { rot: true, ..Faults::ALL }, ..Plan::default() };
     let outcomes = run_all(0..ROTTEN_SEEDS, &plan);
     assert_sound(&outcomes);
-    let kinds: [Kind; 8] = [
+    let kinds: [Kind; 9] = [
         ("rotten bits", 300, |counts| counts.rotten_bits),
         ("lost writes", 100, |counts| counts.lost_writes),
         ("misdirected writes", 50, |counts| counts.misdirected_writes),
         ("stale writes", 50, |counts| counts.stale_writes),
         ("starts that refused", 200, |counts| counts.rot_found),
+        ("damaged snapshots that a start passed over", 20, |counts| counts.snapshots_passed_over),
         ("running hubs and readers that met it", 20, |counts| counts.rot_met),
         ("frames that vanished without a trace", 20, |counts| counts.rot_unseen),
         ("worlds that did not need what was damaged", 50, |counts| counts.rot_harmless),

@@ -51,6 +51,8 @@ pub struct Counts {
     pub rot_found: u64,
     /// Running hubs and readers that found it.
     pub rot_met: u64,
+    /// Starts that passed over a damaged newest snapshot.
+    pub snapshots_passed_over: u64,
     /// Worlds that ended because the newest frame had vanished without a trace, which nobody can notice, 0 or 1.
     pub rot_unseen: u64,
     /// Worlds in which a callback stayed owed to the end because its request is damaged, 0 or 1.

@@ -154,12 +154,16 @@ impl World {
     /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about each of
     /// those that are missing, and neither a snapshot nor the archive knows of them.
     fn is_without_trace(&self, missing: RangeInclusive<u64>, lies: &[RangeInclusive<u64>]) -> bool {
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.observer());
-        let store = SnapshotStore::open_for_reading(disk);
-        let snapshots = store.list().unwrap_or_default();
         let is_known = self.archive.watermark() >= *missing.start()
-            || snapshots.iter().any(|one| one.seq >= *missing.start() && store.read(one.seq).is_ok());
+            || self.snapshots().any(|(seq, is_sound)| is_sound && seq >= *missing.start());
         !is_known && missing.into_iter().all(|seq| lies.iter().any(|records| records.contains(&seq)))
+    }
+
+    /// Which snapshots there are, oldest first, and whether each can be read.
+    fn snapshots(&self) -> impl Iterator<Item = (u64, bool)> + use<> {
+        let store = SnapshotStore::open_for_reading(Arc::new(self.disk.observer()));
+        let snapshots = store.list().unwrap_or_default();
+        snapshots.into_iter().map(move |one| (one.seq, store.read(one.seq).is_ok()))
     }
 
     /// A hub has started in a world that may be rotten: it has all, or lacks what nobody can miss; and what it has is right.
@@ -175,6 +179,8 @@ impl World {
             }
         }
         if self.is_rotten {
+            let is_passed_over = self.snapshots().last().is_some_and(|(_, is_sound)| !is_sound);
+            self.counts.snapshots_passed_over += u64::from(is_passed_over);
             self.auditor.compare_truth(hub.ledger());
         }
     }
