@@ -4,17 +4,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use fjall::{Database, KeyspaceCreateOptions};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions};
 use upesi_lsm::Fault;
 
 const KEYS: u32 = 200;
 
-fn with_database(path: &Path) -> Result<u32, Fault> {
-    let (database, keyspace) = upesi_lsm::open(path, "restore it", || {
+fn open(path: &Path) -> Result<(Database, Keyspace), Fault> {
+    upesi_lsm::open(path, "restore it", || {
         let database = Database::builder(path).worker_threads(1).open()?;
         let keyspace = database.keyspace("numbers", KeyspaceCreateOptions::default)?;
         Ok((database, keyspace))
-    })?;
+    })
+}
+
+/// How many keys are found; where there are none, all are written.
+fn with_database(path: &Path) -> Result<u32, Fault> {
+    let (database, keyspace) = open(path)?;
     let read = (0..KEYS).filter(|key| keyspace.get(key.to_be_bytes()).is_ok_and(|found| found.is_some()));
     let read = read.count() as u32;
     if read == 0 {
@@ -136,4 +141,18 @@ fn a_keyspace_that_was_never_finished_is_no_damage() {
     fs::create_dir_all(path.join("keyspaces/2/tables")).unwrap();
     assert_eq!(with_database(&path).unwrap(), KEYS);
     assert!(!path.join("keyspaces/2").exists());
+}
+
+/// A backup is made of files, so a folder without any does not come back with it.
+#[test]
+fn a_keyspace_without_tables_needs_no_folder_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("database");
+    drop(open(&path).unwrap());
+    let tables = path.join("keyspaces/1/tables");
+    fs::remove_dir(&tables).expect("there, and empty");
+    assert_eq!(with_database(&path).unwrap(), 0, "it is whole, and takes tables again");
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+    fs::remove_dir_all(&tables).unwrap();
+    assert_refused(&path, "the folder of tables that are named");
 }
