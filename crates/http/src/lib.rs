@@ -11,6 +11,7 @@ pub mod body;
 pub mod client;
 pub mod header_block;
 pub mod server;
+mod sync;
 pub mod url;
 mod workers;
 

@@ -1,10 +1,12 @@
 //! Hand-written concurrency, run through all orders of events by Loom (tests only).
 //!
-//! The files below are those of `engine` and `archive`, compiled here a second time against [`sync`], which is Loom's.
+//! The files below are those of `engine`, `archive`, `store` and `http`, compiled here a second time against [`sync`], which is Loom's.
 //! Each `*_model` file has a few threads use one of them; Loom tries every way in which they may take turns, and for atomics
 //! every value that the memory model lets a thread see, and reports a thread that waits for ever. What Loom does not model is
 //! the passing of time, so a wait with a time limit never ends by it here.
 #![cfg(test)]
+
+use std::time::Duration;
 
 #[path = "../../engine/src/desk.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
@@ -18,11 +20,19 @@ mod progress;
 #[path = "../../engine/src/queue.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod queue;
+#[path = "../../store/src/resident.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod resident;
+#[path = "../../http/src/server/supervision.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod supervision;
 
 mod desk_model;
 mod filter_model;
 mod progress_model;
 mod queue_model;
+mod resident_model;
+mod supervision_model;
 mod sync;
 
 /// What those files name by these paths.
@@ -31,6 +41,11 @@ mod error {
 }
 mod record {
     pub(crate) use upesi_engine::Payload;
+}
+/// Of `server`'s limits those that its supervision reads.
+struct Limits {
+    head_timeout: Duration,
+    idle_timeout: Duration,
 }
 
 /// Runs a model in all orders in which no more than so many threads are interrupted where they need not be.

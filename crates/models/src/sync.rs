@@ -1,13 +1,45 @@
-//! Loom's counterparts of what `sync.rs` of `engine` and of `archive` name.
+//! Loom's counterparts of what `sync.rs` of `engine`, `archive`, `store` and `http` name.
 
 use std::future::poll_fn;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::mem;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 
-pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
+pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, AtomicUsize, fence};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub(crate) use loom::thread::yield_now;
+
+/// Few, so that all of them can be emptied in all orders.
+pub(crate) const SHARDS: usize = 2;
+
+/// The same at each attempt: Loom repeats what a thread has done.
+pub(crate) type RandomState = BuildHasherDefault<DefaultHasher>;
+
+/// What [`std::sync::OnceLock`] promises of `set` by one thread: whoever sees the value sees what was written before it.
+/// A `get` without order to the `set` may miss it.
+#[derive(Debug)]
+pub(crate) struct OnceLock<T> {
+    is_set: AtomicBool,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) fn new() -> Self {
+        Self { is_set: AtomicBool::new(false), value: std::sync::OnceLock::new() }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        self.is_set.load(Ordering::Acquire).then(|| self.value.get()).flatten()
+    }
+
+    pub(crate) fn set(&self, value: T) -> Result<(), T> {
+        self.value.set(value)?;
+        self.is_set.store(true, Ordering::Release);
+        Ok(())
+    }
+}
 
 /// What [`tokio::sync::Notify`] promises of `notify_one` and a single waiter: a permit is kept for whoever waits next.
 #[derive(Default)]

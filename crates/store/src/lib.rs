@@ -12,7 +12,10 @@ mod pending;
 mod record;
 mod recovery;
 mod resident;
+#[cfg(test)]
+mod resident_tests;
 mod store;
+mod sync;
 mod table;
 mod tables;
 mod transaction;

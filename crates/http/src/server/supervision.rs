@@ -4,12 +4,13 @@
 //! advances the tick, looks through the worker's connections and tells those that took too long to finish or to end.
 //! The limits are therefore exact to one sweep interval, which is enough for limits of seconds.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::Limits;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, OnceLock, fence};
 
 /// Longest time between two sweeps.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_millis(250);
@@ -170,16 +171,21 @@ impl Supervisor {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
-            let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
-            let mut connections = self.connections();
-            connections.watched.retain(|watched| {
-                self.judge(watched, now);
-                !watched.ended.load(Ordering::Acquire)
-            });
-            if connections.finishing && connections.watched.is_empty() {
+            if self.sweep() {
                 return;
             }
         }
+    }
+
+    /// Judges all connections and forgets those that have ended; whether none is left after [`Self::finish_all`].
+    pub(super) fn sweep(&self) -> bool {
+        let now = self.tick.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
+        let mut connections = self.connections();
+        connections.watched.retain(|watched| {
+            self.judge(watched, now);
+            !watched.ended.load(Ordering::Acquire)
+        });
+        connections.finishing && connections.watched.is_empty()
     }
 
     fn judge(&self, watched: &Watched, now: u32) {

@@ -1,0 +1,49 @@
+//! What connections are told: an order reaches a connection at its first poll, or wakes it.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use crate::supervision::{Order, Supervisor, Watched};
+use crate::{Limits, check};
+
+const LIMITS: Limits =
+    Limits { head_timeout: Duration::from_secs(10), idle_timeout: Duration::from_secs(120) };
+
+/// What a connection's task does where no byte arrives: it is polled once, and again when it is woken.
+fn wait_for_order(watched: &Watched) -> Order {
+    loom::future::block_on(poll_fn(|context| match watched.order(context) {
+        Order::Serve => Poll::Pending,
+        order => Poll::Ready(order),
+    }))
+}
+
+#[test]
+fn an_order_given_while_a_connection_is_first_polled_reaches_it() {
+    check(3, || {
+        let supervisor = Arc::new(Supervisor::new(&LIMITS));
+        let connection = supervisor.watch();
+        let of_operator = Arc::clone(&supervisor);
+        let operator = loom::thread::spawn(move || of_operator.finish_all());
+        // Ends only if the order comes: Loom reports who waits for a waking that was forgotten.
+        assert_eq!(wait_for_order(&connection.0), Order::Finish);
+        operator.join().unwrap();
+        drop(connection);
+        assert!(supervisor.sweep(), "it has ended, and is forgotten");
+    });
+}
+
+#[test]
+fn a_connection_that_comes_while_all_are_told_is_told_too() {
+    check(3, || {
+        let supervisor = Arc::new(Supervisor::new(&LIMITS));
+        let of_operator = Arc::clone(&supervisor);
+        let operator = loom::thread::spawn(move || of_operator.finish_all());
+        let connection = supervisor.watch();
+        assert_eq!(wait_for_order(&connection.0), Order::Finish);
+        operator.join().unwrap();
+        drop(connection);
+        assert!(supervisor.sweep(), "it has ended, and is forgotten");
+    });
+}
