@@ -1,4 +1,5 @@
-//! A data directory of format 1, as the first version wrote it, is read by every later one.
+//! A data directory of format 1 is read by every later version. The fixture was written at 04a99ac, when the archive had
+//! divisions already: its older layout is tried by `crates/upesi/tests/upgrade.rs`, on the binary.
 //!
 //! `UPESI_WRITE_FIXTURE=1` writes the fixture anew. That is right only together with a new format, under a new name: the
 //! old fixture stays, and so does its test.
