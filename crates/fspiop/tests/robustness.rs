@@ -26,7 +26,7 @@ fn assert_valid_refusal(error: &SyncError) {
 const EVERYTHING: &str = r#"{"quoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","bulkQuoteId":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","transactionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","requestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","conversionRequestId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","fspId":"greenbank","currency":"USD","partyList":[{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank","partySubIdOrType":"s"}],"party":{"partyIdInfo":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd"},"name":"n","personalInfo":{"complexName":{"firstName":"Ada"},"dateOfBirth":"1966-06-16"}},"payer":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"bluebank"},"supportedCurrencies":["USD"],"partyIdType":"MSISDN","partyIdentifier":"26011"},"payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},"amountType":"SEND","amount":{"amount":"12.5","currency":"USD"},"transactionType":{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER","refundInfo":{"originalTransactionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}},"expiration":"2030-01-01T00:00:00.000Z","geoCode":{"latitude":"-1.5","longitude":"36.8"},"transferAmount":{"amount":"12.5","currency":"USD"},"ilpPacket":"DIIBeQ","condition":"OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0","individualQuotes":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","transactionId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f61","payee":{"partyIdInfo":{"partyIdType":"MSISDN","partyIdentifier":"26097"}},"amountType":"SEND","amount":{"amount":"3","currency":"ZMW"},"transactionType":{"scenario":"PAYMENT","initiator":"PAYER","initiatorType":"BUSINESS"}}],"individualQuoteResults":[{"quoteId":"0d7f4e1c-2b8a-4f1e-9a55-3b1c2d4e5f60","errorInformation":{"errorCode":"5103","errorDescription":"no"}}],"conversionTerms":{"conversionId":"01ARZ3NDEKTSV4RRFFQ69G5FAV","initiatingFsp":"bluebank","counterPartyFsp":"fxp1","amountType":"SEND","sourceAmount":{"currency":"USD","amount":"1"},"targetAmount":{"currency":"ZMW"},"expiration":"2030-01-01T00:00:00.000Z","charges":[{"chargeType":"spread"}]},"transactionRequestState":"PENDING","responseType":"ENTERED","authenticationInfo":{"authentication":"OTP","authenticationValue":{"pinValue":"1234","counter":"1"}},"errorInformation":{"errorCode":"5104","errorDescription":"no"}}"#;
 
 fn parse_all(body: &[u8]) {
-    for error in refusals(body).flatten() {
+    for error in refusals(body, Resource::ALL).flatten() {
         assert_eq!(error.status, 400);
         assert_valid_refusal(&error);
     }
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn a_message_cut_anywhere_is_refused(end in 0..PREPARE.len(), other_end in 1..EVERYTHING.len()) {
         prop_assert!(parse_prepare(&PREPARE.as_bytes()[..end]).is_err());
-        prop_assert!(refusals(&EVERYTHING.as_bytes()[..other_end]).all(|refusal| refusal.is_some()));
+        prop_assert!(refusals(&EVERYTHING.as_bytes()[..other_end], Resource::ALL).all(|refusal| refusal.is_some()));
     }
 
     #[test]

@@ -1,7 +1,14 @@
 //! Valid inputs to begin with.
 
+use std::io::Write;
+
 use upesi::config::{Sources, load, to_toml};
-use upesi_types::Timestamp;
+use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::sim_disk::script::dynamic;
+use upesi_journal::{Batch, Options, SnapshotStore};
+use upesi_ledger::codec::Encoder;
+use upesi_ledger::{AbortKind, Event, Record, Transfer, TransferState};
+use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;
 
@@ -142,6 +149,75 @@ pub(crate) fn ledger_snapshots() -> Vec<Vec<u8>> {
     vec![lived().0]
 }
 
+/// One of each state.
+pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
+    let at = Timestamp::parse_iso("2031-04-01T12:00:30.000Z").expect("a valid instant");
+    let records = ledger_records();
+    let events = records.iter().flat_map(|bytes| Record::decode(bytes).expect("its own record").events);
+    let prepared = events.filter_map(|event| match event {
+        Event::TransferPrepared(transfer) => Some(transfer),
+        _ => None,
+    });
+    let committed = TransferState::Committed { fulfilment: [1; 32], fingerprint: [2; 16], at };
+    let aborted = TransferState::Aborted {
+        kind: AbortKind::Rejected,
+        code: ErrorCode::PAYEE_REJECTION,
+        description: "no".into(),
+        fingerprint: Some([3; 16]),
+        at,
+    };
+    let states = prepared.flat_map(|transfer| {
+        let ends = [committed.clone(), aborted.clone()];
+        let ended = ends.map(|state| Transfer { state, ..transfer.clone() });
+        std::iter::once(transfer.clone()).chain(ended).collect::<Vec<_>>()
+    });
+    let encoded = states.map(|transfer| {
+        let mut bytes = Vec::new();
+        transfer.encode(&mut Encoder(&mut bytes));
+        bytes
+    });
+    encoded.collect()
+}
+
+pub(crate) fn store_records() -> Vec<Vec<u8>> {
+    let change = |table: &str, key: &str, value: Option<&str>| {
+        (table.to_owned(), key.as_bytes().to_vec(), value.map(|value| value.as_bytes().to_vec()))
+    };
+    let parties = [change("parties", "MSISDN/26097", Some("greenbank")), change("parties", "EMAIL/a", None)];
+    let both = [&parties[..], &[change("quotes", "6f3ff9d4", Some(""))]].concat();
+    vec![upesi_store::write_record(&parties), upesi_store::write_record(&both)]
+}
+
+/// A small journal's first segment: with frames of one record and of several, full and with room behind them.
+pub(crate) fn segments() -> Vec<Vec<u8>> {
+    let segment = |batches: &[u64]| {
+        let disk = SimDisk::new(1);
+        let options = Options { segment_bytes: 4096, identity: 7, ..Options::default() };
+        let mut journal = upesi_journal::open(dynamic(&disk), options).expect("an empty journal");
+        for records in batches {
+            let mut batch = Batch::new(journal.writer.next_seq());
+            for number in 0..*records {
+                let at = Timestamp::from_ns((journal.writer.next_seq() + number) as i64);
+                batch.push(at, |buffer| buffer.extend([b'r'; 60]));
+            }
+            journal.writer.append(&mut batch).expect("is written");
+        }
+        let first = &upesi_journal::segments(&disk).expect("lists")[0].file;
+        disk.contents(first).expect("is there")
+    };
+    vec![segment(&[1]), segment(&[1, 3, 8, 1])]
+}
+
+pub(crate) fn snapshot_files() -> Vec<Vec<u8>> {
+    let file = |body: &[u8]| {
+        let disk = SimDisk::new(1);
+        let store = SnapshotStore::open(dynamic(&disk)).expect("a directory");
+        let written = store.write(22, Timestamp::from_ms(1_900_000_000_000), |sink| sink.write_all(body));
+        disk.contents(&written.expect("is written").file).expect("is there")
+    };
+    vec![file(&lived().0), file(b""), file(&[0; 100])]
+}
+
 /// The snapshot of a hub with a scheme and a transfer, and the records behind it.
 fn lived() -> (Vec<u8>, Vec<Vec<u8>>) {
     let mut hub = Hub::start();
@@ -161,12 +237,24 @@ pub(crate) fn config_files() -> Vec<Vec<u8>> {
         load(&Sources::default()).map(|effective| to_toml(&effective)).expect("the defaults are right");
     // A file with all of them would be longer than what a fuzzer makes.
     let sections = settings.split("\n[").map(|section| format!("[{}", section.trim_start_matches('[')));
-    let others = [
-        include_str!("../../../examples/scheme.toml"),
-        RULES,
+    sections.map(String::into_bytes).collect()
+}
+
+pub(crate) fn scheme_files() -> Vec<Vec<u8>> {
+    vec![include_bytes!("../../../examples/scheme.toml").to_vec()]
+}
+
+pub(crate) fn quote_rules() -> Vec<Vec<u8>> {
+    vec![RULES.as_bytes().to_vec()]
+}
+
+pub(crate) fn party_files() -> Vec<Vec<u8>> {
+    [
         "partyIdType,partyIdentifier,partySubIdOrType,currency,fspId\nMSISDN,26097,,KES,greenbank\nEMAIL,\"a@b.cd\",till-1,,bluewallet\n",
-    ];
-    sections.chain(others.map(str::to_owned)).map(String::into_bytes).collect()
+        "MSISDN,26097,,,greenbank\n",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
 }
 
 fn admin_request(method: &str, path: &str, body: &str) -> Vec<u8> {

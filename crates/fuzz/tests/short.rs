@@ -33,8 +33,15 @@ every_target!(
     ilp_packet,
     ledger_record,
     ledger_snapshot,
+    archived_transfer,
+    store_record,
     journal,
+    segment,
+    snapshot_file,
     config,
+    scheme_file,
+    quote_rules,
+    party_file,
     admin,
 );
 

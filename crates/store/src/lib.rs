@@ -23,6 +23,7 @@ mod writer;
 
 pub use error::StoreError;
 pub use options::StoreOptions;
+pub use record::{RecordedChange, read_record, write_record};
 pub use store::{Store, StoreStats};
 pub use table::{Entry, Table, Value};
 pub use transaction::Transaction;

@@ -1,5 +1,6 @@
 //! A batch as a record of the log: for each table its name, then keys with values or deletions.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
 use crate::pending::{Change, Changes};
@@ -14,14 +15,23 @@ pub(crate) fn encode<'a>(
     buffer: &mut Vec<u8>,
 ) {
     for (table, changes) in tables {
-        push(buffer, table.keyspace.name().as_bytes());
-        buffer.extend_from_slice(&(changes.len() as u32).to_le_bytes());
-        for (key, change) in changes {
-            push(buffer, key);
-            match change {
-                Some(value) => push(buffer, value),
-                None => buffer.extend_from_slice(&DELETED.to_le_bytes()),
-            }
+        let changes = changes.iter().map(|(key, change)| (&**key, change.as_deref()));
+        encode_table(table.keyspace.name(), changes, buffer);
+    }
+}
+
+fn encode_table<'a>(
+    name: &str,
+    changes: impl ExactSizeIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    buffer: &mut Vec<u8>,
+) {
+    push(buffer, name.as_bytes());
+    buffer.extend_from_slice(&(changes.len() as u32).to_le_bytes());
+    for (key, change) in changes {
+        push(buffer, key);
+        match change {
+            Some(value) => push(buffer, value),
+            None => buffer.extend_from_slice(&DELETED.to_le_bytes()),
         }
     }
 }
@@ -47,6 +57,29 @@ pub(crate) fn decode<E>(
         }
     }
     Some(Ok(()))
+}
+
+/// One change in a record of the log: the table's name, the key, and its new value or none.
+pub type RecordedChange = (String, Vec<u8>, Option<Vec<u8>>);
+
+/// The changes of a record in their order; `None` when it is no such record. For tests and fuzzers.
+pub fn read_record(bytes: &[u8]) -> Option<Vec<RecordedChange>> {
+    let mut changes = Vec::new();
+    let read = decode(bytes, |name, key, change| {
+        changes.push((name.to_owned(), key.to_vec(), change.map(|value| value.to_vec())));
+        Ok::<_, Infallible>(())
+    });
+    read.map(|Ok(())| changes)
+}
+
+/// The record of these changes. For tests and fuzzers.
+pub fn write_record(changes: &[RecordedChange]) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    for of_table in changes.chunk_by(|(one, ..), (next, ..)| one == next) {
+        let changes = of_table.iter().map(|(_, key, change)| (&**key, change.as_deref()));
+        encode_table(&of_table[0].0, changes, &mut buffer);
+    }
+    buffer
 }
 
 fn push(buffer: &mut Vec<u8>, bytes: &[u8]) {

@@ -31,10 +31,14 @@ const PARSERS: &[Parser] = parsers![
 ];
 
 /// What every parser of this crate says of a body, whatever it is of: one item for each, `None` where it accepts the bytes.
+/// Errors are read as those of the `resources`.
 ///
 /// For tests and fuzzers; a request is read by the one parser of its resource.
-pub fn refusals(body: &[u8]) -> impl Iterator<Item = Option<SyncError>> {
-    let of_errors = Resource::ALL.iter().map(move |&resource| parse_error_body_of(resource, body).err());
+pub fn refusals<'a>(
+    body: &'a [u8],
+    resources: &'a [Resource],
+) -> impl Iterator<Item = Option<SyncError>> + use<'a> {
+    let of_errors = resources.iter().map(move |&resource| parse_error_body_of(resource, body).err());
     PARSERS.iter().map(move |(_, parse)| parse(body)).chain(of_errors)
 }
 

@@ -9,7 +9,7 @@ use upesi_http::{Bytes, Target as Address, header_block};
 use upesi_relay::{Content, ErrorInformation};
 use upesi_types::Timestamp;
 
-use super::assert_valid_refusal;
+use super::{Refusals, assert_valid_refusal, chosen};
 
 /// The instant at which requests come.
 pub(super) const NOW: &str = "2031-04-01T12:00:00.000Z";
@@ -69,17 +69,17 @@ pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
     Some((request.body(()).ok()?.into_parts().0, &input[length..]))
 }
 
-/// A header block, checked as a request of every kind.
+/// A header block, checked as requests of all methods: about the resource that it names, and about any one.
 pub(crate) fn headers(input: &[u8]) {
-    let versions = Versions::default();
-    for resource in Resource::ALL.iter().copied() {
+    let (versions, mut judged) = (Versions::default(), Refusals::default());
+    let any = chosen(Resource::ALL, input);
+    for resource in [Some(any), named(input).filter(|resource| *resource != any)].into_iter().flatten() {
         for method in [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete] {
-            let refusal = check_headers(method, resource, &Block(input), &versions).err();
-            refusal.iter().for_each(assert_valid_refusal);
+            judged.judge(check_headers(method, resource, &Block(input), &versions).err());
         }
-        check_parties(resource, &Block(input)).err().iter().for_each(assert_valid_refusal);
+        judged.judge(check_parties(resource, &Block(input)).err());
     }
-    check_no_accept(&Block(input)).err().iter().for_each(assert_valid_refusal);
+    judged.judge(check_no_accept(&Block(input)).err());
     let names = Block(input).iter().count();
     assert!(names <= input.len());
     if let Ok(map) = header_block::from_block(&Bytes::copy_from_slice(input)) {
@@ -90,6 +90,14 @@ pub(crate) fn headers(input: &[u8]) {
         header_block::to_block(&read, &mut again);
         assert_eq!(written, again);
     }
+}
+
+/// The resource of the first media type in a block.
+fn named(block: &[u8]) -> Option<Resource> {
+    const BEFORE: &[u8] = b"interoperability.";
+    let at = block.windows(BEFORE.len()).position(|bytes| bytes == BEFORE)? + BEFORE.len();
+    let name = block[at..].split(|byte| *byte == b'+').next()?;
+    Resource::parse(std::str::from_utf8(name).ok()?)
 }
 
 /// Paths of requests, templates of endpoints, addresses.

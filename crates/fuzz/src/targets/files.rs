@@ -7,7 +7,7 @@ use upesi::scheme;
 use upesi_directory::import::{Chunk, Columns, Conflict};
 use upesi_quoting::Rules;
 
-/// One text, read as a configuration file, as a scheme file, as a file of quote rules and as a file of parties.
+/// A configuration file.
 pub(crate) fn config(input: &[u8]) {
     let mut file = tempfile::NamedTempFile::new_in(memory()).expect("a temporary file");
     file.write_all(input).expect("is written");
@@ -16,16 +16,24 @@ pub(crate) fn config(input: &[u8]) {
         assert!(!mistakes.is_empty());
         assert!(mistakes.iter().all(|mistake| !mistake.text.is_empty()));
     }
-    parties(input);
+}
+
+/// A scheme file.
+pub(crate) fn scheme_file(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Err(mistakes) = scheme::file::parse("scheme.toml", text) {
         assert!(!mistakes.is_empty());
     }
+}
+
+/// A file of quote rules.
+pub(crate) fn quote_rules(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
     let _understood_or_refused = Rules::parse(text);
 }
 
 /// A file of parties with a header or without one.
-fn parties(input: &[u8]) {
+pub(crate) fn party_file(input: &[u8]) {
     let header = input.split_inclusive(|byte| *byte == b'\n').next().unwrap_or_default();
     let columns = std::str::from_utf8(header).map(Columns::parse);
     let (columns, lines) = match columns {

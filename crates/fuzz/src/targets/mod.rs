@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod edge;
 pub(crate) mod files;
+pub(crate) mod journal;
 pub(crate) mod stored;
 pub(crate) mod wire;
 
@@ -16,4 +17,21 @@ fn assert_valid_refusal(error: &SyncError) {
     let body = error.to_body();
     let read = parse_error_body(&body).expect("the hub's own errors follow the schema");
     assert_eq!((read.code, &*read.description), (error.code, &*error.description));
+}
+
+/// Judges each refusal once: most of what reads one input refuses it in the same words.
+#[derive(Default)]
+struct Refusals(Vec<SyncError>);
+
+impl Refusals {
+    fn judge(&mut self, refusal: Option<SyncError>) {
+        let Some(error) = refusal.filter(|error| !self.0.contains(error)) else { return };
+        assert_valid_refusal(&error);
+        self.0.push(error);
+    }
+}
+
+/// One of several things to try with an input, where trying them all would make it cost as much as all of them.
+fn chosen<T: Copy>(all: &[T], input: &[u8]) -> T {
+    all[input.len() % all.len()]
 }

@@ -1,11 +1,7 @@
-//! What the hub reads back from its own disk.
+//! What the hub reads back from its own disk, behind the checksums.
 
-use std::cell::RefCell;
-
-use upesi_journal::sim_disk::SimDisk;
-use upesi_journal::sim_disk::script::{Script, dynamic};
-use upesi_journal::{segments, verify};
-use upesi_ledger::{Ledger, LedgerConfig, Record};
+use upesi_ledger::codec::{Decoder, Encoder};
+use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
 
 /// The payload of a record of the journal.
 pub(crate) fn ledger_record(input: &[u8]) {
@@ -27,35 +23,20 @@ pub(crate) fn ledger_snapshot(input: &[u8]) {
     assert!(written == again, "a snapshot is not what its own state writes");
 }
 
-thread_local! {
-    /// A finished journal and its files; thrown away bytes cost less than making it again.
-    static JOURNAL: RefCell<Option<(Script, SimDisk, Vec<String>)>> = const { RefCell::new(None) };
+/// A transfer as the archive keeps it.
+pub(crate) fn archived_transfer(input: &[u8]) {
+    let Ok(transfer) = Transfer::decode(&mut Decoder(input)) else { return };
+    let mut written = Vec::new();
+    transfer.encode(&mut Encoder(&mut written));
+    let mut rest = Decoder(&written);
+    assert_eq!(Transfer::decode(&mut rest).as_ref(), Ok(&transfer));
+    assert!(rest.0.is_empty(), "{} bytes are left", rest.0.len());
 }
 
-/// The input says which bytes of a whole journal are changed to what: four bytes each, file, place (16 bits), value.
-pub(crate) fn journal(input: &[u8]) {
-    JOURNAL.with_borrow_mut(|made| {
-        let (script, disk, files) = made.get_or_insert_with(|| {
-            let script = Script::new(7);
-            let disk = SimDisk::new(7);
-            assert!(script.run(&disk).error.is_none());
-            let files = segments(&disk).expect("lists").into_iter().map(|segment| segment.file).collect();
-            (script, disk, files)
-        });
-        let rotten = disk.after_kill();
-        for patch in input.as_chunks::<4>().0 {
-            let file = &files[usize::from(patch[0]) % files.len()];
-            let at = usize::from(u16::from_le_bytes([patch[1], patch[2]]));
-            rotten.corrupt(file, |bytes| {
-                if let Some(byte) = bytes.get_mut(at) {
-                    *byte = patch[3];
-                }
-            });
-        }
-        if let Ok(recovered) = verify(dynamic(&rotten)) {
-            // Enough bytes changed can look like a write that never came to an end; all before it is what was written.
-            assert!(recovered.last_seq <= script.last_seq());
-            assert_eq!(script.read(&rotten).expect("reads what was verified"), recovered.last_seq);
-        }
-    });
+/// A record of the log of the tables that are not money.
+pub(crate) fn store_record(input: &[u8]) {
+    let Some(changes) = upesi_store::read_record(input) else { return };
+    let written = upesi_store::write_record(&changes);
+    assert!(written.len() <= input.len(), "more is understood than is there");
+    assert_eq!(upesi_store::read_record(&written), Some(changes));
 }

@@ -1,16 +1,17 @@
 //! What stands in bodies.
 
 use upesi_fspiop::body::{parse_authorization_query, refusals};
-use upesi_fspiop::{fingerprint, ilp};
+use upesi_fspiop::{Resource, fingerprint, ilp};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use super::assert_valid_refusal;
+use super::{Refusals, chosen};
 
-/// One body, read as that of every request there is.
+/// One body, read as that of every request there is, and as an error about one resource.
 pub(crate) fn bodies(input: &[u8]) {
-    refusals(input).flatten().for_each(|error| assert_valid_refusal(&error));
+    let mut judged = Refusals::default();
+    refusals(input, &[chosen(Resource::ALL, input)]).for_each(|refusal| judged.judge(refusal));
     if let Ok(query) = std::str::from_utf8(input) {
-        parse_authorization_query(query).err().iter().for_each(assert_valid_refusal);
+        judged.judge(parse_authorization_query(query).err());
     }
     assert_eq!(fingerprint(&[b"\n ", input].concat()), fingerprint(input), "white space does not count");
 }
