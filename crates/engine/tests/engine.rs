@@ -201,7 +201,8 @@ async fn a_party_that_asks_is_told() {
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
     let archived = upesi_ledger::command::Archived::Unknown;
-    let get = upesi_ledger::command::Get { transfer: id(1).into(), source: name("greenbank"), archived };
+    let (transfer, source) = (id(1).into(), name("greenbank"));
+    let get = upesi_ledger::command::Get { transfer, source, is_proxied: false, archived };
     accepted(&handle, Command::Get(get.clone()), "").await;
     let unknown = upesi_ledger::command::Get { transfer: id(2).into(), ..get };
     accepted(&handle, Command::Get(unknown), "").await;

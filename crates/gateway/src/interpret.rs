@@ -43,8 +43,8 @@ pub(crate) fn interpret(
         }
         Operation::Get(id) => {
             let transfer = parse_path_id(id)?;
-            let source = check_parties(Resource::Transfers, &headers)?.source;
-            Ok(Command::Get(Get { transfer, source, archived: Archived::Unknown }))
+            let Parties { source, proxied, .. } = check_parties(Resource::Transfers, &headers)?;
+            Ok(Command::Get(Get { transfer, source, is_proxied: proxied, archived: Archived::Unknown }))
         }
         Operation::Put(id) => {
             let message = body::parse_fulfil(body)?;

@@ -260,7 +260,8 @@ impl Run {
             }
             1 if !self.known.is_empty() => {
                 let id = self.any_known();
-                let get = Get { transfer: id.into(), source: name(payer), archived: Archived::Unknown };
+                let (transfer, source) = (id.into(), name(payer));
+                let get = Get { transfer, source, is_proxied: false, archived: Archived::Unknown };
                 (Command::Get(get), Sent::Nothing)
             }
             2..=5 if !self.known.is_empty() => {

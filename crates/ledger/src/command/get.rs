@@ -7,6 +7,7 @@ use upesi_types::{ErrorCode, FspId};
 use super::{Archived, Decision, Reply};
 use crate::Ledger;
 use crate::notice::{NoticeContent, StateMethod, TransferRef};
+use crate::transfer::TransferState;
 
 /// A question as the gateway read it.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub struct Get {
     pub transfer: TransferRef,
     /// `FSPIOP-Source`.
     pub source: FspId,
+    /// Whether an inter-scheme proxy passed the question on (`FSPIOP-Proxy`).
+    pub is_proxied: bool,
     /// What the archive says of the id.
     pub archived: Archived,
 }
@@ -44,7 +47,13 @@ impl Ledger {
             }
             Some(transfer) if !transfer.has_party(requester.id) => refuse(out, ErrorCode::CLIENT, ""),
             Some(transfer) => {
-                let content = NoticeContent::State(StateMethod::Put, transfer.view());
+                let content = match &transfer.state {
+                    // Another scheme is told by the callback that it knows for failures.
+                    TransferState::Aborted { code, description, .. } if get.is_proxied => {
+                        NoticeContent::Error(*code, description.clone())
+                    }
+                    _ => NoticeContent::State(StateMethod::Put, transfer.view()),
+                };
                 out.tell(requester.id, transfer.id, content);
             }
         }

@@ -246,6 +246,7 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
         Ask::Get { id, from } => Command::Get(Get {
             transfer: TransferRef::Id(transfer_id('t', *id)),
             source: fsp(from),
+            is_proxied: false,
             archived: Archived::Unknown,
         }),
         Ask::Tick => Command::Tick,

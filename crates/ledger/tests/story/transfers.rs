@@ -141,11 +141,12 @@ impl Story {
         Ok((transfer, source, destination))
     }
 
-    /// `get t1 from greenbank`.
+    /// `get t1 from greenbank`, with `by proxy`.
     fn get(&mut self, words: &mut Words) -> Parsed<Get> {
         let source = words::name(&words.option("from")?.ok_or("from whom?")?)?;
+        let is_proxied = words.flag("by", "proxy");
         let transfer = self.transfer_ref(&words.next("a transfer")?);
-        Ok(Get { transfer, source, archived: Archived::Unknown })
+        Ok(Get { transfer, source, is_proxied, archived: Archived::Unknown })
     }
 
     /// `t1` stands for an id, `not-an-id` for itself.

@@ -187,6 +187,9 @@ impl<'w> Story<'w> {
         if words.has("accept") {
             message = message.header("accept", "application/vnd.interoperability.transfers+json;version=2.0");
         }
+        if let Some(proxy) = words.value("proxy") {
+            message = message.header("fspiop-proxy", proxy);
+        }
         words.finish();
         let sent = match answer {
             None => self.world.deliver(message),
