@@ -67,7 +67,7 @@ struct SummaryView {
     is_active: Flag,
     /// What the participant owes; negative when it is owed.
     position: Decimal,
-    /// What it holds at the settlement bank.
+    /// What covers the position: the funds on the account that its settlement model names.
     cover: Decimal,
     /// Its net debit cap.
     cap: Option<Decimal>,
@@ -79,9 +79,7 @@ struct SummaryView {
 
 impl SummaryView {
     fn of(ledger: &Ledger, participant: &Participant, position: &Account) -> Self {
-        let settlement = participant.account(position.currency, LedgerAccountTypeId::SETTLEMENT);
-        let settlement = settlement.and_then(|id| ledger.account(id));
-        let cover = settlement.map_or(Amount::ZERO, |account| account.balance.negated());
+        let cover = ledger.cover(participant, position.currency);
         let cap = participant.limit(position.currency).map(|limit| limit.value);
         Self {
             participant: participant.name.to_string(),

@@ -27,6 +27,8 @@ struct ModelView {
     require_liquidity_check: bool,
     /// Holds a name, whatever it is called: portals read it so.
     ledger_account_type_id: String,
+    /// The account that gives cover; a name as well.
+    settlement_account_type_id: String,
     auto_position_reset: bool,
 }
 
@@ -42,6 +44,7 @@ impl ModelView {
             currency: model.currency.map(|currency| currency.to_string()),
             require_liquidity_check: model.require_liquidity_check,
             ledger_account_type_id: ledger.account_type_name(model.ledger_account_type).to_owned(),
+            settlement_account_type_id: ledger.account_type_name(model.settlement_account_type).to_owned(),
             auto_position_reset: model.auto_position_reset,
         }
     }

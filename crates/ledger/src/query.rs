@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use upesi_types::{Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 use crate::config::LedgerConfig;
@@ -132,6 +132,24 @@ impl Ledger {
             }
         }
         default.filter(|_| !has_own)
+    }
+
+    /// What covers a participant's position in a currency: what is on its account of the type that the model of positions
+    /// names. Zero without a model, or without such an account. This is what prepares are decided by.
+    pub fn cover(&self, participant: &Participant, currency: Currency) -> Amount {
+        self.position_model(currency)
+            .map_or(Amount::ZERO, |model| self.cover_by(model, participant, currency))
+    }
+
+    /// The same, where the model is known.
+    pub(crate) fn cover_by(
+        &self,
+        model: &SettlementModel,
+        participant: &Participant,
+        currency: Currency,
+    ) -> Amount {
+        let account = participant.account(currency, model.settlement_account_type);
+        account.map_or(Amount::ZERO, |id| self.account_ref(id).balance.negated())
     }
 
     /// A transfer in memory: in flight, or finished and not yet archived.

@@ -172,7 +172,8 @@ impl Ledger {
         }
     }
 
-    /// Whether enough cover stays after a withdrawal.
+    /// Whether enough stays after a withdrawal: the settlement account alone answers for the position then, whichever account
+    /// the model takes cover from, for it is what the position will be settled with.
     fn covers_withdrawal(&self, participant: &Participant, settlement: &Account, amount: Amount) -> bool {
         let position = participant.account(settlement.currency, LedgerAccountTypeId::POSITION);
         let needed = match self.config().funds_out_guard {

@@ -154,8 +154,7 @@ impl Ledger {
             let detail = format!("No settlement model governs {}", position.currency);
             return Err(Refused { kind: AbortKind::Rejected, code: ErrorCode::SETTLEMENT, detail });
         };
-        let settlement = payer.account(position.currency, model.settlement_account_type);
-        let cover = settlement.map_or(Amount::ZERO, |id| self.account_ref(id).balance.negated());
+        let cover = self.cover_by(model, payer, position.currency);
         if is_short(cover, position.balance, amount) {
             return Err(rejected(ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY));
         }

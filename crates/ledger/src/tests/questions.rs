@@ -4,7 +4,7 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use upesi_types::{Currency, ErrorCode, Timestamp};
+use upesi_types::{Amount, Currency, ErrorCode, Timestamp};
 
 use super::{account, amount, funds, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
@@ -134,25 +134,10 @@ fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones()
     ];
     let mut ledger = sound();
     for (id, currency, ledger_account_type, is_active) in models {
-        let new = NewSettlementModel::deferred_net("M", currency);
-        let model = SettlementModel {
-            id,
-            name: format!("M{id}").into(),
-            is_active: true,
-            granularity: new.granularity,
-            interchange: new.interchange,
-            delay: new.delay,
-            currency,
-            require_liquidity_check: new.require_liquidity_check,
-            ledger_account_type,
-            settlement_account_type: LedgerAccountTypeId::SETTLEMENT,
-            auto_position_reset: new.auto_position_reset,
-            created_at: Timestamp::EPOCH,
-        };
-        let seq = ledger.last_seq() + 1;
+        let model = SettlementModel { ledger_account_type, ..positions_model(id, currency) };
         let events =
             [Event::SettlementModelCreated(model), Event::SettlementModelActivitySet { id, is_active }];
-        ledger.evolve(seq, Timestamp::from_ms(seq as i64), events, &[]);
+        evolve(&mut ledger, events);
     }
     let governing =
         |currency| ledger.models_governing(currency).iter().map(|model| model.id).collect::<Vec<_>>();
@@ -163,6 +148,54 @@ fn a_currency_is_governed_by_its_own_active_models_or_else_by_the_default_ones()
     assert_eq!(position(tzs), Some(1));
     assert_eq!(ledger.model_named("M4").map(|model| (model.id, model.is_active)), Some((4, false)));
     assert!(ledger.model_named("M7").is_none());
+}
+
+#[test]
+fn cover_is_on_the_account_that_the_model_of_positions_names() {
+    let mut ledger = sound();
+    let cover = |ledger: &Ledger| ledger.cover(&ledger.participants()[1], kes());
+    assert_eq!(cover(&ledger), Amount::ZERO, "no model");
+    evolve(&mut ledger, [Event::SettlementModelCreated(positions_model(1, None))]);
+    assert_eq!(cover(&ledger), amount(460), "500 in, 40 on their way out");
+    let settlement_account_type = LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT;
+    let other = SettlementModel { settlement_account_type, ..positions_model(2, Some(kes())) };
+    evolve(&mut ledger, [Event::SettlementModelCreated(other)]);
+    assert_eq!(cover(&ledger), Amount::ZERO, "no such account");
+    let opened = Event::AccountCreated {
+        id: account(5),
+        participant: participant(2),
+        currency: kes(),
+        kind: settlement_account_type,
+        is_opened: true,
+    };
+    let posted = Event::Posted { debit: account(1), credit: account(5), amount: amount(3) };
+    evolve(&mut ledger, [opened, posted]);
+    assert_eq!(cover(&ledger), amount(3));
+    evolve(&mut ledger, [Event::SettlementModelActivitySet { id: 2, is_active: false }]);
+    assert_eq!(cover(&ledger), amount(460));
+}
+
+fn evolve(ledger: &mut Ledger, events: impl IntoIterator<Item = Event>) {
+    let seq = ledger.last_seq() + 1;
+    ledger.evolve(seq, Timestamp::from_ms(seq as i64), events, &[]);
+}
+
+fn positions_model(id: u32, currency: Option<Currency>) -> SettlementModel {
+    let new = NewSettlementModel::deferred_net("M", currency);
+    SettlementModel {
+        id,
+        name: format!("M{id}").into(),
+        is_active: true,
+        granularity: new.granularity,
+        interchange: new.interchange,
+        delay: new.delay,
+        currency,
+        require_liquidity_check: new.require_liquidity_check,
+        ledger_account_type: LedgerAccountTypeId::POSITION,
+        settlement_account_type: LedgerAccountTypeId::SETTLEMENT,
+        auto_position_reset: new.auto_position_reset,
+        created_at: Timestamp::EPOCH,
+    }
 }
 
 #[test]

@@ -186,7 +186,7 @@ impl MetricsText {
                 "Position, positive when the participant owes",
                 (|s| &s.position) as fn(&PositionSample) -> &String,
             ),
-            ("upesi_position_cover", "Money held for settlement", |s| &s.cover),
+            ("upesi_position_cover", "Money that covers the position", |s| &s.cover),
             ("upesi_net_debit_cap", "Highest position that a prepare may lead to", |s| &s.cap),
         ] {
             let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
@@ -314,12 +314,10 @@ fn sample_positions(ledger: &Ledger) -> Vec<PositionSample> {
             if reference.kind != LedgerAccountTypeId::POSITION {
                 continue;
             }
-            let balance = |id| ledger.account(id).map(|account| account.balance).unwrap_or_default();
-            let cover = participant.account(reference.currency, LedgerAccountTypeId::SETTLEMENT).map(balance);
+            let position = ledger.account(reference.id).map(|account| account.balance).unwrap_or_default();
+            let cover = ledger.cover(participant, reference.currency);
             let limit = participant.limit(reference.currency);
-            let (cap, cover) =
-                (limit.map(|limit| limit.value).unwrap_or_default(), cover.unwrap_or_default().negated());
-            let position = balance(reference.id);
+            let cap = limit.map(|limit| limit.value).unwrap_or_default();
             let alarms =
                 limit.is_some_and(|limit| is_beyond(position, cap.min(cover), limit.alarm_basis_points));
             samples.push(PositionSample {
