@@ -15,7 +15,8 @@ pub enum SchemeCommand {
     ///
     /// Reads the hub's present state through its admin API, then makes what differs: hub accounts, settlement models, DFSPs,
     /// net debit caps, funds, endpoints. Applying a file again changes nothing. One line per change: `+` made, `~` changed,
-    /// and at the end how much was as described already. Works with any hub that has this admin API.
+    /// `?` what this hub does not tell, and at the end how much was as described already. What cannot be changed (a model's
+    /// kind, a proxy) is told before anything is. Works with any hub that has this admin API.
     Apply(SchemeApplyArguments),
 }
 

@@ -86,7 +86,20 @@ impl<'de> Deserialize<'de> for ApiAmount {
     }
 }
 
+impl AdminError {
+    /// Whether the hub says that what was asked for does not exist.
+    pub fn is_unknown(&self) -> bool {
+        match self {
+            Self::Refused { status: 404, .. } => true,
+            Self::Refused { status: 400, text, .. } => text.split(' ').next() == Some(UNKNOWN_CODE),
+            _ => false,
+        }
+    }
+}
+
 const JSON: &str = "application/json";
+/// The error code of what does not exist: this API answers it with status 400.
+const UNKNOWN_CODE: &str = "3200";
 
 fn read<T: for<'de> Deserialize<'de>>(path: &str, body: &[u8]) -> Result<T, AdminError> {
     serde_json::from_slice(body)

@@ -11,13 +11,11 @@ use upesi_types::{Amount, Currency, TransferId};
 use super::admin_api::{AdminApi, AdminError};
 use super::file::Model;
 use super::plan::Change;
-use super::state::{Balance, settlement_balance};
+use super::state::{Balance, Limit, settlement_balance};
 
 /// How often, and how many times, a deposit is looked for: some hubs book deposits after they have answered.
 const DEPOSIT_POLL: Duration = Duration::from_millis(100);
 const DEPOSIT_POLLS_MAX: usize = 100;
-/// Threshold of the cap's alarm, in percent, as hubs set it by themselves.
-const ALARM_PERCENTAGE: u32 = 10;
 
 /// Why a change could not be made.
 #[derive(Debug, thiserror::Error)]
@@ -105,24 +103,27 @@ fn model_body(model: &Model) -> String {
     body.to_string()
 }
 
-/// The first cap opens the accounts, a later one replaces it. Amounts are written by their digits.
+/// The first cap opens the accounts, with an alarm of the hub's choice; a later one replaces both. Amounts are written by their digits.
 async fn set_limit(
     api: &AdminApi,
     name: &str,
     currency: Currency,
-    from: Option<Amount>,
-    to: Amount,
+    from: Option<Limit>,
+    to: Limit,
 ) -> Result<(), AdminError> {
+    let Limit { cap, alarm_percentage } = to;
     if from.is_none() {
         let body = format!(
-            r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{to}}},"initialPosition":0}}"#
+            r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap}}},"initialPosition":0}}"#
         );
-        return api
-            .send(Method::POST, &format!("/participants/{name}/initialPositionAndLimits"), &body)
-            .await;
+        let path = format!("/participants/{name}/initialPositionAndLimits");
+        api.send(Method::POST, &path, &body).await?;
+        if alarm_percentage == Limit::alarm_percentage_default() {
+            return Ok(());
+        }
     }
     let body = format!(
-        r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{to},"alarmPercentage":{ALARM_PERCENTAGE}}}}}"#
+        r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":{alarm_percentage}}}}}"#
     );
     api.send(Method::PUT, &format!("/participants/{name}/limits"), &body).await
 }

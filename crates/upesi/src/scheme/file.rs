@@ -72,8 +72,8 @@ pub struct Dfsp {
     pub name: String,
     /// Whether it must be active or not; `None` leaves it as it is.
     pub is_active: Option<bool>,
-    /// Whether it stands for other schemes.
-    pub is_proxy: bool,
+    /// Whether it must stand for other schemes or not; `None` leaves it as it is, and a new one does not.
+    pub is_proxy: Option<bool>,
     /// Its accounts by currency.
     pub accounts: BTreeMap<Currency, AccountTerms>,
     /// Endpoints by type.
@@ -85,6 +85,8 @@ pub struct Dfsp {
 pub struct AccountTerms {
     /// Net debit cap.
     pub net_debit_cap: Amount,
+    /// Threshold of the cap's alarm, in percent; `None` leaves it as it is.
+    pub alarm_percentage: Option<Amount>,
     /// Funds to hold at least on the settlement account.
     pub funds: Amount,
 }
@@ -121,8 +123,7 @@ struct Defaults {
 struct DfspFile {
     name: Spanned<String>,
     is_active: Option<bool>,
-    #[serde(default)]
-    is_proxy: bool,
+    is_proxy: Option<bool>,
     base_url: Option<Spanned<String>>,
     accounts: Option<BTreeMap<String, Spanned<AccountFile>>>,
     #[serde(default)]
@@ -133,6 +134,7 @@ struct DfspFile {
 #[serde(deny_unknown_fields)]
 struct AccountFile {
     net_debit_cap: DecimalText,
+    alarm_percentage: Option<DecimalText>,
     #[serde(default)]
     funds: DecimalText,
 }
@@ -204,6 +206,11 @@ pub fn parse(path: &str, text: &str) -> Result<Scheme, Vec<String>> {
     let mut reading = Reading { path, line: &line, mistakes: Vec::new() };
     let scheme = reading.scheme(file);
     if reading.mistakes.is_empty() { Ok(scheme) } else { Err(reading.mistakes) }
+}
+
+/// What hubs can keep: hundredths of a percent, up to all of it. Amounts count ten-thousandths.
+fn is_percentage(amount: Amount) -> bool {
+    (0..=100 * 10_000).contains(&amount.units()) && amount.units() % 100 == 0
 }
 
 struct Reading<'a> {
@@ -346,7 +353,7 @@ impl Reading<'_> {
         if currency.is_none() {
             self.mistake(terms, format!("{code:?} is not among the scheme's currencies"));
         }
-        let AccountFile { net_debit_cap, funds } = terms.get_ref();
+        let AccountFile { net_debit_cap, alarm_percentage, funds } = terms.get_ref();
         let mut read = |key: &str, text: &DecimalText| match Amount::parse_decimal(&text.0) {
             Ok(amount) if !amount.is_negative() => Some(amount),
             Ok(_) => {
@@ -359,7 +366,14 @@ impl Reading<'_> {
             }
         };
         let (net_debit_cap, funds) = (read("net_debit_cap", net_debit_cap), read("funds", funds));
-        Some((currency?, AccountTerms { net_debit_cap: net_debit_cap?, funds: funds? }))
+        let alarm_percentage = match alarm_percentage {
+            None => None,
+            Some(text) => Some(read("alarm_percentage", text)?),
+        };
+        if alarm_percentage.is_some_and(|percentage| !is_percentage(percentage)) {
+            self.mistake(terms, "alarm_percentage must be 0 to 100 with at most two decimal places");
+        }
+        Some((currency?, AccountTerms { net_debit_cap: net_debit_cap?, alarm_percentage, funds: funds? }))
     }
 
     fn endpoints(

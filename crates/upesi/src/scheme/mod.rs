@@ -82,6 +82,9 @@ pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Wr
     if options.json {
         write(output, &format!("{:#}\n", summary(&plan, made, options.plan_only)))?;
     } else if failed.is_none() {
+        for note in &plan.notes {
+            write(output, &format!("? {note}\n"))?;
+        }
         write(output, &format!("= unchanged {}\n", plan.unchanged))?;
     }
     match failed {
@@ -108,6 +111,7 @@ fn summary(plan: &Plan, made: usize, plan_only: bool) -> Value {
         "changes": changes,
         "made": if plan_only { 0 } else { made },
         "unchanged": plan.unchanged,
+        "notes": plan.notes,
     })
 }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use upesi_types::{Amount, Currency};
 
 use super::file::{AccountTerms, Dfsp, Model, Scheme};
-use super::state::{HubState, ModelState, ParticipantState};
+use super::state::{HubState, Limit, ModelState, ParticipantState};
 
 /// The hub's accounts in each currency.
 const HUB_ACCOUNTS: [&str; 2] = ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"];
@@ -48,9 +48,9 @@ pub enum Change {
         /// In which currency.
         currency: Currency,
         /// The present cap.
-        from: Option<Amount>,
+        from: Option<Limit>,
         /// The new one.
-        to: Amount,
+        to: Limit,
     },
     /// Funds are deposited until the cover is reached.
     Funds {
@@ -85,6 +85,8 @@ pub struct Plan {
     pub unchanged: usize,
     /// What cannot be brought to the described state.
     pub conflicts: Vec<String>,
+    /// What this hub does not tell, and so was not compared.
+    pub notes: Vec<String>,
 }
 
 /// Compares a scheme with a hub.
@@ -119,6 +121,13 @@ impl Plan {
 
     fn model(&mut self, model: &Model, present: Option<&ModelState>) {
         let Some(present) = present else { return self.changes.push(Change::Model(model.clone())) };
+        let covering = present.settlement_account_type_id.clone();
+        if covering.is_none() {
+            self.notes.push(format!(
+                "model {}: this hub does not tell the settlement_account_type, so it was not compared",
+                model.name
+            ));
+        }
         let differences: Vec<String> = [
             ("granularity", model.granularity.clone(), present.settlement_granularity.clone()),
             ("interchange", model.interchange.clone(), present.settlement_interchange.clone()),
@@ -128,6 +137,11 @@ impl Plan {
                 "ledger_account_type",
                 model.ledger_account_type.clone(),
                 present.ledger_account_type_id.clone(),
+            ),
+            (
+                "settlement_account_type",
+                model.settlement_account_type.clone(),
+                covering.unwrap_or_else(|| model.settlement_account_type.clone()),
             ),
             (
                 "require_liquidity_check",
@@ -158,34 +172,67 @@ impl Plan {
     fn dfsp(&mut self, dfsp: &Dfsp, present: &ParticipantState, state: &HubState) {
         let name = &dfsp.name;
         let exists = state.participants.contains_key(name);
-        for (currency, AccountTerms { net_debit_cap, funds }) in &dfsp.accounts {
-            let (currency, code) = (*currency, currency.as_str());
-            self.need(!present.has_currency(code), || Change::Participant {
-                name: name.clone(),
-                currency,
-                is_proxy: dfsp.is_proxy,
-            });
-            let from = present.limits.get(code).copied();
-            self.need(from != Some(*net_debit_cap), || Change::Limit {
-                name: name.clone(),
-                currency,
-                from,
-                to: *net_debit_cap,
-            });
-            let cover = present.cover.get(code).copied().unwrap_or(Amount::ZERO);
+        // New participants are active.
+        let was_active = !exists || present.is_active;
+        let wants_active = dfsp.is_active.unwrap_or(was_active);
+        let activity = || Change::Activity { name: name.clone(), is_active: wants_active };
+        if exists {
+            self.proxy(dfsp, present);
+        }
+        // An inactive one takes no deposits: it is activated before everything, and deactivated after everything.
+        if wants_active && dfsp.is_active.is_some() {
+            self.need(!was_active, activity);
+        }
+        for (currency, terms) in &dfsp.accounts {
+            self.account(dfsp, *currency, terms, present);
+            let AccountTerms { funds, .. } = terms;
+            let cover = cover(present, *currency);
+            if cover < *funds && !was_active && !wants_active {
+                self.conflicts.push(format!(
+                    "participant {name} is inactive, and an inactive one takes no deposits: its funds in {currency} stay at \
+                     {cover} and do not become {funds}; give it is_active = true, or funds = \"{cover}\""
+                ));
+                continue;
+            }
             self.need(cover < *funds, || Change::Funds {
                 name: name.clone(),
-                currency,
+                currency: *currency,
                 from: cover,
                 to: *funds,
             });
         }
         self.endpoints(name, dfsp.endpoints.iter(), present);
-        if let Some(is_active) = dfsp.is_active {
-            // New participants are active. The flag comes last: an inactive one takes no deposits.
-            let was_active = !exists || present.is_active;
-            self.need(is_active != was_active, || Change::Activity { name: name.clone(), is_active });
+        if !wants_active && dfsp.is_active.is_some() {
+            self.need(was_active, activity);
         }
+    }
+
+    fn proxy(&mut self, dfsp: &Dfsp, present: &ParticipantState) {
+        let name = &dfsp.name;
+        match (dfsp.is_proxy, present.is_proxy) {
+            (Some(wanted), Some(found)) if wanted != found => self.conflicts.push(format!(
+                "participant {name} exists and is_proxy is {found}, not {wanted}; that cannot be changed: give the new \
+                 participant another name"
+            )),
+            (Some(_), None) => self.notes.push(format!(
+                "participant {name}: this hub does not tell is_proxy, so it was not compared"
+            )),
+            _ => {}
+        }
+    }
+
+    /// The account itself, and its cap.
+    fn account(&mut self, dfsp: &Dfsp, currency: Currency, terms: &AccountTerms, present: &ParticipantState) {
+        let name = &dfsp.name;
+        self.need(!present.has_currency(currency.as_str()), || Change::Participant {
+            name: name.clone(),
+            currency,
+            is_proxy: dfsp.is_proxy.unwrap_or(false),
+        });
+        let from = present.limits.get(currency.as_str()).copied();
+        let kept = from.map_or_else(Limit::alarm_percentage_default, |limit| limit.alarm_percentage);
+        let to = Limit { cap: terms.net_debit_cap, alarm_percentage: terms.alarm_percentage.unwrap_or(kept) };
+        self.need(from != Some(to), || Change::Limit { name: name.clone(), currency, from, to });
     }
 
     fn endpoints<'a>(
@@ -206,8 +253,17 @@ impl Plan {
     }
 }
 
+fn cover(present: &ParticipantState, currency: Currency) -> Amount {
+    present.cover.get(currency.as_str()).copied().unwrap_or(Amount::ZERO)
+}
+
 fn text(currency: Option<&String>) -> String {
     currency.map_or_else(|| "none".to_owned(), Clone::clone)
+}
+
+/// Both sides where they differ.
+fn step(from: Amount, to: Amount) -> String {
+    if from == to { to.to_string() } else { format!("{from} → {to}") }
 }
 
 impl Change {
@@ -222,10 +278,14 @@ impl Change {
                 let (from, to) = if *is_active { ("inactive", "active") } else { ("active", "inactive") };
                 format!("~ participant {name} {from} → {to}")
             }
-            Self::Limit { name, currency, from: None, to } => format!("+ limit {name} {currency} {to}"),
-            Self::Limit { name, currency, from: Some(from), to } => {
-                format!("~ limit {name} {currency} {from} → {to}")
+            Self::Limit { name, currency, from: None, to } => {
+                format!("+ limit {name} {currency} {}, alarm at {} %", to.cap, to.alarm_percentage)
             }
+            Self::Limit { name, currency, from: Some(from), to } => format!(
+                "~ limit {name} {currency} {}, alarm at {} %",
+                step(from.cap, to.cap),
+                step(from.alarm_percentage, to.alarm_percentage)
+            ),
             Self::Funds { name, currency, from, to } if *from == Amount::ZERO => {
                 format!("+ funds {name} {currency} {to}")
             }
@@ -255,8 +315,10 @@ impl Change {
                 "what": "limit",
                 "name": name,
                 "currency": currency.as_str(),
-                "from": from.map(|from| from.to_string()),
-                "to": to.to_string(),
+                "from": from.map(|from| from.cap.to_string()),
+                "to": to.cap.to_string(),
+                "alarmPercentageFrom": from.map(|from| from.alarm_percentage.to_string()),
+                "alarmPercentageTo": to.alarm_percentage.to_string(),
             }),
             Self::Funds { name, currency, from, to } => json!({
                 "what": "funds",

@@ -22,14 +22,32 @@ pub struct HubState {
 pub struct ParticipantState {
     /// Whether it is active.
     pub is_active: bool,
+    /// Whether it stands for other schemes, where the hub tells.
+    pub is_proxy: Option<bool>,
     /// Currency and type of its accounts.
     pub accounts: Vec<(String, String)>,
     /// Net debit caps by currency.
-    pub limits: BTreeMap<String, Amount>,
+    pub limits: BTreeMap<String, Limit>,
     /// Cover by currency: the negated balance of the settlement account.
     pub cover: BTreeMap<String, Amount>,
     /// Endpoints by type.
     pub endpoints: BTreeMap<String, String>,
+}
+
+/// A net debit cap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The cap.
+    pub cap: Amount,
+    /// Threshold of its alarm, in percent.
+    pub alarm_percentage: Amount,
+}
+
+impl Limit {
+    /// The alarm's threshold as hubs set it by themselves with the first cap: 10 %.
+    pub fn alarm_percentage_default() -> Amount {
+        Amount::parse_decimal("10").unwrap_or_else(|_| unreachable!("10 is an amount"))
+    }
 }
 
 impl ParticipantState {
@@ -58,6 +76,8 @@ pub struct ModelState {
     pub require_liquidity_check: ApiFlag,
     /// The accounts whose obligations it settles; the field's name says id, its value is a name.
     pub ledger_account_type_id: String,
+    /// The accounts that give cover, where the hub tells.
+    pub settlement_account_type_id: Option<String>,
     /// Whether positions are reset when a settlement completes.
     pub auto_position_reset: ApiFlag,
 }
@@ -67,6 +87,7 @@ pub struct ModelState {
 struct ParticipantListing {
     name: String,
     is_active: ApiFlag,
+    is_proxy: Option<ApiFlag>,
     #[serde(default)]
     accounts: Vec<AccountListing>,
 }
@@ -109,6 +130,8 @@ struct LimitValue {
     #[serde(rename = "type")]
     kind: String,
     value: ApiAmount,
+    #[serde(rename = "alarmPercentage")]
+    alarm_percentage: Option<ApiAmount>,
 }
 
 #[derive(Deserialize)]
@@ -129,6 +152,7 @@ impl HubState {
             let accounts = listing.accounts.into_iter().map(|one| (one.currency, one.ledger_account_type));
             let participant = ParticipantState {
                 is_active: listing.is_active.0,
+                is_proxy: listing.is_proxy.map(|flag| flag.0),
                 accounts: accounts.collect(),
                 ..ParticipantState::default()
             };
@@ -136,6 +160,13 @@ impl HubState {
         }
         let models = api.get::<Vec<ModelState>>("/settlementModels").await?;
         state.models = models.into_iter().map(|model| (model.name.clone(), model)).collect();
+        for model in &scheme.models {
+            if !state.models.contains_key(&model.name)
+                && let Some(found) = unlisted_model(api, &model.name).await?
+            {
+                state.models.insert(model.name.clone(), found);
+            }
+        }
         let dfsps = scheme.dfsps.iter().map(|dfsp| &dfsp.name);
         let with_hub = dfsps.chain((!scheme.hub_endpoints.is_empty()).then_some(&scheme.hub));
         for name in with_hub {
@@ -155,13 +186,26 @@ impl ParticipantState {
         }
         for listing in api.get::<Vec<LimitListing>>(&format!("/participants/{name}/limits")).await? {
             if listing.limit.kind == "NET_DEBIT_CAP" {
-                self.limits.insert(listing.currency, listing.limit.value.0);
+                let alarm_percentage = listing
+                    .limit
+                    .alarm_percentage
+                    .map_or_else(Limit::alarm_percentage_default, |found| found.0);
+                self.limits.insert(listing.currency, Limit { cap: listing.limit.value.0, alarm_percentage });
             }
         }
         for balance in settlement_balances(api, name).await? {
             self.cover.insert(balance.currency.clone(), balance.cover());
         }
         Ok(())
+    }
+}
+
+/// A model that is not in the hub's list, which holds those in force only.
+async fn unlisted_model(api: &AdminApi, name: &str) -> Result<Option<ModelState>, AdminError> {
+    match api.get::<ModelState>(&format!("/settlementModels/{name}")).await {
+        Ok(model) => Ok(Some(model)),
+        Err(error) if error.is_unknown() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -30,7 +30,7 @@ const GREENBANK: &str = r#"{"name":"greenbank","isActive":1,"accounts":[
     {"id":8,"ledgerAccountType":"SETTLEMENT","currency":"KES","isActive":1}]}"#;
 const MODEL: &str = r#"[{"settlementModelId":1,"name":"DEFERREDNETKES","isActive":true,"settlementGranularity":"NET",
     "settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":"KES",
-    "requireLiquidityCheck":true,"ledgerAccountTypeId":"POSITION","autoPositionReset":true}]"#;
+    "requireLiquidityCheck":true,"ledgerAccountTypeId":"POSITION","settlementAccountTypeId":"SETTLEMENT","autoPositionReset":true}]"#;
 
 fn accounts(settlement: &str) -> String {
     format!(
@@ -72,9 +72,7 @@ fn empty_hub() -> ScriptedHub {
 
 /// A hub that is as the scheme says, but for what a test asks for.
 fn finished_hub(limit: &str, cover: &str, endpoint: &str) -> ScriptedHub {
-    let limit = format!(
-        r#"[{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{limit},"alarmPercentage":10}}}}]"#
-    );
+    let limit = format!(r#"[{{"currency":"KES","limit":{{"type":"NET_DEBIT_CAP","value":{limit}}}}}]"#);
     let endpoint = format!(r#"[{{"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"{endpoint}"}}]"#);
     ScriptedHub::start(&[
         ("GET /participants", &format!("[{HUB_ACCOUNTS},{GREENBANK}]")),
@@ -90,7 +88,7 @@ const EVERYTHING: &str = "\
 + hub account KES HUB_RECONCILIATION
 + model DEFERREDNETKES
 + participant greenbank KES
-+ limit greenbank KES 6000
++ limit greenbank KES 6000, alarm at 10 %
 + funds greenbank KES 3000.5
 + endpoint greenbank FSPIOP_CALLBACK_URL_TRANSFER_POST http://green.example/transfers
 = unchanged 0
@@ -158,7 +156,7 @@ fn what_is_as_described_is_left_alone() {
 
 #[test]
 fn differences_are_shown_with_both_sides() {
-    let hub = finished_hub("5000", "-1000.0001", "http://old.example/transfers");
+    let hub = finished_hub(r#"5000,"alarmPercentage":25.5"#, "-1000.0001", "http://old.example/transfers");
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-1000.0001"));
     hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
     let applied = apply(&hub, SCHEME, |_| {});
@@ -166,7 +164,7 @@ fn differences_are_shown_with_both_sides() {
     assert_eq!(
         applied.output,
         "\
-~ limit greenbank KES 5000 → 6000
+~ limit greenbank KES 5000 → 6000, alarm at 25.5 %
 ~ funds greenbank KES 1000.0001 → 3000.5
 ~ endpoint greenbank FSPIOP_CALLBACK_URL_TRANSFER_POST http://old.example/transfers → http://green.example/transfers
 = unchanged 4
@@ -175,7 +173,8 @@ fn differences_are_shown_with_both_sides() {
     let changes = hub.changes();
     assert_eq!(
         changes[0],
-        r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":10}}"#
+        r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":25.5}}"#,
+        "the alarm stays where the hub has it"
     );
     assert!(changes[1].ends_with(r#""amount":{"amount":2000.4999,"currency":"KES"}}"#), "{}", changes[1]);
 }
@@ -189,9 +188,13 @@ fn programs_get_one_object() {
         json,
         serde_json::json!({
             "planOnly": false,
-            "changes": [{"what": "limit", "name": "greenbank", "currency": "KES", "from": "5000", "to": "6000"}],
+            "changes": [{
+                "what": "limit", "name": "greenbank", "currency": "KES", "from": "5000", "to": "6000",
+                "alarmPercentageFrom": "10", "alarmPercentageTo": "10",
+            }],
             "made": 1,
             "unchanged": 6,
+            "notes": [],
         })
     );
 }
@@ -203,6 +206,119 @@ fn a_participant_is_deactivated_after_everything_else() {
     let applied = apply(&hub, &inactive, |_| {});
     assert_eq!(applied.output, "~ participant greenbank active → inactive\n= unchanged 7\n");
     assert_eq!(hub.changes(), [r#"PUT /participants/greenbank {"isActive":false}"#]);
+}
+
+/// The same hub, with greenbank switched off.
+fn hub_with_greenbank_inactive(cover: &str) -> ScriptedHub {
+    let hub = finished_hub("6000", cover, "http://green.example/transfers");
+    let inactive = GREENBANK.replacen(r#""isActive":1"#, r#""isActive":0"#, 1);
+    hub.replace("GET /participants", &format!("[{HUB_ACCOUNTS},{inactive}]"));
+    hub
+}
+
+#[test]
+fn a_participant_is_activated_before_it_gets_funds() {
+    let active = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = true\n");
+    let hub = hub_with_greenbank_inactive("-1000");
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-1000"));
+    hub.answer("GET /participants/greenbank/accounts", 200, &accounts("-3000.5"));
+    let applied = apply(&hub, &active, |_| {});
+    assert_eq!(applied.outcome, Ok(()));
+    assert_eq!(
+        applied.output,
+        "~ participant greenbank inactive → active\n~ funds greenbank KES 1000 → 3000.5\n= unchanged 6\n"
+    );
+    let changes = hub.changes();
+    assert_eq!(changes[0], r#"PUT /participants/greenbank {"isActive":true}"#);
+    assert!(changes[1].contains("recordFundsIn"), "{}", changes[1]);
+}
+
+#[test]
+fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed() {
+    let is_inactive = SCHEME.replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = false\n");
+    for scheme in [SCHEME, &is_inactive] {
+        let hub = hub_with_greenbank_inactive("-1000");
+        let failure = apply(&hub, scheme, |_| {}).outcome.unwrap_err();
+        assert_eq!(
+            failure.message,
+            "nothing was changed\nparticipant greenbank is inactive, and an inactive one takes no deposits: its funds in KES \
+             stay at 1000 and do not become 3000.5; give it is_active = true, or funds = \"1000\""
+        );
+        assert_eq!(hub.changes(), Vec::<String>::new());
+    }
+    // One that lacks nothing may stay inactive.
+    let hub = hub_with_greenbank_inactive("-3000.5");
+    assert_eq!(apply(&hub, &is_inactive, |_| {}).output, "= unchanged 8\n");
+}
+
+#[test]
+fn the_alarm_is_set_where_the_file_says_it() {
+    let scheme = SCHEME.replace("6000,", "6000, alarm_percentage = \"12.5\",");
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    let applied = apply(&hub, &scheme, |_| {});
+    assert_eq!(applied.output, "~ limit greenbank KES 6000, alarm at 10 → 12.5 %\n= unchanged 6\n");
+    let set = r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":12.5}}"#;
+    assert_eq!(hub.changes(), [set]);
+    // The first cap is set without one.
+    let hub = empty_hub();
+    let applied = apply(&hub, &scheme, |_| {});
+    assert!(applied.output.contains("+ limit greenbank KES 6000, alarm at 12.5 %\n"), "{}", applied.output);
+    let changes = hub.changes();
+    assert!(changes[4].contains("/initialPositionAndLimits"), "{changes:?}");
+    assert_eq!(changes[5], set);
+}
+
+#[test]
+fn a_model_that_is_not_listed_is_put_back_in_force() {
+    let model = MODEL.trim_start_matches('[').trim_end_matches(']');
+    let inactive = model.replace(r#""isActive":true"#, r#""isActive":false"#);
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    hub.replace("GET /settlementModels", "[]");
+    hub.answer("GET /settlementModels/DEFERREDNETKES", 200, &inactive);
+    let applied = apply(&hub, SCHEME, |_| {});
+    assert_eq!(applied.output, "~ model DEFERREDNETKES inactive → active\n= unchanged 6\n");
+    assert_eq!(hub.changes(), [r#"PUT /settlementModels/DEFERREDNETKES {"isActive":true}"#]);
+    // Nor is one that does not exist; anything but that is no answer.
+    let refused = |status: u16, code: &str| {
+        let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+        hub.replace("GET /settlementModels", "[]");
+        let error = format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"no"}}}}"#);
+        hub.answer("GET /settlementModels/DEFERREDNETKES", status, &error);
+        apply(&hub, SCHEME, |_| {})
+    };
+    assert_eq!(refused(400, "3200").output, "+ model DEFERREDNETKES\n= unchanged 6\n");
+    let failure = refused(400, "3100").outcome.unwrap_err();
+    assert_eq!(failure.message, "GET /settlementModels/DEFERREDNETKES: the hub answered 400: 3100 no");
+}
+
+#[test]
+fn what_cannot_be_changed_is_told() {
+    let scheme = SCHEME
+        .replace(
+            "currency = \"KES\"\n",
+            "currency = \"KES\"\nsettlement_account_type = \"INTERCHANGE_FEE_SETTLEMENT\"\n",
+        )
+        .replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_proxy = true\n");
+    let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
+    let is_no_proxy = GREENBANK.replacen(r#""isActive":1"#, r#""isActive":1,"isProxy":0"#, 1);
+    hub.replace("GET /participants", &format!("[{HUB_ACCOUNTS},{is_no_proxy}]"));
+    let failure = apply(&hub, &scheme, |_| {}).outcome.unwrap_err();
+    assert_eq!(
+        failure.message,
+        "nothing was changed\nmodel DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
+         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: give the new one another name\nparticipant greenbank exists \
+         and is_proxy is false, not true; that cannot be changed: give the new participant another name"
+    );
+    assert_eq!(hub.changes(), Vec::<String>::new());
+    // A hub that tells neither is not said to be as described.
+    hub.replace("GET /participants", &format!("[{HUB_ACCOUNTS},{GREENBANK}]"));
+    hub.replace("GET /settlementModels", &MODEL.replace(r#""settlementAccountTypeId":"SETTLEMENT","#, ""));
+    assert_eq!(
+        apply(&hub, &scheme, |_| {}).output,
+        "? model DEFERREDNETKES: this hub does not tell the settlement_account_type, so it was not compared\n\
+         ? participant greenbank: this hub does not tell is_proxy, so it was not compared\n\
+         = unchanged 7\n"
+    );
 }
 
 #[test]

@@ -88,6 +88,16 @@ fn every_mistake_is_named_with_its_line() {
             ],
         ),
         (
+            &format!(
+                "{HEAD}[[dfsp]]\nname = \"green\"\naccounts.KES = {{ net_debit_cap = 1, alarm_percentage = 101 }}\n\
+                 [[dfsp]]\nname = \"blue\"\naccounts.KES = {{ net_debit_cap = 1, alarm_percentage = \"0.001\" }}\n"
+            ),
+            vec![
+                "s.toml:5: alarm_percentage must be 0 to 100 with at most two decimal places",
+                "s.toml:8: alarm_percentage must be 0 to 100 with at most two decimal places",
+            ],
+        ),
+        (
             &format!("{HEAD}[[dfsp]]\nname = \"green\"\naccounts.USD = {{ net_debit_cap = 1 }}\n"),
             vec!["s.toml:5: \"USD\" is not among the scheme's currencies"],
         ),

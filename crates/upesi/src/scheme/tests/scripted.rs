@@ -74,6 +74,11 @@ impl ScriptedHub {
         state.script.entry(key.to_owned()).or_default().push((status, text.to_owned()));
     }
 
+    /// Answers this from now on, and not what was written before.
+    pub fn replace(&self, key: &str, text: &str) {
+        self.service.0.lock().unwrap().script.insert(key.to_owned(), vec![(200, text.to_owned())]);
+    }
+
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
