@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::HeaderValue;
+use axum::http::header::CONNECTION;
 use axum::response::IntoResponse;
 use tokio::time::Instant;
 use tower_service::Service as _;
@@ -18,7 +20,7 @@ use crate::routes::router;
 
 /// Longest body that is read.
 pub const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// How long a body may take.
+/// How long a body may take, unless a service is told otherwise.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What connections to this API may use: operators are few.
@@ -30,19 +32,25 @@ pub fn limits() -> Limits {
 #[derive(Clone, Debug)]
 pub struct AdminService {
     router: Router,
+    body_timeout: Duration,
 }
 
 impl AdminService {
     /// The API over these parts.
     pub fn new(context: AdminContext) -> Self {
-        Self { router: router(context) }
+        Self { router: router(context), body_timeout: BODY_TIMEOUT }
+    }
+
+    /// The same with another time for bodies.
+    pub fn with_body_timeout(self, body_timeout: Duration) -> Self {
+        Self { body_timeout, ..self }
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
         let (head, body) = request.into_parts();
-        let body = match read(body, BODY_BYTES_MAX, Instant::now() + BODY_TIMEOUT).await {
+        let body = match read(body, BODY_BYTES_MAX, Instant::now() + self.body_timeout).await {
             Ok(body) => body,
-            Err(error) => return body_refusal(error).into_response(),
+            Err(error) => return body_refusal(error),
         };
         self.dispatch(Request::from_parts(head, Body::from(body))).await
     }
@@ -59,13 +67,22 @@ impl AdminService {
     }
 }
 
-fn body_refusal(error: BodyError) -> ApiError {
+fn body_refusal(error: BodyError) -> Response<Body> {
     match error {
         BodyError::TooLarge => {
             let refusal = SyncError::payload_too_large(BODY_BYTES_MAX);
-            ApiError { status: StatusCode::BAD_REQUEST, code: refusal.code, description: refusal.description }
+            let (code, description) = (refusal.code, refusal.description);
+            ApiError { status: StatusCode::BAD_REQUEST, code, description }.into_response()
         }
-        BodyError::TimedOut | BodyError::Broken => ApiError::malformed(&error.to_string()),
+        BodyError::TimedOut => {
+            let late =
+                ApiError::new(ErrorCode::SERVER_TIMED_OUT, "the request body was not received in time");
+            let mut response = ApiError { status: StatusCode::REQUEST_TIMEOUT, ..late }.into_response();
+            // The rest of the body may still come; nobody could tell it from the next request.
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            response
+        }
+        BodyError::Broken => ApiError::malformed(&error.to_string()).into_response(),
     }
 }
 

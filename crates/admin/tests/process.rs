@@ -2,8 +2,13 @@
 
 mod common;
 
+use std::time::Duration;
+
 use common::{Hub, refusal};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 use upesi_admin::BODY_BYTES_MAX;
+use upesi_http::Limits;
 
 #[tokio::test]
 async fn health_names_every_part_and_says_when_one_is_down() {
@@ -135,4 +140,52 @@ async fn one_connection_serves_many_requests() {
     let (_, rest) = hub.exchange(&format!("{one}{one}{last}")).await;
     assert_eq!(rest.matches("HTTP/1.1 200 OK").count(), 2, "{rest}");
     assert_eq!(rest.matches(r#"{"status":"OK"}"#).count(), 2, "{rest}");
+}
+
+/// Short enough to wait for.
+const SHORT: Duration = Duration::from_millis(40);
+/// Long enough never to be reached by a test that passes.
+const AMPLE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn a_head_that_never_ends_is_cut_off() {
+    let hub = Hub::start_limited(Limits { head_timeout: SHORT, ..upesi_admin::limits() }, AMPLE);
+    for part in ["G", "GET /live HTTP/1.1\r\n", "GET /live HTTP/1.1\r\nhost: hub\r\ndate: Tue"] {
+        let mut stream = TcpStream::connect(hub.address).await.unwrap();
+        stream.write_all(part.as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        assert!(answer.is_empty(), "{part}: {}", String::from_utf8_lossy(&answer));
+    }
+    assert_eq!(hub.get("/live").await, r#"{"status":"OK"}"#);
+}
+
+#[tokio::test]
+async fn a_body_that_never_ends_is_cut_off() {
+    let hub = Hub::start_limited(upesi_admin::limits(), SHORT);
+    let head = "POST /participants HTTP/1.1\r\nhost: hub\r\ncontent-type: application/json\r\n";
+    for rest in ["content-length: 34\r\n\r\n{\"name\":", "transfer-encoding: chunked\r\n\r\n5\r\n{\"nam\r\n"]
+    {
+        // Answered, and closed, although the client keeps its connection.
+        let (head, body) = hub.exchange(&format!("{head}{rest}")).await;
+        assert!(head.starts_with("HTTP/1.1 408 ") && head.contains("connection: close"), "{head}");
+        assert_eq!(body, refusal(2004, "Server timed out - the request body was not received in time"));
+    }
+    assert_eq!(hub.handle.status().durable_seq, 0);
+}
+
+#[tokio::test]
+async fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
+    let hub = Hub::start_limited(Limits { connections_max: 1, ..upesi_admin::limits() }, AMPLE);
+    let mut first = TcpStream::connect(hub.address).await.unwrap();
+    let mut live = async || {
+        first.write_all(b"GET /live HTTP/1.1\r\nhost: hub\r\n\r\n").await.unwrap();
+        let mut piece = [0; 1024];
+        let length = first.read(&mut piece).await.unwrap();
+        String::from_utf8_lossy(&piece[..length]).into_owned()
+    };
+    assert!(live().await.starts_with("HTTP/1.1 200 "));
+    let (status, body) = hub.call("GET", "/live", "").await;
+    assert_eq!((status, body), (503, refusal(2005, "Server busy - Too many connections")));
+    assert!(live().await.starts_with("HTTP/1.1 200 "), "who is connected is served");
 }

@@ -57,6 +57,7 @@ async fn participants() {
         POST /participants {"name":"blue","currency":"ABC"} => 3101 "currency" must be one of [AED, AFN, ALL, AMD, ANG, AOA, ARS, AUD, AWG, AZN, BAM, BBD, BDT, BGN, BHD, BIF, BMD
         POST /participants {"name":"blue","currency":"KES","isProxy":1} => 3101 "isProxy" must be a boolean
         POST /participants {"name":"blue","currency":"KES","extra":1} => 3101 "extra" is not allowed
+        POST /participants {"name":"GREEN","currency":"KES"} => 3000 Participant name differs from another one in case only
         POST /participants {"name":"blue","currency":"TZS"} => 3003 Hub reconciliation account for the specified currency does not exist
         POST /participants {"name":"green","currency":"KES"} => 3000 Participant currency has already been registered
         GET /participants/nobody => 3200 Participant 'nobody' does not exist
@@ -216,6 +217,40 @@ async fn an_account_that_was_never_opened_takes_no_funds() {
     let body = funds(&id(1).to_string(), "recordFundsIn", "1");
     let answer = hub.expect("POST", "/participants/fresh/accounts/6", &body, 400).await;
     assert_eq!(answer, refusal(3100, "Generic validation error - Account is currently set inactive"));
+    let no_balance = "The account has no balance yet: set initialPositionAndLimits first";
+    let row = format!(r#"PUT /participants/fresh/accounts/5 {{"isActive":true}} => 3100 {no_balance}"#);
+    check(&hub, &row).await;
+}
+
+#[tokio::test]
+async fn an_initial_position_must_fit_the_hubs_account() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    for name in ["first", "second"] {
+        hub.expect("POST", "/participants", &format!(r#"{{"name":"{name}","currency":"KES"}}"#), 201).await;
+    }
+    let open = |position: &str| {
+        let limit = r#"{"type":"NET_DEBIT_CAP","value":1}"#;
+        format!(r#"{{"currency":"KES","limit":{limit},"initialPosition":{position}}}"#)
+    };
+    let most = open("99999999999999.9999");
+    hub.expect("POST", "/participants/first/initialPositionAndLimits", &most, 201).await;
+    let beyond = "The initial position is beyond what the hub's account can hold";
+    let path = "/participants/second/initialPositionAndLimits";
+    check(&hub, &format!("POST {path} {} => 3100 {beyond}", open("0.0001"))).await;
+    hub.expect("POST", path, &open("0"), 201).await;
+}
+
+#[tokio::test]
+async fn a_withdrawal_that_expired_is_not_paid() {
+    let hub = Hub::with_dfsps(&["green"]).await;
+    let body = funds(&id(1).to_string(), "recordFundsOutPrepareReserve", "10");
+    hub.expect("POST", "/participants/green/accounts/4", &body, 202).await;
+    // Five days and a millisecond; nobody has looked at deadlines since.
+    hub.clock.advance(432_000_001);
+    let path = format!("/participants/green/accounts/4/transfers/{}", id(1));
+    let commit = r#"{"action":"recordFundsOutCommit","reason":"paid"}"#;
+    check(&hub, &format!("PUT {path} {commit} => 3303 The withdrawal expired")).await;
+    hub.expect("PUT", &path, r#"{"action":"recordFundsOutAbort","reason":"late"}"#, 202).await;
 }
 
 #[tokio::test]
@@ -228,6 +263,7 @@ async fn settlement_models_and_account_types() {
         POST /settlementModels "DEFERRED"~"IMMEDIATE" => 3000 Settlement models cannot be IMMEDIATE NET MULTILATERAL
         POST /settlementModels "NET"~"GROSS" => 3000 Settlement models cannot be DEFERRED GROSS MULTILATERAL
         POST /settlementModels "ledgerAccountType":"POSITION"~"ledgerAccountType":"NOTHING" => 3003 Ledger account type was not found
+        POST /settlementModels "ledgerAccountType":"POSITION"~"ledgerAccountType":"SETTLEMENT" => 3003 Accounts of type SETTLEMENT are not settled
         POST /settlementModels "settlementAccountType":"SETTLEMENT"~"settlementAccountType":"NOTHING" => 3003 Settlement account type was not found
         POST /settlementModels "settlementAccountType":"SETTLEMENT"~"settlementAccountType":"POSITION" => 3101 "settlementAccountType" must be one of [SETTLEMENT, INTERCHANGE_FEE_SETTLEMENT]
         POST /settlementModels "MULTILATERAL"~"SIDEWAYS" => 3101 "settlementInterchange" must be one of [BILATERAL, MULTILATERAL]

@@ -9,8 +9,7 @@ use crate::Resource;
 use crate::render;
 use crate::version::{Version, Versions};
 
-/// A refusal that goes back as the HTTP answer, with body [`SyncError::to_body`] and content type
-/// [`SyncError::CONTENT_TYPE`].
+/// A refusal that goes back as the HTTP answer, with body [`SyncError::to_body`], which is JSON.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{code} {description}")]
 pub struct SyncError {
@@ -25,9 +24,6 @@ pub struct SyncError {
 }
 
 impl SyncError {
-    /// The media type of [`SyncError::to_body`].
-    pub const CONTENT_TYPE: &'static str = "application/json";
-
     /// The code's standard text and status with this detail, which may be empty.
     pub fn new(code: ErrorCode, detail: &str) -> Self {
         Self {

@@ -198,6 +198,26 @@ fn a_full_queue_is_busy_and_recovers() {
 }
 
 #[test]
+fn an_archive_that_cannot_be_read_is_the_hubs_own_fault() {
+    let running = Running::plain();
+    let nonsense = vec![(TransferId::parse(ID).unwrap(), b"rotten".to_vec())];
+    running.handle.archive().unwrap().apply(&nonsense, 0).unwrap();
+    for request in [
+        post(&[], prepare_body(ID)),
+        get(ID, &[]),
+        put(ID, &[], fulfil_body()),
+        put_error(ID, &[], ERROR_BODY),
+    ] {
+        let answer = running.ask(&request);
+        assert_eq!((answer.status, answer.code()), (500, 2001), "{answer:?}");
+        // What is wrong inside stays inside.
+        assert!(answer.body.contains(r#""errorDescription":"Internal server error""#), "{answer:?}");
+    }
+    assert_eq!(running.records(), 0);
+    assert_eq!(running.ask(&post(&[], prepare_body(OTHER))).status, 202, "other transfers go on");
+}
+
+#[test]
 fn a_stopped_engine_is_unavailable() {
     let mut running = Running::plain();
     assert_eq!(running.ask(&request("GET /health", &[], "")).status, 200);

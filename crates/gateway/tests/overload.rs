@@ -4,6 +4,7 @@ mod common;
 
 use std::sync::{Arc, mpsc};
 
+use common::scheme::{onboard, position};
 use common::{Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request};
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
@@ -77,11 +78,16 @@ fn a_flood_of_one_dfsp_leaves_the_other_its_share() {
 #[test]
 fn what_finishes_a_transfer_passes_where_new_work_is_refused() {
     let running = narrow();
+    running.wait(onboard(&running.handle));
     let mut client = running.connect();
-    flood(&mut client, 10);
-    for _ in 0..20 {
-        assert_eq!(client.exchange(&put(ID, &[], fulfil_body())).status, 200);
-        assert!(running.handle.status().durable_seq > 0);
+    assert!(flood(&mut client, 10) < 10, "new work is refused");
+    let fulfil = put(ID, &["fspiop-source: bluewallet", "fspiop-destination: greenbank"], fulfil_body());
+    for round in 0..20 {
+        let records = running.records();
+        assert_eq!(client.exchange(&fulfil).status, 200);
+        // The first commits, the others are answered by a callback; each is a record.
+        assert_eq!(running.records(), records + 1, "round {round}");
+        assert_eq!(running.wait(position(&running.handle, "bluewallet")), "-125.5");
         flood(&mut client, 5);
     }
     assert_eq!(metric(&running, r#"upesi_admission_refused_total{class="finishing",reason="overload"}"#), 0);

@@ -4,6 +4,7 @@
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
@@ -13,7 +14,7 @@ use upesi_admin::{AdminContext, AdminService, DirectoryHandle, FindQuote, Lane, 
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_http::{Server, Workers};
+use upesi_http::{Limits, Server, Workers};
 use upesi_ledger::command::{Archived, Prepare};
 use upesi_ledger::{Command, ParticipantId, Reply};
 use upesi_store::{Store, StoreOptions};
@@ -79,12 +80,27 @@ impl Hub {
     }
 
     pub fn start_with(quotes: Option<FindQuote>) -> Self {
+        Self::launch(quotes, upesi_admin::limits(), |service| service)
+    }
+
+    /// With other limits at its port.
+    pub fn start_limited(limits: Limits, body_timeout: Duration) -> Self {
+        Self::launch(None, limits, |service| service.with_body_timeout(body_timeout))
+    }
+
+    fn launch(
+        quotes: Option<FindQuote>,
+        limits: Limits,
+        dress: impl FnOnce(AdminService) -> AdminService,
+    ) -> Self {
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
             segment_bytes: 64 * 1024,
             batch_bytes_max: 16 * 1024,
             clock: Arc::clone(&clock) as _,
+            // Time passes when a test says so.
+            tick_interval: Duration::from_secs(3_600),
             ..EngineOptions::new(directory.path())
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
@@ -111,8 +127,8 @@ impl Hub {
         let workers = Workers::start(1, "admin").unwrap();
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.local_addr();
-        let service = Arc::new(AdminService::new(context));
-        let server = Server::serve(bound, upesi_admin::limits(), &workers, service);
+        let service = Arc::new(dress(AdminService::new(context)));
+        let server = Server::serve(bound, limits, &workers, service);
         Self { handle, clock, address, levels, engine: Some(engine), server, workers, _directory: directory }
     }
 
