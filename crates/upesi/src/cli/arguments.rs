@@ -67,10 +67,12 @@ pub enum Command {
     Journal(JournalArguments),
     /// Verify a data directory: every record, every invariant, snapshots and archive.
     ///
-    /// Replays the journal from its beginning (or from the oldest snapshot, where older segments were deleted), keeps books
-    /// of its own beside it, and compares: money is conserved, no transfer takes effect twice, caps and cover were kept,
-    /// every outcome was told, snapshots are byte for byte what the journal leads to, archived transfers are what was
-    /// decided. Prints counts and balances. Ends with 65 if anything does not hold.
+    /// Reads every segment of the journal: checksums, chain, times, zeros in the free room. Then replays it from its
+    /// beginning, keeps books of its own beside it, and compares: money is conserved, no transfer takes effect twice, caps and
+    /// cover were kept, every outcome was told, snapshots are byte for byte what the journal leads to, archived transfers are
+    /// what was decided. Where the first segments were deleted, the replay begins with the oldest snapshot that the journal
+    /// continues, which nothing can be compared with; the records before it are read only. Prints counts and balances. Ends
+    /// with 65 if anything does not hold.
     Audit(AuditArguments),
     /// Copy a data directory as it is at one moment, beside a running hub or without one.
     ///

@@ -8,8 +8,9 @@ mod report;
 mod snapshots;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use upesi_journal::{END, JournalError, Reader, TornTail};
+use upesi_journal::{Disk, END, JournalError, Reader, TornTail};
 use upesi_ledger::{Ledger, LedgerConfig, Record, Totals};
 
 pub use archived::ArchiveResult;
@@ -48,8 +49,13 @@ pub struct AuditReport {
     pub last_seq: u64,
     /// How many journal segments there are.
     pub segments: usize,
+    /// What the reading of the whole journal found, before anything was replayed.
+    pub journal: JournalState,
     /// The snapshot that the replay began with; `None`: from the first record.
     pub started_from: Option<u64>,
+    /// How many records there are up to that snapshot. They were read and understood; what led to them is gone, so they
+    /// could not be replayed.
+    pub early_records: u64,
     /// What happened since.
     pub counts: Counts,
     /// What the ledger counts since it began.
@@ -73,6 +79,17 @@ impl AuditReport {
     pub fn is_sound(&self) -> bool {
         self.findings_total == 0
     }
+}
+
+/// The journal as files: checksums, chain, sequence and times of all records of all segments, and zeros behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalState {
+    /// So many records, all right.
+    Verified(u64),
+    /// The first damage is a finding.
+    Damaged,
+    /// A hub is writing to it: its records are verified as they are read for the replay, and not by themselves.
+    InUse,
 }
 
 /// Findings, bounded.
@@ -123,6 +140,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         }
     };
     let first_seq = segments.first().map_or(0, |info| info.first_seq);
+    let journal = if is_live.is_some() { JournalState::InUse } else { verify(&disk, &mut findings)? };
     let mut snapshots = Snapshots::read(&disk, &mut findings)?;
     let (ledger, started_from) = match starting_state(first_seq, &mut snapshots) {
         Some(start) => start,
@@ -139,7 +157,15 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     } else {
         archived::Comparison::open(&options.directory, &mut findings)
     };
+    let early_records = match started_from {
+        Some(seq) => read_early(&disk, first_seq..=seq, is_live.is_some(), &mut findings)?,
+        None => 0,
+    };
     let mut replay = Replay::new(ledger, snapshots, archive);
+    if started_from.is_some() {
+        // Nothing leads up to it, but it must hold together by itself.
+        replay.check(&mut findings);
+    }
     let mut reader = Reader::new(disk, replay.ledger.last_seq() + 1);
     if first_seq <= replay.ledger.last_seq() + 1 {
         run(&mut reader, &mut replay, &mut findings)?;
@@ -151,7 +177,9 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         first_seq,
         last_seq: replay.ledger.last_seq(),
         segments: segments.len(),
+        journal,
         started_from,
+        early_records,
         counts: replay.books.counts(),
         totals: replay.ledger.totals(),
         snapshots: replay.compared,
@@ -161,6 +189,50 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         findings_total: findings.total,
         ledger: replay.ledger,
     })
+}
+
+/// Reads everything that nobody writes to, before it is replayed: a replay may begin late, or end early.
+fn verify(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<JournalState, Failure> {
+    match upesi_journal::verify(Arc::clone(disk)) {
+        Ok(found) => {
+            let records = if found.first_seq == 0 { 0 } else { found.last_seq + 1 - found.first_seq };
+            Ok(JournalState::Verified(records))
+        }
+        Err(error) => note_damage(error, findings).map(|()| JournalState::Damaged),
+    }
+}
+
+/// Reads the records that are still there but lie before the replay. Returns how many.
+fn read_early(
+    disk: &Arc<dyn Disk>,
+    range: std::ops::RangeInclusive<u64>,
+    is_live: bool,
+    findings: &mut Findings,
+) -> Result<u64, Failure> {
+    let mut reader = Reader::once(Arc::clone(disk), *range.start());
+    let mut count = 0;
+    while range.contains(&reader.next_seq()) {
+        match reader.next_record(END) {
+            Ok(Some(found)) => {
+                count += 1;
+                if let Err(error) = Record::decode(found.bytes) {
+                    findings.add(format!("record {}: {error}", found.seq));
+                }
+            }
+            Ok(None) => break,
+            // The hub that is using it has deleted these meanwhile.
+            Err(error) if is_live && has_left(&error) => break,
+            Err(error) => {
+                note_damage(error, findings)?;
+                break;
+            }
+        }
+    }
+    Ok(count)
+}
+
+fn has_left(error: &JournalError) -> bool {
+    error.is_not_found() || matches!(error, JournalError::NoSuchRecord { .. })
 }
 
 /// From nothing where the journal is whole, else from the oldest snapshot that reaches it.
@@ -208,7 +280,11 @@ fn found_is_due(seq: u64) -> bool {
 fn note_damage(error: JournalError, findings: &mut Findings) -> Result<(), Failure> {
     match error {
         JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. } => {
-            findings.add(error.to_string());
+            // Whatever reads the same place meets the same.
+            let finding = error.to_string();
+            if !findings.kept.contains(&finding) {
+                findings.add(finding);
+            }
             Ok(())
         }
         other => Err(journal_failure(other)),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use upesi_ledger::{Account, Ledger, LedgerAccountTypeId, Participant};
 
-use super::AuditReport;
+use super::{AuditReport, JournalState};
 
 /// The report as text.
 pub fn to_text(report: &AuditReport) -> String {
@@ -15,6 +15,7 @@ pub fn to_text(report: &AuditReport) -> String {
     };
     row("directory", report.directory.display().to_string());
     row("records", records(report));
+    row("journal", journal(report.journal));
     let (counts, totals) = (report.counts, report.totals);
     row(
         "transfers",
@@ -59,10 +60,25 @@ fn records(report: &AuditReport) -> String {
     }
     let from = match report.started_from {
         None => "replayed from the beginning".to_owned(),
-        Some(seq) => format!("replayed from the snapshot of record {seq}"),
+        Some(seq) => {
+            format!(
+                "replayed from the snapshot of record {seq}, {} before it only read",
+                report.early_records
+            )
+        }
     };
     let (first, last, segments) = (report.first_seq, report.last_seq, report.segments);
     format!("{first} to {last} in {segments} segments, {} {from}", report.counts.records)
+}
+
+fn journal(state: JournalState) -> String {
+    match state {
+        JournalState::Verified(records) => {
+            format!("{records} records verified: checksums, chain, times, and zeros behind them")
+        }
+        JournalState::Damaged => "DAMAGED, see below".to_owned(),
+        JournalState::InUse => "verified as far as it was replayed: a hub is using it".to_owned(),
+    }
 }
 
 fn snapshots(report: &AuditReport) -> String {
@@ -130,7 +146,12 @@ fn cap(participant: &Participant, account: &Account) -> Option<String> {
 
 fn verdict(report: &AuditReport) -> String {
     if report.is_sound() {
-        return "sound: every record, sum, cap and callback is in order".to_owned();
+        return match report.started_from {
+            None => "sound: every record, sum, cap and callback is in order".to_owned(),
+            Some(seq) => format!(
+                "sound: every record that is there, and every sum, cap and callback since record {seq}, is in order"
+            ),
+        };
     }
     let mut text = format!("NOT SOUND: {} findings", report.findings_total);
     for finding in &report.findings {
@@ -166,6 +187,11 @@ pub fn to_json(report: &AuditReport) -> String {
             "lastSeq": report.last_seq,
             "replayed": counts.records,
             "startedFromSnapshot": report.started_from,
+            "early": report.early_records,
+            "verified": match report.journal {
+                JournalState::Verified(records) => Some(records),
+                JournalState::Damaged | JournalState::InUse => None,
+            },
             "segments": report.segments,
         },
         "transfers": {

@@ -8,7 +8,7 @@ use upesi_types::{ErrorCode, TransferId};
 
 use super::journal::{PREIMAGE, TestJournal, amount, fsp, id};
 use crate::exit::Exit;
-use crate::inspect::audit::{AuditOptions, AuditReport, audit, to_json, to_text};
+use crate::inspect::audit::{AuditOptions, AuditReport, JournalState, audit, to_json, to_text};
 
 fn audited(journal: &mut TestJournal) -> AuditReport {
     journal.close();
@@ -38,6 +38,7 @@ fn a_sound_journal_is_reported_with_its_balances() {
         "\
 directory     DIR
 records       1 to 13 in 1 segments, 13 replayed from the beginning
+journal       13 records verified: checksums, chain, times, and zeros behind them
 transfers     2 reserved, 1 refused, 1 committed, 0 aborted (0 expired), 1 in flight
 funds         2 movements
 callbacks     5 owed, 0 delivered, 5 undelivered (0 parked)
@@ -61,6 +62,7 @@ sound: every record, sum, cap and callback is in order
         json["records"],
         serde_json::json!({
             "firstSeq": 1, "lastSeq": 13, "replayed": 13, "startedFromSnapshot": null, "segments": 1,
+            "early": 0, "verified": 13,
         })
     );
     assert_eq!(
@@ -294,21 +296,80 @@ fn a_snapshot_beyond_the_end_means_that_the_journal_lost_records() {
     assert_eq!(report.findings, ["there is a snapshot of record 13, but the journal ends with record 9"]);
 }
 
+/// Several segments, and the state after record 11 of 20.
+fn grown() -> (TestJournal, upesi_ledger::Ledger) {
+    let mut journal = TestJournal::new(4096);
+    journal.onboard();
+    journal.prepare(1, "12.5");
+    journal.fulfil(1);
+    let early = journal.ledger.clone();
+    for number in 2..10 {
+        journal.prepare(number, "1");
+    }
+    journal.fulfil(2);
+    (journal, early)
+}
+
+/// The first segments are gone, and the one snapshot stands for a record some segments later. The early segment is the first
+/// that is left; no start reads it, and no replay.
+fn with_early_segments() -> (TestJournal, std::path::PathBuf) {
+    let (mut journal, _) = grown();
+    for number in 10..30 {
+        // So long that a segment holds one and has room behind it.
+        let command = journal.prepare_command(number, "1");
+        journal.command(&command, Payload { headers: b"", body: &[b' '; 1_500] });
+    }
+    journal.write_snapshot(&journal.ledger);
+    assert!(upesi_journal::delete_segments_below(&*journal.disk(), 25).unwrap() > 0);
+    journal.close();
+    assert!(journal.segments().len() > 2);
+    let early = journal.segments().remove(0);
+    (journal, early)
+}
+
+/// Flips a bit; the directory must then be refused with code 65, and the report name the place.
+fn flipped(journal: &mut TestJournal, file: &std::path::Path, at: usize, named: usize) -> AuditReport {
+    let mut bytes = std::fs::read(file).unwrap();
+    bytes[at] ^= 0x40;
+    std::fs::write(file, bytes).unwrap();
+    let report = audited(journal);
+    let name = format!("journal/{}", file.file_name().unwrap().to_str().unwrap());
+    let place = format!("{name} is damaged at byte {named}: ");
+    assert!(
+        report.findings.iter().any(|finding| finding.starts_with(&place)),
+        "{place}: {:?}",
+        report.findings
+    );
+    assert_eq!(report.journal, JournalState::Damaged);
+    assert!(to_text(&report).contains("journal       DAMAGED, see below\n"));
+    let directory = journal.path.to_str().unwrap();
+    assert_eq!(crate::cli::run(["upesi", "audit", directory].map(Into::into)), Exit::Data);
+    report
+}
+
+#[test]
+fn a_flipped_bit_in_a_segment_before_the_replay_is_found() {
+    let (mut journal, early) = with_early_segments();
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    // In the body of the first frame, behind the segment's header.
+    let report = flipped(&mut journal, &early, 512 + 100, 512);
+    assert!(report.findings[0].contains("the checksum does not match"), "{:?}", report.findings);
+    assert_eq!(report.findings_total, 1, "the same damage is told once: {:?}", report.findings);
+    assert_eq!(report.last_seq, journal.ledger.last_seq(), "the rest is replayed all the same");
+}
+
+#[test]
+fn a_flipped_bit_in_the_free_room_of_a_segment_before_the_replay_is_found() {
+    let (mut journal, early) = with_early_segments();
+    let bytes = std::fs::read(&early).unwrap();
+    let last = bytes.len() - 1;
+    assert!(bytes[last - 511..].iter().all(|byte| *byte == 0), "the last sector is free room");
+    let report = flipped(&mut journal, &early, last, bytes.len() - 512);
+    assert!(report.findings[0].contains("there is data after the end"), "{:?}", report.findings);
+}
+
 #[test]
 fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
-    let grown = || {
-        // Small segments, so that there are several.
-        let mut journal = TestJournal::new(4096);
-        journal.onboard();
-        journal.prepare(1, "12.5");
-        journal.fulfil(1);
-        let early = journal.ledger.clone();
-        for number in 2..10 {
-            journal.prepare(number, "1");
-        }
-        journal.fulfil(2);
-        (journal, early)
-    };
     let (mut journal, early) = grown();
     journal.write_snapshot(&early);
     assert!(journal.segments().len() > 2);
@@ -318,6 +379,16 @@ fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
     assert_eq!(report.started_from, Some(11));
     assert_eq!(report.last_seq, journal.ledger.last_seq());
     assert_eq!(report.totals, journal.ledger.totals());
+    assert_eq!(report.early_records, 12 - report.first_seq);
+    assert_eq!(report.journal, JournalState::Verified(report.last_seq + 1 - report.first_seq));
+    let text = to_text(&report);
+    let read =
+        format!("replayed from the snapshot of record 11, {} before it only read\n", report.early_records);
+    assert!(text.contains(&read), "{text}");
+    assert!(
+        text.contains("sound: every record that is there, and every sum, cap and callback since record 11"),
+        "{text}"
+    );
 
     let (mut journal, early) = grown();
     upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap();
