@@ -128,6 +128,38 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
     let id = world.new_id();
     world.deliver(Message::prepare(&Terms::new(&id, world.now())));
     assert!(world.dfsp("greenbank").next(&id).text().contains(r#""errorCode":"4200""#));
+    // What was switched off is brought back, the DFSP before its funds and its caps with the alarm that the hub has.
+    world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#);
+    world.operate("PUT", "/participants/greenbank", r#"{"isActive":false}"#);
+    let limits = r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":9,"alarmPercentage":42}}"#;
+    world.operate("PUT", "/participants/greenbank/limits", limits);
+    let back = scheme(1_000)
+        .replace("2000.5", "2500")
+        .replace("name = \"greenbank\"\n", "name = \"greenbank\"\nis_active = true\n");
+    std::fs::write(&file, &back).unwrap();
+    let (ok, changed) = apply(&world, &file, &[]);
+    assert!(ok, "{changed}");
+    let lines: Vec<_> = changed.lines().filter(|line| !line.starts_with('=')).collect();
+    assert_eq!(
+        lines,
+        [
+            "~ model DEFERREDNETKES inactive → active",
+            "~ participant greenbank inactive → active",
+            "~ limit greenbank KES 9 → 1000, alarm at 42 %",
+            "~ funds greenbank KES 2000.5 → 2500",
+            "~ limit bluewallet KES 9 → 1000, alarm at 10 %",
+            "~ funds bluewallet KES 2000.5 → 2500",
+        ]
+    );
+    let (ok, again) = apply(&world, &file, &[]);
+    assert!(ok && again.starts_with("= unchanged ") && again.lines().count() == 1, "{again}");
+    transfer(&world, "greenbank", "bluewallet");
+    std::fs::write(&file, back.replace("is_active = true", "is_active = false").replace("2500", "2600"))
+        .unwrap();
+    let (ok, changed) = apply(&world, &file, &[]);
+    assert!(ok && changed.contains("funds greenbank KES 2500 → 2600"), "{changed}");
+    let last = changed.lines().rfind(|line| line.contains("greenbank"));
+    assert_eq!(last, Some("~ participant greenbank active → inactive"), "deactivated last");
     world.stop_and_audit();
 }
 
@@ -255,6 +287,34 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
     assert!(answer.header("content-type").is_some_and(|kind| kind.contains("openmetrics")), "{answer:?}");
     let families = Exposition::read(&answer.body).families;
     assert_eq!(families, Exposition::read(&world.admin("GET", "/metrics", "").body).families);
+}
+
+/// Metric, alarm and listing tell the cover that prepares are decided by, whichever account the model takes it from.
+#[test]
+fn cover_is_what_decides_wherever_it_is_told() {
+    let world = World::new(&[]);
+    transfer(&world, "greenbank", "bluewallet");
+    let series = r#"upesi_position_cover{fsp="greenbank",currency="KES"}"#;
+    let alarm = r#"upesi_position_alarm{fsp="greenbank",currency="KES"}"#;
+    assert_eq!(scrape(&world, series, "3000").value(alarm), "0");
+    world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#);
+    // A default one: of a currency there may be one model of positions.
+    let other = MODEL
+        .replace("DEFERREDNETKES", "OTHERCOVER")
+        .replace(r#""currency":"KES","#, "")
+        .replace(r#"Type":"SETTLEMENT""#, r#"Type":"INTERCHANGE_FEE_SETTLEMENT""#);
+    world.operate("POST", "/settlementModels", &other);
+    assert_eq!(scrape(&world, series, "0").value(alarm), "1", "10 owed, and nothing covers it");
+    let positions = world.operate("GET", "/positions", "");
+    let of =
+        |name: &str| positions.as_array().unwrap().iter().find(|row| row["participant"] == name).unwrap();
+    assert_eq!(of("greenbank")["cover"], 0, "{positions}");
+    let id = world.new_id();
+    world.deliver(Message::prepare(&Terms::new(&id, world.now())));
+    assert!(world.dfsp("greenbank").next(&id).text().contains(r#""errorCode":"4001""#));
+    world.operate("PUT", "/settlementModels/OTHERCOVER", r#"{"isActive":false}"#);
+    world.operate("PUT", "/settlementModels/DEFERREDNETKES", r#"{"isActive":true}"#);
+    assert_eq!(scrape(&world, series, "3000").value(alarm), "0");
 }
 
 /// Names are printable ASCII, and that includes what expositions and JSON escape.
