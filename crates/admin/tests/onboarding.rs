@@ -83,7 +83,8 @@ async fn settlement_model(hub: &Hub) {
             concat!(
                 r#"{{"settlementModelId":1,"name":"DEFERREDNET","isActive":{},"settlementGranularity":"NET","#,
                 r#""settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":null,"#,
-                r#""requireLiquidityCheck":true,"ledgerAccountTypeId":"POSITION","autoPositionReset":true}}"#
+                r#""requireLiquidityCheck":true,"ledgerAccountTypeId":"POSITION","settlementAccountTypeId":"SETTLEMENT","#,
+                r#""autoPositionReset":true}}"#
             ),
             is_active
         )
