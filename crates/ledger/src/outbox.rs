@@ -274,4 +274,26 @@ mod tests {
             assert!(places <= 2 * outbox.len() + 4 * PLACES_COMPACTED_MIN, "seed {seed}: {places} places");
         }
     }
+    /// Empty places cost room, getting rid of them costs time: it is done once they are half of all.
+    #[test]
+    fn empty_places_go_when_they_are_half() {
+        const OWED: u64 = 4 * PLACES_COMPACTED_MIN as u64;
+        let mut outbox = Outbox::default();
+        for seq in 1..=OWED {
+            outbox.insert(key(1, seq, 0), None);
+        }
+        let places = |outbox: &Outbox| outbox.queues.values().map(|queue| queue.places.len()).sum::<usize>();
+        // The oldest stays, so that none goes by itself.
+        for seq in 2..=OWED / 2 {
+            outbox.remove(key(1, seq, 0));
+            assert_eq!(places(&outbox) as u64, OWED, "{seq}");
+        }
+        outbox.remove(key(1, OWED / 2 + 1, 0));
+        assert_eq!((places(&outbox) as u64, outbox.len() as u64), (OWED / 2, OWED / 2));
+        for seq in OWED / 2 + 2..=OWED {
+            outbox.remove(key(1, seq, 0));
+        }
+        assert_eq!(outbox.len(), 1);
+        assert!(places(&outbox) < PLACES_COMPACTED_MIN, "{}", places(&outbox));
+    }
 }

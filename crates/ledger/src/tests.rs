@@ -3,6 +3,7 @@
 mod audit;
 mod limits;
 mod questions;
+mod references;
 mod transfer_table;
 
 use alloc::vec;
