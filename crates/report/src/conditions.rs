@@ -7,9 +7,10 @@ use crate::run::{Run, plain};
 /// A name and what is said of it, in the order in which it is said.
 pub(crate) type Conditions = Vec<(&'static str, String)>;
 
+const SHARING: &str = "sharing";
 /// The names, in that order.
 const NAMES: [&str; 9] =
-    ["cores", "sharing", "processor", "memory", "kernel", "storage", "durability", "version", "commit"];
+    ["cores", SHARING, "processor", "memory", "kernel", "storage", "durability", "version", "commit"];
 
 /// The conditions of a run, as far as it names them.
 pub(crate) fn of(run: &Run) -> Conditions {
@@ -57,8 +58,10 @@ pub(crate) fn differing(own: &Conditions, shared: &Conditions) -> Vec<String> {
         conditions.iter().find(|(known, _)| *known == name).map(|(_, text)| text.clone())
     };
     let differs = |name: &&str| find(own, name) != find(shared, name);
-    let said = |name: &str| find(own, name).unwrap_or_else(|| format!("{name} does not apply"));
-    NAMES.into_iter().filter(differs).map(said).collect()
+    // A stage alone shares with nobody, which says itself.
+    let said =
+        |name: &str| find(own, name).or_else(|| (name != SHARING).then(|| format!("{name} does not apply")));
+    NAMES.into_iter().filter(differs).filter_map(said).collect()
 }
 
 /// In a line.
@@ -73,6 +76,15 @@ mod tests {
     fn conditions(cores: &str, durability: Option<&str>) -> Conditions {
         let durability = durability.map(|text| ("durability", text.to_owned()));
         [("cores", cores.to_owned())].into_iter().chain(durability).collect()
+    }
+
+    #[test]
+    fn who_shares_with_nobody_is_not_said() {
+        let alone = conditions("2 cores", None);
+        let mut beside = alone.clone();
+        beside.push((SHARING, "shared".to_owned()));
+        assert_eq!(differing(&alone, &beside), Vec::<String>::new());
+        assert_eq!(differing(&beside, &alone), ["shared"]);
     }
 
     #[test]

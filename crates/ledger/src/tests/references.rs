@@ -99,7 +99,8 @@ fn what_is_referred_to_exists() {
         |transfer| transfer.payer_account = Some(account(NO_ACCOUNT)),
         |transfer| transfer.payee_account = Some(account(NO_ACCOUNT)),
     ];
-    let aborted = || sound().transfers.get(id(3)).map_or(TransferState::Reserved, |found| found.state.clone());
+    let aborted =
+        || sound().transfers.get(id(3)).map_or(TransferState::Reserved, |found| found.state.clone());
     for (at, change) in of_transfers.into_iter().enumerate() {
         for state in [TransferState::Reserved, aborted()] {
             let mut ledger = sound();
