@@ -143,12 +143,10 @@ impl EngineHandle {
             return Ok(Archived::Absent);
         }
         let failed = |error: &dyn std::fmt::Display| SubmitError::Archive(error.to_string());
-        let metrics = self.inner.metrics.clone();
+        let durations = self.inner.metrics.archive_read_seconds.clone();
         let read = move || {
             let started = Instant::now();
-            archive
-                .get(&id)
-                .inspect(|_| metrics.archive_read_seconds.observe(started.elapsed().as_secs_f64()))
+            archive.get(&id).inspect(|_| durations.observe(started.elapsed().as_secs_f64()))
         };
         match blocking(read).await?.map_err(|error| failed(&error))? {
             None => Ok(Archived::Absent),

@@ -2,7 +2,7 @@
 //! machine is the limit: the figures are true, and the hub would reach more elsewhere.
 #![expect(clippy::float_arithmetic, reason = "shares of measured time; no money")]
 
-use crate::cores::{CoreTime, percent};
+use crate::cores::{CoreTime, percent, taken};
 use crate::measured::MachineResult;
 use crate::options::{Baseline, Role, RunOptions};
 use crate::result::LabResult;
@@ -33,7 +33,7 @@ pub(crate) fn machine(options: &RunOptions, result: &LabResult, cores: CoreTime)
     };
     words.push_str(&waits(result, subject));
     if let Some(share) = other_programs_share.filter(|share| *share >= OTHERS_SHARE_TOLD) {
-        words.push_str(&format!("; other programs took {} of the cores' time", percent(share)));
+        words.push_str(&format!("; other programs {}", taken(share)));
     }
     if let Some(name) = subject.filter(|_| full) {
         words.push_str(&format!(": on a machine of its own the {name} would reach more"));

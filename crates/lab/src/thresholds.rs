@@ -76,7 +76,7 @@ fn checked(name: &str, limit: f64, value: f64, met: bool, finding: impl FnOnce()
 }
 
 /// Whether the payees were told to do what ends operations badly: that is then no failure of the hub's.
-fn fails_on_purpose(options: &RunOptions) -> bool {
+pub(crate) fn fails_on_purpose(options: &RunOptions) -> bool {
     let behaviour = &options.behaviour;
     [
         behaviour.drop_per_mille,

@@ -3,11 +3,12 @@
 
 use upesi_sim::Flavour;
 
-use crate::cores::percent;
+use crate::cores::taken;
 use crate::measured::{MachineResult, ProcessRow, StageResult, Validity};
 use crate::options::RunOptions;
 use crate::result::{LabResult, ScheduleResult};
 use crate::scenario::Scenario;
+use crate::thresholds::fails_on_purpose;
 
 /// How far the ratios between stages may be from what they should be: 2 %, as in the validity gate of published runs.
 const RATIO_TOLERANCE: f64 = 0.02;
@@ -86,8 +87,8 @@ pub(crate) fn was_disturbed(result: &LabResult) -> bool {
 fn disturbed(machine: &MachineResult) -> Option<String> {
     let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
     Some(format!(
-        "other programs took {} of the cores' time: the figures are of what they left; stop them and measure again",
-        percent(share)
+        "other programs {}: the figures are of what they left; stop them and measure again",
+        taken(share)
     ))
 }
 
@@ -104,14 +105,7 @@ fn saturation(lab: &ProcessRow, workers: usize) -> Option<String> {
 
 /// Whether no fault changes how often a stage is gone through.
 fn behaves_well(options: &RunOptions) -> bool {
-    let behaviour = &options.behaviour;
-    [
-        behaviour.drop_per_mille,
-        behaviour.duplicate_per_mille,
-        behaviour.wrong_fulfilment_per_mille,
-        behaviour.abort_per_mille,
-        behaviour.http_error_per_mille,
-    ] == [0; 5]
+    !fails_on_purpose(options) && options.behaviour.duplicate_per_mille == 0
 }
 
 fn ratios(options: &RunOptions, stages: &[StageResult]) -> Vec<String> {

@@ -7,6 +7,7 @@ pub mod demo;
 pub mod directory_import;
 pub mod exit;
 pub mod export;
+mod exposition;
 pub mod fill;
 pub mod grow;
 pub mod hub;

@@ -71,8 +71,7 @@ fn exposition(results: &[Value]) -> String {
     let by_labels: BTreeMap<String, &Value> = results.iter().map(|result| (labels(result), result)).collect();
     let mut text = String::new();
     for (name, help, source) in &METRICS {
-        // Writing into a String does not fail.
-        let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
+        crate::exposition::head(&mut text, name, "gauge", help);
         for (labels, result) in &by_labels {
             for (more, value) in samples(result, source) {
                 let _ = writeln!(text, "{name}{{{labels}{more}}} {value}");

@@ -16,6 +16,7 @@ use upesi_types::Amount;
 
 use super::process::ProcessMetrics;
 use crate::config::Settings;
+use crate::exposition::{counter, gauge, head};
 
 /// What the community's dashboards select deliveries by: the process of the reference hub that makes them.
 const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
@@ -116,48 +117,32 @@ impl MetricsText {
 
     fn write_connections(&self, text: &mut String) {
         let Some(server) = self.fspiop.get() else { return };
-        let _ = writeln!(text, "# HELP upesi_http_connections Open connections on the FSPIOP port.");
-        let _ = writeln!(text, "# TYPE upesi_http_connections gauge");
-        let _ = writeln!(text, "upesi_http_connections {}", server.connections());
-        let _ = writeln!(text, "# HELP upesi_http_connections_refused Connections over the cap.");
-        let _ = writeln!(text, "# TYPE upesi_http_connections_refused counter");
-        let _ = writeln!(text, "upesi_http_connections_refused_total {}", server.connections_refused());
+        let (open, refused) = (server.connections() as u64, server.connections_refused() as u64);
+        gauge(text, "upesi_http_connections", "Open connections on the FSPIOP port", open);
+        counter(text, "upesi_http_connections_refused", "Connections over the cap", refused);
     }
 
     fn write_store(&self, text: &mut String) {
         let stats = self.store.stats();
-        for (name, kind, help, value) in [
-            ("upesi_store_batches", "counter", "Batches of the store that were synced", stats.batches),
-            ("upesi_store_updates", "counter", "Changes of the store that were acknowledged", stats.updates),
-            (
-                "upesi_store_updates_shed",
-                "counter",
-                "Changes of the store that were refused",
-                stats.updates_shed,
-            ),
-            ("upesi_store_disk_bytes", "gauge", "Bytes of the store's sorted tables", stats.disk_bytes),
-            (
-                "upesi_store_pending_bytes",
-                "gauge",
-                "Changes in memory that wait to be sorted",
-                stats.pending_bytes,
-            ),
-            (
-                "upesi_store_resident_tables",
-                "gauge",
-                "Tables that are in memory as a whole",
-                stats.resident_tables,
-            ),
+        for (name, help, value) in [
+            ("upesi_store_batches", "Batches of the store that were synced", stats.batches),
+            ("upesi_store_updates", "Changes of the store that were acknowledged", stats.updates),
+            ("upesi_store_updates_shed", "Changes of the store that were refused", stats.updates_shed),
+        ] {
+            counter(text, name, help, value);
+        }
+        for (name, help, value) in [
+            ("upesi_store_disk_bytes", "Bytes of the store's sorted tables", stats.disk_bytes),
+            ("upesi_store_pending_bytes", "Changes in memory that wait to be sorted", stats.pending_bytes),
+            ("upesi_store_resident_tables", "Tables that are in memory as a whole", stats.resident_tables),
             (
                 "upesi_store_resident_bytes",
-                "gauge",
                 "Memory of the tables that are kept there as a whole",
                 stats.resident_bytes,
             ),
-            ("upesi_store_stopped", "gauge", "1 once the disk failed the store", u64::from(stats.poisoned)),
+            ("upesi_store_stopped", "1 once the disk failed the store", u64::from(stats.poisoned)),
         ] {
-            let suffix = if kind == "counter" { "_total" } else { "" };
-            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}\n{name}{suffix} {value}");
+            gauge(text, name, help, value);
         }
     }
 
@@ -174,7 +159,7 @@ impl MetricsText {
                 u64::from(stats.filter_ready),
             ),
         ] {
-            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge\n{name} {value}");
+            gauge(text, name, help, value);
         }
     }
 
@@ -189,16 +174,12 @@ impl MetricsText {
             ("upesi_position_cover", "Money that covers the position", |s| &s.cover),
             ("upesi_net_debit_cap", "Highest position that a prepare may lead to", |s| &s.cap),
         ] {
-            let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} gauge");
+            head(text, name, "gauge", help);
             for sample in &samples {
                 let _ = writeln!(text, "{name}{{{}}} {}", sample.labels, value(sample));
             }
         }
-        let _ = writeln!(
-            text,
-            "# HELP upesi_position_alarm 1 while a position is beyond its alarm percentage.\n\
-             # TYPE upesi_position_alarm gauge"
-        );
+        head(text, "upesi_position_alarm", "gauge", "1 while a position is beyond its alarm percentage");
         for sample in &samples {
             let _ = writeln!(text, "upesi_position_alarm{{{}}} {}", sample.labels, u8::from(sample.alarms));
         }
@@ -212,7 +193,7 @@ impl MetricsText {
         let mut family =
             |name: &str, kind: &str, help: &str, value: &dyn Fn(&upesi_courier::LaneStatus) -> u64| {
                 let suffix = if kind == "counter" { "_total" } else { "" };
-                let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+                head(text, name, kind, help);
                 for lane in &lanes {
                     let _ =
                         writeln!(text, "{name}{suffix}{{fsp=\"{}\"}} {}", name_of(lane.target), value(lane));
@@ -279,7 +260,7 @@ impl MetricsText {
     }
 
     fn write_delivery_histogram(&self, text: &mut String, name: &str, help: &str, series: &[Series<'_>]) {
-        let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} histogram");
+        head(text, name, "histogram", help);
         let participants = self.participants.get();
         for lane in self.courier.lanes() {
             let Some(metrics) = self.courier.metrics(lane.target) else { continue };

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use upesi_engine::{EngineStatus, Serving};
 
 use crate::config::Settings;
+use crate::exposition::{gauge, head};
 
 /// Reads `/proc` and the file system at each scrape; keeps nothing but what must not go back.
 pub(super) struct ProcessMetrics {
@@ -74,15 +75,6 @@ impl ProcessMetrics {
             let _ = writeln!(text, "upesi_thread_cpu_seconds_total{{thread=\"{name}\"}} {whole}.{rest:06}");
         }
     }
-}
-
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
-}
-
-fn gauge(text: &mut String, name: &str, help: &str, value: u64) {
-    head(text, name, "gauge", help);
-    let _ = writeln!(text, "{name} {value}");
 }
 
 fn write_build(text: &mut String) {

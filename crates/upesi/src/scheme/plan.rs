@@ -185,7 +185,7 @@ impl Plan {
         }
         for (currency, terms) in &dfsp.accounts {
             self.account(dfsp, *currency, terms, present);
-            let AccountTerms { funds, .. } = terms;
+            let funds = &terms.funds;
             let cover = cover(present, *currency);
             if cover < *funds && !was_active && !wants_active {
                 self.conflicts.push(format!(
