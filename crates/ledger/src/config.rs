@@ -13,6 +13,8 @@ pub struct LedgerConfig {
     pub payee_confirmation: bool,
     /// How far a withdrawal may lower a participant's cover.
     pub funds_out_guard: FundsOutGuard,
+    /// What the sender of a fulfil or abort is told when nobody knows the transfer.
+    pub unknown_transfer: UnknownTransfer,
     /// How long a prepared withdrawal holds the money before it is given back, in milliseconds.
     pub internal_transfer_validity_ms: i64,
     /// Seed of the hash tables, so that nobody outside can choose colliding transfer ids.
@@ -28,6 +30,15 @@ pub enum FundsOutGuard {
     SettlementAccount,
 }
 
+/// The error for a PUT about a transfer that nobody knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnknownTransfer {
+    /// 2001, as the reference hub says and its clients may expect.
+    InternalError,
+    /// 3208, as a GET is answered.
+    NotFound,
+}
+
 impl Default for LedgerConfig {
     fn default() -> Self {
         Self {
@@ -35,6 +46,7 @@ impl Default for LedgerConfig {
             on_us_transfers: false,
             payee_confirmation: true,
             funds_out_guard: FundsOutGuard::Position,
+            unknown_transfer: UnknownTransfer::InternalError,
             internal_transfer_validity_ms: 432_000_000,
             hash_seed: 0,
         }

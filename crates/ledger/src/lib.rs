@@ -30,7 +30,7 @@ mod transfer_table;
 
 pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
 pub use command::{AdminCommand, AdminOutcome, Command, Decision, Refusal, Reply};
-pub use config::{FundsOutGuard, LedgerConfig};
+pub use config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use endpoint::EndpointType;
 pub use event::Event;
 pub use funds::{FundsDirection, FundsState, FundsTransfer};

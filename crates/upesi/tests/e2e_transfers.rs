@@ -17,6 +17,11 @@ fn who_is_told_what_in_a_scheme_without_confirmations() {
 }
 
 #[test]
+fn puts_about_transfers_that_nobody_knows_where_the_scheme_wants_3208() {
+    tell(&World::new(&[("hub.unknown_transfer", "3208")]), include_str!("stories/unknown.txt"));
+}
+
+#[test]
 fn refused_prepares() {
     tell(&World::new(&[]), include_str!("stories/prepare.txt"));
 }

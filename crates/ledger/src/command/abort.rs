@@ -42,7 +42,7 @@ impl Ledger {
         let transfer = match self.find(&abort.transfer, &abort.archived) {
             Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
             Ok(Some(transfer)) => transfer,
-            Ok(None) => return put::answer_unknown_transfer(put.sender, &abort.transfer, out),
+            Ok(None) => return self.answer_unknown_transfer(put.sender, &abort.transfer, out),
         };
         if !self.may_end(&put, transfer, out) {
             return;

@@ -72,7 +72,7 @@ impl Ledger {
         let transfer = match self.find(&fulfil.transfer, &fulfil.archived) {
             Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
             Ok(Some(transfer)) => transfer,
-            Ok(None) => return put::answer_unknown_transfer(put.sender, &fulfil.transfer, out),
+            Ok(None) => return self.answer_unknown_transfer(put.sender, &fulfil.transfer, out),
         };
         if let Some(reason) = refuses_outright(fulfil) {
             return put::refuse(&put, transfer, reason, out);

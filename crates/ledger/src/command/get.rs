@@ -9,6 +9,9 @@ use crate::Ledger;
 use crate::notice::{NoticeContent, StateMethod, TransferRef};
 use crate::transfer::TransferState;
 
+/// Of a transfer that nobody knows.
+pub(super) const NOT_FOUND_DETAIL: &str = "Provided Transfer ID was not found on the server.";
+
 /// A question as the gateway read it.
 #[derive(Clone, Debug)]
 pub struct Get {
@@ -41,10 +44,7 @@ impl Ledger {
             );
         }
         match found {
-            None => {
-                let detail = "Provided Transfer ID was not found on the server.";
-                refuse(out, ErrorCode::TRANSFER_NOT_FOUND, detail);
-            }
+            None => refuse(out, ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
             Some(transfer) if !transfer.has_party(requester.id) => refuse(out, ErrorCode::CLIENT, ""),
             Some(transfer) => {
                 let content = match &transfer.state {

@@ -5,7 +5,9 @@ use alloc::boxed::Box;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use super::Decision;
+use super::get::NOT_FOUND_DETAIL;
 use crate::Ledger;
+use crate::config::UnknownTransfer;
 use crate::event::Event;
 use crate::notice::{NoticeContent, StateMethod, TransferRef, TransferView};
 use crate::participant::ParticipantId;
@@ -68,6 +70,21 @@ impl Ledger {
         false
     }
 
+    pub(super) fn answer_unknown_transfer(
+        &self,
+        sender: Option<ParticipantId>,
+        transfer: &TransferRef,
+        out: &mut Decision,
+    ) {
+        let (code, detail) = match self.config().unknown_transfer {
+            UnknownTransfer::InternalError => (ErrorCode::INTERNAL, "transfer not found"),
+            UnknownTransfer::NotFound => (ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
+        };
+        if let Some(sender) = sender {
+            out.tell_error(sender, transfer.clone(), code, detail);
+        }
+    }
+
     /// Ends a reserved transfer whose deadline has passed; both parties are told.
     pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
         let code = ErrorCode::TRANSFER_EXPIRED;
@@ -80,16 +97,6 @@ impl Ledger {
         // An expiry remembers the late fulfil only, as the kind of abort does not tell of which kind a PUT was.
         let late_fulfil = late.filter(|put| put.kind == PutKind::Fulfil);
         end(transfer, cause, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
-    }
-}
-
-pub(super) fn answer_unknown_transfer(
-    sender: Option<ParticipantId>,
-    transfer: &TransferRef,
-    out: &mut Decision,
-) {
-    if let Some(sender) = sender {
-        out.tell_error(sender, transfer.clone(), ErrorCode::INTERNAL, "transfer not found");
     }
 }
 

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use upesi_ledger::command::Prepare;
-use upesi_ledger::{AdminCommand, Command, FundsOutGuard, LedgerConfig};
+use upesi_ledger::{AdminCommand, Command, FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_types::{Timestamp, TransferId};
 
 use self::words::{Parsed, Words};
@@ -184,6 +184,7 @@ fn configure<'a>(steps: impl Iterator<Item = &'a Step>) -> Parsed<LedgerConfig> 
             "on-us transfers" => config.on_us_transfers = true,
             "no payee confirmation" => config.payee_confirmation = false,
             "withdrawals ignore positions" => config.funds_out_guard = FundsOutGuard::SettlementAccount,
+            "unknown transfers are 3208" => config.unknown_transfer = UnknownTransfer::NotFound,
             "withdrawals expire after 1 minute" => config.internal_transfer_validity_ms = 60_000,
             _ => return Err(format!("  line {}: unknown policy", step.number)),
         }

@@ -94,6 +94,9 @@ settings! {
         /// What must still be covered after a withdrawal: the DFSP's present `position`, or only that the
         /// `settlement-account` stays in credit.
         funds_out_guard: choice("position", "settlement-account") = "position",
+        /// The error that answers a PUT about a transfer that nobody knows: `2001`, an internal error, as the reference hub
+        /// says, or `3208`, transfer id not found.
+        unknown_transfer: choice("2001", "3208") = "2001",
         /// How long a prepared withdrawal holds the money before it is given back, in seconds.
         internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
     }

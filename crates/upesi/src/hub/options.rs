@@ -14,7 +14,7 @@ use upesi_fspiop::Versions;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
 use upesi_http::Limits;
 use upesi_journal::Durability;
-use upesi_ledger::{FundsOutGuard, LedgerConfig};
+use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_relay::RelayConfig;
 use upesi_store::StoreOptions;
@@ -43,6 +43,10 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
             funds_out_guard: match hub.funds_out_guard {
                 "settlement-account" => FundsOutGuard::SettlementAccount,
                 _ => FundsOutGuard::Position,
+            },
+            unknown_transfer: match hub.unknown_transfer {
+                "3208" => UnknownTransfer::NotFound,
+                _ => UnknownTransfer::InternalError,
             },
             internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
                 .unwrap_or(i64::MAX),
