@@ -94,8 +94,7 @@ impl FjallArchive {
     fn start_upkeep(&self) -> Result<(), ArchiveError> {
         let inner = Arc::clone(&self.inner);
         let work = move || {
-            let _turn = inner.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Err(error) = inner.build_filters().and_then(|()| inner.settle()) {
+            if let Err(error) = inner.keep_up() {
                 // Lookups go to the stores, which report the error to them; the next start tries again.
                 tracing::warn!(%error, "a division of the archive stays as it is");
             }
@@ -192,6 +191,13 @@ impl Inner {
             division.build_filter(&self.closing)?;
         }
         Ok(())
+    }
+
+    /// Reads filters and settles closed divisions, once whoever does so has done.
+    fn keep_up(&self) -> Result<(), ArchiveError> {
+        let _turn = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
+        self.build_filters()?;
+        self.settle()
     }
 
     fn gather(&self, entries: &[ArchiveEntry]) {
@@ -396,6 +402,10 @@ impl Archive for FjallArchive {
         let _writer = self.inner.writer();
         self.inner.flush()?;
         self.begin_division()
+    }
+
+    fn finish_upkeep(&self) -> Result<(), ArchiveError> {
+        self.inner.keep_up()
     }
 
     fn for_each_in(

@@ -113,6 +113,13 @@ pub trait Archive: Send + Sync {
         Ok(false)
     }
 
+    /// Does what is left of the housekeeping that goes on behind the calls, and waits for what is being done: filters are read
+    /// and closed divisions are in order afterwards. It takes one pass over each division that was closed, and ends by itself;
+    /// whoever applies meanwhile can make more.
+    fn finish_upkeep(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
     /// Removes the oldest division for good, if it begins with `first_seq` and is closed; `false` where it does not. Whoever
     /// is reading it reads on, and then its files go. Any thread may call this.
     fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {

@@ -158,6 +158,26 @@ fn closed_divisions_become_one_sorted_whole() {
 }
 
 #[test]
+fn housekeeping_can_be_waited_for_and_leaves_nothing_to_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("archive");
+    let archive = open(&path);
+    apply(&archive, 0, 320);
+    archive.finish_upkeep().unwrap();
+    let is_settled = |first_seq: u64| path.join(format!("{first_seq:020}.sorted")).exists();
+    assert!([1, 101, 201].into_iter().all(is_settled), "all that are closed are in order");
+    assert!(!is_settled(301) && archive.stats().filter_ready);
+    archive.sync().unwrap();
+    drop(archive);
+    // Nothing is written anew: the same directories, with the same tables.
+    let archive = open(&path);
+    let before = archive.stats();
+    archive.finish_upkeep().unwrap();
+    assert_eq!(archive.stats().unmerged_tables, before.unmerged_tables);
+    expect_exactly(&archive, 0, 320);
+}
+
+#[test]
 fn a_division_can_be_closed_before_it_is_full() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());

@@ -63,7 +63,10 @@ impl Past {
         if !self.reserved.is_empty() {
             feed(&handle, &self.reserved, FLOW)?;
         }
+        let archive = handle.archive();
         engine.shutdown();
+        // Or whoever starts on the directory would do it, while it is measured.
+        archive.map_or(Ok(()), |archive| archive.finish_upkeep())?;
         Ok(())
     }
 
