@@ -31,6 +31,7 @@ pub mod onboard;
 mod operation;
 mod options;
 mod outcome;
+mod pacer;
 mod pairs;
 pub mod plan;
 mod process;

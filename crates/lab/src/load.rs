@@ -1,6 +1,6 @@
 //! The load generator: closed and open loop.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use upesi_http::Workers;
 
 use crate::interval::Interval;
 use crate::operation::Generator;
+use crate::pacer::pace;
 use crate::schedule::{Profile, arrivals};
 use crate::shape::Load;
 use crate::tally::{Step, Tally, microseconds_between};
@@ -17,8 +18,6 @@ use crate::tally::{Step, Tally, microseconds_between};
 const PAUSE_AFTER_FAILURE: Duration = Duration::from_millis(10);
 /// How often a virtual user that is not needed yet, or no more, looks again.
 const IDLE_NAP: Duration = Duration::from_millis(20);
-/// The longest that the pacer of an open loop sleeps before it looks whether it should end.
-const PACER_NAP_MAX: Duration = Duration::from_millis(50);
 
 /// The times of one slice: load runs from `from` to `until`, and counts from `measure_from` to `measure_until`.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +49,6 @@ struct Slice {
     /// One per worker, so that counting does not share locks.
     counts: Vec<Mutex<Counts>>,
     outstanding: AtomicUsize,
-    ended: AtomicBool,
 }
 
 /// A slice in progress.
@@ -73,7 +71,6 @@ pub(crate) fn start(
         window,
         counts: workers.iter().map(|_| Mutex::default()).collect(),
         outstanding: AtomicUsize::new(0),
-        ended: AtomicBool::new(false),
     });
     let (mut users, mut pacer) = (Vec::new(), None);
     let profile = match load {
@@ -82,7 +79,6 @@ pub(crate) fn start(
     };
     if let Some(arrivals) = arrivals(load, seed) {
         let (slice, workers, outstanding_max) = (slice.clone(), workers.clone(), load.outstanding_max());
-        // A thread of its own: the runtime's timers tell milliseconds apart, the system's sleep tens of microseconds.
         pacer = Some(std::thread::spawn(move || slice.keep(&workers, arrivals, outstanding_max)));
     } else {
         let user = |index| {
@@ -125,7 +121,6 @@ impl Running {
         while self.slice.outstanding.load(Ordering::Acquire) > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        self.slice.ended.store(true, Ordering::Release);
         let mut sum = Tally::default();
         self.slice.counts.iter().for_each(|counts| sum.add(&lock(counts).tally));
         sum
@@ -134,31 +129,6 @@ impl Running {
 
 fn lock(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
     counts.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Calls `send` with the time at which an arrival is due, when it is due, until one would be due at `until`. The arrivals count
-/// from `from`; once it has `ended` nobody waits any more.
-pub(crate) fn pace(
-    arrivals: impl Iterator<Item = Duration>,
-    from: Instant,
-    until: Instant,
-    ended: &AtomicBool,
-    mut send: impl FnMut(Instant),
-) {
-    for due in arrivals {
-        let intended = from + due;
-        if intended >= until {
-            return;
-        }
-        loop {
-            let now = Instant::now();
-            if now >= intended || ended.load(Ordering::Acquire) {
-                break;
-            }
-            std::thread::sleep((intended - now).min(PACER_NAP_MAX));
-        }
-        send(intended);
-    }
 }
 
 impl Slice {
@@ -189,7 +159,7 @@ impl Slice {
         arrivals: impl Iterator<Item = Duration>,
         outstanding_max: usize,
     ) {
-        pace(arrivals, self.window.from, self.window.until, &self.ended, |intended| {
+        pace(arrivals, self.window.from, self.window.until, |intended| {
             let handle = workers.round_robin();
             let worker = handle.index();
             lock(&self.counts[worker]).interval.offer();

@@ -1,6 +1,6 @@
 //! The load generator alone: how far from its schedule it begins operations, with nothing to send and nobody to send it to.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -11,8 +11,8 @@ use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process
 use super::meter::{ThreadTimes, UsedCpu};
 use super::settings::Keys;
 use super::{Context, IsolatedError};
-use crate::load::pace;
 use crate::measured::Parameter;
+use crate::pacer::pace;
 use crate::schedule::arrivals;
 use crate::shape::Load;
 
@@ -114,7 +114,7 @@ impl Settings {
             let from = Instant::now();
             let (mut count, mut woke_ns) = (0_u64, nanosecond_histogram());
             let arrivals = arrivals(&load, seed).into_iter().flatten();
-            pace(arrivals, from, from + length, &AtomicBool::new(false), |intended| {
+            pace(arrivals, from, from + length, |intended| {
                 record(&mut woke_ns, Instant::now() - intended);
                 let (handle, sink) = (pool.round_robin(), Arc::clone(&for_pacer));
                 let worker = handle.index();
