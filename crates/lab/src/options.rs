@@ -114,6 +114,8 @@ pub struct RunOptions {
     pub amount: Amount,
     /// In which currency.
     pub currency: Currency,
+    /// About how long the bodies of transfers are; `None` leaves them as short as they are by themselves.
+    pub body_bytes: Option<usize>,
     /// Who deals with whom.
     pub pairs: PairChoice,
     /// How the payees behave: flavour, delays and faults.
@@ -191,6 +193,7 @@ impl Default for RunOptions {
             seed: 1,
             amount: Amount::parse_wire("2").unwrap_or_default(),
             currency: Currency::parse("XXX").unwrap_or_else(|| unreachable!("XXX is in the list")),
+            body_bytes: None,
             pairs: PairChoice::Uniform,
             behaviour: DfspSettings::default(),
             trace: true,

@@ -65,9 +65,10 @@ impl Run<'_> {
             parties_per_dfsp: PARTIES_PER_DFSP,
             amount_type: AmountType::Send,
         };
+        let originator = Originator::new(&simulator, originator_options).with_payments(payments);
         let generator = Generator {
             scenario: options.scenario,
-            originator: Originator::new(&simulator, originator_options).with_payments(payments),
+            originator: originator.with_body_bytes(options.body_bytes.unwrap_or(0)),
             pairs: Pairs { dfsps: options.dfsps, choice: options.pairs.clone(), seed: options.seed },
             names: simulator.names().collect(),
             parties: options.parties,

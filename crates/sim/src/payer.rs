@@ -17,6 +17,8 @@ use crate::settings::mix;
 use crate::simulator::{Resource, Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
 
+/// What a prepare's body has beside its terms, with the usual short names, in bytes.
+const BODY_BESIDE_TERMS_BYTES: usize = 176;
 /// Wait between two attempts to send the same POST.
 const RESEND_PAUSE: Duration = Duration::from_millis(100);
 
@@ -85,6 +87,22 @@ pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
+/// The part of all bodies between the payee's name and the condition. Of a note in its packet 16 characters come of every 9: it
+/// is in base64 twice.
+fn terms(options: &OriginatorOptions, note_bytes: usize) -> Vec<u8> {
+    let (currency, amount) = (options.currency.to_string(), options.amount.to_string());
+    let note =
+        if note_bytes == 0 { String::new() } else { format!(",\"note\":\"{}\"", "n".repeat(note_bytes)) };
+    let transaction = format!(
+        "{{\"amount\":{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}},\"transactionType\":{{\"initiator\":\"PAYER\",\
+         \"initiatorType\":\"CONSUMER\",\"scenario\":\"TRANSFER\"}},\"payee\":{{\"partyIdInfo\":\
+         {{\"partyIdType\":\"MSISDN\",\"partyIdentifier\":\"19012345001\"}}}}{note}}}"
+    );
+    let minor_units = u64::try_from(options.amount.units() / 100).unwrap_or(0);
+    let packet = ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction);
+    message::prepare_terms(&currency, &amount, &packet)
+}
+
 impl Originator {
     /// Prepares to send for the DFSPs of `simulator`.
     pub fn new(simulator: &Simulator, options: OriginatorOptions) -> Self {
@@ -92,16 +110,17 @@ impl Originator {
     }
 
     pub(crate) fn over(shared: Arc<Shared>, options: OriginatorOptions) -> Self {
-        let (currency, amount) = (options.currency.to_string(), options.amount.to_string());
-        let transaction = format!(
-            "{{\"amount\":{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}},\"transactionType\":{{\"initiator\":\"PAYER\",\
-             \"initiatorType\":\"CONSUMER\",\"scenario\":\"TRANSFER\"}},\"payee\":{{\"partyIdInfo\":\
-             {{\"partyIdType\":\"MSISDN\",\"partyIdentifier\":\"19012345001\"}}}}}}"
-        );
-        let minor_units = u64::try_from(options.amount.units() / 100).unwrap_or(0);
-        let packet = ilp::encode_packet_v1(minor_units, "g.payee.msisdn.19012345001", &transaction);
-        let terms = message::prepare_terms(&currency, &amount, &packet);
+        let terms = terms(&options, 0);
         Self { shared, options, terms, payments: PaymentOptions::default() }
+    }
+
+    /// Lets the packet say so much more that the bodies of prepares become about `body_bytes` long; they are never shorter than
+    /// by themselves.
+    #[must_use]
+    pub fn with_body_bytes(mut self, body_bytes: usize) -> Self {
+        let missing = body_bytes.saturating_sub(BODY_BESIDE_TERMS_BYTES + self.terms.len());
+        self.terms = terms(&self.options, missing * 9 / 16);
+        self
     }
 
     /// What was asked for.
@@ -285,6 +304,37 @@ mod tests {
         assert_ne!(one, other);
         assert_eq!(one.to_bytes()[9..], other.to_bytes()[9..]);
         assert_ne!(one.to_bytes()[9..], transfer_id(7, 2, 3).to_bytes()[9..]);
+    }
+
+    #[test]
+    fn a_packet_makes_bodies_about_as_long_as_is_asked_for() {
+        let options = OriginatorOptions {
+            amount: Amount::parse_wire("2").unwrap(),
+            currency: Currency::parse("XXX").unwrap(),
+            expiry: Duration::from_secs(60),
+            seed: 1,
+            nonce: 1,
+            trace: true,
+            resends_max: 0,
+        };
+        let workers = upesi_http::Workers::start(1, "sim-test").unwrap();
+        let config = crate::SimConfig::new(2, crate::Upstream::Peers);
+        let simulator = Simulator::start(config, &workers).unwrap();
+        let length = |originator: &Originator| {
+            let dfsps = &simulator.shared().dfsps;
+            let id = transfer_id(1, 1, 1);
+            originator.message(1, &id, &dfsps[0], &dfsps[1]).1.len()
+        };
+        let natural = length(&Originator::new(&simulator, options.clone()));
+        assert_eq!(length(&Originator::new(&simulator, options.clone()).with_body_bytes(10)), natural);
+        for wanted in [1_024, 4_096, 16_384, 32_768] {
+            let padded = length(&Originator::new(&simulator, options.clone()).with_body_bytes(wanted));
+            assert!(
+                padded.abs_diff(wanted) <= 40,
+                "{padded} bytes instead of {wanted}, {natural} by themselves"
+            );
+        }
+        workers.shutdown();
     }
 
     #[test]
