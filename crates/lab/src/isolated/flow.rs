@@ -1,6 +1,8 @@
 //! Feeds an engine with a stream: a bounded number of commands at a time, from one thread or several.
 
 use std::cell::RefCell;
+use std::iter::StepBy;
+use std::ops::Range;
 use std::rc::Rc;
 use std::sync::{Arc, Barrier, OnceLock};
 use std::time::{Duration, Instant};
@@ -26,10 +28,23 @@ const BUSY_WAIT: Duration = Duration::from_millis(1);
 /// How a stream is fed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flow {
-    /// Threads; what one payer sends comes from one thread.
+    /// Threads; of `n` each takes every `n`th message, whoever pays.
     pub submitters: usize,
     /// Commands under way at a time, all threads together.
     pub in_flight: usize,
+}
+
+impl Flow {
+    /// The messages of one thread, as indexes.
+    fn messages_of(self, submitter: usize, messages: usize) -> StepBy<Range<usize>> {
+        (submitter.min(messages)..messages).step_by(self.submitters)
+    }
+
+    /// Commands that one thread has under way at a time: together they are `in_flight`, however many threads there are.
+    fn in_flight_of(self, submitter: usize) -> usize {
+        let left_over = usize::from(submitter < self.in_flight % self.submitters);
+        (self.in_flight / self.submitters + left_over).max(1)
+    }
 }
 
 /// What came of feeding.
@@ -41,6 +56,8 @@ pub(super) struct Fed {
     pub latency_ns: Histogram<u64>,
     /// CPU by thread meanwhile.
     pub cpu: UsedCpu,
+    /// Threads that submitted something.
+    pub submitting: usize,
     /// Times that the engine was busy.
     pub busy: u64,
 }
@@ -52,12 +69,10 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
     let mut threads = Vec::new();
     for submitter in 0..flow.submitters {
         let (begin, end, engine, ready) = (begin.clone(), end.clone(), engine.clone(), Arc::clone(ready));
-        let in_flight = (flow.in_flight / flow.submitters).max(1);
         let work = move || {
-            let mine = (0..ready.len()).filter(|index| ready[*index].payer % flow.submitters == submitter);
-            let mine: Vec<usize> = mine.collect();
+            let mine = flow.messages_of(submitter, ready.len());
             begin.wait();
-            let submitted = submit_all(engine, ready, mine, in_flight);
+            let submitted = submit_all(engine, ready, mine, flow.in_flight_of(submitter));
             let ended = Instant::now();
             // Until the CPU of this thread has been read, and again so that it is not gone before.
             end.wait();
@@ -71,12 +86,18 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
     begin.wait();
     let started = Instant::now();
     end.wait();
-    let mut fed =
-        Fed { took: Duration::ZERO, latency_ns: nanosecond_histogram(), cpu: before.since(), busy: 0 };
+    let mut fed = Fed {
+        took: Duration::ZERO,
+        latency_ns: nanosecond_histogram(),
+        cpu: before.since(),
+        submitting: 0,
+        busy: 0,
+    };
     end.wait();
     for thread in threads {
         let (submitted, ended) = thread.join().map_err(|_| IsolatedError::panicked())?;
         let (latency_ns, busy) = submitted?;
+        fed.submitting += usize::from(!latency_ns.is_empty());
         let _ = fed.latency_ns.add(&latency_ns);
         fed.busy += busy;
         fed.took = fed.took.max(ended - started);
@@ -88,8 +109,8 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
 struct Shared {
     engine: EngineHandle,
     ready: Arc<Vec<Ready>>,
-    mine: Vec<usize>,
-    next: usize,
+    /// The messages that are left.
+    mine: StepBy<Range<usize>>,
     latency_ns: Histogram<u64>,
     busy: u64,
     failure: Option<IsolatedError>,
@@ -98,13 +119,13 @@ struct Shared {
 fn submit_all(
     engine: EngineHandle,
     ready: Arc<Vec<Ready>>,
-    mine: Vec<usize>,
+    mine: StepBy<Range<usize>>,
     in_flight: usize,
 ) -> Result<(Histogram<u64>, u64), IsolatedError> {
     let runtime = Builder::new_current_thread().enable_time().build().map_err(IsolatedError::thread)?;
     let tasks = in_flight.min(mine.len());
     let latency_ns = nanosecond_histogram();
-    let shared = Shared { engine, ready, mine, next: 0, latency_ns, busy: 0, failure: None };
+    let shared = Shared { engine, ready, mine, latency_ns, busy: 0, failure: None };
     let shared = Rc::new(RefCell::new(shared));
     let local = LocalSet::new();
     for _ in 0..tasks {
@@ -147,9 +168,7 @@ async fn submit_in_turn(shared: Rc<RefCell<Shared>>) {
 impl Shared {
     /// The next message of this thread; none after a failure.
     fn take_next(&mut self) -> Option<usize> {
-        let index = self.mine.get(self.next).copied().filter(|_| self.failure.is_none())?;
-        self.next += 1;
-        Some(index)
+        if self.failure.is_some() { None } else { self.mine.next() }
     }
 }
 
@@ -186,4 +205,35 @@ pub(super) fn start_delivering(
     let (engine, handle) = Engine::start(options, metrics, Box::new(effects))?;
     let _ = slot.set(handle.clone());
     Ok((engine, handle))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_submitters_have_as_much_to_do_and_as_much_is_under_way_at_every_scale() {
+        for submitters in [1, 2, 3, 4, 8] {
+            for in_flight in [8, 50, 1_024, 1_000] {
+                let flow = Flow { submitters, in_flight };
+                let under_way = (0..submitters).map(|submitter| flow.in_flight_of(submitter));
+                assert_eq!(under_way.sum::<usize>(), in_flight, "{flow:?}");
+            }
+            let flow = Flow { submitters, in_flight: 64 };
+            let mut taken = vec![0; 1_001];
+            for submitter in 0..submitters {
+                let mine: Vec<usize> = flow.messages_of(submitter, taken.len()).collect();
+                assert!(mine.len().abs_diff(taken.len() / submitters) <= 1, "{} of {submitters}", mine.len());
+                mine.into_iter().for_each(|index| taken[index] += 1);
+            }
+            assert_eq!(taken, vec![1; 1_001], "each message by one thread");
+        }
+    }
+
+    #[test]
+    fn where_there_are_fewer_messages_than_threads_the_others_have_nothing() {
+        let flow = Flow { submitters: 4, in_flight: 4 };
+        let counts = [0, 1, 2, 3].map(|submitter| flow.messages_of(submitter, 2).count());
+        assert_eq!(counts, [1, 1, 0, 0]);
+    }
 }

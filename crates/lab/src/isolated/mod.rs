@@ -147,7 +147,12 @@ pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResu
     crate::process::allow_many_files();
     let started_at = stream::now();
     let mut measurement = stage.run(context)?;
-    // What was asked for; the rest is as the documentation says. Of a recorded stream it also counts between how many.
-    measurement.parameters.retain(|(key, _)| *key == "dfsps" || table.contains_key(*key));
+    // What was asked for; the rest is as the documentation says. Of a recorded stream it also counts between how many, and of
+    // several submitters whether all had something to do.
+    measurement.parameters.retain(|(key, _)| match *key {
+        "dfsps" => true,
+        position::SUBMITTING => table.contains_key("submitters"),
+        key => table.contains_key(key),
+    });
     Ok(measurement.result(kind, context, started_at))
 }

@@ -29,6 +29,8 @@ const MESSAGES: usize = 5_000;
 const IN_FLIGHT: usize = 1_024;
 /// What the engine's queue holds.
 const IN_FLIGHT_MAX: usize = 65_536;
+/// The parameter that tells how many threads really submitted.
+pub(super) const SUBMITTING: &str = "submitting_threads";
 
 /// How positions are handled.
 #[derive(Clone, Debug)]
@@ -79,8 +81,8 @@ impl Settings {
                 "batch must not be more than in_flight: batches would never be full".to_owned(),
             );
         }
-        if submitters > in_flight {
-            keys.contradiction("submitters must not be more than in_flight".to_owned());
+        if submitters > in_flight.min(settings.source.messages) {
+            keys.contradiction("submitters must not be more than in_flight, nor than messages".to_owned());
         }
         settings
     }
@@ -110,6 +112,7 @@ impl Settings {
         let unit = if fulfils.is_some() { "fulfil" } else { "prepare" };
         let mut measurement = Measurement::new(unit, "an engine in this process");
         let (mut cpu, mut spans) = (UsedCpu::default(), Vec::new());
+        let mut submitting = self.flow.submitters;
         for _ in 0..self.repetitions {
             let data = scratch.path().join("data");
             copy_directory(&begin, &data)?;
@@ -118,10 +121,15 @@ impl Settings {
             measurement.failed += failed;
             measurement.repeat(fed.took, (count as u64).saturating_sub(failed), &fed.latency_ns);
             cpu.add(&fed.cpu);
+            submitting = submitting.min(fed.submitting);
             spans.push(metrics);
             if fed.busy > 0 {
                 measurement.findings.push(format!("the engine was busy {} times", fed.busy));
             }
+        }
+        if submitting < self.flow.submitters {
+            let asked = self.flow.submitters;
+            measurement.findings.push(format!("only {submitting} of {asked} submitters submitted anything"));
         }
         measurement.stages = self.stages(&measurement, &spans, &cpu);
         let (wall, completed) = (measurement.took(), measurement.completed());
@@ -135,6 +143,7 @@ impl Settings {
             ("batch", self.batch.map_or_else(|| Parameter::from("natural"), number)),
             ("durable", yes_no(self.durable)),
             ("submitters", number(self.flow.submitters)),
+            (SUBMITTING, number(submitting)),
             ("in_flight", number(self.flow.in_flight)),
             ("existing", number(self.existing)),
             ("deliveries", Parameter::from(if self.deliveries { "reported" } else { "none" })),

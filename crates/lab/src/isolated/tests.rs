@@ -55,6 +55,16 @@ fn batches_of_positions_keep_their_bound() {
 }
 
 #[test]
+fn all_submitters_submit_however_few_dfsps_there_are() {
+    let result = measure(
+        "position",
+        "messages = 200\ndfsps = 2\nsubmitters = 8\nin_flight = 80\nrepetitions = 2\ndurable = false",
+    );
+    assert_eq!(result.completed, 400);
+    assert_eq!(result.parameters["submitting_threads"], Parameter::Number(8));
+}
+
+#[test]
 fn positions_are_committed_durably() {
     let table = "messages = 100\nwhat = 'fulfil'\ndfsps = 3\nrepetitions = 1\ndeliveries = 'reported'";
     let result = measure("position", table);
@@ -140,6 +150,11 @@ fn mistakes_are_named_before_anything_runs() {
         ("positions", "", "there is no isolated kind \"positions\""),
         ("position", "batch = 2000", "batch must not be more than in_flight"),
         ("position", "batch = 2000\nnonsense = 1", "nonsense: isolated kind position has no such key"),
+        (
+            "position",
+            "messages = 4\nsubmitters = 5",
+            "submitters must not be more than in_flight, nor than messages",
+        ),
         ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
         ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
         ("position", "recorded = true\nexisting = 3", "existing transfers are made up"),
@@ -180,7 +195,7 @@ fn what_a_hub_took_can_be_recorded_and_replayed() {
     let options = upesi_engine::EngineOptions::new(&data);
     let (engine, handle) = flow::start_delivering(options, upesi_engine::EngineMetrics::default()).unwrap();
     let fulfils = Arc::new(stream.decode(MessageKind::Fulfil, 40).unwrap());
-    feed(&handle, &fulfils, Flow { submitters: 3, in_flight: 9 }).unwrap();
+    assert_eq!(feed(&handle, &fulfils, Flow { submitters: 3, in_flight: 9 }).unwrap().submitting, 3);
     engine.shutdown();
 
     let record = |messages_max, fulfils| {

@@ -79,8 +79,15 @@ The figures for two, four and eight were announced and never published.
 
 This hub has one writer. It decides every command in memory, one after the other, and makes whole batches durable with one write and one
 sync; the batch, not a second writer, is what spreads the cost. So there is nothing to scale but the number of threads that hand commands to
-it. The rows \"scale 2, 4, 8\" are measured so: as many submitters, each waiting for its answers. More submitters make fuller batches; beyond
-what one core decides, they make queues.
+it. The rows \"scale 2, 4, 8\" are measured so: the same recorded stream, handed over by two, four, eight threads, message by message in turn,
+however few DFSPs there are, and 1,024 commands under way in all at every scale. `submitting_threads` of a row is how many threads really
+submitted.
+
+More submitters cannot make it faster. With 1,024 under way and 50 to a batch one submitter fills every batch already (`stages`, `engine`:
+`batch_mean`); what a batch then takes is deciding it, one write and one sync, whoever handed it over. More submitters can make it slower:
+on a machine with fewer cores than threads they take turns that writer and sync would have had, and the answers wake as many more threads.
+So rows that are level, or fall with the scale, are what one writer gives. Each figure is the median of three runs, in turn with those of the
+other rows; the report's plot has their 95 % intervals. Where intervals overlap, the machine moved the figure, not the scale.
 ";
 
 /// The same rows once more: what there is to say of ours where no run stands beside them.

@@ -19,8 +19,6 @@ pub(crate) struct Ready {
     pub command: Command,
     /// Its bytes.
     pub payload: Payload,
-    /// Who pays, as an index into the stream's DFSPs: what a stream is spread by.
-    pub payer: usize,
 }
 
 impl Stream {
@@ -34,7 +32,7 @@ impl Stream {
             };
             return Err(StreamError::TooShort { what, found, needed: count });
         }
-        self.all_ready(self.of_kind(kind).take(count))
+        all_ready(self.of_kind(kind).take(count))
     }
 
     /// The first `count` fulfils as commands, behind the prepares of their transfers.
@@ -43,39 +41,28 @@ impl Stream {
         let ids: HashSet<_> =
             self.of_kind(MessageKind::Fulfil).take(count).map(|message| message.id).collect();
         let prepares = self.of_kind(MessageKind::Prepare).filter(|message| ids.contains(&message.id));
-        let prepares = self.all_ready(prepares)?;
+        let prepares = all_ready(prepares)?;
         if prepares.len() < count {
             let found = prepares.len();
             return Err(StreamError::TooShort { what: "prepares of its fulfils", found, needed: count });
         }
         Ok((prepares, fulfils))
     }
+}
 
-    fn all_ready<'stream>(
-        &'stream self,
-        messages: impl Iterator<Item = &'stream Message>,
-    ) -> Result<Vec<Ready>, StreamError> {
-        let ready =
-            |(index, message)| self.ready(message).map_err(|reason| StreamError::Message { index, reason });
-        messages.enumerate().map(ready).collect()
-    }
+fn all_ready<'stream>(messages: impl Iterator<Item = &'stream Message>) -> Result<Vec<Ready>, StreamError> {
+    let ready = |(index, message)| ready(message).map_err(|reason| StreamError::Message { index, reason });
+    messages.enumerate().map(ready).collect()
+}
 
-    fn ready(&self, message: &Message) -> Result<Ready, String> {
-        let Message { kind, headers, body, .. } = message;
-        let source = name_of(headers, "fspiop-source").ok_or("it has no FSPIOP-Source")?;
-        let destination = name_of(headers, "fspiop-destination");
-        let command = match kind {
-            MessageKind::Prepare => prepare(source, body)?,
-            MessageKind::Fulfil => fulfil(message, source, destination)?,
-        };
-        let payer = match kind {
-            MessageKind::Prepare => Some(source),
-            MessageKind::Fulfil => destination,
-        };
-        let payer = payer.and_then(|payer| self.header.dfsps.iter().position(|name| name == payer.as_str()));
-        let payload = Payload { headers: headers.clone(), body: body.clone() };
-        Ok(Ready { command, payload, payer: payer.unwrap_or_default() })
-    }
+fn ready(message: &Message) -> Result<Ready, String> {
+    let Message { kind, headers, body, .. } = message;
+    let source = name_of(headers, "fspiop-source").ok_or("it has no FSPIOP-Source")?;
+    let command = match kind {
+        MessageKind::Prepare => prepare(source, body)?,
+        MessageKind::Fulfil => fulfil(message, source, name_of(headers, "fspiop-destination"))?,
+    };
+    Ok(Ready { command, payload: Payload { headers: headers.clone(), body: body.clone() } })
 }
 
 fn name_of(headers: &[u8], header: &str) -> Option<FspId> {
