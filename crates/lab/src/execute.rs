@@ -26,6 +26,8 @@ pub struct Surroundings {
     pub parameters: BTreeMap<String, Parameter>,
     /// Where `result.json`, logs and data go; `None` keeps nothing.
     pub out: Option<PathBuf>,
+    /// Where streams that are recorded for the occasion are kept for other runs; `None` keeps nothing.
+    pub recordings: Option<PathBuf>,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,
 }
@@ -56,6 +58,7 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, La
                 binary: None,
                 hub_arguments: hub_arguments.clone(),
                 logs: surroundings.out.clone(),
+                recordings: surroundings.recordings.clone(),
                 seed: *seed,
                 commit: surroundings.commit.clone(),
             };

@@ -16,6 +16,9 @@ use crate::suite_pairs::{ClaimResult, PairResult, judge, pairs_of};
 use crate::suite_turns::{Group, Turn};
 use crate::thresholds;
 
+/// Directory below a suite's, of the streams that are recorded for its runs: each once.
+const RECORDINGS: &str = "recordings";
+
 /// One run of a suite: a point of a scenario.
 #[derive(Clone, Debug)]
 pub struct SuitePoint {
@@ -198,6 +201,7 @@ pub fn run_suite(
     commit: Option<&str>,
     tell: &mut dyn FnMut(&str),
 ) -> Result<SuiteResult, LabError> {
+    forget_recordings(out)?;
     let mut progress = Progress::new(plan, out, commit);
     for _ in 0..plan.repetitions {
         for (index, group) in plan.groups.iter().enumerate() {
@@ -223,6 +227,15 @@ pub fn run_suite(
     suite.claims = plan.claims.iter().map(judged).collect();
     write_suite(&suite, out)?;
     Ok(suite)
+}
+
+/// Removes what an earlier run in the same directory has recorded, which may have been another hub.
+fn forget_recordings(out: &Path) -> Result<(), LabError> {
+    let recordings = out.join(RECORDINGS);
+    match std::fs::remove_dir_all(&recordings) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(unwritable(&recordings, error)),
+        _ => Ok(()),
+    }
 }
 
 /// A suite that is being run.
@@ -287,6 +300,7 @@ impl<'plan> Progress<'plan> {
             description: point.description.clone(),
             parameters: point.point.parameters.clone(),
             out: Some(directory),
+            recordings: Some(self.out.join(RECORDINGS)),
             commit: self.commit.map(str::to_owned),
         };
         let figures = match execute(&self.work(index), &surroundings) {

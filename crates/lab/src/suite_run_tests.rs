@@ -68,3 +68,15 @@ fn a_plan_has_every_point_with_a_directory_of_its_own() {
     let result = suite_result(&plan, Vec::new());
     assert_eq!(serde_json::to_value(&result).unwrap()["runs"][1], "lookups-8");
 }
+
+#[test]
+fn what_an_earlier_run_recorded_is_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    forget_recordings(directory.path()).unwrap();
+    let (recordings, result) = (directory.path().join(RECORDINGS), directory.path().join("suite.json"));
+    std::fs::create_dir(&recordings).unwrap();
+    std::fs::write(recordings.join("old.stream"), b"of another hub").unwrap();
+    std::fs::write(&result, b"{}").unwrap();
+    forget_recordings(directory.path()).unwrap();
+    assert!(!recordings.exists() && result.exists(), "that and nothing else");
+}

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use upesi_lab::isolated::stream::Stream;
 
 fn upesi(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_upesi")).args(arguments).output().unwrap()
@@ -79,6 +80,11 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
     let filled =
         upesi(&["lab", "fill", "--data", text(&data), "--transfers", "5", "--dfsps", "2", "--keep-segments"]);
     assert!(filled.status.success(), "{}", String::from_utf8_lossy(&filled.stderr));
+    let told = String::from_utf8(filled.stdout).unwrap();
+    assert!(
+        told.starts_with("5 transfers prepared") && told.contains("the archive put in order in "),
+        "{told}"
+    );
     let recorded = directory.path().join("recorded");
     let output = upesi(&["lab", "record", "--data", text(&data), "--out", text(&recorded)]);
     // What fills a directory fast has no real requests.
@@ -146,5 +152,46 @@ fn a_hub_is_recorded_first_and_its_traffic_replayed() {
         );
         let left = std::fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name());
         assert_eq!(left.collect::<Vec<_>>(), ["result.json"], "the recording and its hub are gone");
+    }
+}
+
+#[test]
+fn a_suite_records_once_and_replays_to_sinks_and_simulated_dfsps() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("callbacks.toml");
+    let scenario = "title = \"Callbacks\"\nkind = \"isolated\"\nstage = \"notification\"\n[isolated]\nmessages = 40\n\
+                recorded = true\nbody_bytes = 3000\nrepetitions = 1\n[sweep]\n\
+                \"isolated.receivers\" = [\"sinks\", \"dfsps\"]\n\"isolated.keep_alive\" = [true, false]\n";
+    std::fs::write(&file, scenario).unwrap();
+    let out = directory.path().join("out");
+    let output = upesi(&["lab", "run", text(&file), "--out", text(&out)]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    for point in ["keep_alive-true,receivers-sinks", "keep_alive-false,receivers-dfsps"] {
+        let result = std::fs::read(out.join(format!("callbacks,{point}")).join("result.json")).unwrap();
+        let result: Value = serde_json::from_slice(&result).unwrap();
+        assert_eq!(
+            (&result["completed"], &result["validity"]["valid"]),
+            (&40.into(), &true.into()),
+            "{result}"
+        );
+        assert_eq!(result["parameters"]["recorded"], "yes");
+    }
+    // Sinks are given the same callbacks in every repetition, DFSPs others: two recordings, for four runs.
+    let mut kept: Vec<_> = std::fs::read_dir(out.join("recordings"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    kept.sort();
+    assert_eq!(
+        kept,
+        [
+            "40-prepares-of-3000-bytes-2-dfsps-seed-1.stream",
+            "42-prepares-of-3000-bytes-2-dfsps-seed-1.stream"
+        ]
+    );
+    let stream = Stream::read(&out.join("recordings").join(&kept[0])).unwrap();
+    assert!(stream.header.origin.starts_with("recorded from a hub"), "{}", stream.header.origin);
+    for message in &stream.messages {
+        assert!((2_900..3_100).contains(&message.body.len()), "{} bytes", message.body.len());
     }
 }

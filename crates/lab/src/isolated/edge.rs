@@ -21,6 +21,7 @@ use super::scheme::Scheme;
 use super::scratch::Scratch;
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
+use super::stopwatch::Stopwatch;
 use super::stream::{Message, MessageKind, Stream, StreamError};
 use super::{Context, IsolatedError};
 use crate::admin_client::AdminClient;
@@ -118,7 +119,7 @@ impl Settings {
         let stream = self.source.load(context, self.request.kind())?;
         let scratch = Scratch::new(&context.scratch)?;
         let data = scratch.path().join("data");
-        let receivers = Receivers::start(1, Duration::ZERO, 0)?;
+        let receivers = Receivers::start(1, Duration::ZERO, Arc::new(Stopwatch::new(0)))?;
         let endpoints = if self.holds_callbacks { NOBODY.to_owned() } else { receivers.url() };
         let count = self.source.messages;
         let prepares = match self.request {

@@ -56,6 +56,9 @@ pub enum IsolatedError {
     /// A port for the receivers.
     #[error("the receivers cannot listen: {0}")]
     Bind(#[from] upesi_http::BindError),
+    /// The simulated DFSPs.
+    #[error("the simulated DFSPs cannot start: {0}")]
+    Sim(#[from] upesi_sim::SimError),
     /// Nothing moved for too long.
     #[error("{what} made no progress for {seconds} s")]
     Stuck {

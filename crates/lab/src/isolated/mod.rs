@@ -5,6 +5,7 @@
 //! and leaves out stands in `docs/lab/isolated.md`.
 
 mod archive;
+mod dfsps;
 mod edge;
 mod error;
 mod flow;
@@ -22,6 +23,7 @@ mod scheme;
 mod scratch;
 mod settings;
 mod source;
+mod stopwatch;
 pub mod stream;
 mod table;
 #[cfg(test)]
@@ -53,6 +55,8 @@ pub struct Context {
     pub hub_arguments: Vec<String>,
     /// Where that hub's log goes; `None` throws it away.
     pub logs: Option<PathBuf>,
+    /// Where what is recorded for the occasion is kept for other runs that need the same; `None` keeps nothing.
+    pub recordings: Option<PathBuf>,
     /// Decides what generated streams and records hold.
     pub seed: u64,
     /// The commit this program was built from, if known.
@@ -69,6 +73,7 @@ impl Default for Context {
             binary: None,
             hub_arguments: Vec::new(),
             logs: None,
+            recordings: None,
             seed: 1,
             commit: None,
         }

@@ -1,4 +1,5 @@
-//! Callbacks alone: the prepares of a stream through the courier to receivers. No gateway, no engine, no journal.
+//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs. No gateway, no
+//! engine, no journal.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,6 +15,7 @@ use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants};
 use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, Workers};
 
+use super::dfsps::{DFSPS, SimulatedDfsps};
 use super::ledger::{Folded, looked_up};
 use super::measurement::{Measurement, part_of_this_process};
 use super::meter::{ThreadTimes, UsedCpu};
@@ -21,6 +23,7 @@ use super::receiver::{NUMBER_HEADER, RECEIVER, Receivers};
 use super::scheme::Scheme;
 use super::settings::Keys;
 use super::source::{Source, number, yes_no};
+use super::stopwatch::Stopwatch;
 use super::stream::{MessageKind, Stream};
 use super::{Context, IsolatedError};
 use crate::measured::StageResult;
@@ -42,6 +45,8 @@ const QUEUE_BYTES_MAX: usize = 1 << 30;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     source: Source,
+    /// Whether simulated DFSPs take the callbacks, instead of sinks.
+    to_dfsps: bool,
     keep_alive: bool,
     /// Connections to one DFSP, and callbacks in flight to it.
     connections: usize,
@@ -59,6 +64,7 @@ impl Settings {
     pub fn read(keys: &mut Keys<'_>) -> Self {
         Self {
             source: Source::read(keys, MESSAGES),
+            to_dfsps: keys.choice("receivers", &["sinks", "dfsps"]) == "dfsps",
             keep_alive: keys.flag("keep_alive", true),
             connections: keys.size("connections", 1..=4_096, CourierConfig::default().in_flight_max),
             receiver_delay: Duration::from_millis(keys.integer("receiver_delay_ms", 0..=10_000, 0)),
@@ -70,39 +76,78 @@ impl Settings {
     }
 
     pub fn run(&self, context: &Context) -> Result<Measurement, IsolatedError> {
-        let stream = self.source.load(context, MessageKind::Prepare)?;
-        let receivers = Receivers::start(self.receiver_threads, self.receiver_delay, self.source.messages)?;
+        let stream = self.source.load_many(context, MessageKind::Prepare, self.transfers())?;
+        let watch = Arc::new(Stopwatch::new(self.transfers()));
+        let receivers = self.receivers(&stream, &watch, context.seed)?;
         let workers = Workers::start(self.threads, COURIER)?;
-        let measured = self.deliver(&stream, &receivers, &workers);
+        let measured = self.deliver(&stream, &receivers, &watch, &workers);
         workers.shutdown();
         receivers.stop();
         measured
     }
 
+    /// Callbacks that open the connections, before those that count.
+    const fn first(&self) -> usize {
+        self.source.messages.div_ceil(20)
+    }
+
+    /// Transfers that the callbacks are about. Sinks do not mind the same ones in every repetition; a DFSP answers a transfer once.
+    const fn transfers(&self) -> usize {
+        if self.to_dfsps {
+            self.first() + self.source.messages * self.repetitions
+        } else {
+            self.source.messages
+        }
+    }
+
+    fn receivers(&self, stream: &Stream, watch: &Arc<Stopwatch>, seed: u64) -> Result<Takers, IsolatedError> {
+        let (threads, delay) = (self.receiver_threads, self.receiver_delay);
+        Ok(if self.to_dfsps {
+            Takers::Dfsps(SimulatedDfsps::start(&stream.header.dfsps, threads, delay, seed)?)
+        } else {
+            Takers::Sinks(Receivers::start(threads, delay, Arc::clone(watch))?)
+        })
+    }
+
     fn deliver(
         &self,
         stream: &Stream,
-        receivers: &Receivers,
+        receivers: &Takers,
+        watch: &Arc<Stopwatch>,
         workers: &Workers,
     ) -> Result<Measurement, IsolatedError> {
         let (records, participants) = self.records(stream, receivers)?;
-        let progress = Arc::new(Progress::default());
+        // A sink stops the watch itself; of a DFSP it is known that it has taken a callback when the courier says so.
+        let on_report = self.to_dfsps.then(|| Arc::clone(watch));
+        let progress = Arc::new(Progress { watch: on_report, ..Progress::default() });
         let renderer = Numbered(CallbackRenderer { participants, version: Version::V1_1 });
         let courier = self.courier(workers, Arc::clone(&progress), renderer)?;
         open_lanes(&courier, &records)?;
-        let mut feed = Feed { outlet: courier.outlet(), progress, handed_over: 0, queued: self.queued };
-        // Opens the connections.
-        feed.all(&records[..records.len().div_ceil(20)], None)?;
+        let mut feed = Feed {
+            outlet: courier.outlet(),
+            progress,
+            watch: Arc::clone(watch),
+            handed_over: 0,
+            queued: self.queued,
+        };
+        let first = self.first();
+        feed.all(&records[..first])?;
+        receivers.settle()?;
+        drop(watch.take());
         let mut measurement = Measurement::new("callback", "a courier in this process");
         let mut cpu = UsedCpu::default();
-        for repetition in 1..=self.repetitions as u64 {
-            let records = numbered_from(&records, repetition * NUMBERS);
+        for repetition in 0..self.repetitions {
+            let from = if self.to_dfsps { first + repetition * self.source.messages } else { 0 };
+            let offset = if self.to_dfsps { 0 } else { (repetition as u64 + 1) * NUMBERS };
+            let records = numbered_from(&records[from..from + self.source.messages], offset);
             let (before, arrived) = (ThreadTimes::now(), receivers.arrived());
-            let took = feed.all(&records, Some(receivers))?;
+            let took = feed.all(&records)?;
+            receivers.settle()?;
             cpu.add(&before.since());
-            measurement.repeat(took, receivers.arrived() - arrived, &receivers.take_latency());
+            measurement.repeat(took, receivers.arrived() - arrived, &watch.take());
         }
         measurement.failed = feed.progress.parked.load(Ordering::Acquire);
+        measurement.findings.extend(receivers.finding());
         self.describe(&mut measurement, stream, &courier, &cpu);
         Ok(measurement)
     }
@@ -135,10 +180,11 @@ impl Settings {
         }];
         measurement.processes = vec![
             part_of_this_process("hub", cpu.of(COURIER), wall, completed),
-            part_of_this_process("lab", cpu.of(RECEIVER), wall, completed),
+            part_of_this_process("lab", cpu.of(RECEIVER) + cpu.of(DFSPS), wall, completed),
         ];
         measurement.parameters = self.source.parameters(stream);
         measurement.parameters.extend([
+            ("receivers", (if self.to_dfsps { "dfsps" } else { "sinks" }).into()),
             ("keep_alive", yes_no(self.keep_alive)),
             ("connections", number(self.connections)),
             ("receiver_delay_ms", number(self.receiver_delay.as_millis() as usize)),
@@ -171,13 +217,13 @@ impl Settings {
     fn records(
         &self,
         stream: &Stream,
-        receivers: &Receivers,
+        receivers: &Takers,
     ) -> Result<(Vec<Arc<DurableRecord>>, SharedParticipants), IsolatedError> {
         let mut folded = Folded::onboarded(&Scheme::of(stream, Some(receivers.url()))?)?;
         let participants = SharedParticipants::default();
         participants.set(Arc::new(Participants::of(&folded.ledger)));
-        let mut records = Vec::with_capacity(self.source.messages);
-        for (index, ready) in stream.decode(MessageKind::Prepare, self.source.messages)?.iter().enumerate() {
+        let mut records = Vec::with_capacity(self.transfers());
+        for (index, ready) in stream.decode(MessageKind::Prepare, self.transfers())?.iter().enumerate() {
             folded.decide(&looked_up(ready));
             let Payload { headers, body } = ready.payload.clone();
             records.push(Arc::new(DurableRecord {
@@ -189,6 +235,52 @@ impl Settings {
             }));
         }
         Ok((records, participants))
+    }
+}
+
+/// Who takes the callbacks.
+enum Takers {
+    /// Receivers that do nothing about them.
+    Sinks(Receivers),
+    /// DFSPs that answer them.
+    Dfsps(SimulatedDfsps),
+}
+
+impl Takers {
+    fn url(&self) -> String {
+        match self {
+            Self::Sinks(sinks) => sinks.url(),
+            Self::Dfsps(dfsps) => dfsps.url(),
+        }
+    }
+
+    fn arrived(&self) -> u64 {
+        match self {
+            Self::Sinks(sinks) => sinks.arrived(),
+            Self::Dfsps(dfsps) => dfsps.arrived(),
+        }
+    }
+
+    /// Waits until what the callbacks led to is over.
+    fn settle(&self) -> Result<(), IsolatedError> {
+        match self {
+            Self::Sinks(_) => Ok(()),
+            Self::Dfsps(dfsps) => dfsps.settle(STUCK),
+        }
+    }
+
+    fn finding(&self) -> Option<String> {
+        match self {
+            Self::Sinks(_) => None,
+            Self::Dfsps(dfsps) => dfsps.finding(),
+        }
+    }
+
+    fn stop(self) {
+        match self {
+            Self::Sinks(sinks) => sinks.stop(),
+            Self::Dfsps(dfsps) => dfsps.stop(),
+        }
     }
 }
 
@@ -220,6 +312,8 @@ struct Progress {
     delivered: Mutex<u64>,
     changed: Condvar,
     parked: AtomicU64,
+    /// Stopped for each callback that is reported.
+    watch: Option<Arc<Stopwatch>>,
 }
 
 impl Progress {
@@ -257,6 +351,9 @@ impl Backlog<DurableRecord> for Progress {
     }
 
     fn delivered(&self, keys: Vec<NoticeKey>) {
+        if let Some(watch) = &self.watch {
+            keys.iter().for_each(|key| watch.end(number_of(key.seq)));
+        }
         self.add(keys.len() as u64);
     }
 
@@ -273,7 +370,7 @@ struct Numbered(CallbackRenderer);
 impl Renderer<DurableRecord> for Numbered {
     fn render(&self, key: NoticeKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
         let mut request = self.0.render(key, record)?;
-        let number = (record.seq - 1) % NUMBERS;
+        let number = number_of(record.seq);
         request.headers.insert(HeaderName::from_static(NUMBER_HEADER), HeaderValue::from(number));
         Ok(request)
     }
@@ -282,21 +379,23 @@ impl Renderer<DurableRecord> for Numbered {
 /// Sequences of later repetitions are further apart than any number of messages.
 const NUMBERS: u64 = 1 << 32;
 
+/// The number of the callback that a record owes, from 0.
+const fn number_of(seq: u64) -> usize {
+    ((seq - 1) % NUMBERS) as usize
+}
+
 /// Hands callbacks over, a bounded number at a time.
 struct Feed {
     outlet: Outlet<DurableRecord>,
     progress: Arc<Progress>,
+    watch: Arc<Stopwatch>,
     handed_over: u64,
     queued: usize,
 }
 
 impl Feed {
     /// Hands all records over and waits until all are reported.
-    fn all(
-        &mut self,
-        records: &[Arc<DurableRecord>],
-        receivers: Option<&Receivers>,
-    ) -> Result<Duration, IsolatedError> {
+    fn all(&mut self, records: &[Arc<DurableRecord>]) -> Result<Duration, IsolatedError> {
         let stuck = || IsolatedError::Stuck { what: "delivery of callbacks", seconds: STUCK.as_secs() };
         let started = Instant::now();
         let mut delivered = self.progress.now();
@@ -306,9 +405,7 @@ impl Feed {
                 delivered = self.progress.after(delivered).ok_or_else(stuck)?;
             }
             for key in record.keys() {
-                if let Some(receivers) = receivers {
-                    receivers.sent(index);
-                }
+                self.watch.begin(number_of(record.seq));
                 self.outlet.offer(delivery(key, record));
                 self.handed_over += 1;
             }

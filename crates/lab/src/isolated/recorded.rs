@@ -1,4 +1,5 @@
 //! A stream that is recorded for the occasion: simulated DFSPs drive a hub of their own, and the stream is taken from its journal.
+//! It may be kept for other runs that need the same.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,12 +13,6 @@ use crate::shape::Load;
 
 /// Virtual users that drive the hub.
 const USERS: usize = 32;
-/// A rate that most machines keep: the load lasts as long as the transfers take at it, and a little.
-const PER_S: u64 = 2_000;
-const SHORTEST: Duration = Duration::from_millis(300);
-/// A load that was too short is tried again for this many times as long, so often.
-const LONGER: u32 = 4;
-const TRIES: u32 = 4;
 
 /// What is to be recorded.
 #[derive(Clone, Copy, Debug)]
@@ -26,22 +21,61 @@ pub(super) struct Recording {
     pub transfers: usize,
     /// Between how many DFSPs.
     pub dfsps: usize,
+    /// About how long the bodies of prepares are; `None` leaves that to the DFSPs.
+    pub body_bytes: Option<usize>,
     /// What is measured: prepares alone, or the fulfils that follow them too.
     pub kind: MessageKind,
 }
 
 impl Recording {
-    /// Drives a hub and records it. The hub is the one that is shipped: durable, its settings untouched.
+    /// Takes what was kept of the same, or drives a hub and records it. The hub is the one that is shipped: durable, its settings
+    /// untouched.
     pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
-        let mut length = SHORTEST + Duration::from_millis(self.transfers as u64 * 1_000 / PER_S);
+        let kept = context.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
+        if let Some(stream) = kept.as_ref().and_then(|path| self.kept(path)) {
+            return Ok(stream);
+        }
+        let stream = self.record(context)?;
+        if let Some(path) = kept {
+            keep(&stream, &path)?;
+        }
+        Ok(stream)
+    }
+
+    fn file_name(self, seed: u64) -> String {
+        let kind = match self.kind {
+            MessageKind::Prepare => "prepares",
+            MessageKind::Fulfil => "fulfils",
+        };
+        let body = self.body_bytes.map_or_else(String::new, |bytes| format!("-of-{bytes}-bytes"));
+        format!("{}-{kind}{body}-{}-dfsps-seed-{seed}.stream", self.transfers, self.dfsps)
+    }
+
+    /// What lies there, if it is sound and enough. Anything else is recorded anew.
+    fn kept(self, path: &Path) -> Option<Stream> {
+        match Stream::read(path) {
+            Ok(stream) => (stream.of_kind(self.kind).count() >= self.transfers).then_some(stream),
+            Err(error) if error.missing().is_some() => None,
+            Err(error) => {
+                tracing::warn!(%error, "a recording that was kept is made again");
+                None
+            }
+        }
+    }
+
+    /// One hub after the other, until there is enough of what they journalled.
+    fn record(self, context: &Context) -> Result<Stream, IsolatedError> {
+        let (mut stream, mut attempts) = (Stream::default(), Attempts::default());
         let mut found = 0;
-        for _ in 0..TRIES {
-            let stream = self.attempt(context, length)?;
-            let wanted = stream.of_kind(self.kind).count();
-            if wanted >= self.transfers {
+        while let Some(length) = attempts.next(self.transfers - found) {
+            let part = self.attempt(context, length, self.transfers - found)?;
+            let recorded = part.of_kind(self.kind).count();
+            attempts.note(length, recorded);
+            stream.append(part);
+            found += recorded;
+            if found >= self.transfers {
                 return Ok(stream);
             }
-            (found, length) = (wanted, length * LONGER);
         }
         let what = match self.kind {
             MessageKind::Prepare => "recorded prepares",
@@ -50,10 +84,11 @@ impl Recording {
         Err(StreamError::TooShort { what, found, needed: self.transfers }.into())
     }
 
-    fn attempt(self, context: &Context, length: Duration) -> Result<Stream, IsolatedError> {
+    fn attempt(self, context: &Context, length: Duration, missing: usize) -> Result<Stream, IsolatedError> {
         let scratch = Scratch::new(&context.scratch)?;
         let driven = RunOptions {
             dfsps: self.dfsps,
+            body_bytes: self.body_bytes,
             load: Load::Closed { users: USERS },
             warm_up: Duration::ZERO,
             duration: length,
@@ -67,12 +102,63 @@ impl Recording {
         run(&driven).map_err(|error| IsolatedError::Recording(Box::new(error)))?;
         let fulfils = self.kind == MessageKind::Fulfil;
         // Fulfils follow their prepares, so all is read where they are wanted.
-        let messages_max = if fulfils { MESSAGES_MAX } else { self.transfers };
+        let messages_max = if fulfils { MESSAGES_MAX } else { missing };
         let data = data_in(scratch.path())?;
         let (mut stream, _) = Stream::record(&RecordOptions { data, messages_max, fulfils })?;
         stream.header.origin = format!("recorded from a hub that {} simulated DFSPs drove", self.dfsps);
         Ok(stream)
     }
+}
+
+/// How long to drive a hub for: how fast this machine is, is only known once it was driven.
+#[derive(Debug)]
+struct Attempts {
+    per_s: u64,
+    made: u32,
+}
+
+impl Default for Attempts {
+    fn default() -> Self {
+        Self { per_s: Self::PER_S, made: 0 }
+    }
+}
+
+impl Attempts {
+    /// A rate that most machines keep.
+    const PER_S: u64 = 2_000;
+    const SHORTEST: Duration = Duration::from_millis(300);
+    /// The first attempt, which is to tell how fast the machine is, is no longer.
+    const FIRST_MAX: Duration = Duration::from_secs(10);
+    /// Hubs that are driven at most.
+    const MAX: u32 = 8;
+
+    /// How long to drive the next hub for, where so many are missing; `None` once it has been tried often enough.
+    fn next(&mut self, missing: usize) -> Option<Duration> {
+        if self.made == Self::MAX {
+            return None;
+        }
+        self.made += 1;
+        let length = Self::SHORTEST + Duration::from_millis(missing as u64 * 1_000 / self.per_s);
+        Some(if self.made == 1 { length.min(Self::FIRST_MAX) } else { length })
+    }
+
+    /// So many came of driving one for so long. The next is taken to be a little slower.
+    fn note(&mut self, length: Duration, recorded: usize) {
+        let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX).max(1);
+        let found = recorded as u64 * 900 / ms;
+        // Where nothing came, longer is the only thing left to try.
+        self.per_s = if found == 0 { (self.per_s / 4).max(1) } else { found };
+    }
+}
+
+/// Writes a recording beside its place and moves it there, so that it is whole or missing.
+fn keep(stream: &Stream, path: &Path) -> Result<(), IsolatedError> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory).map_err(IsolatedError::io("create", directory))?;
+    }
+    let unfinished = path.with_extension("new");
+    stream.write(&unfinished)?;
+    std::fs::rename(&unfinished, path).map_err(IsolatedError::io("keep the recording", path))
 }
 
 /// The data directory that a run left.
@@ -84,4 +170,62 @@ fn data_in(out: &Path) -> Result<PathBuf, IsolatedError> {
     };
     let none = || std::io::Error::other("the hub left no data directory");
     found.find(is_data).ok_or_else(none).map_err(IsolatedError::io("record from", out))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::isolated::stream::GenerateOptions;
+
+    #[test]
+    fn a_hub_is_driven_for_as_long_as_it_needs_by_how_fast_the_first_was() {
+        let mut attempts = Attempts::default();
+        assert_eq!(attempts.next(5_000), Some(Duration::from_millis(2_800)));
+        // Half a million begin with ten seconds; 4,000 a second came, and the rest is asked for at a little less.
+        let mut attempts = Attempts::default();
+        let first = attempts.next(500_000).unwrap();
+        assert_eq!(first, Duration::from_secs(10));
+        attempts.note(first, 40_000);
+        let rest = attempts.next(460_000).unwrap();
+        assert_eq!(rest, Duration::from_millis(300 + 460_000 * 1_000 / 3_600));
+        // Nothing at all asks for more time, and not for ever.
+        attempts.note(rest, 0);
+        assert!(attempts.next(460_000).unwrap() > rest);
+        let left = std::iter::from_fn(|| attempts.next(1)).count();
+        assert_eq!(left, 5, "eight in all");
+    }
+
+    #[test]
+    fn what_was_kept_is_taken_again_where_it_is_the_same_sound_and_enough() {
+        let directory = tempfile::tempdir().unwrap();
+        let recording = Recording { transfers: 40, dfsps: 3, body_bytes: None, kind: MessageKind::Prepare };
+        let stream =
+            Stream::generate(&GenerateOptions { transfers: 40, dfsps: 3, ..GenerateOptions::default() });
+        let stream = stream.unwrap();
+        let recordings = directory.path().join("recordings");
+        let path = recordings.join(recording.file_name(7));
+        keep(&stream, &path).unwrap();
+        // No hub could be driven here: this test is no `upesi`.
+        let context = Context { recordings: Some(recordings), seed: 7, ..Context::default() };
+        assert_eq!(recording.make(&context).unwrap(), stream);
+        assert_eq!(std::fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        assert!(Recording { transfers: 41, ..recording }.kept(&path).is_none(), "too few");
+        assert!(
+            Recording { kind: MessageKind::Fulfil, ..recording }.kept(&path).is_none(),
+            "of another kind"
+        );
+        std::fs::write(&path, b"UPSTREAM and no more").unwrap();
+        assert!(recording.kept(&path).is_none(), "damaged");
+
+        let names: std::collections::BTreeSet<String> = [
+            recording.file_name(1),
+            recording.file_name(2),
+            Recording { transfers: 41, ..recording }.file_name(1),
+            Recording { dfsps: 4, ..recording }.file_name(1),
+            Recording { body_bytes: Some(900), ..recording }.file_name(1),
+            Recording { kind: MessageKind::Fulfil, ..recording }.file_name(1),
+        ]
+        .into();
+        assert_eq!(names.len(), 6, "what differs has a file of its own: {names:?}");
+    }
 }

@@ -22,8 +22,8 @@ pub(super) struct Source {
     pub messages: usize,
     /// Between how many DFSPs, where they are made up or recorded first.
     pub dfsps: usize,
-    /// Length of a made-up prepare's body in bytes.
-    pub body_bytes: usize,
+    /// About how long a prepare's body is, in bytes; `None` leaves that to whoever makes them.
+    pub body_bytes: Option<usize>,
 }
 
 impl Source {
@@ -36,36 +36,49 @@ impl Source {
             );
         }
         let is_recorded = keys.flag("recorded", false);
-        if is_recorded && (stream.is_some() || keys.has("body_bytes")) {
+        if is_recorded && stream.is_some() {
             keys.contradiction(
-                "what is recorded first has its own bodies, and no file: leave stream and body_bytes out, or recorded"
+                "what is recorded for the occasion comes from no file: leave stream out, or recorded"
                     .to_owned(),
             );
         }
+        let given = keys.has("body_bytes");
         let defaults = GenerateOptions::default();
+        let body_bytes = keys.size("body_bytes", BODY_BYTES_MIN..=32_768, defaults.body_bytes);
         Self {
             stream,
             is_recorded,
             messages: keys.size("messages", 1..=MESSAGES_MAX, messages),
             dfsps: keys.size("dfsps", 2..=DFSPS_MAX, 2),
-            body_bytes: keys.size("body_bytes", BODY_BYTES_MIN..=32_768, defaults.body_bytes),
+            body_bytes: given.then_some(body_bytes),
         }
     }
 
-    /// Reads the file, records a hub, or makes the stream up.
+    /// Reads the file, records a hub, or makes the stream up: as many messages as one repetition is fed.
     pub fn load(&self, context: &Context, kind: MessageKind) -> Result<Stream, IsolatedError> {
+        self.load_many(context, kind, self.messages)
+    }
+
+    /// The same with another number of messages.
+    pub fn load_many(
+        &self,
+        context: &Context,
+        kind: MessageKind,
+        transfers: usize,
+    ) -> Result<Stream, IsolatedError> {
         if let Some(path) = &self.stream {
             return Ok(Stream::read(path)?);
         }
+        let (dfsps, body_bytes) = (self.dfsps, self.body_bytes);
         if self.is_recorded {
-            let (transfers, dfsps) = (self.messages, self.dfsps);
-            return Recording { transfers, dfsps, kind }.make(context);
+            return Recording { transfers, dfsps, body_bytes, kind }.make(context);
         }
+        let defaults = GenerateOptions::default();
         Ok(Stream::generate(&GenerateOptions {
-            transfers: self.messages,
-            dfsps: self.dfsps,
+            transfers,
+            dfsps,
             fulfils: kind == MessageKind::Fulfil,
-            body_bytes: self.body_bytes,
+            body_bytes: body_bytes.unwrap_or(defaults.body_bytes),
             seed: context.seed,
         })?)
     }
@@ -74,11 +87,12 @@ impl Source {
     pub fn parameters(&self, stream: &Stream) -> Vec<(&'static str, Parameter)> {
         let mut parameters =
             vec![("messages", number(self.messages)), ("dfsps", number(stream.header.dfsps.len()))];
-        match &self.stream {
-            Some(path) => parameters.push(("stream", Parameter::Text(path.display().to_string()))),
-            None if self.is_recorded => parameters.push(("recorded", yes_no(true))),
-            None => parameters.push(("body_bytes", number(self.body_bytes))),
+        if let Some(path) = &self.stream {
+            parameters.push(("stream", Parameter::Text(path.display().to_string())));
+        } else if self.is_recorded {
+            parameters.push(("recorded", yes_no(true)));
         }
+        parameters.extend(self.body_bytes.map(|bytes| ("body_bytes", number(bytes))));
         parameters
     }
 }

@@ -11,6 +11,7 @@ use super::scratch::Scratch;
 use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
 use super::*;
 use crate::measured::Parameter;
+use crate::plan::{Point, SCENARIOS, ScenarioFile, Work};
 
 fn context(scratch: &tempfile::TempDir) -> Context {
     Context { scratch: scratch.path().join("scratch"), name: "tiny".to_owned(), ..Context::default() }
@@ -123,6 +124,38 @@ fn every_callback_arrives_with_and_without_kept_connections() {
 }
 
 #[test]
+fn simulated_dfsps_take_every_callback_and_answer_it() {
+    for more in ["", "receiver_delay_ms = 2", "keep_alive = false\nreceiver_threads = 2"] {
+        let table = format!("receivers = 'dfsps'\nmessages = 60\ndfsps = 3\nrepetitions = 2\n{more}");
+        let result = measure("notification", &table);
+        assert_eq!((result.unit, result.completed), ("callback", 120), "{more}");
+        assert_eq!(result.parameters["receivers"], Parameter::Text("dfsps".to_owned()));
+        // Timed from being handed over to having been taken, each once.
+        let counted: u64 =
+            result.histogram.iter().flat_map(|found| &found.buckets).map(|bucket| bucket.1).sum();
+        assert_eq!(counted, 120, "{more}");
+    }
+}
+
+#[test]
+fn positions_and_callbacks_alone_are_fed_with_recorded_streams() {
+    let named = |name: &str| ScenarioFile::named(name).unwrap();
+    let names = SCENARIOS.iter().map(|(name, _)| *name);
+    let replayed: Vec<&str> =
+        names.filter(|name| name.starts_with("position-") || name.starts_with("notification-")).collect();
+    assert_eq!(replayed.len(), 9);
+    for name in replayed {
+        for point in named(name).points() {
+            let Work::Isolated { table, .. } = &point.work else { panic!("{name} is no stage alone") };
+            assert_eq!(table.get("recorded"), Some(&toml::Value::Boolean(true)), "{name}");
+        }
+    }
+    let labels = |name: &str| named(name).points().iter().map(Point::label).collect::<Vec<_>>();
+    assert_eq!(labels("position-500k"), labels("position-batch"), "as many bounds and DFSPs");
+    assert_eq!(named("position-scale").repetitions, 3, "for an interval");
+}
+
+#[test]
 fn every_arrival_of_a_schedule_begins_and_lateness_is_judged() {
     let even = "rate_per_s = 400\nms = 150\nrepetitions = 2\nthreads = 2\nlate_us_max = 60000000";
     let result = measure("generator", even);
@@ -158,7 +191,8 @@ fn mistakes_are_named_before_anything_runs() {
         ("position", "stream = 'x'\ndfsps = 3", "a recorded stream has its own DFSPs"),
         ("prepare", "stream = 'x'\nexisting = 3", "existing transfers are made up"),
         ("position", "recorded = true\nexisting = 3", "existing transfers are made up"),
-        ("ledger", "recorded = true\nbody_bytes = 900", "what is recorded first has its own bodies"),
+        ("ledger", "recorded = true\nstream = 'x'", "leave stream out, or recorded"),
+        ("notification", "receivers = 'nobody'", "give sinks or dfsps"),
         ("journal", "batch = 65536\nrecord_bytes = 65536", "batch × record_bytes"),
         ("archive", "transfers = 2", "at least as many transfers"),
         ("prepare", "callbacks = 'sent'", "give held or swallowed"),

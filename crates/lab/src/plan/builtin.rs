@@ -54,6 +54,7 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
     "notification-pool",
     "notification-bodies",
     "notification-receivers",
+    "notification-dfsps",
     "journal-alone",
     "archive-alone",
 ];

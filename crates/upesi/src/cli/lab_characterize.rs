@@ -66,9 +66,9 @@ machine fall on all alike: the interval is that of the differences from turn to 
 counterpart: this hub has no cache that could be off, as its state is in memory; and its audit log is the journal, without which nothing
 would be durable. \"fsync off\" is the nearest to being without.
 
-The streams of `position-batch` were recorded from the journal of a hub that simulated DFSPs drove, and replayed. All other streams (more
-submitters, half a million, callbacks, prepares and fulfils alone) are made up in the same shape: as many DFSPs, bodies of a like length. A hub's own traffic is replayed with
-`upesi lab record` and the key `stream`: see [isolated stages](../lab/isolated.md#streams).
+The streams of positions and callbacks alone were recorded from the journal of a hub that simulated DFSPs drove, and replayed. Those of
+prepares, fulfils and the ledger alone are made up in the same shape: as many DFSPs, bodies of a like length. A hub's own traffic is
+replayed with `upesi lab record` and the key `stream`: see [isolated stages](../lab/isolated.md#streams).
 ";
 
 const SCALE: &str = "\

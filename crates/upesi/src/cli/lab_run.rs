@@ -337,6 +337,7 @@ pub fn run(arguments: &RunArguments) -> Outcome {
         description: scenario.description.clone(),
         parameters: point.point.parameters.clone(),
         out: arguments.out.clone(),
+        recordings: None,
         commit: commit(),
     };
     let result = upesi_lab::execute(&point.point.work, &surroundings)

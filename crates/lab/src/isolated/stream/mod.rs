@@ -148,6 +148,25 @@ impl Stream {
         self.header.fulfils = (self.messages.len() - prepares) as u64;
     }
 
+    /// Adds what was recorded of another hub behind what there is.
+    pub(super) fn append(&mut self, other: Self) {
+        if self.header.origin.is_empty() {
+            self.header.origin = other.header.origin;
+        }
+        for (names, more) in [
+            (&mut self.header.dfsps, other.header.dfsps),
+            (&mut self.header.currencies, other.header.currencies),
+        ] {
+            for name in more {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+        }
+        self.messages.extend(other.messages);
+        self.recount();
+    }
+
     /// The messages of one kind, in order.
     pub fn of_kind(&self, kind: MessageKind) -> impl Iterator<Item = &Message> {
         self.messages.iter().filter(move |message| message.kind == kind)

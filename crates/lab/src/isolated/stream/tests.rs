@@ -65,6 +65,17 @@ fn options_out_of_range_are_refused() {
     }
 }
 
+#[test]
+fn streams_of_several_hubs_become_one() {
+    let mut both = Stream::default();
+    both.append(Stream::generate(&GenerateOptions { dfsps: 2, ..small(1) }).unwrap());
+    both.append(Stream::generate(&GenerateOptions { dfsps: 4, fulfils: false, ..small(2) }).unwrap());
+    assert_eq!((both.header.prepares, both.header.fulfils), (600, 300));
+    assert_eq!(both.header.dfsps, ["dfsp-1", "dfsp-2", "dfsp-3", "dfsp-4"]);
+    assert_eq!((both.header.origin.as_str(), both.header.currencies.len()), ("generated with seed 1", 1));
+    assert_eq!(both.decode(MessageKind::Prepare, 600).unwrap().len(), 600);
+}
+
 fn written(stream: &Stream, path: &Path) -> Vec<u8> {
     stream.write(path).unwrap();
     std::fs::read(path).unwrap()
