@@ -73,31 +73,44 @@ impl Snapshot {
     pub fn growth(&self, before: &Self, name: &str) -> f64 {
         (self.sum(name) - before.sum(name)).max(0.0)
     }
+}
 
-    fn quantile(&self, before: &Self, family: &str, quantile: f64) -> Option<f64> {
-        let mut buckets = self.buckets.get(family)?.clone();
-        for (bound, count) in before.buckets.get(family).into_iter().flatten() {
-            if let Some((_, now)) = buckets.iter_mut().find(|(known, _)| known == bound) {
-                *now -= count;
+/// How much the buckets of a family grew over all spans together, by upper bound.
+fn buckets_grown(spans: &[(Snapshot, Snapshot)], family: &str) -> Vec<(f64, f64)> {
+    let mut grown: Vec<(f64, f64)> = Vec::new();
+    for (before, after) in spans {
+        let earlier = before.buckets.get(family).map(Vec::as_slice).unwrap_or_default();
+        for (bound, count) in after.buckets.get(family).into_iter().flatten() {
+            let known = earlier.iter().find(|(known, _)| known == bound).map_or(0.0, |(_, count)| *count);
+            let more = (count - known).max(0.0);
+            match grown.iter_mut().find(|(known, _)| known == bound) {
+                Some((_, sum)) => *sum += more,
+                None => grown.push((*bound, more)),
             }
         }
-        buckets.sort_by(|one, other| one.0.total_cmp(&other.0));
-        let wanted = buckets.last()?.1 * quantile;
-        let (mut low, mut below) = (0.0, 0.0);
-        for (bound, count) in buckets {
-            if count >= wanted && wanted > 0.0 {
-                if low <= 0.0 {
-                    // All that is known is that it is less than the first bound, which may be far off.
-                    return None;
-                }
-                // Beyond the last bound nothing is known but that it is more.
-                let high = if bound.is_finite() { bound } else { return Some(low) };
-                return Some(low + (high - low) * ratio(wanted - below, count - below).unwrap_or(1.0));
-            }
-            (low, below) = (bound, count);
-        }
-        None
     }
+    grown.sort_by(|one, other| one.0.total_cmp(&other.0));
+    grown
+}
+
+/// A quantile of what happened in all spans together, in seconds.
+fn quantile(spans: &[(Snapshot, Snapshot)], family: &str, quantile: f64) -> Option<f64> {
+    let buckets = buckets_grown(spans, family);
+    let wanted = buckets.last()?.1 * quantile;
+    let (mut low, mut below) = (0.0, 0.0);
+    for (bound, count) in buckets {
+        if count >= wanted && wanted > 0.0 {
+            if low <= 0.0 {
+                // All that is known is that it is less than the first bound, which may be far off.
+                return None;
+            }
+            // Beyond the last bound nothing is known but that it is more.
+            let high = if bound.is_finite() { bound } else { return Some(low) };
+            return Some(low + (high - low) * ratio(wanted - below, count - below).unwrap_or(1.0));
+        }
+        (low, below) = (bound, count);
+    }
+    None
 }
 
 impl Queues {
@@ -160,7 +173,7 @@ pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queu
         if operations <= 0.0 {
             continue;
         }
-        let p99 = spans.last().and_then(|(before, after)| after.quantile(before, family, 0.99));
+        let p99 = quantile(spans, family, 0.99);
         stages.push(StageResult {
             stage: stage.to_owned(),
             operations: operations as u64,
@@ -250,6 +263,32 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
         assert_eq!((of("notification").queue_depth, callback.queue_depth), (Some(1.8), None));
         assert_eq!((of("ingress").operations, of("ingress").queue_depth), (100, Some(8.0)));
         assert!(!stages.iter().any(|stage| stage.stage == "prepare"), "nothing was prepared");
+    }
+
+    /// A text with so many of `moja_cl_transfer_prepare` within 10 ms, within 50 ms, and in all.
+    fn prepares(within: [u32; 3]) -> Snapshot {
+        let name = "moja_cl_transfer_prepare";
+        let bounds = ["0.01", "0.05", "+Inf"].into_iter().zip(within);
+        let buckets: String =
+            bounds.map(|(bound, count)| format!("{name}_bucket{{le=\"{bound}\"}} {count}\n")).collect();
+        Snapshot::read(&format!("{buckets}{name}_sum 1\n{name}_count {}\n", within[2]))
+    }
+
+    #[test]
+    fn the_99th_percentile_is_that_of_all_slices_and_not_of_the_last() {
+        let p99 = |spans: &[(Snapshot, Snapshot)]| {
+            let stages = stages(spans, 1.0, &Queues::default());
+            stages.iter().find(|stage| stage.stage == "prepare").unwrap().p99_us
+        };
+        // Half of the first slice takes 10 to 50 ms, the second is fast. What was before a slice is in no slice.
+        let slow = (prepares([1_000, 1_000, 1_000]), prepares([1_500, 2_000, 2_000]));
+        let fast = (prepares([7_500, 8_000, 8_000]), prepares([16_500, 17_000, 17_000]));
+        assert_eq!(p99(std::slice::from_ref(&slow)), Some(49_200.0));
+        assert_eq!(p99(std::slice::from_ref(&fast)), None, "below the first bound nothing is known");
+        // 100 of the 10,000 may be slower, and 500 are between the bounds: 400 of these are faster.
+        for spans in [[slow.clone(), fast.clone()], [fast, slow]] {
+            assert_eq!(p99(&spans), Some(42_000.0));
+        }
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub struct StageResult {
     /// Half were faster; of a stage that was measured alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p50_us: Option<f64>,
-    /// 99 of 100, read from the hub's histogram, so no finer than its buckets.
+    /// 99 of 100 in all slices together, read from the hub's histogram, so no finer than its buckets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub p99_us: Option<f64>,
     /// Mean number waiting.
