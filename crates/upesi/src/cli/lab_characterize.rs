@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use upesi_lab::SCHEMA_VERSION;
 use upesi_lab::plan::{PUBLISHED, PublishedLink, SuiteFile};
 use upesi_report::ReportError;
 use upesi_report::published::{Beside, Ours, Published, beside, table};
@@ -13,7 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted. The whole
 /// results stay where the suite was run.
-const KEPT: [&str; 29] = [
+const KEPT: [&str; 32] = [
     "name",
     "title",
     "kind",
@@ -30,6 +31,7 @@ const KEPT: [&str; 29] = [
     "throughput_per_s",
     "repetitions",
     "latency_ms",
+    "http_ms",
     "phases",
     "schedule",
     "window",
@@ -40,6 +42,8 @@ const KEPT: [&str; 29] = [
     "ratio",
     "audit",
     "validity",
+    "thresholds",
+    "machine",
     "targets",
     "breakpoint",
     "drift",
@@ -49,7 +53,7 @@ const LEFT_OUT: [&str; 3] = ["/audit/positions", "/baseline/slices", "/baseline/
 
 const INTRODUCTION: &str = "\
 Written by `make characterize`; do not edit. [report.html](report.html) has the plots, [results.json](results.json) the figures of every
-run with what drove it, its environment and its audit. `upesi lab describe NAME` shows what a run does; `upesi lab run NAME` repeats it.
+run with what drove it, its environment, its audit, and the thresholds that it was held against. `upesi lab describe NAME` shows what a run does; `upesi lab run NAME` repeats it.
 
 All of it ran on one machine: hub, simulated DFSPs and load generator share its cores. The published figures are those of other machines,
 and most were reached with durability relaxed (replication 1, database flush relaxed) or without a disk at all; ours sync every batch to
@@ -194,7 +198,7 @@ fn figures(suite: &SuiteFile, out: &Path) -> Value {
             figures.push(kept(&result));
         }
     }
-    json!({ "schema_version": 2, "suite": suite.name, "results": figures })
+    json!({ "schema_version": SCHEMA_VERSION, "suite": suite.name, "results": figures })
 }
 
 /// What is kept of one.

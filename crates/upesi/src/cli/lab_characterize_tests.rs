@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use upesi_lab::measured::{BreakpointResult, ProcessRow, StageResult};
+use upesi_lab::measured::{
+    BreakpointResult, MachineResult, ProcessRow, StageResult, ThresholdCheck, Thresholds,
+};
 use upesi_lab::{LabResult, PhaseResult, Phases, ProcessResult};
 
 use super::*;
@@ -122,6 +124,13 @@ fn rows_of_runs_that_failed_say_so() {
     }
 }
 
+/// Thresholds of a hub that refused too much.
+fn shed() -> Thresholds {
+    let check = ThresholdCheck { name: "success_share".to_owned(), limit: 0.99, value: 0.94, met: false };
+    let findings = vec!["6 % of the operations failed; it must be less than 1 %".to_owned()];
+    Thresholds { met: false, findings, checked: vec![check] }
+}
+
 #[test]
 fn a_page_is_written_from_what_ran() {
     let (out, docs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
@@ -134,6 +143,9 @@ fn a_page_is_written_from_what_ran() {
         ..LabResult::default()
     };
     result.window.seconds = 6.0;
+    result.thresholds = Some(shed());
+    result.machine = Some(MachineResult { words: "shared".to_owned(), ..MachineResult::default() });
+    result.http_ms.p99 = 5_250.0;
     result.latency_ms.share_over_1s = 0.0003;
     let directory = out.path().join("transfers-8");
     std::fs::create_dir(&directory).unwrap();
@@ -163,6 +175,10 @@ fn a_page_is_written_from_what_ran() {
     let kept = &figures["results"][0];
     assert_eq!(kept["options"]["load"]["closed"]["users"], 32);
     assert!(kept["audit"]["ok"] == true && kept["audit"].get("positions").is_none(), "{kept}");
+    // Whoever reads that thresholds were not met can check it.
+    assert!(page.contains("the hub did not meet the thresholds"), "{page}");
+    assert_eq!(kept["thresholds"]["checked"][0]["value"], 0.94);
+    assert_eq!((&kept["machine"]["words"], &kept["http_ms"]["p99"]), (&"shared".into(), &5_250.0.into()));
     assert!(kept.get("timeline").is_none() && kept.get("histogram").is_none(), "{kept}");
     assert!(docs.path().join("report.html").is_file());
 }
