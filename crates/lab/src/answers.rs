@@ -106,7 +106,7 @@ impl AuditSummary {
             self.finished = self.accepted.saturating_sub(lost);
         }
         self.lost += lost;
-        self.doubled = evidence.doubled();
+        self.doubled += evidence.doubled();
         self.answers = evidence.checks();
         self.findings.extend(evidence.findings());
         self.ok = self.findings.is_empty();

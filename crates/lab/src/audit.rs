@@ -26,6 +26,8 @@ pub struct Originated {
 pub struct Evidence {
     /// The currency of the run.
     pub currency: Currency,
+    /// How much each transfer moves.
+    pub amount: Amount,
     /// The hub's positions before the run, of all participants.
     pub before: BTreeMap<String, Amount>,
     /// The same after everything came to rest.
@@ -55,7 +57,7 @@ pub struct PositionCheck {
 
 /// Compares a hub with the books.
 pub fn audit(evidence: &Evidence) -> AuditSummary {
-    let (checks, hub_sum, reserved) = positions(evidence);
+    let Positions { checks, sum: hub_sum, reserved, surplus } = positions(evidence);
     let mut findings = Vec::new();
     for check in checks.iter().filter(|check| !check.ok) {
         findings.push(format!(
@@ -84,6 +86,14 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
     if lost > 0 {
         findings.push(format!("{lost} accepted transfers have no outcome"));
     }
+    let amount = i128::from(evidence.amount.units()).max(1);
+    let doubled = u64::try_from((surplus + amount - 1) / amount).unwrap_or(u64::MAX);
+    if doubled > 0 {
+        let surplus = units_text(surplus);
+        findings.push(format!(
+            "participants hold {surplus} more than their books say: money of {doubled} transfers was counted twice"
+        ));
+    }
     let counters = evidence.counters;
     for (count, text) in [
         (counters.contradictions, "callbacks contradict an outcome that was final"),
@@ -106,7 +116,7 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
         finished,
         in_flight,
         lost,
-        doubled: 0,
+        doubled,
         contradictions: counters.contradictions,
         callbacks_repeated: counters.callbacks_repeated,
         answers: Vec::new(),
@@ -117,10 +127,23 @@ pub fn audit(evidence: &Evidence) -> AuditSummary {
 
 type Range = (i128, i128);
 
-/// The check of every participant, the sum of all changes, and what the payers hold reserved.
-fn positions(evidence: &Evidence) -> (Vec<PositionCheck>, i128, Range) {
+/// What the positions say.
+struct Positions {
+    /// Of every participant.
+    checks: Vec<PositionCheck>,
+    /// All changes together.
+    sum: i128,
+    /// What the payers hold reserved.
+    reserved: Range,
+    /// What participants hold beyond what they received and kept by their own books: credited twice, given back though it was
+    /// paid, or credited to somebody else. What is too little is not set against it; of one who was charged twice and credited
+    /// twice nothing shows.
+    surplus: i128,
+}
+
+fn positions(evidence: &Evidence) -> Positions {
     let mut checks = Vec::new();
-    let (mut sum, mut certain, mut unsure) = (0, 0, (0, 0));
+    let (mut sum, mut surplus, mut certain, mut unsure) = (0, 0, 0, (0, 0));
     let mut books: BTreeMap<String, Option<ExpectedPosition>> =
         evidence.after.keys().chain(evidence.before.keys()).map(|name| (name.clone(), None)).collect();
     for (name, by_currency) in &evidence.expected {
@@ -140,6 +163,8 @@ fn positions(evidence: &Evidence) -> (Vec<PositionCheck>, i128, Range) {
             unsure.1 += expected.high - settled;
         }
         sum += change.unwrap_or(0);
+        // A position counts what the participant owes.
+        surplus += change.map_or(0, |change| (low - change).max(0));
         checks.push(PositionCheck {
             participant: name,
             hub: change.map_or_else(|| "no position".to_owned(), units_text),
@@ -147,7 +172,7 @@ fn positions(evidence: &Evidence) -> (Vec<PositionCheck>, i128, Range) {
             ok: change.is_some_and(|change| (low..=high).contains(&change)),
         });
     }
-    (checks, sum, (certain + unsure.0, certain + unsure.1))
+    Positions { checks, sum, reserved: (certain + unsure.0, certain + unsure.1), surplus }
 }
 
 fn range_text(low: i128, high: i128) -> String {

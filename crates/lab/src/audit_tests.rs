@@ -15,6 +15,7 @@ fn good() -> Evidence {
     let books = |name: &str, position| (FspId::parse(name).unwrap(), BTreeMap::from([(currency, position)]));
     Evidence {
         currency,
+        amount: Amount::from_units(20_000).unwrap(),
         before: amounts([70_000, -70_000, 0]),
         after: amounts([270_000, -270_000, 0]),
         expected: BTreeMap::from([
@@ -33,6 +34,35 @@ fn an_honest_hub_passes() {
     assert_eq!(summary.findings, Vec::<String>::new());
     assert!(summary.ok && summary.performed && summary.positions_ok && summary.sum_ok);
     assert_eq!((summary.accepted, summary.finished, summary.in_flight, summary.lost), (10, 10, 0, 0));
+    assert_eq!(summary.doubled, 0);
+}
+
+#[test]
+fn money_beyond_the_books_is_told_in_transfers_and_what_is_missing_is_not_set_against_it() {
+    for (positions, doubled) in [
+        // Credited twice; twice for two transfers; a little more than the books say.
+        ([270_000, -290_000, 0], 1),
+        ([270_000, -310_000, 0], 2),
+        ([270_000, -270_001, 0], 1),
+        // Given back to the payer though the payee was paid.
+        ([250_000, -270_000, 0], 1),
+        // Credited to somebody else.
+        ([270_000, -250_000, -20_000], 1),
+        // The whole transfer a second time.
+        ([290_000, -290_000, 0], 1),
+        // Forgotten, or charged for nothing: wrong, and nothing twice.
+        ([270_000, -250_000, 0], 0),
+        ([290_000, -270_000, 0], 0),
+    ] {
+        let mut evidence = good();
+        for (name, units) in ["one", "two", "bystander"].into_iter().zip(positions) {
+            evidence.after.insert(name.to_owned(), Amount::from_units(units).unwrap());
+        }
+        let summary = audit(&evidence);
+        assert_eq!((summary.doubled, summary.ok), (doubled, false), "{positions:?}");
+        let is_told = summary.findings.iter().any(|finding| finding.contains("was counted twice"));
+        assert_eq!(is_told, doubled > 0, "{:?}", summary.findings);
+    }
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub struct AuditSummary {
     pub in_flight: u64,
     /// Accepted and without outcome when the run gave up waiting, of all phases.
     pub lost: u64,
-    /// Answers beyond one per question.
+    /// Answers beyond one per question, and transfers whose money participants hold beyond what their books say.
     pub doubled: u64,
     /// Callbacks that contradicted a final outcome.
     pub contradictions: u64,

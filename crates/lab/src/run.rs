@@ -164,6 +164,7 @@ impl Run<'_> {
         let after = admin.positions(options.currency).await?;
         let evidence = Evidence {
             currency: options.currency,
+            amount: options.amount,
             before: self.own(before, &hub),
             after: self.own(after, &hub),
             expected: hub.simulator.expected_positions(),

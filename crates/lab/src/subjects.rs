@@ -141,6 +141,7 @@ impl Run<'_> {
         drop(process);
         let evidence = Evidence {
             currency: options.currency,
+            amount: options.amount,
             before: BTreeMap::new(),
             after: BTreeMap::new(),
             expected: BTreeMap::new(),

@@ -67,11 +67,13 @@ fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
 fn a_bad_hub_fails_the_audit() {
     for (vice, text) in [
         (Vice::ForgetsCredit, "the hub's position changed"),
+        (Vice::PaysTwice, "money of 1 transfers was counted twice"),
         (Vice::LosesCallback, "have no outcome"),
         (Vice::ChangesItsMind, "contradict an outcome"),
     ] {
         let result = run(vice, |_| ());
         assert!(!result.passed(), "{vice:?}");
+        assert_eq!(result.audit.doubled, u64::from(vice == Vice::PaysTwice), "{vice:?}");
         let findings = &result.audit.findings;
         assert!(findings.iter().any(|finding| finding.contains(text)), "{vice:?}: {findings:?}");
         assert!(result.table().contains("FAILED"));

@@ -24,6 +24,8 @@ pub enum Vice {
     None,
     /// Forgets to pay the payee once.
     ForgetsCredit,
+    /// Pays a payee twice, once.
+    PaysTwice,
     /// Never sends one callback.
     LosesCallback,
     /// Sends an abort after a commit.
@@ -204,11 +206,12 @@ impl ToyHub {
         let transfer = self.books.lock().unwrap().transfers.remove(id);
         let Some((payer, payee, amount)) = transfer else { return };
         let forgets = self.sins(Vice::ForgetsCredit);
+        let times = if self.sins(Vice::PaysTwice) { 2 } else { 1 };
         {
             let mut books = self.books.lock().unwrap();
             let account = if is_error { &payer } else { &payee };
             if !forgets {
-                books.participants.get_mut(account).unwrap().position -= amount;
+                books.participants.get_mut(account).unwrap().position -= amount * times;
             }
         }
         if self.sins(Vice::LosesCallback) {

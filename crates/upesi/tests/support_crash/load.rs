@@ -57,6 +57,11 @@ pub struct Load {
     users: Vec<JoinHandle<()>>,
 }
 
+/// What each transfer moves.
+pub fn amount() -> Amount {
+    Amount::parse_decimal("12.5").unwrap()
+}
+
 pub fn currency() -> Currency {
     Currency::parse("KES").unwrap()
 }
@@ -85,7 +90,7 @@ impl Load {
         let simulator = Simulator::start(config, &workers).unwrap();
         let originator = |expiry, nonce| {
             let options = OriginatorOptions {
-                amount: Amount::parse_decimal("12.5").unwrap(),
+                amount: amount(),
                 currency: currency(),
                 expiry,
                 seed,

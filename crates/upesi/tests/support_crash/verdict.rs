@@ -13,7 +13,7 @@ use upesi_sim::Outcome;
 use upesi_types::{Amount, TransferId};
 
 use super::hub::{PATIENCE, upesi};
-use super::load::{Accepted, Load, currency};
+use super::load::{Accepted, Load, amount, currency};
 
 /// Transfers that are also asked for over the admin API.
 const ASKED_MAX: usize = 100;
@@ -98,6 +98,7 @@ pub async fn books_agree(admin: &AdminClient, load: &Load, accepted: &[Accepted]
     let sent = load.sent();
     let evidence = Evidence {
         currency: currency(),
+        amount: amount(),
         before: BTreeMap::new(),
         after: admin.positions(currency()).await.unwrap(),
         expected: load.simulator.expected_positions(),
