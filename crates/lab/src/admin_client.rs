@@ -118,6 +118,11 @@ impl AdminClient {
         Ok(Self { pool: Pool::new(target.origin, config), prefix })
     }
 
+    /// Whether its URL has no path.
+    pub(crate) fn is_at_root(&self) -> bool {
+        self.prefix.is_empty()
+    }
+
     async fn request(
         &self,
         method: Method,

@@ -4,6 +4,8 @@ use std::path::Path;
 
 use serde::Serialize;
 
+use crate::target_hub::TargetRecord;
+
 /// What the files of a hub are on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Storage {
@@ -50,6 +52,9 @@ pub struct Environment {
     pub storage: Option<Storage>,
     /// When the hub makes transfers durable, in words; absent when unknown.
     pub durability: Option<String>,
+    /// How the hub was reached, where it ran already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hub: Option<TargetRecord>,
     /// When the run began, ISO 8601.
     pub started_at: String,
 }
@@ -83,6 +88,7 @@ impl Environment {
             commit,
             storage: storage_of(directory),
             durability: None,
+            hub: None,
             started_at,
         }
     }

@@ -11,7 +11,7 @@ const SAMPLES_MAX: usize = 1_000_000;
 
 /// Stages that are histograms of seconds: the stage's name, and the metric's. Names of the reference hub where it has them,
 /// so that this works with either.
-const STAGES: [(&str, &str); 11] = [
+const STAGES: [(&str, &str); 12] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),
     ("position", "moja_cl_transfer_position"),
@@ -20,6 +20,7 @@ const STAGES: [(&str, &str); 11] = [
     ("callback", "upesi_callback_attempt_seconds"),
     ("notification", "moja_ml_notification_event_delivery"),
     ("lookup", "moja_als_ing_getPartiesByTypeAndID"),
+    ("lookup_answer", "moja_als_ing_putPartiesByTypeAndID"),
     ("quote", "moja_qs_quotes_post"),
     ("quote_answer", "moja_qs_quotes_id_put"),
     ("relay", "upesi_relay_delivery_seconds"),
@@ -55,6 +56,11 @@ impl Snapshot {
             }
         }
         snapshot
+    }
+
+    /// Whether the text had no sample that was understood.
+    pub fn is_empty(&self) -> bool {
+        self.sums.is_empty() && self.buckets.is_empty()
     }
 
     fn add_bucket(&mut self, family: &str, bound: f64, value: f64) {

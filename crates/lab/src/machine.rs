@@ -47,11 +47,7 @@ fn subject(options: &RunOptions) -> Option<&'static str> {
         (Some(Baseline::SimsOnly), _) => None,
         (Some(Baseline::Forwarder), _) => Some(Baseline::Forwarder.name()),
         (None, None) => Some("hub"),
-        (None, Some(target)) => {
-            let is_local =
-                ["//127.", "//localhost", "//[::1]"].iter().any(|host| target.fspiop_url.contains(host));
-            (target.pid.is_some() || is_local).then_some("hub")
-        }
+        (None, Some(target)) => target.is_local().then_some("hub"),
     }
 }
 
@@ -86,7 +82,7 @@ fn others(options: &RunOptions, result: &LabResult, all: f64) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::measured::ProcessRow;
-    use crate::options::TargetHub;
+    use crate::target_hub::TargetHub;
 
     fn row(name: &str, cores: f64, waited_share: f64) -> ProcessRow {
         let (cores, waited_share) = (Some(cores), Some(waited_share));
@@ -110,9 +106,8 @@ mod tests {
     }
 
     fn target(url: &str, pid: Option<u32>) -> RunOptions {
-        let (fspiop_url, admin_url) = (url.to_owned(), url.to_owned());
-        let target = Some(TargetHub { fspiop_url, admin_url, pid, durable: None });
-        RunOptions { target, ..RunOptions::default() }
+        let pids = pid.into_iter().collect();
+        RunOptions { target: Some(TargetHub { pids, ..TargetHub::at(url, url) }), ..RunOptions::default() }
     }
 
     #[test]

@@ -2,44 +2,25 @@
 
 use std::time::{Duration, Instant};
 
-use crate::admin_client::AdminClient;
 use crate::hub_metrics::Snapshot;
 use crate::load::{self, Window};
 use crate::measured::Queues;
 use crate::run::Run;
+use crate::scrape::Scraper;
 use crate::subject::{Reading, Subject};
 use crate::timeline::{INTERVAL, STEP, Ticks, Timeline};
 
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is watched of the hub while it is driven. Baselines are not watched.
-pub(crate) struct Watch<'run> {
-    pub admin: &'run AdminClient,
-    /// False once the hub turned out to have no metrics.
-    pub has_metrics: bool,
+pub(crate) struct Watch {
+    pub scraper: Scraper,
     pub timeline: Timeline,
-}
-
-impl Watch<'_> {
-    async fn metrics(&mut self) -> Option<String> {
-        if !self.has_metrics {
-            return None;
-        }
-        let body = self.admin.get("/metrics").await.ok();
-        let text = body.and_then(|body| String::from_utf8(body.to_vec()).ok());
-        self.has_metrics = text.is_some();
-        text
-    }
 }
 
 impl Run<'_> {
     /// Drives one subject for its time, after `ramp` of unmeasured load.
-    pub(crate) async fn slice(
-        &self,
-        subject: &mut Subject,
-        ramp: Duration,
-        mut watch: Option<&mut Watch<'_>>,
-    ) {
+    pub(crate) async fn slice(&self, subject: &mut Subject, ramp: Duration, mut watch: Option<&mut Watch>) {
         self.progress.set_prefix(subject.name);
         let from = Instant::now();
         let measure_until = from + ramp + subject.slice;
@@ -70,7 +51,7 @@ impl Run<'_> {
         running: &load::Running,
         until: Instant,
         ticks: &mut Ticks,
-        mut watch: Option<&mut Watch<'_>>,
+        mut watch: Option<&mut Watch>,
     ) {
         loop {
             let now = Instant::now();
@@ -99,7 +80,7 @@ impl Run<'_> {
     }
 }
 
-fn step(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch<'_>) {
+fn step(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = running.interval();
     watch.timeline.step(&interval, now - ticks.begin);
     interval.drain_into(&mut ticks.counted);
@@ -109,20 +90,20 @@ fn step(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Wa
     ticks.next_step = Some(now - late + STEP);
 }
 
-async fn tick(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch<'_>) {
+async fn tick(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = std::mem::take(&mut ticks.counted);
     // Where there are steps, one has just ended, and what came since belongs to the next.
     if ticks.next_step.is_none() {
         running.interval().drain_into(&mut interval);
     }
-    let queues = watch.metrics().await.map(|text| Queues::read(&text)).unwrap_or_default();
+    let queues = watch.scraper.text().await.map(|text| Queues::read(&text)).unwrap_or_default();
     watch.timeline.tick(&interval, ticks.next - ticks.begin, now - ticks.last, queues);
 }
 
-async fn read(subject: &Subject, watch: Option<&mut Watch<'_>>) -> Reading {
+async fn read(subject: &Subject, watch: Option<&mut Watch>) -> Reading {
     let mut reading = subject.read();
     if let Some(watch) = watch {
-        reading.metrics = watch.metrics().await.map(|text| Snapshot::read(&text));
+        reading.metrics = watch.scraper.text().await.map(|text| Snapshot::read(&text));
     }
     reading
 }

@@ -150,7 +150,8 @@ pub struct StageResult {
 /// What one process used in the measured time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ProcessRow {
-    /// `hub`, `lab` (load generator and DFSPs) or `forwarder`.
+    /// `hub`, `lab` (load generator and DFSPs) or `forwarder`. Where the hub is several processes, `hub` is all of them, and
+    /// `hub, PROGRAM PID` each.
     pub name: String,
     /// User and system time per completed operation, in microseconds.
     pub cpu_us_per_operation: Option<f64>,

@@ -13,6 +13,7 @@ use crate::measured::Parameter;
 use crate::pairs::PairChoice;
 use crate::scenario::Scenario;
 use crate::shape::Load;
+use crate::target_hub::TargetHub;
 use crate::targets::Target;
 
 /// Most virtual users, and most operations outstanding in open loop.
@@ -59,19 +60,6 @@ impl std::str::FromStr for Baseline {
             .find(|baseline| baseline.name() == text)
             .ok_or(OptionsError::Baseline)
     }
-}
-
-/// A hub that is already running, of any make.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TargetHub {
-    /// Base URL for `/parties`, `/quotes` and `/transfers`.
-    pub fspiop_url: String,
-    /// Base URL of the admin API.
-    pub admin_url: String,
-    /// Its process on this machine, if CPU and memory are to be measured.
-    pub pid: Option<u32>,
-    /// Whether it makes transfers durable before it answers, as far as the operator knows.
-    pub durable: Option<bool>,
 }
 
 /// What of the load this process is.

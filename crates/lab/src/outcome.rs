@@ -13,6 +13,7 @@ use crate::result::{LabResult, OptionsEcho};
 use crate::run::Run;
 use crate::statistics::{ratio, rounded};
 use crate::subject::{Subject, schedule};
+use crate::target_hub::TargetHub;
 use crate::thresholds::thresholds;
 use crate::timeline::Timeline;
 use crate::validity::judge;
@@ -97,6 +98,7 @@ impl Run<'_> {
         let mut environment =
             Environment::detect(self.options.commit.clone(), started_at.to_string(), &directory);
         environment.durability = self.options.durable().map(|durable| durability(durable).to_owned());
+        environment.hub = self.options.target.as_ref().map(TargetHub::record);
         environment
     }
 
@@ -114,8 +116,9 @@ impl Run<'_> {
 /// The hub's stages, and its kinds of threads with their shares of its CPU.
 fn stages(hub: &Subject, timeline: &Timeline) -> Vec<StageResult> {
     let mut stages = hub_metrics::stages(&hub.metrics, hub.measured.as_secs_f64(), &timeline.queues());
-    let all: f64 = hub.detail.threads.values().map(std::time::Duration::as_secs_f64).sum();
-    for (kind, cpu) in &hub.detail.threads {
+    let threads = hub.together().unwrap_or_default().detail.threads;
+    let all: f64 = threads.values().map(std::time::Duration::as_secs_f64).sum();
+    for (kind, cpu) in &threads {
         let Some(share) = ratio(cpu.as_secs_f64(), all).map(|share| rounded(share, 4)) else { continue };
         if share <= 0.0 {
             continue;

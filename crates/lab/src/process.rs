@@ -43,6 +43,21 @@ impl Usage {
         usage().ok_or(ProcessError { pid })
     }
 
+    /// Several processes of this machine together; `None` where there are none, or one cannot be read.
+    pub(crate) fn of_all(pids: &[u32]) -> Option<Self> {
+        let all = pids.iter().map(|pid| Self::of(*pid).ok()).collect::<Option<Vec<_>>>()?;
+        all.into_iter().reduce(Self::plus)
+    }
+
+    /// Two processes together.
+    pub(crate) fn plus(self, other: Self) -> Self {
+        Self {
+            cpu: self.cpu + other.cpu,
+            resident_bytes: self.resident_bytes + other.resident_bytes,
+            resident_peak_bytes: self.resident_peak_bytes + other.resident_peak_bytes,
+        }
+    }
+
     /// Reads the usage of this process.
     ///
     /// # Errors
@@ -103,5 +118,8 @@ mod tests {
         assert!(own.resident_bytes > 0 && own.resident_peak_bytes >= own.resident_bytes / 2);
         // Process ids end far below this.
         assert!(Usage::of(u32::MAX).is_err());
+        let pid = std::process::id();
+        assert!(Usage::of_all(&[pid, pid]).is_some_and(|both| both.resident_bytes >= own.resident_bytes));
+        assert_eq!((Usage::of_all(&[pid, u32::MAX]), Usage::of_all(&[])), (None, None));
     }
 }

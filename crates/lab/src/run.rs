@@ -18,10 +18,13 @@ use crate::isolated::IsolatedError;
 use crate::measure::Watch;
 use crate::onboard::{OnboardError, onboard, set_answer_endpoints};
 use crate::options::{OptionsError, Role, RunOptions};
+use crate::process::{ProcessError, Usage};
 use crate::registration::register;
 use crate::result::LabResult;
 use crate::scenario::{Scenario, phase_name};
+use crate::scrape::{NoMetrics, Scraper};
 use crate::subject::Subject;
+use crate::target_hub::TargetHub;
 use crate::timeline::Timeline;
 
 /// Load before each slice but the first, so that connections are open and queues have their usual length.
@@ -56,6 +59,12 @@ pub enum LabError {
     /// One stage alone.
     #[error(transparent)]
     Isolated(#[from] IsolatedError),
+    /// A process of the hub.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// Metrics that somebody named.
+    #[error(transparent)]
+    Metrics(#[from] NoMetrics),
     /// Files.
     #[error("{what}: {source}")]
     Io {
@@ -117,6 +126,18 @@ fn now() -> Timestamp {
     Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }
 
+/// Who tells the hub's metrics. What somebody named, places and processes, must be there.
+async fn scraper(target: &TargetHub) -> Result<Scraper, LabError> {
+    for pid in &target.pids {
+        Usage::of(*pid)?;
+    }
+    let scraper = Scraper::new(target)?;
+    if !target.metrics_urls.is_empty() {
+        scraper.check().await?;
+    }
+    Ok(scraper)
+}
+
 fn progress_bar(options: &RunOptions) -> ProgressBar {
     let slices = options.slice_count() as u32;
     let ramps = options.warm_up + RAMP * (slices - 1) + options.cool_down * slices;
@@ -134,23 +155,25 @@ impl Run<'_> {
     async fn run(&self, started_at: Timestamp) -> Result<LabResult, LabError> {
         let options = self.options;
         let data = self.data_directory();
-        let (mut own_hub, target_url, admin_url, pid) = match &options.target {
-            Some(target) => (None, target.fspiop_url.clone(), target.admin_url.clone(), target.pid),
+        let (mut own_hub, target) = match &options.target {
+            Some(target) => (None, target.clone()),
             None => {
                 let hub = self.start_hub(&data).await?;
-                let (fspiop, admin, pid) = (hub.fspiop_url(), hub.admin_url(), hub.pid());
-                (Some(hub), fspiop, admin, Some(pid))
+                let pids = vec![hub.pid()];
+                let target = TargetHub { pids, ..TargetHub::at(hub.fspiop_url(), hub.admin_url()) };
+                (Some(hub), target)
             }
         };
-        let admin = AdminClient::new(&admin_url)?;
+        let admin = AdminClient::new(&target.admin_url)?;
+        let scraper = scraper(&target).await?;
         let slice = options.duration / options.slice_count() as u32;
-        let mut hub = self.subject("hub", Upstream::Hub(target_url.clone()), pid, slice)?;
-        self.prepare(&admin, &hub, &target_url).await?;
+        let mut hub = self.subject("hub", Upstream::Services(target.services()), &target.pids, slice)?;
+        self.prepare(&admin, &hub, &target).await?;
         let before = admin.positions(options.currency).await?;
         let (mut baselines, forwarder) = self.baselines(slice / BASELINE_PART).await?;
 
         let known_data = own_hub.is_some().then(|| data.clone());
-        let mut watch = Watch { admin: &admin, has_metrics: true, timeline: Timeline::new(pid, known_data) };
+        let mut watch = Watch { scraper, timeline: Timeline::new(target.pids.clone(), known_data) };
         watch.timeline.began_at = Some(now());
         for index in 0..options.slice_count() {
             let ramp = if index == 0 { options.warm_up } else { RAMP };
@@ -173,7 +196,8 @@ impl Run<'_> {
             originated: hub.tally.exchanges(Phase::Transfer).originated(),
         };
         drop(forwarder);
-        let result = self.result(&hub, &baselines, &evidence, &watch.timeline, target_url, started_at);
+        let url = target.fspiop_url;
+        let result = self.result(&hub, &baselines, &evidence, &watch.timeline, url, started_at);
         if let Some(hub) = &mut own_hub {
             hub.end();
             if result.passed() && !options.keep_data {
@@ -185,7 +209,7 @@ impl Run<'_> {
     }
 
     /// Makes the hub ready: DFSPs, endpoints, parties. The DFSPs behave badly only once it is.
-    async fn prepare(&self, admin: &AdminClient, hub: &Subject, target_url: &str) -> Result<(), LabError> {
+    async fn prepare(&self, admin: &AdminClient, hub: &Subject, target: &TargetHub) -> Result<(), LabError> {
         let options = self.options;
         self.progress.set_message("onboarding the DFSPs");
         onboard(admin, &hub.simulator, options.currency, self.nonce).await?;
@@ -193,8 +217,11 @@ impl Run<'_> {
             set_answer_endpoints(admin, &hub.simulator).await?;
         }
         if options.target.is_some() {
-            // Some hubs remember callback addresses for minutes, and ours are new; others do not know this request.
-            let _ = AdminClient::new(target_url)?.delete("/endpointcache").await;
+            // Some hubs remember callback addresses for minutes, each of their services by itself, and ours are new; others do
+            // not know this request.
+            for url in target.fspiop_urls() {
+                let _ = AdminClient::new(&url)?.delete("/endpointcache").await;
+            }
         }
         if options.scenario.looks_up() {
             self.progress.set_message("registering the parties");

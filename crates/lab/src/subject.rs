@@ -6,18 +6,17 @@ use std::time::{Duration, Instant};
 use upesi_sim::Simulator;
 
 use crate::cores::CoreTime;
-use crate::detail::Detail;
 use crate::hub_metrics::Snapshot;
 use crate::latency::{LatencyMs, Phases};
 use crate::measured::ProcessRow;
 use crate::operation::Generator;
 use crate::options::RunOptions;
-use crate::process::Usage;
 use crate::result::{BaselineResult, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{
     cores_used, mebibytes, median, milliseconds, per_second, ratio, rounded, us_per_event,
 };
 use crate::tally::Tally;
+use crate::watched::{Moment, Watched};
 
 /// Open loop: the 99th percentile of lag above which a run does not count.
 const LAG_US_MAX: u64 = 10_000;
@@ -27,20 +26,15 @@ pub(crate) struct Subject {
     pub name: &'static str,
     pub simulator: Simulator,
     pub generator: Arc<Generator>,
-    /// The process behind it, if it is on this machine.
-    pub pid: Option<u32>,
     /// Measured time of one slice.
     pub slice: Duration,
     pub tally: Tally,
     pub slices: Vec<SliceResult>,
     pub measured: Duration,
-    pub process_cpu: Duration,
-    pub lab_cpu: Duration,
-    pub process_last: Usage,
-    pub lab_last: Usage,
-    /// What the process and the lab did beside, over all slices.
-    pub detail: Detail,
-    pub lab_detail: Detail,
+    /// The processes behind it, as far as they are on this machine, over all slices.
+    pub processes: Vec<Watched>,
+    /// Load generator and DFSPs.
+    pub lab: Watched,
     /// What became of the machine's cores in the slices.
     pub cores: CoreTime,
     /// The hub's metrics at the beginning and the end of each slice.
@@ -51,17 +45,10 @@ pub(crate) struct Subject {
 #[derive(Clone, Debug)]
 pub(crate) struct Reading {
     pub at: Instant,
-    pub process: Usage,
-    pub lab: Usage,
-    pub process_detail: Detail,
-    pub lab_detail: Detail,
+    pub processes: Vec<Moment>,
+    pub lab: Moment,
     pub cores: Option<CoreTime>,
     pub metrics: Option<Snapshot>,
-}
-
-fn usage_of_lab() -> Usage {
-    // Absent figures show as zero; a run is not given up for them.
-    Usage::own().unwrap_or_default()
 }
 
 pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleResult> {
@@ -79,44 +66,25 @@ pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleRe
     })
 }
 
-fn process_row(name: &str, result: &ProcessResult, detail: &Detail) -> ProcessRow {
-    ProcessRow {
-        name: name.to_owned(),
-        cpu_us_per_operation: result.cpu_us_per_operation,
-        cores: result.cores,
-        rss_mb: result.rss_mb,
-        rss_peak_mb: result.rss_peak_mb,
-        disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
-        context_switches_voluntary: detail.voluntary,
-        context_switches_involuntary: detail.involuntary,
-        waited_share: detail.run_queue.waited_share(),
-    }
-}
-
 impl Subject {
     /// Something that has not been measured yet.
     pub fn new(
         name: &'static str,
         simulator: Simulator,
         generator: Generator,
-        pid: Option<u32>,
+        pids: &[u32],
         slice: Duration,
     ) -> Self {
         Self {
             name,
             simulator,
             generator: Arc::new(generator),
-            pid,
             slice,
             tally: Tally::default(),
             slices: Vec::new(),
             measured: Duration::ZERO,
-            process_cpu: Duration::ZERO,
-            lab_cpu: Duration::ZERO,
-            process_last: Usage::default(),
-            lab_last: Usage::default(),
-            detail: Detail::default(),
-            lab_detail: Detail::default(),
+            processes: pids.iter().map(|pid| Watched::new(*pid)).collect(),
+            lab: Watched::new(std::process::id()),
             cores: CoreTime::default(),
             metrics: Vec::new(),
         }
@@ -126,10 +94,8 @@ impl Subject {
     pub fn read(&self) -> Reading {
         Reading {
             at: Instant::now(),
-            process: self.usage(),
-            lab: usage_of_lab(),
-            process_detail: self.pid.map(Detail::of).unwrap_or_default(),
-            lab_detail: Detail::of(std::process::id()),
+            processes: self.processes.iter().map(Watched::now).collect(),
+            lab: self.lab.now(),
             cores: CoreTime::now(),
             metrics: None,
         }
@@ -137,11 +103,12 @@ impl Subject {
 
     /// Adds a slice between two readings.
     pub fn record(&mut self, tally: &Tally, before: Reading, after: Reading) {
-        self.process_cpu += after.process.cpu.saturating_sub(before.process.cpu);
-        self.lab_cpu += after.lab.cpu.saturating_sub(before.lab.cpu);
-        (self.process_last, self.lab_last) = (after.process, after.lab);
-        self.detail.add_growth(&before.process_detail, &after.process_detail);
-        self.lab_detail.add_growth(&before.lab_detail, &after.lab_detail);
+        for (process, (before, after)) in
+            self.processes.iter_mut().zip(before.processes.iter().zip(&after.processes))
+        {
+            process.add(before, after);
+        }
+        self.lab.add(&before.lab, &after.lab);
         self.cores.add_growth(before.cores, after.cores);
         self.metrics.extend(before.metrics.zip(after.metrics));
         self.measured += after.at - before.at;
@@ -153,34 +120,59 @@ impl Subject {
         self.tally.add(tally);
     }
 
-    fn usage(&self) -> Usage {
-        self.pid.and_then(|pid| Usage::of(pid).ok()).unwrap_or_default()
-    }
-
     pub fn throughput(&self) -> f64 {
         median(self.slices.iter().map(|slice| slice.throughput_per_s)).unwrap_or(0.0)
     }
 
+    /// All processes behind the subject as one; `None` where none is on this machine.
+    pub fn together(&self) -> Option<Watched> {
+        (!self.processes.is_empty()).then(|| Watched::together(&self.processes))
+    }
+
     pub fn process(&self) -> Option<ProcessResult> {
-        self.pid.map(|_| self.process_result(self.process_cpu, self.process_last))
+        self.together().map(|process| self.process_result(&process))
     }
 
     pub fn lab(&self) -> ProcessResult {
-        self.process_result(self.lab_cpu, self.lab_last)
+        self.process_result(&self.lab)
     }
 
-    /// The process behind the subject, if it is on this machine, and the lab.
+    /// What is behind the subject as one, where it is several processes each of them too, and the lab.
     pub fn process_rows(&self) -> Vec<ProcessRow> {
-        let own = self.process().map(|result| process_row(self.name, &result, &self.detail));
-        own.into_iter().chain([process_row("lab", &self.lab(), &self.lab_detail)]).collect()
+        let mut rows: Vec<ProcessRow> =
+            self.together().map(|process| self.process_row(self.name, &process)).into_iter().collect();
+        if self.processes.len() > 1 {
+            rows.extend(self.processes.iter().map(|process| {
+                let name = format!("{}, {} {}", self.name, process.program, process.pid);
+                self.process_row(&name, process)
+            }));
+        }
+        rows.push(self.process_row("lab", &self.lab));
+        rows
     }
 
-    fn process_result(&self, cpu: Duration, last: Usage) -> ProcessResult {
-        let cpu_us_per_operation = us_per_event(cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
+    fn process_row(&self, name: &str, process: &Watched) -> ProcessRow {
+        let (result, detail) = (self.process_result(process), &process.detail);
+        ProcessRow {
+            name: name.to_owned(),
+            cpu_us_per_operation: result.cpu_us_per_operation,
+            cores: result.cores,
+            rss_mb: result.rss_mb,
+            rss_peak_mb: result.rss_peak_mb,
+            disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
+            context_switches_voluntary: detail.voluntary,
+            context_switches_involuntary: detail.involuntary,
+            waited_share: detail.run_queue.waited_share(),
+        }
+    }
+
+    fn process_result(&self, process: &Watched) -> ProcessResult {
+        let Watched { cpu, last, .. } = process;
+        let cpu_us_per_operation = us_per_event(*cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
         ProcessResult {
             cpu_us_per_operation,
             cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.generator.scenario.moves_money()),
-            cores: cores_used(cpu, self.measured).map(|cores| rounded(cores, 2)),
+            cores: cores_used(*cpu, self.measured).map(|cores| rounded(cores, 2)),
             rss_mb: rounded(mebibytes(last.resident_bytes), 1),
             rss_peak_mb: rounded(mebibytes(last.resident_peak_bytes), 1),
         }

@@ -11,7 +11,6 @@ use upesi_sim::{
 };
 use upesi_types::{FspId, Timestamp};
 
-use crate::admin_client::AdminClient;
 use crate::audit::Evidence;
 use crate::child::{Process, free_loopback_addresses};
 use crate::measure::Watch;
@@ -21,8 +20,10 @@ use crate::options::{Baseline, OptionsError};
 use crate::pairs::Pairs;
 use crate::result::{AuditSummary, LabResult};
 use crate::run::{LabError, RAMP, Run};
+use crate::scrape::Scraper;
 use crate::subject::Subject;
 use crate::timeline::Timeline;
+use crate::watched::Watched;
 
 /// Connections from the simulators to a hub.
 const CONNECTIONS_MIN: usize = 64;
@@ -33,7 +34,7 @@ impl Run<'_> {
         &self,
         name: &'static str,
         upstream: Upstream,
-        pid: Option<u32>,
+        pids: &[u32],
         slice: Duration,
     ) -> Result<Subject, LabError> {
         let options = self.options;
@@ -77,7 +78,7 @@ impl Run<'_> {
             callback_timeout: options.callback_timeout,
             operations: AtomicU64::new(0),
         };
-        Ok(Subject::new(name, simulator, generator, pid, slice))
+        Ok(Subject::new(name, simulator, generator, pids, slice))
     }
 
     /// The baselines, and the forwarder's process, which ends with its value.
@@ -102,11 +103,11 @@ impl Run<'_> {
     ) -> Result<(Subject, Option<Process>), LabError> {
         let name = baseline.name();
         if baseline == Baseline::SimsOnly {
-            return Ok((self.subject(name, Upstream::Peers, None, slice)?, None));
+            return Ok((self.subject(name, Upstream::Peers, &[], slice)?, None));
         }
         self.progress.set_message("starting the forwarder");
         let [address] = free_loopback_addresses()?;
-        let mut subject = self.subject(name, Upstream::Hub(format!("http://{address}")), None, slice)?;
+        let mut subject = self.subject(name, Upstream::Hub(format!("http://{address}")), &[], slice)?;
         let mut arguments: Vec<String> =
             ["lab", "forwarder", "--listen", &address.to_string()].map(str::to_owned).into();
         for (index, dfsp) in subject.simulator.names().enumerate() {
@@ -117,7 +118,7 @@ impl Run<'_> {
         let log = self.log("forwarder.log");
         let mut started = Process::start("the forwarder", &self.binary()?, &arguments, log.as_deref())?;
         started.ready(&[address]).await?;
-        subject.pid = Some(started.pid());
+        subject.processes = vec![Watched::new(started.pid())];
         Ok((subject, Some(started)))
     }
 
@@ -130,10 +131,8 @@ impl Run<'_> {
         let options = self.options;
         let slice = options.duration / options.slice_count() as u32;
         let (mut subject, process) = self.baseline(baseline, slice).await?;
-        // There is nobody to ask for metrics.
-        let nobody = AdminClient::new("http://127.0.0.1:1")?;
-        let mut watch =
-            Watch { admin: &nobody, has_metrics: false, timeline: Timeline::new(subject.pid, None) };
+        let pids = subject.processes.iter().map(|process| process.pid).collect();
+        let mut watch = Watch { scraper: Scraper::of_nobody(), timeline: Timeline::new(pids, None) };
         for index in 0..options.slice_count() {
             let ramp = if index == 0 { options.warm_up } else { RAMP };
             self.slice(&mut subject, ramp, Some(&mut watch)).await;

@@ -27,8 +27,8 @@ pub(crate) struct Timeline {
     /// The latencies of each row.
     histograms: Vec<String>,
     pub steps: Vec<TimelineRow>,
-    /// The hub's process, if it is on this machine.
-    pid: Option<u32>,
+    /// The hub's processes, as far as they are on this machine.
+    pids: Vec<u32>,
     /// The hub's data directory, if the lab knows it.
     data: Option<PathBuf>,
     /// When the load of the first slice began.
@@ -40,12 +40,12 @@ pub(crate) struct Timeline {
 }
 
 impl Timeline {
-    pub const fn new(pid: Option<u32>, data: Option<PathBuf>) -> Self {
+    pub const fn new(pids: Vec<u32>, data: Option<PathBuf>) -> Self {
         Self {
             rows: Vec::new(),
             histograms: Vec::new(),
             steps: Vec::new(),
-            pid,
+            pids,
             data,
             began_at: None,
             load_before: Duration::ZERO,
@@ -92,7 +92,7 @@ impl Timeline {
     }
 
     fn read_usage(&self) -> Option<Usage> {
-        self.pid.and_then(|pid| Usage::of(pid).ok())
+        Usage::of_all(&self.pids)
     }
 
     /// Mean depths of the hub's queues, of what was read.
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn rows_count_load_over_all_slices() {
         let directory = tempfile::tempdir().unwrap();
-        let mut timeline = Timeline::new(Some(std::process::id()), Some(directory.path().to_owned()));
+        let mut timeline = Timeline::new(vec![std::process::id()], Some(directory.path().to_owned()));
         let interval = Interval::default();
         for slice in 0..2_u32 {
             timeline.begin();
@@ -167,14 +167,14 @@ mod tests {
         let disks = timeline.rows.iter().filter(|row| row.hub_disk_mb.is_some()).count();
         assert_eq!(disks, 1);
         assert_eq!(timeline.queues(), Queues { engine: Some(0.5), ..Queues::default() });
-        assert_eq!(Timeline::new(None, None).queues(), Queues::default());
+        assert_eq!(Timeline::new(Vec::new(), None).queues(), Queues::default());
         let result = timeline.result();
         assert_eq!((result.rows[3].queues.engine, result.histograms.len()), (Some(1.0), 4));
     }
 
     #[test]
     fn steps_are_of_the_load_alone() {
-        let mut timeline = Timeline::new(Some(std::process::id()), None);
+        let mut timeline = Timeline::new(vec![std::process::id()], None);
         timeline.end(INTERVAL);
         for number in 1..=3 {
             timeline.step(&Interval::default(), STEP * number);

@@ -239,10 +239,8 @@ mod tests {
                 ["true", "false"].map(|flag| format!("--set=hub.payee_confirmation={flag}")).to_vec();
         };
         let target = |options: &mut RunOptions| {
-            let url = "http://127.0.0.1:1".to_owned();
-            let (fspiop_url, admin_url) = (url.clone(), url);
-            options.target =
-                Some(crate::options::TargetHub { fspiop_url, admin_url, pid: None, durable: None });
+            let url = "http://127.0.0.1:1";
+            options.target = Some(crate::target_hub::TargetHub::at(url, url));
         };
         type Change = fn(&mut RunOptions);
         for (change, notifications, valid) in [

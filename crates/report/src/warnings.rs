@@ -6,8 +6,9 @@ use serde_json::Value;
 
 use crate::run::{Run, plain};
 
-/// Members of the environment that say when and with what the run was made: these may differ, they are what is compared.
-const MAY_DIFFER: [&str; 5] = ["started_at", "version", "commit", "build", "durability"];
+/// Members of the environment that say when, with what and at which hub the run was made: these may differ, they are what is
+/// compared.
+const MAY_DIFFER: [&str; 6] = ["started_at", "version", "commit", "build", "durability", "hub"];
 
 /// What is wrong with one run.
 pub(crate) fn of_run(run: &Run) -> Vec<String> {

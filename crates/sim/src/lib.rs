@@ -76,6 +76,7 @@ mod settings;
 mod simulator;
 mod socket;
 mod table;
+mod upstream;
 mod watch;
 
 pub use awaited::{Answer, Awaiting};
@@ -93,6 +94,7 @@ pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer
 pub use payment::{AmountType, PaymentOptions};
 pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
 pub use settings::{DfspSettings, Flavour, SettingsError, mix};
-pub use simulator::{SimConfig, SimError, Simulator, TransferCounts, Upstream};
+pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
 pub use table::{Finished, Outcome};
+pub use upstream::{ServiceUrls, Upstream};
 pub use watch::{Direction, SeenMessage};

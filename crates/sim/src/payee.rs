@@ -15,8 +15,9 @@ use crate::payer::Settled;
 use crate::reply;
 use crate::scan;
 use crate::settings::{DfspSettings, Fault, Flavour, hits};
-use crate::simulator::{Resource, Shared};
+use crate::simulator::Shared;
 use crate::table::Incoming;
+use crate::upstream::Resource;
 
 enum Plan {
     Fulfil { fulfilment: Text, right: bool, copies: u32 },

@@ -14,8 +14,9 @@ use crate::dfsp::Dfsp;
 use crate::message::{self, Family, IdText};
 use crate::payment::PaymentOptions;
 use crate::settings::mix;
-use crate::simulator::{Resource, Shared, Simulator};
+use crate::simulator::{Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
+use crate::upstream::Resource;
 
 /// What a prepare's body has beside its terms, with the usual short names, in bytes.
 const BODY_BESIDE_TERMS_BYTES: usize = 176;

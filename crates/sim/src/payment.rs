@@ -12,8 +12,8 @@ use crate::message::{self, Family, IdText};
 use crate::party::{PARTIES_PER_DFSP, PartyId, party_of};
 use crate::payer::{Moved, OriginateError, Originator, Pending, trace_id, transfer_id};
 use crate::settings::mix;
-use crate::simulator::Resource;
 use crate::table::{Finished, Outcome};
+use crate::upstream::Resource;
 
 /// Separates the ids of quotes from those of transfers.
 const QUOTES: u64 = 0x7175_6f74;

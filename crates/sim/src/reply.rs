@@ -11,7 +11,8 @@ use upesi_types::ErrorCode;
 use crate::dfsp::count;
 use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
-use crate::simulator::{Resource, Shared};
+use crate::simulator::Shared;
+use crate::upstream::Resource;
 
 /// First wait before an answer is sent again; doubled each time.
 const RETRY_PAUSE: Duration = Duration::from_millis(50);

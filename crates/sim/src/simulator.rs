@@ -7,34 +7,24 @@ use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use tokio::sync::mpsc;
-use upesi_http::{BindError, Limits, Method, Origin, Server, Target, Uri, UrlError, Workers};
+use upesi_http::{BindError, Limits, Method, Server, UrlError, Workers};
 use upesi_types::{Currency, FspId, TransferId};
 
 use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
 use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
 use crate::lookup::currency_list;
-use crate::message::IdText;
 use crate::order::Orders;
-use crate::pools::Pools;
 use crate::remembered::Remembered;
 use crate::service::SimService;
 use crate::settings::{DfspSettings, SettingsError};
 use crate::socket::{Channels, SocketServer};
 use crate::table::Table;
+use crate::upstream::{Resource, Route, Upstream};
 use crate::watch::{Direction, SeenMessage, Watch};
 
 /// Most DFSPs in one simulator.
 pub const DFSPS_MAX: usize = 10_000;
-
-/// Where DFSPs send their messages.
-#[derive(Clone, Debug)]
-pub enum Upstream {
-    /// To a hub (or what stands in for one), by its base URL.
-    Hub(String),
-    /// Straight to each other, without a hub: what the simulators and the load generator can do by themselves.
-    Peers,
-}
 
 /// What to simulate.
 #[derive(Clone, Debug)]
@@ -53,7 +43,7 @@ pub struct SimConfig {
     pub secret: Vec<u8>,
     /// Decides which transfers the faults hit.
     pub seed: u64,
-    /// Connections to the upstream.
+    /// Connections to the upstream; to each address of it, where it has several.
     pub connections_max: usize,
     /// Time for the upstream to answer a request.
     pub request_timeout: Duration,
@@ -113,11 +103,6 @@ pub enum SimError {
     },
 }
 
-enum Route {
-    Hub { prefix: String },
-    Peers,
-}
-
 pub(crate) struct Shared {
     pub dfsps: Vec<Dfsp>,
     pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
@@ -132,17 +117,6 @@ pub(crate) struct Shared {
     pub answer_attempts_max: u32,
     pub watch: Watch,
     route: Route,
-    pools: Pools,
-}
-
-/// What a message is about: decides its path.
-#[derive(Clone, Copy)]
-pub(crate) enum Resource<'id> {
-    Transfers,
-    Transfer(&'id IdText),
-    Error(&'id IdText),
-    /// Anything else, by its path without the leading slash, valid in a URL as it is.
-    Other(&'id str),
 }
 
 impl Shared {
@@ -160,50 +134,24 @@ impl Shared {
         headers: upesi_http::HeaderMap,
         body: bytes::Bytes,
     ) -> Result<upesi_http::Answer, upesi_http::SendError> {
-        let path = self.path(receiver, resource);
+        let way = self.route.way(receiver, resource);
         if !self.watch.is_on() {
-            return self.pools.send(method, path, headers, body).await;
+            return self.route.send(method, way, headers, body).await;
         }
         let mut seen = SeenMessage {
             at: Instant::now(),
             dfsp: sender.name,
             direction: Direction::Sent,
             method: method.clone(),
-            path: path.path().to_owned(),
+            path: way.1.path().to_owned(),
             headers: headers.clone(),
             body: body.clone(),
             status: None,
         };
-        let answer = self.pools.send(method, path, headers, body).await;
+        let answer = self.route.send(method, way, headers, body).await;
         seen.status = answer.as_ref().ok().map(|answer| answer.status);
         self.watch.show(seen);
         answer
-    }
-
-    fn path(&self, receiver: &str, resource: Resource<'_>) -> Uri {
-        let mut path = Vec::with_capacity(96);
-        match &self.route {
-            Route::Hub { prefix } => path.extend_from_slice(prefix.as_bytes()),
-            Route::Peers => {
-                path.push(b'/');
-                path.extend_from_slice(receiver.as_bytes());
-            }
-        }
-        let (family, id) = match resource {
-            Resource::Transfers => ("/transfers", None),
-            Resource::Transfer(id) | Resource::Error(id) => ("/transfers/", Some(id)),
-            Resource::Other(other) => {
-                path.push(b'/');
-                (other, None)
-            }
-        };
-        path.extend_from_slice(family.as_bytes());
-        path.extend_from_slice(id.map_or(&b""[..], IdText::as_bytes));
-        if let Resource::Error(_) = resource {
-            path.extend_from_slice(b"/error");
-        }
-        // A name with a blank makes no valid path; such a message goes to the root and is refused there.
-        Uri::from_maybe_shared(path).unwrap_or_default()
     }
 }
 
@@ -240,14 +188,8 @@ impl Simulator {
         let (dfsps, by_name) = dfsps(&config)?;
         let bound = Server::bind(config.listen)?;
         let address = bound.local_addr();
-        let (origin, route) = match &config.upstream {
-            Upstream::Hub(url) => {
-                let target = Target::parse(url)?;
-                let prefix = target.path.path().trim_end_matches('/').to_owned();
-                (target.origin, Route::Hub { prefix })
-            }
-            Upstream::Peers => (Origin::new(&address.ip().to_string(), address.port()), Route::Peers),
-        };
+        let (connections_max, timeout) = (config.connections_max, config.request_timeout);
+        let route = Route::new(&config.upstream, address, workers, connections_max, timeout)?;
         let shared = Arc::new(Shared {
             dfsps,
             by_name,
@@ -261,7 +203,6 @@ impl Simulator {
             answer_attempts_max: config.answer_attempts_max.max(1),
             watch: Watch::new(config.watch),
             route,
-            pools: Pools::new(&origin, workers, config.connections_max, config.request_timeout),
         });
         let sockets = match config.socket_listen {
             None => None,

@@ -17,8 +17,10 @@ use crate::targets::{Measured, Target, TargetKind};
 
 /// The name of the load generator's process.
 const LAB: &str = "lab";
-/// The name of the hub's process.
+/// The name of the hub's process, or of all of them together.
 const HUB: &str = "hub";
+/// How the name of each begins, where there are several.
+const HUB_PART: &str = "hub, ";
 
 /// Users and rates together.
 pub(super) fn load(together: &Together, _: &Value) -> Value {
@@ -193,21 +195,23 @@ pub(super) fn lab(together: &Together, _: &Value) -> Value {
 
 /// The hub by whoever measured it, and each generator by its name.
 pub(super) fn processes(together: &Together, _: &Value) -> Value {
-    let rows = |generator: &Generator, name: &str| -> Vec<Value> {
-        let rows = generator.list("/processes").iter().filter(|row| row["name"] == name).cloned();
+    let rows = |generator: &Generator, is_wanted: fn(&str) -> bool| -> Vec<Value> {
+        let rows = generator.list("/processes").iter();
+        let rows = rows.filter(|row| row["name"].as_str().is_some_and(is_wanted)).cloned();
         rows.map(|mut row| {
             per_operation_of_all(together, generator, &mut row);
             row
         })
         .collect()
     };
-    let mut processes = together.beside().map_or_else(Vec::new, |generator| rows(generator, HUB));
+    let is_hub: fn(&str) -> bool = |name| name == HUB || name.starts_with(HUB_PART);
+    let mut processes = together.beside().map_or_else(Vec::new, |generator| rows(generator, is_hub));
     for generator in &together.generators {
         let named = |mut row: Value| {
             row["name"] = format!("{LAB}, {}", generator.name).into();
             row
         };
-        processes.extend(rows(generator, LAB).into_iter().map(named));
+        processes.extend(rows(generator, |name| name == LAB).into_iter().map(named));
     }
     processes.into()
 }

@@ -84,6 +84,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("/environment/build", Agreed),
     ("/environment/commit", Agreed),
     ("/environment/durability", Agreed),
+    // One hub may be reached in several ways, and has its processes on one machine.
+    ("/environment/hub", EachItsOwn),
     ("/environment/started_at", Earliest),
     ("/load_began_at", Earliest),
     ("/options/scenario", Same),

@@ -25,6 +25,7 @@ use crate::result::{
 use crate::scenario::Scenario;
 use crate::shape::Load;
 use crate::tally::Exchanges;
+use crate::target_hub::TargetRecord;
 
 /// So many operations of that latency.
 fn latencies(mut empty: Histogram<u64>, ms: u64, count: u64) -> Histogram<u64> {
@@ -111,6 +112,14 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         commit: Some("abc".to_owned()),
         storage: Some(Storage { device: "/dev/vda".to_owned(), filesystem: "ext4".to_owned() }),
         durability: Some("synced".to_owned()),
+        hub: Some(TargetRecord {
+            lookups: "http://hub".to_owned(),
+            quotes: "http://hub".to_owned(),
+            transfers: "http://hub".to_owned(),
+            admin: "http://admin".to_owned(),
+            metrics: vec!["http://admin".to_owned()],
+            pids: vec![instance],
+        }),
         started_at: "2026-01-01T00:00:00.000Z".to_owned(),
     };
     let options = OptionsEcho {
@@ -444,8 +453,13 @@ fn nothing_of_the_whole_is_the_first_generators() {
     ] {
         assert_eq!(*merged.pointer(member).unwrap_or(&Value::Null), expected, "{member}");
     }
-    let names: Vec<_> = merged["processes"].as_array().unwrap().iter().map(|row| &row["name"]).collect();
-    assert_eq!(names, ["hub", "lab, instance 1", "lab, instance 2"]);
+    let names = |merged: &Value| -> Vec<String> {
+        let rows = merged["processes"].as_array().unwrap().iter();
+        rows.map(|row| row["name"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(names(&merged), ["hub", "lab, instance 1", "lab, instance 2"]);
+    let of_several = self::merged(|_, result| result.processes.push(process_row("hub, java 7", 9.0)));
+    assert_eq!(names(&of_several), ["hub", "hub, java 7", "lab, instance 1", "lab, instance 2"]);
     let cpu: Vec<_> = merged["processes"]
         .as_array()
         .unwrap()

@@ -70,6 +70,42 @@ struct Books {
     parties: BTreeMap<String, String>,
 }
 
+/// What of the hub is at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Whole,
+    Lookups,
+    Quotes,
+    Transfers,
+    Admin,
+}
+
+impl Part {
+    /// Whether a request is for this part.
+    fn takes(self, family: &str, is_fspiop: bool) -> bool {
+        match self {
+            Self::Whole => true,
+            Self::Lookups => is_fspiop && matches!(family, "parties" | "participants"),
+            Self::Quotes => is_fspiop && family == "quotes",
+            Self::Transfers => is_fspiop && family == "transfers",
+            Self::Admin => !is_fspiop,
+        }
+    }
+
+    /// What the parts of the reference hub count such requests as.
+    fn metric(family: &str, method: &Method) -> Option<&'static str> {
+        match (family, method.as_str()) {
+            ("parties", "GET") => Some("moja_als_ing_getPartiesByTypeAndID"),
+            ("parties", "PUT") => Some("moja_als_ing_putPartiesByTypeAndID"),
+            ("quotes", "POST") => Some("moja_qs_quotes_post"),
+            ("quotes", "PUT") => Some("moja_qs_quotes_id_put"),
+            ("transfers", "POST") => Some("moja_cl_transfer_prepare"),
+            ("transfers", "PUT") => Some("moja_cl_transfer_fulfil"),
+            _ => None,
+        }
+    }
+}
+
 struct ToyHub {
     vice: Vice,
     sinned: AtomicBool,
@@ -283,23 +319,48 @@ impl ToyHub {
     }
 }
 
-struct ToyService(Arc<ToyHub>);
+struct ToyService {
+    hub: Arc<ToyHub>,
+    part: Part,
+    counts: Mutex<BTreeMap<&'static str, u64>>,
+}
+
+impl ToyService {
+    /// The metrics of a part; the whole hub has none.
+    fn metrics(&self) -> Option<String> {
+        let line = |(name, count): (&&str, &u64)| format!("{name}_sum 0.5\n{name}_count {count}\n");
+        let has_some = !matches!(self.part, Part::Whole | Part::Admin);
+        has_some
+            .then(|| "up 1\n".to_owned() + &self.counts.lock().unwrap().iter().map(line).collect::<String>())
+    }
+}
 
 impl Service for ToyService {
     async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body::read(body, 1 << 20, Instant::now() + Duration::from_secs(10)).await.unwrap();
         let mut response = Response::new(Full::default());
-        let path = head.uri.path();
+        let family = head.uri.path().split('/').nth(1).unwrap_or_default().to_owned();
         let is_fspiop = head.headers.contains_key("fspiop-source");
-        if path.starts_with("/transfers") {
-            tokio::spawn(self.0.clone().transfers(Request::from_parts(head, ()), body));
+        if let Some(text) = self.metrics().filter(|_| family == "metrics") {
+            *response.body_mut() = Full::new(text.into());
+            return response;
+        }
+        if !self.part.takes(&family, is_fspiop) {
+            *response.status_mut() = StatusCode::NOT_FOUND;
+            return response;
+        }
+        if let Some(metric) = Part::metric(&family, &head.method) {
+            *self.counts.lock().unwrap().entry(metric).or_default() += 1;
+        }
+        if family == "transfers" {
+            tokio::spawn(self.hub.clone().transfers(Request::from_parts(head, ()), body));
             *response.status_mut() = StatusCode::ACCEPTED;
         } else if is_fspiop {
-            tokio::spawn(self.0.clone().questions(Request::from_parts(head, ()), body));
+            tokio::spawn(self.hub.clone().questions(Request::from_parts(head, ()), body));
             *response.status_mut() = StatusCode::ACCEPTED;
         } else {
-            let (status, text) = self.0.admin(&head.method, head.uri.path(), &body);
+            let (status, text) = self.hub.admin(&head.method, head.uri.path(), &body);
             *response.status_mut() = status;
             *response.body_mut() = Full::new(text.into());
         }
@@ -307,15 +368,19 @@ impl Service for ToyService {
     }
 }
 
-/// A toy hub on a port of its own.
+/// A toy hub on a port of its own, or with a port for each of its parts.
 pub struct Toy {
     workers: Workers,
-    url: String,
-    _server: Server,
+    urls: Vec<(Part, String)>,
+    _servers: Vec<Server>,
 }
 
 impl Toy {
     pub fn start(vice: Vice) -> Self {
+        Self::start_parts(vice, &[Part::Whole])
+    }
+
+    pub fn start_parts(vice: Vice, parts: &[Part]) -> Self {
         let workers = Workers::start(1, "toy").unwrap();
         let hub = Arc::new(ToyHub {
             vice,
@@ -323,20 +388,27 @@ impl Toy {
             books: Mutex::default(),
             pools: Mutex::default(),
         });
-        let bound = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
-        let url = format!("http://{}", bound.local_addr());
-        let server = Server::serve(bound, Limits::default(), &workers, Arc::new(ToyService(hub)));
-        Self { workers, url, _server: server }
+        let serve = |part: &Part| {
+            let bound = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+            let url = format!("http://{}", bound.local_addr());
+            let service = ToyService { hub: hub.clone(), part: *part, counts: Mutex::default() };
+            let server = Server::serve(bound, Limits::default(), &workers, Arc::new(service));
+            ((*part, url), server)
+        };
+        let (urls, servers) = parts.iter().map(serve).unzip();
+        Self { workers, urls, _servers: servers }
+    }
+
+    /// Where a part is.
+    pub fn url(&self, part: Part) -> String {
+        let found = self.urls.iter().find(|(known, _)| *known == part);
+        found.unwrap_or(&self.urls[0]).1.clone()
     }
 
     /// Options of a short run against it.
     pub fn options(&self) -> RunOptions {
-        let target = TargetHub {
-            fspiop_url: self.url.clone(),
-            admin_url: self.url.clone(),
-            pid: None,
-            durable: Some(false),
-        };
+        let target =
+            TargetHub { durable: Some(false), ..TargetHub::at(self.url(Part::Whole), self.url(Part::Admin)) };
         RunOptions {
             dfsps: 3,
             parties: 20,

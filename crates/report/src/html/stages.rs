@@ -96,7 +96,9 @@ pub(crate) fn cpu(run: &Run) -> Markup {
 }
 
 fn process_piece(process: &Process) -> Option<Piece> {
-    let cpu = process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0 && cpu.is_finite())?;
+    // One of several processes of the hub is in the row of all of them.
+    let is_part = process.name.starts_with("hub, ");
+    let cpu = process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0 && cpu.is_finite() && !is_part)?;
     let class = match process.name.as_str() {
         "hub" => "hub",
         // One of several load generators is told by its name.

@@ -1,21 +1,19 @@
 //! `upesi lab run`: a scenario, with flags that override its file.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use upesi_lab::plan::{PlanError, Point, ScenarioFile, Test, Work};
-use upesi_lab::{
-    Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, SuitePlan, Surroundings, TargetHub,
-};
+use upesi_lab::{Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, SuitePlan, Surroundings};
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
 
 use super::behaviour::BehaviourArguments;
 use super::lab_suite;
 use super::run::write_out;
+use super::target::TargetArguments;
 use super::values::{amount, currency, duration};
 use crate::config::{self, Sources};
 use crate::exit::{Exit, Failure, Outcome};
@@ -90,18 +88,9 @@ pub struct RunArguments {
     /// Directory for result.json, logs and the hub's data.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Drive a hub that is running, by its FSPIOP base URL.
-    #[arg(long, value_name = "URL", requires = "admin")]
-    pub target: Option<String>,
-    /// That hub's admin API.
-    #[arg(long, value_name = "URL", requires = "target")]
-    pub admin: Option<String>,
-    /// That hub's process id on this machine, to measure its CPU and memory.
-    #[arg(long, value_name = "PID", requires = "target")]
-    pub target_pid: Option<u32>,
-    /// Whether that hub makes transfers durable before it answers.
-    #[arg(long, value_name = "BOOL", requires = "target")]
-    pub target_durable: Option<bool>,
+    /// A hub that runs already.
+    #[command(flatten)]
+    pub target: TargetArguments,
     /// What of the load this process is: `load` is one of several generators that drive the same hub.
     #[arg(long, value_enum, value_name = "ROLE", default_value = "whole", requires_if("load", "target"))]
     pub role: RoleArgument,
@@ -132,9 +121,6 @@ pub struct RunArguments {
     /// Threads of simulators and load; by default one per core, at most four.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Address that the simulators listen on; a hub on another machine must reach it.
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
-    pub sim_address: IpAddr,
     /// How long a virtual user waits for an outcome [30s].
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub callback_timeout: Option<Duration>,
@@ -172,7 +158,7 @@ impl RunArguments {
         if !self.baseline.is_empty() {
             options.baselines = self.baseline.iter().map(|baseline| baseline.into_lab()).collect();
         }
-        options.target = self.target_hub();
+        options.target = self.target.hub();
         if self.role == RoleArgument::Load {
             options.role = Role::Load;
         }
@@ -190,7 +176,7 @@ impl RunArguments {
         options.trace &= !self.no_trace;
         replace(&mut options.seed, self.seed.as_ref());
         options.workers = self.workers.or(options.workers);
-        options.sim_address = self.sim_address;
+        options.sim_address = self.target.sim_address;
         replace(&mut options.callback_timeout, self.callback_timeout.as_ref());
         replace(&mut options.quiesce_timeout, self.quiesce_timeout.as_ref());
         replace(&mut options.expiry, self.expiry.as_ref());
@@ -216,15 +202,6 @@ impl RunArguments {
         }
     }
 
-    fn target_hub(&self) -> Option<TargetHub> {
-        self.target.clone().zip(self.admin.clone()).map(|(fspiop_url, admin_url)| TargetHub {
-            fspiop_url,
-            admin_url,
-            pid: self.target_pid,
-            durable: self.target_durable,
-        })
-    }
-
     /// Puts what was given over one point of a scenario.
     fn apply_to(&self, point: &mut Point) -> Result<(), Failure> {
         let usage = |text: &str| Err(Failure::new(Exit::Usage, text));
@@ -244,7 +221,7 @@ impl RunArguments {
                 options.validate().map_err(|error| Failure::new(Exit::Usage, error))
             }
             Work::Isolated { hub_arguments, seed, .. } => {
-                let is_given = self.target.is_some()
+                let is_given = self.target.target.is_some()
                     || [
                         self.vus.is_some(),
                         self.rate.is_some(),
@@ -370,9 +347,12 @@ pub fn lab_exit(error: &LabError) -> Exit {
         LabError::Isolated(error) if error.is_usage() => Exit::Usage,
         LabError::Isolated(error) if error.missing_stream().is_some() => Exit::NoInput,
         LabError::Io { .. } => Exit::CannotCreate,
-        LabError::Child(_) | LabError::Sim(_) | LabError::Admin(_) | LabError::Workers(_) => {
-            Exit::Unavailable
-        }
+        LabError::Process(_) => Exit::NoInput,
+        LabError::Child(_)
+        | LabError::Sim(_)
+        | LabError::Admin(_)
+        | LabError::Metrics(_)
+        | LabError::Workers(_) => Exit::Unavailable,
         LabError::Onboard(_) | LabError::Isolated(_) => Exit::Failure,
     }
 }

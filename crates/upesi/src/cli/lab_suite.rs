@@ -1,15 +1,15 @@
 //! `upesi lab suite`: several scenarios one after the other, and a report about them.
 
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 use upesi_lab::plan::{ScenarioFile, SuiteFile, Work};
-use upesi_lab::{ClaimVerdict, SuitePlan, TargetHub};
+use upesi_lab::{ClaimVerdict, SuitePlan};
 
 use super::lab_characterize;
 use super::lab_run::{commit, lab_exit, plan_failure};
 use super::run::write_out;
+use super::target::TargetArguments;
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Arguments of `upesi lab suite`.
@@ -24,18 +24,9 @@ pub struct SuiteArguments {
     /// How often every run is repeated; runs take turns. Overrides the file.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50))]
     pub repetitions: Option<u64>,
-    /// Drive a hub that is running, by its FSPIOP base URL. What sets up a hub of its own, or measures a stage alone, is left out.
-    #[arg(long, value_name = "URL", requires = "admin")]
-    pub target: Option<String>,
-    /// That hub's admin API.
-    #[arg(long, value_name = "URL", requires = "target")]
-    pub admin: Option<String>,
-    /// That hub's process id on this machine, to measure its CPU and memory.
-    #[arg(long, value_name = "PID", requires = "target")]
-    pub target_pid: Option<u32>,
-    /// Address that the simulators listen on; a hub on another machine must reach it.
-    #[arg(long, value_name = "IP", default_value = "127.0.0.1")]
-    pub sim_address: IpAddr,
+    /// A hub that runs already. What sets up a hub of its own, or measures without one, is left out, and named.
+    #[command(flatten)]
+    pub target: TargetArguments,
     /// Also write a page there that puts published figures beside ours, with the report and the figures of every run.
     #[arg(long, value_name = "DIR")]
     pub docs: Option<PathBuf>,
@@ -47,7 +38,7 @@ pub struct SuiteArguments {
 /// Runs a suite.
 pub fn run(arguments: &SuiteArguments) -> Outcome {
     let mut suite = SuiteFile::named(&arguments.suite).map_err(|error| plan_failure(&error))?;
-    let target = arguments.target_hub();
+    let target = arguments.target.hub();
     if target.is_some() {
         leave_out(&mut suite)?;
     }
@@ -55,7 +46,7 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
     for point in &mut plan.points {
         if let Work::EndToEnd { options, .. } = &mut point.point.work {
             options.target.clone_from(&target);
-            options.sim_address = arguments.sim_address;
+            options.sim_address = arguments.target.sim_address;
         }
     }
     if let Some(repetitions) = arguments.repetitions {
@@ -68,17 +59,6 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
         lab_characterize::write(&suite, &out, docs)?;
     }
     outcome
-}
-
-impl SuiteArguments {
-    fn target_hub(&self) -> Option<TargetHub> {
-        self.target.clone().zip(self.admin.clone()).map(|(fspiop_url, admin_url)| TargetHub {
-            fspiop_url,
-            admin_url,
-            pid: self.target_pid,
-            durable: None,
-        })
-    }
 }
 
 /// Leaves out what a running hub cannot be driven with, and says so.

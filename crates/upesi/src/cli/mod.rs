@@ -17,6 +17,7 @@ mod profile_tables;
 mod run;
 mod scheme;
 mod sim;
+mod target;
 mod values;
 
 pub use arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};

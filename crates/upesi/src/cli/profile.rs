@@ -70,7 +70,7 @@ fn json_argument(json: Arg) -> Arg {
 pub fn run(arguments: &ProfileArguments) -> Outcome {
     let out = arguments.load.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;
-    if let (Some(url), None) = (&arguments.load.admin, &arguments.load.target) {
+    if let (Some(url), None) = (&arguments.load.target.admin, &arguments.load.target.target) {
         create(&out)?;
         let looker = Looker::new(url, arguments.seconds, &out)?;
         runtime.block_on(async {
@@ -162,10 +162,9 @@ fn load_and_look(
     if options.target.is_none() {
         let hub = start_hub(&options, &data, out, runtime)?;
         options.target = Some(TargetHub {
-            fspiop_url: hub.fspiop_url(),
-            admin_url: hub.admin_url(),
-            pid: Some(hub.pid()),
+            pids: vec![hub.pid()],
             durable: options.durable(),
+            ..TargetHub::at(hub.fspiop_url(), hub.admin_url())
         });
         own = Some(hub);
     }
@@ -350,7 +349,7 @@ mod tests {
     fn scenarios_and_flags_are_those_of_lab_run() {
         assert_eq!(parsed("").load.scenario, "transfers");
         let look_only = parsed("--admin http://127.0.0.1:1");
-        assert!(look_only.load.admin.is_some() && look_only.load.target.is_none());
+        assert!(look_only.load.target.admin.is_some() && look_only.load.target.target.is_none());
         let (options, after) = planned("payments --vus 5").unwrap();
         assert_eq!((options.scenario, options.load.outstanding_max()), (Scenario::Payments, 5));
         assert_eq!(after, options.warm_up + SETTLED);

@@ -257,10 +257,9 @@ impl<'arguments> Demo<'arguments> {
     /// Runs the lab against the hub; its simulators take the place of the first ones.
     fn load(&self) -> Result<bool, Failure> {
         let target = TargetHub {
-            fspiop_url: self.hub.fspiop_url(),
-            admin_url: self.hub.admin_url(),
-            pid: Some(self.hub.pid()),
+            pids: vec![self.hub.pid()],
             durable: Some(true),
+            ..TargetHub::at(self.hub.fspiop_url(), self.hub.admin_url())
         };
         let options = RunOptions {
             scenario: Scenario::Payments,

@@ -178,10 +178,9 @@ fn options(arguments: &OverloadArguments, hub: &HubProcess, out: &Path) -> RunOp
         workers: arguments.workers,
         out: Some(out.to_owned()),
         target: Some(TargetHub {
-            fspiop_url: hub.fspiop_url(),
-            admin_url: hub.admin_url(),
-            pid: Some(hub.pid()),
+            pids: vec![hub.pid()],
             durable: Some(true),
+            ..TargetHub::at(hub.fspiop_url(), hub.admin_url())
         }),
         dfsp_prefix: DFSP_PREFIX.to_owned(),
         commit: option_env!("UPESI_COMMIT").map(str::to_owned),

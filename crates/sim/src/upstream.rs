@@ -1,0 +1,215 @@
+//! Where DFSPs send their messages: to a hub, to the services of a hub that each have an address of their own, or to each other.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use upesi_http::{Answer, HeaderMap, Method, Origin, SendError, Target, Uri, UrlError, Workers};
+
+use crate::message::IdText;
+use crate::pools::Pools;
+
+/// Where DFSPs send their messages.
+#[derive(Clone, Debug)]
+pub enum Upstream {
+    /// To a hub (or what stands in for one), by its base URL.
+    Hub(String),
+    /// To a hub whose services have base URLs of their own.
+    Services(ServiceUrls),
+    /// Straight to each other, without a hub: what the simulators and the load generator can do by themselves.
+    Peers,
+}
+
+/// The base URLs of a hub by what is sent there; some may be the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceUrls {
+    /// For `/parties` and `/participants`.
+    pub lookups: String,
+    /// For `/quotes` and `/bulkQuotes`.
+    pub quotes: String,
+    /// For `/transfers`.
+    pub transfers: String,
+    /// For everything else.
+    pub others: String,
+}
+
+/// What a message is about: decides its path.
+#[derive(Clone, Copy)]
+pub(crate) enum Resource<'id> {
+    Transfers,
+    Transfer(&'id IdText),
+    Error(&'id IdText),
+    /// Anything else, by its path without the leading slash, valid in a URL as it is.
+    Other(&'id str),
+}
+
+/// The services of a hub, in the order of [`Route::places`].
+#[derive(Clone, Copy)]
+enum Service {
+    Lookups,
+    Quotes,
+    Transfers,
+    Others,
+}
+
+impl Resource<'_> {
+    fn service(self) -> Service {
+        let Resource::Other(path) = self else { return Service::Transfers };
+        match path.split('/').next() {
+            Some("parties" | "participants") => Service::Lookups,
+            Some("quotes" | "bulkQuotes") => Service::Quotes,
+            _ => Service::Others,
+        }
+    }
+}
+
+/// Where one service is.
+struct Place {
+    /// What stands before the path; `None` where the receiver's name does.
+    prefix: Option<String>,
+    /// Which of the pools has its connections.
+    pools: usize,
+}
+
+/// The way of every message, and the connections that take it.
+pub(crate) struct Route {
+    places: [Place; 4],
+    /// One for each address, however many services are there.
+    pools: Vec<Pools>,
+}
+
+impl Route {
+    /// `own` is where the DFSPs listen themselves. `connections_max` are those to one address.
+    pub fn new(
+        upstream: &Upstream,
+        own: SocketAddr,
+        workers: &Workers,
+        connections_max: usize,
+        request_timeout: Duration,
+    ) -> Result<Self, UrlError> {
+        let mut origins: Vec<Origin> = Vec::new();
+        let mut place = |origin: Origin, prefix: Option<String>| {
+            let known = origins.iter().position(|known| *known == origin);
+            let pools = known.unwrap_or(origins.len());
+            if known.is_none() {
+                origins.push(origin);
+            }
+            Place { prefix, pools }
+        };
+        let mut hub = |url: &str| -> Result<Place, UrlError> {
+            let target = Target::parse(url)?;
+            let prefix = target.path.path().trim_end_matches('/').to_owned();
+            Ok(place(target.origin, Some(prefix)))
+        };
+        let places = match upstream {
+            Upstream::Hub(url) => [hub(url)?, hub(url)?, hub(url)?, hub(url)?],
+            Upstream::Services(urls) => {
+                [hub(&urls.lookups)?, hub(&urls.quotes)?, hub(&urls.transfers)?, hub(&urls.others)?]
+            }
+            Upstream::Peers => {
+                let peers = || Origin::new(&own.ip().to_string(), own.port());
+                std::array::from_fn(|_| place(peers(), None))
+            }
+        };
+        let pools =
+            origins.iter().map(|origin| Pools::new(origin, workers, connections_max, request_timeout));
+        Ok(Self { places, pools: pools.collect() })
+    }
+
+    /// Sends a message from the connections of the worker that runs this.
+    pub async fn send(
+        &self,
+        method: Method,
+        way: (usize, Uri),
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<Answer, SendError> {
+        let (pools, path) = way;
+        self.pools[pools].send(method, path, headers, body).await
+    }
+
+    /// Whose connections take a message, and its path there.
+    pub fn way(&self, receiver: &str, resource: Resource<'_>) -> (usize, Uri) {
+        let place = &self.places[resource.service() as usize];
+        let mut path = Vec::with_capacity(96);
+        match &place.prefix {
+            Some(prefix) => path.extend_from_slice(prefix.as_bytes()),
+            None => {
+                path.push(b'/');
+                path.extend_from_slice(receiver.as_bytes());
+            }
+        }
+        let (family, id) = match resource {
+            Resource::Transfers => ("/transfers", None),
+            Resource::Transfer(id) | Resource::Error(id) => ("/transfers/", Some(id)),
+            Resource::Other(other) => {
+                path.push(b'/');
+                (other, None)
+            }
+        };
+        path.extend_from_slice(family.as_bytes());
+        path.extend_from_slice(id.map_or(&b""[..], IdText::as_bytes));
+        if let Resource::Error(_) = resource {
+            path.extend_from_slice(b"/error");
+        }
+        // A name with a blank makes no valid path; such a message goes to the root and is refused there.
+        (place.pools, Uri::from_maybe_shared(path).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use upesi_types::TransferId;
+
+    /// Which connections and which path messages of all kinds take.
+    fn ways(upstream: &Upstream) -> Vec<(usize, String)> {
+        let workers = Workers::start(1, "upstream").unwrap();
+        let own = SocketAddr::from(([127, 0, 0, 1], 7000));
+        let route = Route::new(upstream, own, &workers, 1, Duration::from_secs(1)).unwrap();
+        let id = IdText::new(&TransferId::from_random_bytes([0; 16]));
+        let resources = [
+            Resource::Other("parties/MSISDN/1"),
+            Resource::Other("participants"),
+            Resource::Other("quotes/x"),
+            Resource::Transfers,
+            Resource::Error(&id),
+            Resource::Other("transactionRequests"),
+        ];
+        let ways = resources.map(|resource| route.way("payee", resource));
+        workers.shutdown();
+        ways.into_iter().map(|(pools, path)| (pools, path.to_string())).collect()
+    }
+
+    #[test]
+    fn every_message_goes_to_its_service() {
+        let urls = ServiceUrls {
+            lookups: "http://als:4002".to_owned(),
+            quotes: "http://quoting:3002/base/".to_owned(),
+            // The same address under another path has the same connections.
+            transfers: "http://ALS:4002/ml".to_owned(),
+            others: "http://else".to_owned(),
+        };
+        let error = "/ml/transfers/00000000-0000-4000-8000-000000000000/error";
+        let expected = [
+            (0, "/parties/MSISDN/1"),
+            (0, "/participants"),
+            (1, "/base/quotes/x"),
+            (0, "/ml/transfers"),
+            (0, error),
+            (2, "/transactionRequests"),
+        ];
+        assert_eq!(ways(&Upstream::Services(urls)), expected.map(|(pools, path)| (pools, path.to_owned())));
+    }
+
+    #[test]
+    fn a_hub_of_one_address_has_one_set_of_connections_and_peers_are_told_by_name() {
+        for (upstream, prefix) in
+            [(Upstream::Hub("http://127.0.0.1:4000/hub".to_owned()), "/hub"), (Upstream::Peers, "/payee")]
+        {
+            for (pools, path) in ways(&upstream) {
+                assert!(pools == 0 && path.starts_with(&format!("{prefix}/")), "{path}");
+            }
+        }
+    }
+}
