@@ -44,6 +44,7 @@ mod scrape;
 mod search;
 mod shape;
 pub mod statistics;
+mod steady;
 mod subject;
 mod subjects;
 mod suite_pairs;

@@ -1,23 +1,16 @@
 //! Whether a run's figures count: the gates that a run must pass beside its audit.
-#![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
-
-use upesi_sim::Flavour;
+#![expect(clippy::float_arithmetic, reason = "shares of time; no money")]
 
 use crate::cores::taken;
-use crate::measured::{MachineResult, ProcessRow, StageResult, Validity};
+use crate::measured::{MachineResult, ProcessRow, Validity};
 use crate::options::RunOptions;
 use crate::result::{LabResult, ScheduleResult};
-use crate::scenario::Scenario;
-use crate::thresholds::fails_on_purpose;
+use crate::steady;
 
-/// How far the ratios between stages may be from what they should be: 2 %, as in the validity gate of published runs.
-const RATIO_TOLERANCE: f64 = 0.02;
 /// The load generator's threads must be idle for a tenth of the time, or it may be what limits the run.
 const GENERATOR_BUSY_MAX: f64 = 0.9;
 /// Programs that have no part in the run may take a quarter of the cores before its figures say more about them.
 const OTHERS_SHARE_MAX: f64 = 0.25;
-/// The setting that sends payees a copy of their own answer: one more notification for each transfer.
-const PAYEE_CONFIRMATION: &str = "--set=hub.payee_confirmation=";
 /// In a closed loop nothing completes while nothing is sent; a run of fewer operations tells nothing about percentiles.
 const OPERATIONS_MIN: u64 = 100;
 
@@ -42,9 +35,7 @@ pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
     let is_ceiling = options.alone.is_some();
     findings
         .extend(result.machine.as_ref().filter(|_| !is_ceiling && !options.load.is_open()).and_then(crowded));
-    if options.scenario == Scenario::Transfers && behaves_well(options) {
-        findings.extend(ratios(options, &result.stages));
-    }
+    findings.extend(steady::findings(options, result));
     Validity::of(findings)
 }
 
@@ -103,53 +94,10 @@ fn saturation(lab: &ProcessRow, workers: usize) -> Option<String> {
     })
 }
 
-/// Whether no fault changes how often a stage is gone through.
-fn behaves_well(options: &RunOptions) -> bool {
-    !fails_on_purpose(options) && options.behaviour.duplicate_per_mille == 0
-}
-
-fn ratios(options: &RunOptions, stages: &[StageResult]) -> Vec<String> {
-    let operations =
-        |name: &str| stages.iter().find(|stage| stage.stage == name).map(|stage| stage.operations as f64);
-    let Some(prepares) = operations("prepare").filter(|prepares| *prepares > 0.0) else { return Vec::new() };
-    let mut findings = Vec::new();
-    for (stage, wanted) in [("fulfil", &[1.0][..]), ("notification", notifications(options))] {
-        let Some(count) = operations(stage) else { continue };
-        let fits = |wanted: &f64| {
-            // What is under way at either end of the window is on one side of the ratio only.
-            let under_way = options.load.outstanding_max() as f64 * wanted;
-            (count - prepares * wanted).abs() <= prepares * wanted * RATIO_TOLERANCE + under_way
-        };
-        if !wanted.iter().any(fits) {
-            let wanted = wanted.iter().map(|wanted| format!("{wanted:.0}")).collect::<Vec<_>>().join(" or ");
-            let ratio = count / prepares;
-            findings.push(format!(
-                "{ratio:.3} {stage}s per prepare instead of {wanted}: the window is not steady"
-            ));
-        }
-    }
-    findings
-}
-
-/// How many notifications a transfer may have: the prepare to the payee and the outcome to the payer, and in some schemes a
-/// third, to the payee again.
-fn notifications(options: &RunOptions) -> &'static [f64] {
-    let confirmation =
-        options.hub_arguments.iter().rev().find_map(|set| set.strip_prefix(PAYEE_CONFIRMATION));
-    // The PATCH to a payee that waits for it is sent by every hub.
-    if options.behaviour.flavour == Flavour::Reserved || confirmation == Some("true") {
-        &[3.0]
-    } else if options.target.is_some() {
-        // How a hub is set up that was running before is not known.
-        &[2.0, 3.0]
-    } else {
-        &[2.0]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::measured::StageResult;
     use crate::options::Baseline;
     use crate::shape::Load;
 
@@ -226,52 +174,5 @@ mod tests {
             assert_eq!(findings.is_empty(), counts, "{findings:?}");
             assert!(findings.iter().all(|finding| finding.starts_with("other programs took 80.0 %")));
         }
-    }
-
-    #[test]
-    fn payees_that_are_told_the_outcome_are_a_third_notification() {
-        let reserved = |options: &mut RunOptions| options.behaviour.flavour = Flavour::Reserved;
-        let confirmed = |options: &mut RunOptions| {
-            options.hub_arguments = vec!["--set=hub.payee_confirmation=true".to_owned()];
-        };
-        let unconfirmed = |options: &mut RunOptions| {
-            options.hub_arguments =
-                ["true", "false"].map(|flag| format!("--set=hub.payee_confirmation={flag}")).to_vec();
-        };
-        let target = |options: &mut RunOptions| {
-            let url = "http://127.0.0.1:1";
-            options.target = Some(crate::target_hub::TargetHub::at(url, url));
-        };
-        type Change = fn(&mut RunOptions);
-        for (change, notifications, valid) in [
-            (reserved as Change, 30_000, true),
-            (reserved, 20_000, false),
-            (confirmed, 30_010, true),
-            (confirmed, 20_000, false),
-            (unconfirmed, 20_000, true),
-            (unconfirmed, 30_000, false),
-            (target, 20_000, true),
-            (target, 30_000, true),
-            (target, 25_000, false),
-        ] {
-            let mut options = RunOptions::default();
-            change(&mut options);
-            let mut result = good();
-            result.stages[2].operations = notifications;
-            let judged = judge(&options, &result);
-            assert_eq!(judged.valid, valid, "{notifications}: {:?}", judged.findings);
-        }
-    }
-
-    #[test]
-    fn faults_and_missing_metrics_excuse_the_ratios() {
-        let mut options = RunOptions::default();
-        let mut result = good();
-        result.stages.truncate(1);
-        assert!(judge(&options, &result).valid);
-        result.stages = vec![stage("prepare", 10_000), stage("fulfil", 5_000)];
-        assert!(!judge(&options, &result).valid);
-        options.behaviour.abort_per_mille = 500;
-        assert!(judge(&options, &result).valid);
     }
 }
