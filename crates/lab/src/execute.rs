@@ -12,6 +12,8 @@ use crate::result::LabResult;
 use crate::run::{LabError, run};
 use crate::search::Searching;
 use crate::shape::Load;
+use crate::sustained;
+use crate::thresholds::fails_on_purpose;
 
 /// What surrounds the work of a scenario.
 #[derive(Clone, Debug, Default)]
@@ -114,10 +116,16 @@ fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabErro
 /// Fewest operations that a probe may have without outcome: a hub that is behind must show it in its latency first.
 const OUTSTANDING_MIN: usize = 10_000;
 
-/// A long run, with what it did to the hub.
+/// A long run, with what it did to the hub, and whether the load was held for all of it.
 fn soak(options: &RunOptions) -> Result<LabResult, LabError> {
     let mut result = run(options)?;
-    result.drift = Some(drift(&result));
+    let found = drift(&result);
+    if let Some(thresholds) = &mut result.thresholds
+        && !fails_on_purpose(options)
+    {
+        thresholds.add(sustained::check(result.window.seconds, found.held_s));
+    }
+    result.drift = Some(found);
     write(&result, options.out.as_deref())?;
     Ok(result)
 }

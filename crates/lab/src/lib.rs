@@ -50,6 +50,7 @@ mod subjects;
 mod suite_pairs;
 mod suite_run;
 mod suite_turns;
+mod sustained;
 mod table;
 mod tally;
 mod target_hub;

@@ -348,6 +348,8 @@ pub struct DriftRow {
 pub struct DriftResult {
     /// Seconds that the lines were fitted over.
     pub seconds: f64,
+    /// Of these, the seconds of the minutes in which the load was held: in which 95 of 100 operations that were due completed.
+    pub held_s: f64,
     /// One row per figure.
     pub rows: Vec<DriftRow>,
     /// Disk per completed operation, in bytes; absent where the data directory is not known.

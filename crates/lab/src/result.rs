@@ -19,6 +19,7 @@ use crate::options::{Baseline, RunOptions};
 use crate::pairs::PairChoice;
 use crate::scenario::Scenario;
 use crate::shape::Load;
+use crate::statistics::rounded;
 
 /// Version of the layout of `result.json`; see docs/lab/result.md for when it grows.
 pub const SCHEMA_VERSION: u32 = 2;
@@ -350,9 +351,44 @@ impl Default for LabResult {
 }
 
 impl LabResult {
-    /// Whether the run counts: the audit holds, and the targets are met where there are any.
+    /// Whether the run passed: there are no [`Self::failings`].
     pub fn passed(&self) -> bool {
-        self.audit.ok && self.targets.iter().all(|target| target.met)
+        self.failings().is_empty()
+    }
+
+    /// Why the run did not pass, a sentence each: the audit failed, a target was missed, a search found no rate. A soak must
+    /// also have figures that count and meet every threshold: an hour that was not held, or was not measured, shows nothing.
+    pub fn failings(&self) -> Vec<String> {
+        let told = |text: &str, findings: &[String]| match findings {
+            [] => text.to_owned(),
+            findings => format!("{text}: {}", findings.join("; ")),
+        };
+        let mut failings = Vec::new();
+        if !self.audit.ok {
+            failings.push(told("the audit failed", &self.audit.findings));
+        }
+        failings.extend(self.targets.iter().filter(|target| !target.met).map(|target| {
+            let (measured, limit) = (rounded(target.measured, 3), target.limit);
+            format!("the target {} was missed: {measured} (bound {limit})", target.name)
+        }));
+        if let Some(search) = &self.breakpoint
+            && search.highest_met_per_s.is_none()
+        {
+            let lowest =
+                search.lowest_missed_per_s.map_or(String::new(), |rate| format!(", not even {rate}/s"));
+            failings.push(format!("the search found no rate that meets every target{lowest}"));
+        }
+        if self.drift.is_none() {
+            return failings;
+        }
+        // That the audit failed is among these findings.
+        if self.audit.ok && !self.validity.valid {
+            failings.push(told("the figures of this soak are not valid", &self.validity.findings));
+        }
+        if let Some(thresholds) = self.thresholds.as_ref().filter(|thresholds| !thresholds.met) {
+            failings.push(told("the thresholds of a soak were not met", &thresholds.findings));
+        }
+        failings
     }
 
     /// The contents of `result.json`.
@@ -367,5 +403,52 @@ impl LabResult {
     /// What the system said.
     pub fn write(&self, directory: &Path) -> std::io::Result<()> {
         std::fs::write(directory.join("result.json"), self.to_json() + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measured::ThresholdCheck;
+
+    #[test]
+    fn why_a_run_did_not_pass_is_told() {
+        type Change = fn(&mut LabResult);
+        let invalid: Change = |result| result.validity = Validity::of(vec!["it lagged".to_owned()]);
+        let not_held: Change = |result| {
+            let check =
+                ThresholdCheck { name: "sustained_s".to_owned(), limit: 60.0, value: 0.0, met: false };
+            let findings = vec!["held for 0 s".to_owned()];
+            result.thresholds = Some(Thresholds { met: false, findings, checked: vec![check] });
+        };
+        let soak: Change = |result| result.drift = Some(DriftResult::default());
+        let unaudited: Change = |result| {
+            result.audit.ok = false;
+            result.audit.findings = vec!["one differs".to_owned(), "two too".to_owned()];
+        };
+        let missed: Change = |result| {
+            result.targets = vec![TargetCheck { name: "p99_ms", limit: 5.0, measured: 7.12345, met: false }];
+        };
+        let no_rate: Change = |result| {
+            let lowest_missed_per_s = Some(9);
+            result.breakpoint = Some(BreakpointResult { lowest_missed_per_s, ..BreakpointResult::default() });
+        };
+        let cases: [(&[Change], &[&str]); 8] = [
+            // What is driven beyond its limits, or measured in bad company, is told beside its figures.
+            (&[invalid, not_held], &[]),
+            (&[soak], &[]),
+            (&[unaudited], &["the audit failed: one differs; two too"]),
+            (&[missed], &["the target p99_ms was missed: 7.123 (bound 5)"]),
+            (&[no_rate], &["the search found no rate that meets every target, not even 9/s"]),
+            (&[soak, invalid], &["the figures of this soak are not valid: it lagged"]),
+            (&[soak, not_held], &["the thresholds of a soak were not met: held for 0 s"]),
+            (&[soak, unaudited, invalid], &["the audit failed: one differs; two too"]),
+        ];
+        for (changes, failings) in cases {
+            let mut result = LabResult::default();
+            changes.iter().for_each(|change| change(&mut result));
+            assert_eq!(result.failings(), failings);
+            assert_eq!(result.passed(), failings.is_empty());
+        }
     }
 }

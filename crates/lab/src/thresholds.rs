@@ -48,6 +48,15 @@ pub(crate) fn thresholds(options: &RunOptions, result: &LabResult) -> Thresholds
     }
 }
 
+impl Thresholds {
+    /// Adds a check.
+    pub(crate) fn add(&mut self, (check, finding): Checked) {
+        self.met &= check.met;
+        self.findings.extend(finding);
+        self.checked.push(check);
+    }
+}
+
 /// Several runs as one: a threshold that one of them did not meet is not met.
 pub(crate) fn together<'all>(all: impl Iterator<Item = &'all Thresholds>) -> Option<Thresholds> {
     let mut all = all.cloned();
@@ -68,7 +77,7 @@ pub(crate) fn together<'all>(all: impl Iterator<Item = &'all Thresholds>) -> Opt
 }
 
 /// A check, and what it found where it is not met.
-type Checked = (ThresholdCheck, Option<String>);
+pub(crate) type Checked = (ThresholdCheck, Option<String>);
 
 fn checked(name: &str, limit: f64, value: f64, met: bool, finding: impl FnOnce() -> String) -> Checked {
     let check = ThresholdCheck { name: name.to_owned(), limit, value, met };

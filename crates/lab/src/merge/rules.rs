@@ -215,7 +215,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         "/drift",
         Made(
             timed::drift,
-            &["seconds", "rows/*/*", "disk_bytes_per_operation", "kept_up/*", "programme_2020/*/*"],
+            &["seconds", "held_s", "rows/*/*", "disk_bytes_per_operation", "kept_up/*", "programme_2020/*/*"],
         ),
     ),
 ];

@@ -284,6 +284,7 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         }),
         drift: Some(DriftResult {
             seconds: 1.0,
+            held_s: 1.0,
             rows: vec![DriftRow {
                 name: "p99_ms",
                 start: 1.0,

@@ -24,13 +24,17 @@ pub enum LabCommand {
     /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a hub that is running,
     /// with --target and --admin. Every run ends with an audit: the hub's positions are what the DFSPs' own books say and
     /// sum to zero, every accepted transfer has one outcome, every accepted question one answer, the right one. The table
-    /// goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when the audit fails or a target is missed.
+    /// goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when the audit fails, a target is missed, a search
+    /// finds no rate, or a soak did not hold its load or has figures that do not count.
     Run(Box<RunArguments>),
     /// List the scenarios and suites that are built in.
     List(ListArguments),
     /// Tell what a scenario does, with its file to copy.
     Describe(DescribeArguments),
     /// Run several scenarios one after the other, and write a report.
+    ///
+    /// With --target the runs are those that a hub which runs already can be asked; the others are left out and named, with the
+    /// reason. Ends with 1 when a run gave no result, did not pass, or was skipped because a breakpoint was not found.
     Suite(SuiteArguments),
     /// Compare runs or suites with the first of them: what changed, and whether the difference is real.
     Compare(CompareArguments),

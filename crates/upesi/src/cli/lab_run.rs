@@ -324,10 +324,11 @@ pub fn run(arguments: &RunArguments) -> Outcome {
 
 fn show(result: &upesi_lab::LabResult, as_json: bool) -> Outcome {
     write_out(&if as_json { result.to_json() } else { result.table() })?;
-    if result.passed() {
+    let failings = result.failings();
+    if failings.is_empty() {
         Ok(())
     } else {
-        Err(Failure::new(Exit::Failure, "the run did not pass: see the audit and the targets above"))
+        Err(Failure::new(Exit::Failure, format!("the run did not pass: {}", failings.join("\n"))))
     }
 }
 
