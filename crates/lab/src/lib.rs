@@ -77,7 +77,7 @@ pub use scenario::{Scenario, phase_name};
 pub use scrape::NoMetrics;
 pub use shape::{Load, Stage};
 pub use suite_pairs::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
-pub use suite_run::{SuitePlan, SuitePoint, SuiteResult, run_suite};
+pub use suite_run::{LeftOut, SuitePlan, SuitePoint, SuiteResult, run_suite};
 pub use suite_turns::Group;
 pub use tally::Exchanges;
 pub use target_hub::{TargetHub, TargetRecord};

@@ -1,5 +1,6 @@
 //! Runs several points one after the other, several times in turn, and writes what they gave.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -8,7 +9,7 @@ use upesi_report::Metric;
 use crate::execute::{Surroundings, execute};
 use crate::figure;
 use crate::plan::load_section::percent_of;
-use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Work};
+use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Test, Work};
 use crate::result::{LabResult, SCHEMA_VERSION};
 use crate::run::LabError;
 use crate::statistics::{median, rounded};
@@ -63,6 +64,22 @@ pub struct SuitePlan {
     pub questions: Vec<(usize, String)>,
     /// What is to be shown, each about points of a group.
     pub claims: Vec<(usize, Claim)>,
+    /// Whether rates that are parts of the highest one must have been found by a search before; else they are parts of the file's
+    /// own, as in a scenario that is run by itself.
+    pub finds_rates: bool,
+    /// What the suite has and what is not run.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A scenario of a suite that is not run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LeftOut {
+    /// Its name.
+    pub scenario: String,
+    /// The question that it would have answered, where the suite asks one.
+    pub question: Option<String>,
+    /// Why.
+    pub reason: String,
 }
 
 impl SuitePlan {
@@ -78,6 +95,8 @@ impl SuitePlan {
             plots: Vec::new(),
             questions: Vec::new(),
             claims: Vec::new(),
+            finds_rates: false,
+            left_out: Vec::new(),
         };
         plan.add(scenario);
         plan
@@ -95,6 +114,8 @@ impl SuitePlan {
             plots: Vec::new(),
             questions: Vec::new(),
             claims: Vec::new(),
+            finds_rates: true,
+            left_out: Vec::new(),
         };
         for run in &suite.runs {
             plan.questions.extend(run.question.clone().map(|question| (plan.groups.len(), question)));
@@ -165,8 +186,12 @@ pub struct SuiteResult {
     pub plots: Vec<PlotResult>,
     /// What gave no result.
     pub failures: Vec<SuiteFailure>,
-    /// Directories of results that did not pass: their audit failed or a target was missed.
+    /// What was not run, and why.
+    pub left_out: Vec<LeftOut>,
+    /// Directories of results that did not pass.
     pub not_passed: Vec<String>,
+    /// Of each of these, why: [`LabResult::failings`].
+    pub failings: BTreeMap<String, Vec<String>>,
     /// Which question which runs answer.
     pub questions: Vec<Question>,
     /// What was run beside a base, compared with it.
@@ -213,11 +238,17 @@ pub fn run_suite(
     let Progress { results, sequences, failures, .. } = progress;
     let mut suite = suite_result(plan, failures);
     for (point, results) in plan.points.iter().zip(results) {
-        let Some(result) = together(results) else { continue };
-        if !result.passed() {
-            suite.not_passed.push(point.directory());
-        }
         let directory = out.join(point.directory());
+        let Some(result) = together(results) else {
+            // What an earlier suite left there must not stand for it.
+            let _ = std::fs::remove_file(directory.join("result.json"));
+            continue;
+        };
+        let failings = result.failings();
+        if !failings.is_empty() {
+            suite.not_passed.push(point.directory());
+            suite.failings.insert(point.directory(), failings);
+        }
         result.write(&directory).map_err(|source| unwritable(&directory, source))?;
     }
     let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
@@ -250,7 +281,7 @@ struct Progress<'plan> {
     /// Of each group, what was run one after the other.
     sequences: Vec<Vec<Vec<Turn>>>,
     failures: Vec<SuiteFailure>,
-    /// The highest rate that the last breakpoint found.
+    /// The highest rate that the last breakpoint found, if it found one.
     rate_per_s: Option<u32>,
 }
 
@@ -273,15 +304,36 @@ impl<'plan> Progress<'plan> {
         }
     }
 
-    /// What a point is to do, at the rate that a breakpoint found where it is to be a part of that.
-    fn work(&self, index: usize) -> Work {
+    /// What a point is to do, at the rate that a breakpoint found where it is to be a part of that; why not, where none was found.
+    fn work(&self, index: usize) -> Result<Work, String> {
         let mut work = self.plan.points[index].point.work.clone();
         if let Work::EndToEnd { options, .. } = &mut work
-            && let Some((rate, percent)) = self.rate_per_s.zip(options.percent_of_breakpoint)
+            && let Some(percent) = options.percent_of_breakpoint
         {
-            options.load = options.load.at_rate(percent_of(rate, percent));
+            match self.rate_per_s {
+                Some(rate) => options.load = options.load.at_rate(percent_of(rate, percent)),
+                None if !self.plan.finds_rates => {}
+                None => {
+                    return Err(format!(
+                        "skipped: it is to run at {percent} % of the highest rate that holds, and no search before it found one"
+                    ));
+                }
+            }
         }
-        work
+        Ok(work)
+    }
+
+    /// Does what a point says.
+    fn execute(&mut self, index: usize, surroundings: &Surroundings) -> Result<LabResult, String> {
+        let work = self.work(index)?;
+        let searches = matches!(work, Work::EndToEnd { test: Test::Breakpoint(_), .. });
+        let result = execute(&work, surroundings).map_err(|error| error.to_string());
+        if searches {
+            // Not even that of a search before: this one may be of something else.
+            let found = result.as_ref().ok().and_then(|result| result.breakpoint.as_ref());
+            self.rate_per_s = found.and_then(|found| found.highest_met_per_s);
+        }
+        result
     }
 
     /// Runs a point once more.
@@ -303,10 +355,8 @@ impl<'plan> Progress<'plan> {
             recordings: Some(self.out.join(RECORDINGS)),
             commit: self.commit.map(str::to_owned),
         };
-        let figures = match execute(&self.work(index), &surroundings) {
+        let figures = match self.execute(index, &surroundings) {
             Ok(result) => {
-                let found = result.breakpoint.as_ref().and_then(|found| found.highest_met_per_s);
-                self.rate_per_s = found.or(self.rate_per_s);
                 // Whatever lost money or transfers has no speed.
                 let figures =
                     result.audit.ok.then(|| Metric::ALL.map(|metric| figure::value(metric, &result)));
@@ -314,8 +364,8 @@ impl<'plan> Progress<'plan> {
                 figures
             }
             Err(error) => {
-                tell(&format!("{} failed: {error}", point.directory()));
-                self.failures.push(SuiteFailure { run: point.directory(), error: error.to_string() });
+                tell(&format!("{} gave no result: {error}", point.directory()));
+                self.failures.push(SuiteFailure { run: point.directory(), error });
                 None
             }
         };
@@ -344,7 +394,9 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         runs: plan.points.iter().map(SuitePoint::directory).collect(),
         plots: plan.plots.iter().map(plot).collect(),
         failures,
+        left_out: plan.left_out.clone(),
         not_passed: Vec::new(),
+        failings: BTreeMap::new(),
         questions: plan.questions.iter().map(question).collect(),
         pairs: Vec::new(),
         claims: Vec::new(),

@@ -26,18 +26,46 @@ fn repetitions_become_one_and_a_bad_one_spoils_it() {
 fn rates_are_parts_of_the_one_that_was_found() {
     let text = "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\n\
                 [sweep]\n'load.percent_of_breakpoint' = [50, 200]";
-    let plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
-    let mut progress = Progress::new(&plan, Path::new("/nonexistent"), None);
-    let rates = |progress: &Progress<'_>| {
-        [0, 1].map(|point| match progress.work(point) {
-            Work::EndToEnd { options, .. } => options.load.rate_per_s_max(),
-            Work::Isolated { .. } => None,
+    let mut plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
+    let rates = |plan: &SuitePlan, found: Option<u32>| {
+        let mut progress = Progress::new(plan, Path::new("/nonexistent"), None);
+        progress.rate_per_s = found;
+        [0, 1].map(|point| match progress.work(point)? {
+            Work::EndToEnd { options, .. } => Ok(options.load.rate_per_s_max().unwrap()),
+            Work::Isolated { .. } => Err("isolated".to_owned()),
         })
     };
-    assert_eq!(rates(&progress), [Some(200), Some(800)], "without a breakpoint, of the file's own rate");
-    progress.rate_per_s = Some(1_377);
-    assert_eq!(rates(&progress), [Some(688), Some(2_754)]);
+    assert_eq!(rates(&plan, None), [Ok(200), Ok(800)], "by itself, of the file's own rate");
+    assert_eq!(rates(&plan, Some(1_377)), [Ok(688), Ok(2_754)]);
     assert_eq!(plan.points[0].directory(), "x,percent_of_breakpoint-50");
+    // In a suite nothing may run under the name of a rate that nobody found.
+    plan.finds_rates = true;
+    assert_eq!(rates(&plan, Some(1_377)), [Ok(688), Ok(2_754)]);
+    let [half, twice] = rates(&plan, None).map(Result::unwrap_err);
+    assert!(half.contains("at 50 % of the highest rate that holds"), "{half}");
+    assert!(twice.starts_with("skipped: ") && twice.contains("200 %"), "{twice}");
+}
+
+#[test]
+fn a_run_without_its_rate_is_skipped_and_told_and_what_an_earlier_suite_left_is_removed() {
+    let out = tempfile::tempdir().unwrap();
+    let text = "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\npercent_of_breakpoint = 200";
+    let mut plan = SuitePlan::of_scenario(&ScenarioFile::parse("x", text).unwrap());
+    plan.finds_rates = true;
+    let reason = "it needs a hub of its own".to_owned();
+    plan.left_out = vec![LeftOut { scenario: "y".to_owned(), question: None, reason }];
+    std::fs::create_dir(out.path().join("x")).unwrap();
+    let old = out.path().join("x/result.json");
+    std::fs::write(&old, "{}").unwrap();
+    let mut told = Vec::new();
+    let suite = run_suite(&plan, out.path(), None, &mut |text: &str| told.push(text.to_owned())).unwrap();
+    assert_eq!((suite.failures.len(), suite.failures[0].run.as_str()), (1, "x"));
+    assert!(suite.failures[0].error.starts_with("skipped: ") && told[1].contains("skipped: "), "{told:?}");
+    assert!(!old.exists());
+    let written: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(out.path().join("suite.json")).unwrap()).unwrap();
+    assert_eq!(written["left_out"][0]["scenario"], "y");
+    assert!(written["failures"][0]["error"].as_str().unwrap().contains("no search before it found one"));
 }
 
 #[test]

@@ -213,8 +213,8 @@ fn suites(parts: &mut Parts, results: &Results) {
         if !plots.is_empty() {
             body.raw("<div class=\"pair\">").add(&plots).raw("</div>");
         }
-        if !suite.missing.is_empty() {
-            body.put("<p class=\"note\">Left no result: {}.</p>", &[&suite.missing.join(", ")]);
+        for absence in &suite.absences {
+            body.put("<p class=\"note\">{}.</p>", &[absence]);
         }
         let heading = if results.suites.len() > 1 { suite.title.as_str() } else { "What it depends on" };
         parts.section(&format!("suite-{number}"), heading, &body);

@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::error::ReportError;
 use crate::run::Run;
 use crate::shares::{self, Shares};
-use crate::suite::{Beside, Claim, PairFile, Question, QuestionFile};
+use crate::suite::{Beside, Claim, Failure, LeftOut, PairFile, Question, QuestionFile, absences};
 
 /// Newest layout of `result.json` and `suite.json` that is understood.
 pub(crate) const SCHEMA_VERSION_MAX: u64 = 2;
@@ -40,8 +40,8 @@ pub(crate) struct Suite {
     pub plots: Vec<Plot>,
     /// Indices into [`Results::runs`].
     pub runs: Vec<usize>,
-    /// Runs that the suite names and that left no result.
-    pub missing: Vec<String>,
+    /// What the suite names and what is not there, with the reason, a sentence each.
+    pub absences: Vec<String>,
     /// What took turns with what.
     pub pairs: Vec<Beside>,
     /// What was to be shown.
@@ -68,6 +68,8 @@ struct SuiteFile {
     pairs: Option<Vec<PairFile>>,
     claims: Option<Vec<Claim>>,
     questions: Option<Vec<QuestionFile>>,
+    failures: Option<Vec<Failure>>,
+    left_out: Option<Vec<LeftOut>>,
 }
 
 #[derive(Deserialize)]
@@ -196,11 +198,13 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     let questions = file.questions.unwrap_or_default().into_iter().map(|question| question.placed(place));
     let questions = questions.collect();
     let claims = file.claims.unwrap_or_default();
+    let (failures, left_out) = (file.failures.unwrap_or_default(), file.left_out.unwrap_or_default());
+    let absences = absences(&missing, &failures, &left_out);
     Ok(Suite {
         title,
         plots,
         runs: places.into_iter().flatten().collect(),
-        missing,
+        absences,
         pairs,
         claims,
         questions,

@@ -29,9 +29,8 @@ pub(crate) fn table(results: &Results) -> String {
     }
     text.push_str(&where_made(&results.runs));
     let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
-    let missing = results.suites.iter().flat_map(|suite| &suite.missing);
-    let missing = missing.map(|name| format!("{name}: left no result"));
-    let notes: Vec<String> = warnings.into_iter().chain(missing).collect();
+    let absences = results.suites.iter().flat_map(|suite| suite.absences.iter().cloned());
+    let notes: Vec<String> = warnings.into_iter().chain(absences).collect();
     if !notes.is_empty() {
         text.push('\n');
     }

@@ -32,6 +32,40 @@ pub(crate) struct Question {
     pub runs: Vec<usize>,
 }
 
+/// A run that gave no result at one time or another, and why.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct Failure {
+    pub run: String,
+    pub error: String,
+}
+
+/// A scenario that was not run, and why.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct LeftOut {
+    pub scenario: String,
+    pub question: Option<String>,
+    pub reason: String,
+}
+
+/// What a suite names and what is not there, a sentence each: runs without a result, then what was left out.
+pub(crate) fn absences(missing: &[String], failures: &[Failure], left_out: &[LeftOut]) -> Vec<String> {
+    let mut sentences: Vec<String> = Vec::new();
+    for failure in failures {
+        let often = if missing.contains(&failure.run) { "" } else { " (not every time)" };
+        let sentence = format!("Left no result{often}: {}: {}", failure.run, failure.error);
+        if !sentences.contains(&sentence) {
+            sentences.push(sentence);
+        }
+    }
+    let unexplained = missing.iter().filter(|run| failures.iter().all(|failure| failure.run != **run));
+    sentences.extend(unexplained.map(|run| format!("Left no result: {run}")));
+    sentences.extend(left_out.iter().map(|run| {
+        let question = run.question.as_ref().map_or_else(String::new, |text| format!(" ({text})"));
+        format!("Left out: {}{question}: {}", run.scenario, run.reason)
+    }));
+    sentences
+}
+
 /// A pair as it is written.
 #[derive(Deserialize)]
 pub(crate) struct PairFile {
@@ -70,5 +104,34 @@ impl QuestionFile {
     /// With the places of the runs that left a result.
     pub(crate) fn placed(self, place: impl Fn(usize) -> Option<usize>) -> Question {
         Question { text: self.text, runs: self.runs.into_iter().filter_map(place).collect() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_there_is_told_once_with_its_reason() {
+        let failure = |run: &str| Failure { run: run.to_owned(), error: "skipped: no rate".to_owned() };
+        let left_out = |question: Option<&str>| LeftOut {
+            scenario: "history".to_owned(),
+            question: question.map(str::to_owned),
+            reason: "it needs a hub of its own".to_owned(),
+        };
+        let missing = ["a", "b"].map(str::to_owned);
+        let failures = ["a", "a", "c"].map(failure);
+        let sentences = absences(&missing, &failures, &[left_out(None), left_out(Some("Slower?"))]);
+        assert_eq!(
+            sentences,
+            [
+                "Left no result: a: skipped: no rate",
+                "Left no result (not every time): c: skipped: no rate",
+                "Left no result: b",
+                "Left out: history: it needs a hub of its own",
+                "Left out: history (Slower?): it needs a hub of its own",
+            ]
+        );
+        assert_eq!(absences(&[], &[], &[]), Vec::<String>::new());
     }
 }

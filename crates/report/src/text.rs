@@ -174,6 +174,9 @@ pub(crate) fn results(results: &Results) -> String {
     for claim in claims(results) {
         let _ = writeln!(text, "\n{}:\n  {}", claim.text, claim.words);
     }
+    for (place, absence) in results.suites.iter().flat_map(|suite| &suite.absences).enumerate() {
+        let _ = writeln!(text, "{}{absence}", if place == 0 { "\n" } else { "" });
+    }
     let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
     for (place, warning) in warnings.iter().enumerate() {
         let _ = writeln!(text, "{}warning: {warning}", if place == 0 { "\n" } else { "" });

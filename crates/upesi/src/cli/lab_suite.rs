@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use upesi_lab::plan::{ScenarioFile, SuiteFile, Work};
-use upesi_lab::{ClaimVerdict, SuitePlan};
+use upesi_lab::{ClaimVerdict, LeftOut, SuitePlan};
 
 use super::lab_characterize;
 use super::lab_run::{commit, lab_exit, plan_failure};
@@ -39,10 +39,8 @@ pub struct SuiteArguments {
 pub fn run(arguments: &SuiteArguments) -> Outcome {
     let mut suite = SuiteFile::named(&arguments.suite).map_err(|error| plan_failure(&error))?;
     let target = arguments.target.hub();
-    if target.is_some() {
-        leave_out(&mut suite)?;
-    }
-    let mut plan = SuitePlan::of_suite(&suite);
+    let left_out = if target.is_some() { leave_out(&mut suite)? } else { Vec::new() };
+    let mut plan = SuitePlan { left_out, ..SuitePlan::of_suite(&suite) };
     for point in &mut plan.points {
         if let Work::EndToEnd { options, .. } = &mut point.point.work {
             options.target.clone_from(&target);
@@ -61,30 +59,39 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
     outcome
 }
 
-/// Leaves out what a running hub cannot be driven with, and says so.
-fn leave_out(suite: &mut SuiteFile) -> Outcome {
-    let (fitting, others) =
-        std::mem::take(&mut suite.runs).into_iter().partition(|run| fits_running_hub(&run.scenario));
-    suite.runs = fitting;
-    for run in others {
-        eprintln!("upesi lab: {} is left out: it sets up what it measures", run.scenario.name);
-    }
+/// Leaves out what a running hub cannot be driven with, and gives what that is.
+fn leave_out(suite: &mut SuiteFile) -> Result<Vec<LeftOut>, Failure> {
+    let mut left_out = Vec::new();
+    suite.runs.retain(|run| {
+        let Some(reason) = unfit(&run.scenario) else { return true };
+        let (scenario, question) = (run.scenario.name.clone(), run.question.clone());
+        eprintln!("upesi lab: {scenario} is left out: {reason}");
+        left_out.push(LeftOut { scenario, question, reason: reason.to_owned() });
+        false
+    });
     if suite.runs.is_empty() {
         return Err(Failure::new(
             Exit::Usage,
             "nothing in this suite can be run against a hub that runs already",
         ));
     }
-    Ok(())
+    Ok(left_out)
 }
 
-/// Whether a scenario takes a hub as it is.
-fn fits_running_hub(scenario: &ScenarioFile) -> bool {
-    scenario.points().iter().all(|point| match &point.work {
-        Work::EndToEnd { options, .. } => {
-            options.hub_arguments.is_empty() && options.existing_transfers == 0 && options.alone.is_none()
+/// Why a scenario does not take a hub as it is; `None` where it does.
+fn unfit(scenario: &ScenarioFile) -> Option<&'static str> {
+    scenario.points().iter().find_map(|point| match &point.work {
+        Work::Isolated { .. } => Some("it measures one stage of a hub of ours alone"),
+        Work::EndToEnd { options, .. } if options.alone.is_some() => {
+            Some("it measures load generator and DFSPs without a hub; run it by itself for their ceiling")
         }
-        Work::Isolated { .. } => false,
+        Work::EndToEnd { options, .. } if options.existing_transfers > 0 => {
+            Some("it needs a hub of its own, filled with finished transfers before")
+        }
+        Work::EndToEnd { options, .. } if !options.hub_arguments.is_empty() => {
+            Some("it needs a hub of its own, with other settings")
+        }
+        Work::EndToEnd { .. } => None,
     })
 }
 
@@ -109,8 +116,7 @@ pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
         }
     }
     let failed = suite.failures.iter().map(|failure| format!("{}: {}", failure.run, failure.error));
-    let not_passed =
-        suite.not_passed.iter().map(|run| format!("{run}: the audit failed or a target was missed"));
+    let not_passed = suite.failings.iter().map(|(run, failings)| format!("{run}: {}", failings.join("; ")));
     let broken = suite.claims.iter().filter(|claim| claim.verdict == ClaimVerdict::Broken);
     let broken = broken.map(|claim| format!("{}: {}", claim.text, claim.words));
     let complaints: Vec<String> = failed.chain(not_passed).chain(broken).collect();
@@ -124,7 +130,11 @@ mod tests {
     #[test]
     fn a_running_hub_is_asked_what_it_can_answer() {
         let mut suite = SuiteFile::named("architect").unwrap();
-        leave_out(&mut suite).unwrap();
+        let left_out = leave_out(&mut suite).unwrap();
+        let told: Vec<_> =
+            left_out.iter().map(|run| (run.scenario.as_str(), run.question.is_some())).collect();
+        assert_eq!(told, [("simulators-only", true), ("existing-rows", true)]);
+        assert!(left_out[0].reason.contains("without a hub") && left_out[1].reason.contains("finished"));
         let left: Vec<&str> = suite.runs.iter().map(|run| run.scenario.name.as_str()).collect();
         assert_eq!(left, ["payments-8", "breakpoint", "around-breakpoint", "soak"]);
         let mut suite = SuiteFile::named("measuring-overhead").unwrap();
