@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use upesi_sim::Simulator;
+use upesi_sim::{Phase, Simulator};
 
 use crate::cores::CoreTime;
 use crate::detail::Detail;
@@ -12,6 +12,7 @@ use crate::latency::{LatencyMs, Phases};
 use crate::measured::ProcessRow;
 use crate::operation::Generator;
 use crate::options::RunOptions;
+use crate::parallel::phases_of;
 use crate::process::Usage;
 use crate::result::{BaselineResult, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{
@@ -26,12 +27,15 @@ const LAG_US_MAX: u64 = 10_000;
 pub(crate) struct Subject {
     pub name: &'static str,
     pub simulator: Simulator,
-    pub generator: Arc<Generator>,
+    /// One for each of the loads in parallel; never none.
+    pub generators: Vec<Arc<Generator>>,
     /// The process behind it, if it is on this machine.
     pub pid: Option<u32>,
     /// Measured time of one slice.
     pub slice: Duration,
     pub tally: Tally,
+    /// The same by load.
+    pub tallies: Vec<Tally>,
     pub slices: Vec<SliceResult>,
     pub measured: Duration,
     pub process_cpu: Duration,
@@ -98,14 +102,15 @@ impl Subject {
     pub fn new(
         name: &'static str,
         simulator: Simulator,
-        generator: Generator,
+        generators: Vec<Generator>,
         pid: Option<u32>,
         slice: Duration,
     ) -> Self {
         Self {
             name,
             simulator,
-            generator: Arc::new(generator),
+            tallies: generators.iter().map(|_| Tally::default()).collect(),
+            generators: generators.into_iter().map(Arc::new).collect(),
             pid,
             slice,
             tally: Tally::default(),
@@ -135,8 +140,19 @@ impl Subject {
         }
     }
 
-    /// Adds a slice between two readings.
-    pub fn record(&mut self, tally: &Tally, before: Reading, after: Reading) {
+    /// The first generator: what all have in common is its as well.
+    pub fn generator(&self) -> &Arc<Generator> {
+        &self.generators[0]
+    }
+
+    /// The phases that any operation goes through.
+    pub fn phases(&self) -> Vec<Phase> {
+        phases_of(self.generators.iter().map(|generator| generator.scenario))
+    }
+
+    /// Adds load between two readings, of each generator.
+    pub fn record(&mut self, tallies: &[Tally], before: Reading, after: Reading) {
+        let completed = tallies.iter().map(|tally| tally.completed).sum();
         self.process_cpu += after.process.cpu.saturating_sub(before.process.cpu);
         self.lab_cpu += after.lab.cpu.saturating_sub(before.lab.cpu);
         (self.process_last, self.lab_last) = (after.process, after.lab);
@@ -147,10 +163,18 @@ impl Subject {
         self.measured += after.at - before.at;
         self.slices.push(SliceResult {
             seconds: self.slice.as_secs_f64(),
-            completed: tally.completed,
-            throughput_per_s: rounded(per_second(tally.completed, self.slice), 1),
+            completed,
+            throughput_per_s: rounded(per_second(completed, self.slice), 1),
         });
-        self.tally.add(tally);
+        self.add(tallies);
+    }
+
+    /// Adds what became of operations, of each generator.
+    pub fn add(&mut self, tallies: &[Tally]) {
+        for (sum, tally) in self.tallies.iter_mut().zip(tallies) {
+            sum.add(tally);
+            self.tally.add(tally);
+        }
     }
 
     fn usage(&self) -> Usage {
@@ -179,11 +203,16 @@ impl Subject {
         let cpu_us_per_operation = us_per_event(cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
         ProcessResult {
             cpu_us_per_operation,
-            cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.generator.scenario.moves_money()),
+            cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.is_of_transfers()),
             cores: cores_used(cpu, self.measured).map(|cores| rounded(cores, 2)),
             rss_mb: rounded(mebibytes(last.resident_bytes), 1),
             rss_peak_mb: rounded(mebibytes(last.resident_peak_bytes), 1),
         }
+    }
+
+    /// Whether each operation is one transfer.
+    fn is_of_transfers(&self) -> bool {
+        self.generators.iter().all(|generator| generator.scenario.moves_money())
     }
 
     pub fn as_baseline(&self, hub_throughput: f64) -> BaselineResult {
@@ -193,7 +222,7 @@ impl Subject {
             throughput_per_s: rounded(throughput, 1),
             ratio: ratio(hub_throughput, throughput).map(|ratio| rounded(ratio, 3)),
             latency_ms: LatencyMs::of(&self.tally.latency),
-            phases: Phases::of(self.generator.scenario, &self.tally),
+            phases: Phases::of(&self.phases(), &self.tally),
             process: self.process(),
             lab: self.lab(),
             completed: self.tally.completed,

@@ -7,6 +7,7 @@ use upesi_report::Metric;
 
 use crate::execute::{Surroundings, execute};
 use crate::figure;
+use crate::look;
 use crate::plan::load_section::percent_of;
 use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Work};
 use crate::result::{LabResult, SCHEMA_VERSION};
@@ -215,6 +216,7 @@ pub fn run_suite(
         }
         let directory = out.join(point.directory());
         result.write(&directory).map_err(|source| unwritable(&directory, source))?;
+        look::carry(&directory);
     }
     let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
     suite.pairs = pairs.collect();
