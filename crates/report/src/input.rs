@@ -21,7 +21,7 @@ pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
 /// The flame graph that `upesi lab profile` keeps beside a result.
 const FLAME_GRAPH: &str = "profile.svg";
 /// A larger one is left to its file, in bytes.
-const FLAME_GRAPH_BYTES_MAX: u64 = 384 * 1024;
+const FLAME_GRAPH_BYTES_MAX: u64 = 512 * 1024;
 /// Most runs of one report.
 pub(crate) const RUNS_MAX: usize = 1_000;
 

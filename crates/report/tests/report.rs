@@ -243,7 +243,7 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
     assert!(page.contains("src=\"data:image/svg+xml;base64,PHN2Zy8+\""), "{page}");
     let rows = markdown(std::slice::from_ref(&run)).unwrap();
     assert!(rows.contains("| journal | 25 % | 4.2 % | 100 |"), "{rows}");
-    std::fs::write(directory.path().join("profile.svg"), vec![b' '; 400 * 1024]).unwrap();
+    std::fs::write(directory.path().join("profile.svg"), vec![b' '; 600 * 1024]).unwrap();
     assert!(!self::page(std::slice::from_ref(&run)).contains("<img"), "that is too long for a page");
     std::fs::write(directory.path().join("shares.json"), "{\"stages\": 3}").unwrap();
     let error = text(&[run]).unwrap_err();
