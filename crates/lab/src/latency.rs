@@ -7,7 +7,7 @@ use serde::Serialize;
 use upesi_sim::Phase;
 
 use crate::distribution::written;
-use crate::scenario::{Scenario, phase_name};
+use crate::scenario::phase_name;
 use crate::statistics::{mean_milliseconds, milliseconds, rounded, share_above};
 use crate::tally::{Exchanges, PhaseTally, Tally};
 
@@ -83,10 +83,10 @@ pub struct Phases {
 }
 
 impl Phases {
-    /// The phases of a scenario.
-    pub(crate) fn of(scenario: Scenario, tally: &Tally) -> Self {
+    /// What came of these phases.
+    pub(crate) fn of(all: &[Phase], tally: &Tally) -> Self {
         let mut phases = Self::default();
-        for &phase in scenario.phases() {
+        for &phase in all {
             let PhaseTally { latency, exchanges } = &tally.phases[phase as usize];
             let result = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges: *exchanges };
             *phases.place(phase) = Some(result);
@@ -95,8 +95,8 @@ impl Phases {
     }
 
     /// The latencies of each phase where there are several, for merging; of one alone they are those of the whole.
-    pub(crate) fn histograms(scenario: Scenario, tally: &Tally) -> BTreeMap<&'static str, String> {
-        let phases = scenario.phases().iter().filter(|_| scenario.phases().len() > 1);
+    pub(crate) fn histograms(all: &[Phase], tally: &Tally) -> BTreeMap<&'static str, String> {
+        let phases = all.iter().filter(|_| all.len() > 1);
         phases.map(|phase| (phase_name(*phase), written(&tally.phases[*phase as usize].latency))).collect()
     }
 

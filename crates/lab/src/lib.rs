@@ -23,6 +23,7 @@ mod interval;
 pub mod isolated;
 mod latency;
 mod load;
+pub mod look;
 mod machine;
 mod measure;
 pub mod measured;
@@ -33,6 +34,7 @@ mod options;
 mod outcome;
 mod pacer;
 mod pairs;
+mod parallel;
 pub mod plan;
 mod process;
 mod registration;
@@ -67,7 +69,8 @@ pub use execute::{Surroundings, execute};
 pub use latency::{LatencyMs, PhaseResult, Phases};
 pub use merge::{MergeError, merge};
 pub use options::{Baseline, Identity, OptionsError, Role, RunOptions};
-pub use pairs::PairChoice;
+pub use pairs::{ListedPair, PairChoice};
+pub use parallel::LoadResult;
 pub use process::{ProcessError, Usage};
 pub use result::{
     AuditSummary, BaselineResult, LabResult, OptionsEcho, ProcessResult, SCHEMA_VERSION, SliceResult,
@@ -75,7 +78,7 @@ pub use result::{
 pub use run::{LabError, run};
 pub use scenario::{Scenario, phase_name};
 pub use scrape::NoMetrics;
-pub use shape::{Load, Stage};
+pub use shape::{Load, ParallelLoad, Stage};
 pub use suite_pairs::{ClaimResult, ClaimVerdict, DifferenceResult, PairFigure, PairResult};
 pub use suite_run::{LeftOut, SuitePlan, SuitePoint, SuiteResult, run_suite};
 pub use suite_turns::Group;

@@ -3,8 +3,9 @@
 use std::time::{Duration, Instant};
 
 use crate::hub_metrics::Snapshot;
-use crate::load::{self, Window};
+use crate::load::Window;
 use crate::measured::Queues;
+use crate::parallel::Loads;
 use crate::run::Run;
 use crate::scrape::Scraper;
 use crate::subject::{Reading, Subject};
@@ -27,7 +28,7 @@ impl Run<'_> {
         let until = measure_until + self.options.cool_down;
         let window = Window { from, measure_from: from + ramp, measure_until, until };
         let seed = self.options.seed ^ subject.slices.len() as u64;
-        let running = load::start(&self.workers, &subject.generator, &self.options.load, seed, window);
+        let running = Loads::start(&self.workers, &subject.generators, &self.options.load, seed, window);
         if let Some(watch) = watch.as_deref_mut() {
             watch.timeline.begin();
         }
@@ -41,18 +42,12 @@ impl Run<'_> {
         if let Some(watch) = watch {
             watch.timeline.end(until - from);
         }
-        let tally = running.finish().await;
-        subject.record(&tally, before, after);
+        let tallies = running.finish().await;
+        subject.record(&tallies, before, after);
     }
 
     /// Waits, and takes a row of the timeline at the end of each interval.
-    async fn drive(
-        &self,
-        running: &load::Running,
-        until: Instant,
-        ticks: &mut Ticks,
-        mut watch: Option<&mut Watch>,
-    ) {
+    async fn drive(&self, running: &Loads, until: Instant, ticks: &mut Ticks, mut watch: Option<&mut Watch>) {
         loop {
             let now = Instant::now();
             if let (Some(due), Some(watch)) = (ticks.next_step, watch.as_deref_mut())
@@ -80,7 +75,7 @@ impl Run<'_> {
     }
 }
 
-fn step(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
+fn step(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = running.interval();
     watch.timeline.step(&interval, now - ticks.begin);
     interval.drain_into(&mut ticks.counted);
@@ -90,7 +85,7 @@ fn step(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Wa
     ticks.next_step = Some(now - late + STEP);
 }
 
-async fn tick(running: &load::Running, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
+async fn tick(running: &Loads, now: Instant, ticks: &mut Ticks, watch: &mut Watch) {
     let mut interval = std::mem::take(&mut ticks.counted);
     // Where there are steps, one has just ended, and what came since belongs to the next.
     if ticks.next_step.is_none() {

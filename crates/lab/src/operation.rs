@@ -42,6 +42,9 @@ pub(crate) struct Generator {
     /// What the simulated payees make conditions with.
     pub secret: Vec<u8>,
     pub callback_timeout: Duration,
+    /// Which of so many loads in parallel it serves, and of how many: the numbers of their operations differ.
+    pub place: u64,
+    pub places: u64,
     /// Counts operations across slices.
     pub operations: AtomicU64,
 }
@@ -51,9 +54,11 @@ impl Generator {
     /// that is drawn; the rest counts.
     pub fn next_number(&self) -> u64 {
         let count = self.operations.fetch_add(1, Ordering::Relaxed);
+        let count = count.wrapping_mul(self.places).wrapping_add(self.place);
         let drawn = match self.scenario {
-            Scenario::Transfers => return count,
-            Scenario::Quotes => count % self.parties,
+            // Transfers are about no party. Beside other loads they are numbered like them, so that no two are the same.
+            Scenario::Transfers if self.places == 1 => return count,
+            Scenario::Transfers | Scenario::Quotes | Scenario::Parallel => count % self.parties,
             Scenario::Lookups | Scenario::Payments => {
                 mix(mix(self.originator.options().seed ^ PARTIES) ^ count) % self.parties
             }
@@ -78,6 +83,7 @@ impl Generator {
                 steps[Phase::Transfer as usize] = self.outcome(number, sent).await;
             }
             Scenario::Payments => self.pay(number, payer, payee, &mut steps, &mut waits).await,
+            Scenario::Parallel => unreachable!("each load in parallel has an operation of its own"),
         }
         (steps, waits)
     }

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use upesi_http::Workers;
 use upesi_sim::{DfspSettings, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
@@ -43,6 +45,8 @@ impl World {
             parties_from: 70,
             secret: SimConfig::new(1, Upstream::Peers).secret,
             callback_timeout: PATIENCE,
+            place: 0,
+            places: 1,
             operations: AtomicU64::new(0),
         }
     }
@@ -147,6 +151,11 @@ fn numbers_are_never_used_twice_and_draw_their_parties() {
     assert_eq!(parties, [70, 71, 72, 73, 74, 75, 76, 70]);
     let transfers = world.generator(Scenario::Transfers);
     assert_eq!([(); 3].map(|()| transfers.next_number()), [0, 1, 2]);
+    let mut beside = BTreeSet::new();
+    for (place, scenario) in (0..).zip([Scenario::Transfers, Scenario::Quotes, Scenario::Lookups]) {
+        let generator = Generator { place, places: 3, ..world.generator(scenario) };
+        assert!((0..500).all(|_| beside.insert(generator.next_number())), "{}", scenario.name());
+    }
     world.workers.shutdown();
 }
 

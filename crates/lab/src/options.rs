@@ -11,6 +11,7 @@ use upesi_types::{Amount, Currency};
 
 use crate::measured::Parameter;
 use crate::pairs::PairChoice;
+use crate::parallel::LOADS_MAX;
 use crate::scenario::Scenario;
 use crate::shape::Load;
 use crate::target_hub::TargetHub;
@@ -142,6 +143,8 @@ pub struct RunOptions {
     pub commit: Option<String>,
     /// What the run is called and what it must reach.
     pub identity: Identity,
+    /// For how long the hub is looked into, under the same load, after what is measured; what is seen is kept in `out`.
+    pub profile: Option<Duration>,
     /// What of the load this process is.
     pub role: Role,
     /// Which of several generators this is, from 1: each has parties of its own. `None` where it is the only one.
@@ -201,6 +204,7 @@ impl Default for RunOptions {
             expiry: Duration::from_secs(60),
             commit: None,
             identity: Identity::default(),
+            profile: None,
             role: Role::Whole,
             instance: None,
             dfsp_prefix: "dfsp".to_owned(),
@@ -232,7 +236,10 @@ pub enum OptionsError {
     )]
     Slices,
     /// Who deals with whom.
-    #[error("give one weight above zero for each DFSP, or a share of at most 1000 per mille")]
+    #[error(
+        "give one weight above zero for each DFSP, a share of at most 1000 per mille, or pairs of two different DFSPs with \
+         weights above zero"
+    )]
     Pairs,
     /// A baseline alone.
     #[error("a baseline that is measured alone has no hub, and nothing to be compared with")]
@@ -245,6 +252,12 @@ pub enum OptionsError {
         "give an instance of 1 to {INSTANCES_MAX}, and at most {PARTIES_PER_INSTANCE} parties for each DFSP of one"
     )]
     Instance,
+    /// Loads in parallel.
+    #[error(
+        "loads in parallel are 2 to {LOADS_MAX} open loops, each of transfers, lookups, quotes or payments, and come from a \
+         file: --vus and --rate say nothing to them"
+    )]
+    Parallel,
     /// A load that moves.
     #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
     Stages,
@@ -284,6 +297,9 @@ impl RunOptions {
             |instance: u32| (1..=INSTANCES_MAX).contains(&instance) && self.parties <= PARTIES_PER_INSTANCE;
         if !self.instance.is_none_or(is_one_of_many) {
             return Err(OptionsError::Instance);
+        }
+        if !self.is_parallel_right() {
+            return Err(OptionsError::Parallel);
         }
         if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
             return Err(OptionsError::Outstanding);

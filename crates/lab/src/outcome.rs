@@ -9,6 +9,7 @@ use crate::hub_metrics;
 use crate::latency::{LatencyMs, Phases};
 use crate::machine::machine;
 use crate::measured::{HistogramResult, ProcessRow, StageResult, WindowResult};
+use crate::parallel::{loads_of, originated};
 use crate::result::{LabResult, OptionsEcho};
 use crate::run::Run;
 use crate::statistics::{ratio, rounded};
@@ -17,7 +18,6 @@ use crate::target_hub::TargetHub;
 use crate::thresholds::thresholds;
 use crate::timeline::Timeline;
 use crate::validity::judge;
-use upesi_sim::Phase;
 
 impl Run<'_> {
     /// Puts everything together.
@@ -34,8 +34,8 @@ impl Run<'_> {
         let mut compared = baselines.iter().map(|baseline| baseline.as_baseline(hub_throughput));
         let baseline = compared.next();
         let scenario = self.options.scenario;
-        let audit = audit(evidence).with_answers(&self.answers(hub), scenario.moves_money());
-        let requests = |phase: &Phase| hub.tally.exchanges(*phase);
+        let audit = audit(evidence).with_answers(&self.answers(hub), self.options.moves_money());
+        let phases = self.options.phases();
         let identity = &self.options.identity;
         let mut result = LabResult {
             name: identity.name.clone().unwrap_or_else(|| scenario.name().to_owned()),
@@ -52,11 +52,12 @@ impl Run<'_> {
             completed: hub.tally.completed,
             failed: hub.tally.failed,
             lost: audit.lost,
-            late: scenario.phases().iter().map(|phase| requests(phase).late).sum(),
-            originated: requests(&scenario.phases()[0]).originated(),
+            late: phases.iter().map(|phase| hub.tally.exchanges(*phase).late).sum(),
+            originated: originated(hub),
+            loads: loads_of(self.options, hub),
             throughput_per_s: rounded(hub_throughput, 1),
             latency_ms: LatencyMs::of(&hub.tally.latency),
-            phases: Phases::of(scenario, &hub.tally),
+            phases: Phases::of(&phases, &hub.tally),
             http_ms: LatencyMs::of(&hub.tally.waits),
             schedule: schedule(self.options, &hub.tally),
             hub: hub.process(),
@@ -87,7 +88,7 @@ impl Run<'_> {
     fn histogram(&self, hub: &Subject) -> HistogramResult {
         let lag = self.options.load.is_open().then(|| written(&hub.tally.lag));
         HistogramResult {
-            phases: Phases::histograms(self.options.scenario, &hub.tally),
+            phases: Phases::histograms(&self.options.phases(), &hub.tally),
             schedule_lag: lag,
             ..HistogramResult::of(&hub.tally.latency)
         }

@@ -23,6 +23,19 @@ pub enum PairChoice {
     },
     /// Each DFSP is drawn by its weight; the payee by its weight among the others. Running sums of the weights.
     Weighted(Arc<[u64]>),
+    /// These pairs and no others, each drawn by its weight.
+    Listed(Arc<[ListedPair]>),
+}
+
+/// A payer and whom it pays.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListedPair {
+    /// The payer, from 0.
+    pub payer: usize,
+    /// The payee, from 0.
+    pub payee: usize,
+    /// The weights of all pairs up to this one.
+    pub until: u64,
 }
 
 impl PairChoice {
@@ -34,6 +47,16 @@ impl PairChoice {
             sum
         });
         Self::Weighted(running.collect())
+    }
+
+    /// Payers, payees (both from 0) and the weight of each pair.
+    pub fn listed(pairs: impl IntoIterator<Item = (usize, usize, u64)>) -> Self {
+        let mut until = 0_u64;
+        let listed = pairs.into_iter().map(|(payer, payee, weight)| {
+            until = until.saturating_add(weight);
+            ListedPair { payer, payee, until }
+        });
+        Self::Listed(listed.collect())
     }
 
     /// A long tail: the second DFSP does half of what the first does, the third a third, and so on.
@@ -48,6 +71,15 @@ impl PairChoice {
                 let is_positive = |index: usize| sums[index] > index.checked_sub(1).map_or(0, |i| sums[i]);
                 sums.len() == dfsps && (0..dfsps).all(is_positive)
             }
+            Self::Listed(pairs) => {
+                let before = |index: usize| index.checked_sub(1).map_or(0, |before| pairs[before].until);
+                let is_right = |(index, pair): (usize, &ListedPair)| {
+                    pair.payer != pair.payee
+                        && pair.payer.max(pair.payee) < dfsps
+                        && pair.until > before(index)
+                };
+                !pairs.is_empty() && pairs.iter().enumerate().all(is_right)
+            }
             Self::HotPair { per_mille } => *per_mille <= 1000,
             Self::Uniform | Self::Unidirectional => true,
         }
@@ -61,6 +93,7 @@ impl fmt::Display for PairChoice {
             Self::Unidirectional => f.write_str("unidirectional"),
             Self::HotPair { per_mille } => write!(f, "hot pair {per_mille} ‰"),
             Self::Weighted(_) => f.write_str("weighted"),
+            Self::Listed(pairs) => write!(f, "{} pairs by weight", pairs.len()),
         }
     }
 }
@@ -82,6 +115,7 @@ impl Pairs {
             PairChoice::HotPair { per_mille } if mix(drawn) % 1000 < u64::from(*per_mille) => (0, 1),
             PairChoice::Uniform | PairChoice::HotPair { .. } => self.uniform(drawn),
             PairChoice::Weighted(sums) => by_weight(sums, drawn),
+            PairChoice::Listed(pairs) => by_list(pairs, drawn),
         }
     }
 
@@ -90,6 +124,13 @@ impl Pairs {
         let step = 1 + (drawn & 0xffff_ffff) as usize % (self.dfsps - 1);
         (payer, (payer + step) % self.dfsps)
     }
+}
+
+fn by_list(pairs: &[ListedPair], drawn: u64) -> (usize, usize) {
+    let total = pairs.last().map_or(0, |pair| pair.until).max(1);
+    let point = mix(drawn) % total;
+    let place = pairs.partition_point(|pair| pair.until <= point).min(pairs.len() - 1);
+    (pairs[place].payer, pairs[place].payee)
 }
 
 fn by_weight(sums: &[u64], drawn: u64) -> (usize, usize) {
@@ -162,9 +203,26 @@ mod tests {
     }
 
     #[test]
+    fn listed_pairs_are_drawn_by_their_weights_and_no_others_are() {
+        let choice = PairChoice::listed([(0, 2, 49), (0, 3, 7), (1, 2, 10)]);
+        assert_eq!(choice.to_string(), "3 pairs by weight");
+        let rows = counts(choice, 4, 11);
+        for (payer, payee, weight) in [(0, 2, 49), (0, 3, 7), (1, 2, 10)] {
+            let expected = DRAWS * weight / 66;
+            let found = rows[payer][payee];
+            assert!(found.abs_diff(expected) < DRAWS / 50, "{found} instead of {expected}, seed 11");
+        }
+        assert_eq!(rows.iter().flatten().filter(|count| **count > 0).count(), 3);
+    }
+
+    #[test]
     fn choices_that_fit_no_set_of_dfsps_are_told() {
         assert!(PairChoice::weighted([1, 1]).fits(2));
         assert!(!PairChoice::weighted([1, 1]).fits(3) && !PairChoice::weighted([1, 0]).fits(2));
+        for (pairs, dfsps) in [(&[(0, 1, 1)][..], 1), (&[(1, 1, 1)], 2), (&[(0, 1, 0)], 2), (&[], 2)] {
+            assert!(!PairChoice::listed(pairs.iter().copied()).fits(dfsps), "{pairs:?}");
+        }
+        assert!(PairChoice::listed([(0, 1, 1), (1, 0, 5)]).fits(2));
         assert!(!PairChoice::HotPair { per_mille: 1001 }.fits(2) && PairChoice::Uniform.fits(2));
     }
 }

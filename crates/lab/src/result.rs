@@ -17,6 +17,7 @@ use crate::measured::{
 };
 use crate::options::{Baseline, RunOptions};
 use crate::pairs::PairChoice;
+use crate::parallel::LoadResult;
 use crate::scenario::Scenario;
 use crate::shape::Load;
 use crate::statistics::rounded;
@@ -210,11 +211,11 @@ pub struct LabResult {
     pub description: String,
     /// `end-to-end` or `isolated`.
     pub kind: &'static str,
-    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback` or `record`.
+    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or `operation`.
     pub unit: &'static str,
     /// What a sweep varied.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`; the isolated kind otherwise.
+    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; the isolated kind otherwise.
     pub scenario: &'static str,
     /// Where it ran.
     pub environment: Environment,
@@ -285,6 +286,9 @@ pub struct LabResult {
     /// What the machine had left; absent where one stage ran alone, or where that is not told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub machine: Option<MachineResult>,
+    /// Each of the loads by itself, where there are several in parallel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadResult>,
     /// Throughput of each slice, or of each run of several.
     pub repetitions: Vec<f64>,
     /// Targets of the scenario.
@@ -342,6 +346,7 @@ impl Default for LabResult {
             thresholds: None,
             window: WindowResult::default(),
             machine: None,
+            loads: Vec::new(),
             repetitions: Vec::new(),
             targets: Vec::new(),
             breakpoint: None,

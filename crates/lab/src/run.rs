@@ -182,6 +182,9 @@ impl Run<'_> {
                 self.slice(baseline, RAMP, None).await;
             }
         }
+        if let Some(length) = options.profile {
+            self.look(&mut hub, &admin, length).await;
+        }
         self.progress.set_message("waiting for what is in flight");
         self.quiesce(&hub).await;
         let after = admin.positions(options.currency).await?;
@@ -223,9 +226,9 @@ impl Run<'_> {
                 let _ = AdminClient::new(&url)?.delete("/endpointcache").await;
             }
         }
-        if options.scenario.looks_up() {
+        if options.looks_up() {
             self.progress.set_message("registering the parties");
-            register(&self.workers, &hub.generator, options.register).await?;
+            register(&self.workers, hub.generator(), options.register).await?;
         }
         for index in 0..options.dfsps {
             // Cannot fail: the options were validated.
@@ -284,7 +287,7 @@ impl Run<'_> {
     /// The positions that count: where others drive the hub too, those of one's own DFSPs.
     fn own(&self, mut positions: BTreeMap<String, Amount>, hub: &Subject) -> BTreeMap<String, Amount> {
         if self.options.role == Role::Load {
-            let names = &hub.generator.names;
+            let names = &hub.generator().names;
             positions.retain(|name, _| names.iter().any(|own| own.as_str() == name));
         }
         positions
@@ -292,9 +295,9 @@ impl Run<'_> {
 
     /// What is known about questions and answers.
     pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
-        let phases = self.options.scenario.phases().iter().filter(|phase| **phase != Phase::Transfer);
+        let phases = self.options.phases().into_iter().filter(|phase| *phase != Phase::Transfer);
         AnswersEvidence {
-            phases: phases.map(|phase| (phase_name(*phase), *hub.tally.exchanges(*phase))).collect(),
+            phases: phases.map(|phase| (phase_name(phase), *hub.tally.exchanges(phase))).collect(),
             counters: hub.simulator.counters(),
         }
     }

@@ -1,4 +1,4 @@
-//! What a run does over and over: a transfer, a lookup, a quote, or a whole payment.
+//! What a run does over and over: a transfer, a lookup, a quote, a whole payment, or several of these at the same time.
 
 use serde::Serialize;
 use upesi_sim::Phase;
@@ -16,6 +16,8 @@ pub enum Scenario {
     Quotes,
     /// A lookup, a quote from whom it found, and the transfer that the quote allows.
     Payments,
+    /// Several of these at the same time, each with a load of its own: see [`crate::Load::Parallel`].
+    Parallel,
 }
 
 /// The name of a phase in results: `discovery`, `agreement` or `transfer`.
@@ -28,7 +30,7 @@ pub const fn phase_name(phase: Phase) -> &'static str {
 }
 
 impl Scenario {
-    /// All of them.
+    /// All that one operation can be.
     pub const ALL: [Self; 4] = [Self::Transfers, Self::Lookups, Self::Quotes, Self::Payments];
 
     /// Its name on the command line and in results.
@@ -38,6 +40,7 @@ impl Scenario {
             Self::Lookups => "lookups",
             Self::Quotes => "quotes",
             Self::Payments => "payments",
+            Self::Parallel => "parallel",
         }
     }
 
@@ -48,16 +51,18 @@ impl Scenario {
             Self::Lookups => "lookup",
             Self::Quotes => "quote",
             Self::Payments => "payment",
+            Self::Parallel => "operation",
         }
     }
 
-    /// What one operation is made of, in order. Never empty.
+    /// What one operation is made of, in order. Empty only where they differ: see [`crate::RunOptions::phases`].
     pub const fn phases(self) -> &'static [Phase] {
         match self {
             Self::Transfers => &[Phase::Transfer],
             Self::Lookups => &[Phase::Lookup],
             Self::Quotes => &[Phase::Quote],
             Self::Payments => &Phase::ALL,
+            Self::Parallel => &[],
         }
     }
 

@@ -131,7 +131,8 @@ impl Iterator for Arrivals {
 /// The times of all arrivals of an open loop; `None` where users decide themselves when they begin.
 pub(crate) fn arrivals(load: &Load, seed: u64) -> Option<Box<dyn Iterator<Item = Duration> + Send>> {
     match load {
-        Load::Closed { .. } | Load::RampingUsers { .. } => None,
+        // Of several loads each has a schedule of its own: see [`crate::parallel`].
+        Load::Closed { .. } | Load::RampingUsers { .. } | Load::Parallel { .. } => None,
         Load::Open { rate_per_s, .. } => {
             let rate_per_s = *rate_per_s;
             Some(Box::new((0..).map(move |number| due(number, rate_per_s))))

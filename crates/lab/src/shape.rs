@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use crate::scenario::Scenario;
+
 /// One straight part of a load that moves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stage {
@@ -54,6 +56,20 @@ pub enum Load {
         /// As of [`Load::Open`].
         outstanding_max: usize,
     },
+    /// Several open loops at the same time, each with operations of its own.
+    Parallel {
+        /// The loops.
+        loads: Vec<ParallelLoad>,
+    },
+}
+
+/// One of several loads at the same time.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ParallelLoad {
+    /// What one operation of it is.
+    pub operation: Scenario,
+    /// How they arrive: an open loop.
+    pub load: Load,
 }
 
 impl Load {
@@ -63,19 +79,24 @@ impl Load {
             Self::Closed { users } => *users,
             Self::RampingUsers { start, stages } => highest(*start, stages) as usize,
             Self::Open { outstanding_max, .. } | Self::Arrivals { outstanding_max, .. } => *outstanding_max,
+            Self::Parallel { loads } => loads.iter().map(|part| part.load.outstanding_max()).sum(),
         }
     }
 
     /// Whether operations begin when they are due rather than when a user is free.
     pub const fn is_open(&self) -> bool {
-        matches!(self, Self::Open { .. } | Self::Arrivals { .. })
+        matches!(self, Self::Open { .. } | Self::Arrivals { .. } | Self::Parallel { .. })
     }
 
-    /// The highest arrival rate of an open loop.
+    /// The highest arrival rate of an open loop; of several, the sum of theirs.
     pub fn rate_per_s_max(&self) -> Option<u32> {
         match self {
             Self::Open { rate_per_s, .. } => Some(*rate_per_s),
             Self::Arrivals { start_per_s, stages, .. } => Some(highest(*start_per_s, stages)),
+            Self::Parallel { loads } => {
+                let rates = loads.iter().filter_map(|part| part.load.rate_per_s_max());
+                Some(rates.fold(0, u32::saturating_add))
+            }
             _ => None,
         }
     }
@@ -97,10 +118,14 @@ impl Load {
         }
     }
 
-    /// The stages of a load that moves.
+    /// The stages of a load that moves; of several, those that take longest.
     pub fn stages(&self) -> &[Stage] {
         match self {
             Self::RampingUsers { stages, .. } | Self::Arrivals { stages, .. } => stages,
+            Self::Parallel { loads } => {
+                let all = loads.iter().map(|part| part.load.stages());
+                all.max_by_key(|stages| length(stages)).unwrap_or_default()
+            }
             Self::Closed { .. } | Self::Open { .. } => &[],
         }
     }
@@ -108,7 +133,7 @@ impl Load {
     /// How long its stages take together; `None` without stages.
     pub fn stages_length(&self) -> Option<Duration> {
         let stages = self.stages();
-        (!stages.is_empty()).then(|| stages.iter().map(|stage| stage.length).sum())
+        (!stages.is_empty()).then(|| length(stages))
     }
 }
 
@@ -129,8 +154,16 @@ impl std::fmt::Display for Load {
                 stages(f, *start_per_s)?;
                 f.write_str(if *poisson { " Poisson arrivals/s" } else { " arrivals/s" })
             }
+            Self::Parallel { loads } => loads.iter().enumerate().try_for_each(|(index, part)| {
+                let plus = if index == 0 { "" } else { " + " };
+                write!(f, "{plus}{} {}", part.operation.name(), part.load)
+            }),
         }
     }
+}
+
+fn length(stages: &[Stage]) -> Duration {
+    stages.iter().map(|stage| stage.length).sum()
 }
 
 fn highest(start: u32, stages: &[Stage]) -> u32 {

@@ -6,6 +6,7 @@ use upesi_sim::{Flavour, Phase};
 
 use crate::options::{Role, RunOptions};
 use crate::result::LabResult;
+use crate::scenario::Scenario;
 use crate::thresholds::fails_on_purpose;
 
 /// How far a ratio may be from what it should be: 2 %, as in the validity gate of published runs.
@@ -56,7 +57,7 @@ pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> 
 
 /// The ratios that hold for an operation.
 fn ratios(options: &RunOptions) -> Vec<Ratio> {
-    let phases = options.scenario.phases();
+    let phases = options.phases();
     let one = |stage, per, is_before_failures| Ratio { stage, per, wanted: &[1.0], is_before_failures };
     let mut ratios = Vec::new();
     if phases.contains(&Phase::Lookup) {
@@ -65,8 +66,8 @@ fn ratios(options: &RunOptions) -> Vec<Ratio> {
     if phases.contains(&Phase::Quote) {
         ratios.push(one("quote_answer", "quote", true));
     }
-    // Where other generators drive the same hub, they may do something else.
-    if phases.len() > 1 && options.role == Role::Whole {
+    // Where other generators drive the same hub, or other loads run beside, they may do something else.
+    if options.scenario == Scenario::Payments && options.role == Role::Whole {
         ratios.push(one("lookup", "prepare", true));
         ratios.push(one("quote", "prepare", true));
     }
@@ -116,7 +117,6 @@ mod tests {
     use super::*;
     use crate::hub_metrics::{Snapshot, stages};
     use crate::measured::{Queues, StageResult, TimelineResult, TimelineRow};
-    use crate::scenario::Scenario;
     use crate::shape::Load;
     use crate::target_hub::TargetHub;
 

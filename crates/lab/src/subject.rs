@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use upesi_sim::Simulator;
+use upesi_sim::{Phase, Simulator};
 
 use crate::cores::CoreTime;
 use crate::hub_metrics::Snapshot;
@@ -11,6 +11,7 @@ use crate::latency::{LatencyMs, Phases};
 use crate::measured::ProcessRow;
 use crate::operation::Generator;
 use crate::options::RunOptions;
+use crate::parallel::phases_of;
 use crate::result::{BaselineResult, ProcessResult, ScheduleResult, SliceResult};
 use crate::statistics::{
     cores_used, mebibytes, median, milliseconds, per_second, ratio, rounded, us_per_event,
@@ -25,10 +26,13 @@ const LAG_US_MAX: u64 = 10_000;
 pub(crate) struct Subject {
     pub name: &'static str,
     pub simulator: Simulator,
-    pub generator: Arc<Generator>,
+    /// One for each of the loads in parallel; never none.
+    pub generators: Vec<Arc<Generator>>,
     /// Measured time of one slice.
     pub slice: Duration,
     pub tally: Tally,
+    /// The same by load.
+    pub tallies: Vec<Tally>,
     pub slices: Vec<SliceResult>,
     pub measured: Duration,
     /// The processes behind it, as far as they are on this machine, over all slices.
@@ -71,14 +75,15 @@ impl Subject {
     pub fn new(
         name: &'static str,
         simulator: Simulator,
-        generator: Generator,
+        generators: Vec<Generator>,
         pids: &[u32],
         slice: Duration,
     ) -> Self {
         Self {
             name,
             simulator,
-            generator: Arc::new(generator),
+            tallies: generators.iter().map(|_| Tally::default()).collect(),
+            generators: generators.into_iter().map(Arc::new).collect(),
             slice,
             tally: Tally::default(),
             slices: Vec::new(),
@@ -101,8 +106,19 @@ impl Subject {
         }
     }
 
-    /// Adds a slice between two readings.
-    pub fn record(&mut self, tally: &Tally, before: Reading, after: Reading) {
+    /// The first generator: what all have in common is its as well.
+    pub fn generator(&self) -> &Arc<Generator> {
+        &self.generators[0]
+    }
+
+    /// The phases that any operation goes through.
+    pub fn phases(&self) -> Vec<Phase> {
+        phases_of(self.generators.iter().map(|generator| generator.scenario))
+    }
+
+    /// Adds load between two readings, of each generator.
+    pub fn record(&mut self, tallies: &[Tally], before: Reading, after: Reading) {
+        let completed = tallies.iter().map(|tally| tally.completed).sum();
         for (process, (before, after)) in
             self.processes.iter_mut().zip(before.processes.iter().zip(&after.processes))
         {
@@ -114,10 +130,18 @@ impl Subject {
         self.measured += after.at - before.at;
         self.slices.push(SliceResult {
             seconds: self.slice.as_secs_f64(),
-            completed: tally.completed,
-            throughput_per_s: rounded(per_second(tally.completed, self.slice), 1),
+            completed,
+            throughput_per_s: rounded(per_second(completed, self.slice), 1),
         });
-        self.tally.add(tally);
+        self.add(tallies);
+    }
+
+    /// Adds what became of operations, of each generator.
+    pub fn add(&mut self, tallies: &[Tally]) {
+        for (sum, tally) in self.tallies.iter_mut().zip(tallies) {
+            sum.add(tally);
+            self.tally.add(tally);
+        }
     }
 
     pub fn throughput(&self) -> f64 {
@@ -171,11 +195,16 @@ impl Subject {
         let cpu_us_per_operation = us_per_event(*cpu, self.tally.completed).map(|cpu| rounded(cpu, 1));
         ProcessResult {
             cpu_us_per_operation,
-            cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.generator.scenario.moves_money()),
+            cpu_us_per_transfer: cpu_us_per_operation.filter(|_| self.is_of_transfers()),
             cores: cores_used(*cpu, self.measured).map(|cores| rounded(cores, 2)),
             rss_mb: rounded(mebibytes(last.resident_bytes), 1),
             rss_peak_mb: rounded(mebibytes(last.resident_peak_bytes), 1),
         }
+    }
+
+    /// Whether each operation is one transfer.
+    fn is_of_transfers(&self) -> bool {
+        self.generators.iter().all(|generator| generator.scenario.moves_money())
     }
 
     pub fn as_baseline(&self, hub_throughput: f64) -> BaselineResult {
@@ -185,7 +214,7 @@ impl Subject {
             throughput_per_s: rounded(throughput, 1),
             ratio: ratio(hub_throughput, throughput).map(|ratio| rounded(ratio, 3)),
             latency_ms: LatencyMs::of(&self.tally.latency),
-            phases: Phases::of(self.generator.scenario, &self.tally),
+            phases: Phases::of(&self.phases(), &self.tally),
             process: self.process(),
             lab: self.lab(),
             completed: self.tally.completed,

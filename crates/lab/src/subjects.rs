@@ -20,6 +20,7 @@ use crate::options::{Baseline, OptionsError};
 use crate::pairs::Pairs;
 use crate::result::{AuditSummary, LabResult};
 use crate::run::{LabError, RAMP, Run};
+use crate::scenario::Scenario;
 use crate::scrape::Scraper;
 use crate::subject::Subject;
 use crate::timeline::Timeline;
@@ -52,6 +53,24 @@ impl Run<'_> {
         config.currencies = vec![options.currency];
         let secret = config.secret.clone();
         let simulator = Simulator::start(config, &self.workers)?;
+        let operations = options.operations();
+        let places = operations.len() as u64;
+        let generators = (0..).zip(operations);
+        let generators = generators
+            .map(|(place, operation)| self.generator(&simulator, &secret, operation, (place, places)))
+            .collect();
+        Ok(Subject::new(name, simulator, generators, pids, slice))
+    }
+
+    /// What makes the operations of one load, `place` of so many.
+    fn generator(
+        &self,
+        simulator: &Simulator,
+        secret: &[u8],
+        scenario: Scenario,
+        (place, places): (u64, u64),
+    ) -> Generator {
+        let options = self.options;
         let originator_options = OriginatorOptions {
             amount: options.amount,
             currency: options.currency,
@@ -66,19 +85,20 @@ impl Run<'_> {
             parties_per_dfsp: PARTIES_PER_DFSP,
             amount_type: AmountType::Send,
         };
-        let originator = Originator::new(&simulator, originator_options).with_payments(payments);
-        let generator = Generator {
-            scenario: options.scenario,
+        let originator = Originator::new(simulator, originator_options).with_payments(payments);
+        Generator {
+            scenario,
             originator: originator.with_body_bytes(options.body_bytes.unwrap_or(0)),
             pairs: Pairs { dfsps: options.dfsps, choice: options.pairs.clone(), seed: options.seed },
             names: simulator.names().collect(),
             parties: options.parties,
             parties_from: options.parties_from(),
-            secret,
+            secret: secret.to_vec(),
             callback_timeout: options.callback_timeout,
+            place,
+            places,
             operations: AtomicU64::new(0),
-        };
-        Ok(Subject::new(name, simulator, generator, pids, slice))
+        }
     }
 
     /// The baselines, and the forwarder's process, which ends with its value.

@@ -8,6 +8,7 @@ use upesi_report::Metric;
 
 use crate::execute::{Surroundings, execute};
 use crate::figure;
+use crate::look;
 use crate::plan::load_section::percent_of;
 use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Test, Work};
 use crate::result::{LabResult, SCHEMA_VERSION};
@@ -250,6 +251,7 @@ pub fn run_suite(
             suite.failings.insert(point.directory(), failings);
         }
         result.write(&directory).map_err(|source| unwritable(&directory, source))?;
+        look::carry(&directory);
     }
     let pairs = plan.groups.iter().zip(&sequences).flat_map(|(group, turns)| pairs_of(group, turns));
     suite.pairs = pairs.collect();

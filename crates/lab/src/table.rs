@@ -45,6 +45,9 @@ impl LabResult {
         for (name, phase) in phases {
             table.row(&format!("  {name}"), &latency(&phase));
         }
+        for load in &self.loads {
+            table.row(&format!("  {}", load.operation.name()), &load.words());
+        }
         let operation = self.options.scenario.operation();
         if let Some(hub) = &self.hub {
             table.row("hub", &process(hub, operation));
@@ -135,7 +138,7 @@ impl LabResult {
 
     fn audit_rows(&self, table: &mut Table) {
         table.0.push('\n');
-        let moves_money = self.options.scenario.moves_money();
+        let moves_money = self.options.moves_money();
         // Where no money moves, only what moved all the same is worth a line.
         let mut positions = self.audit.positions.iter().filter(|check| moves_money || !check.ok).peekable();
         if positions.peek().is_some() {

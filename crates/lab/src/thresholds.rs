@@ -33,7 +33,7 @@ pub(crate) fn thresholds(options: &RunOptions, result: &LabResult) -> Thresholds
         checks.extend(completed(result));
     }
     checks.push(latency("end_to_end_p99_ms", "operations", &result.latency_ms, END_TO_END_P99_MS));
-    for &phase in options.scenario.phases() {
+    for phase in options.phases() {
         let Some(found) = result.phases.get(phase) else { continue };
         let name = phase_name(phase);
         let what = format!("operations in the phase {name}");

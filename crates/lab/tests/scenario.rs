@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use toy::{Vice, run};
-use upesi_lab::{Baseline, Load, PairChoice, Role, Stage};
+use upesi_lab::{Baseline, Load, PairChoice, ParallelLoad, Role, RunOptions, Scenario, Stage};
 use upesi_sim::DfspSettings;
 
 #[test]
@@ -110,6 +110,70 @@ fn load_that_moves_is_driven_measured_and_audited() {
         assert!(counted > 0 && counted.abs_diff(result.completed) <= 300, "{load}");
         assert_eq!(result.window.trimmed_end_s, 0.05);
     }
+}
+
+/// Lookups, quotes and transfers at the same time, each at its own rate.
+fn three_at_once(options: &mut RunOptions) {
+    let part = |operation, rate_per_s| ParallelLoad {
+        operation,
+        load: Load::Open { rate_per_s, outstanding_max: 200 },
+    };
+    let loads = vec![part(Scenario::Lookups, 100), part(Scenario::Quotes, 60), part(Scenario::Transfers, 40)];
+    (options.scenario, options.load) = (Scenario::Parallel, Load::Parallel { loads });
+}
+
+#[test]
+fn loads_at_the_same_time_keep_schedules_of_their_own_and_are_audited_together() {
+    let out = tempfile::tempdir().unwrap();
+    let result = run(Vice::None, |options| {
+        three_at_once(options);
+        options.out = Some(out.path().to_owned());
+    });
+    assert!(result.passed(), "{:?}", result.audit.findings);
+    let skipped = result.schedule.unwrap().skipped;
+    // 550 ms at 100, 60 and 40 a second.
+    assert_eq!(result.originated.sent + skipped, 55 + 33 + 22);
+    assert_eq!(result.completed, result.loads.iter().map(|load| load.completed).sum::<u64>());
+    let json: Value =
+        serde_json::from_slice(&std::fs::read(out.path().join("result.json")).unwrap()).unwrap();
+    assert_eq!((&json["scenario"], &json["unit"]), (&"parallel".into(), &"operation".into()));
+    for (place, (operation, phase)) in
+        [("lookups", "discovery"), ("quotes", "agreement"), ("transfers", "transfer")].into_iter().enumerate()
+    {
+        let load = &json["loads"][place];
+        assert_eq!(load["operation"], operation);
+        assert!(load["completed"].as_u64() > Some(0) && load["schedule"]["due"].as_u64() > Some(0), "{load}");
+        assert_eq!(load["phases"].as_object().map(serde_json::Map::len), Some(1));
+        assert_eq!(load["phases"][phase], json["phases"][phase], "no other load has this phase");
+    }
+    assert_eq!(result.audit.accepted, json["phases"]["transfer"]["exchanges"]["accepted"].as_u64().unwrap());
+    assert_eq!(result.audit.answers.len(), 2);
+    let table = result.table();
+    assert!(table.contains("  lookups  ") && table.contains("audit                 holds"), "{table}");
+
+    for (vice, text) in
+        [(Vice::LosesAnswer, "never answered"), (Vice::ForgetsCredit, "the hub's position changed")]
+    {
+        // The toy hub sins once; lookups would meet it before the load.
+        let result = run(vice, |options| {
+            three_at_once(options);
+            let Load::Parallel { loads } = &mut options.load else { return };
+            loads.remove(0);
+        });
+        let findings = &result.audit.findings;
+        assert!(findings.iter().any(|finding| finding.contains(text)), "{vice:?}: {findings:?}");
+    }
+}
+
+#[test]
+fn a_hub_that_shows_nothing_of_itself_is_measured_and_audited_all_the_same() {
+    let out = tempfile::tempdir().unwrap();
+    let result = run(Vice::None, |options| {
+        options.out = Some(out.path().to_owned());
+        options.profile = Some(Duration::from_millis(100));
+    });
+    assert!(result.passed(), "{:?}", result.audit.findings);
+    assert!(out.path().join("result.json").is_file() && !out.path().join("shares.json").exists());
 }
 
 #[test]

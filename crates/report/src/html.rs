@@ -9,7 +9,7 @@ mod limits;
 mod markup;
 mod plot;
 mod profile;
-mod published;
+pub(crate) mod published;
 mod run_section;
 mod stages;
 mod sweep;
@@ -97,7 +97,7 @@ pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
     page.raw("<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">");
     // Should a text ever leave its place all the same, nothing in it may run or be fetched.
     page.put(
-        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{}'\">",
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{}'\">",
         &[&digest],
     );
     page.put(
@@ -134,6 +134,7 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Parts {
         suites(&mut parts, results);
     }
     if results.runs.len() > 1 {
+        parts.section("cpu", "Where the hub's CPU time goes", &looked_into(&results.runs));
         parts.section("runs", "All runs", &overview(results));
         parts.section("side-by-side", "Side by side", &overlays(&results.runs));
     }
@@ -219,6 +220,18 @@ fn suites(parts: &mut Parts, results: &Results) {
         let heading = if results.suites.len() > 1 { suite.title.as_str() } else { "What it depends on" };
         parts.section(&format!("suite-{number}"), heading, &body);
     }
+}
+
+/// The hub's CPU time by stage, of every run that was looked into. The flame graphs are with the runs.
+fn looked_into(runs: &[Run]) -> Markup {
+    let mut markup = Markup::new();
+    for (index, run) in runs.iter().enumerate() {
+        let shares = profile::shares(run);
+        if !shares.is_empty() {
+            markup.put("<h3><a href=\"#run-{}\">{}</a></h3>", &[&index, &run.label]).add(&shares);
+        }
+    }
+    markup
 }
 
 /// What was to be shown, and what became of it.

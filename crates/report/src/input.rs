@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -16,6 +18,10 @@ use crate::suite::{Beside, Claim, Failure, LeftOut, PairFile, Question, Question
 pub(crate) const SCHEMA_VERSION_MAX: u64 = 2;
 /// Largest file that is read, in bytes: an hour per second with all its buckets is below one mebibyte.
 pub(crate) const FILE_BYTES_MAX: u64 = 64 * 1024 * 1024;
+/// The flame graph that `upesi lab profile` keeps beside a result.
+const FLAME_GRAPH: &str = "profile.svg";
+/// A larger one is left to its file, in bytes.
+const FLAME_GRAPH_BYTES_MAX: u64 = 512 * 1024;
 /// Most runs of one report.
 pub(crate) const RUNS_MAX: usize = 1_000;
 
@@ -145,8 +151,16 @@ fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
         let found =
             Shares::deserialize(value).map_err(|source| ReportError::Malformed { path: shares, source })?;
         run.shares = Some(found);
+        run.flame_graph = flame_graph(&path.with_file_name(FLAME_GRAPH));
     }
     Ok(run)
+}
+
+/// A picture that a page can hold; one that cannot be read is left out, as nothing depends on it.
+fn flame_graph(path: &Path) -> Option<String> {
+    let length = std::fs::metadata(path).ok()?.len();
+    let bytes = if length <= FLAME_GRAPH_BYTES_MAX { std::fs::read(path).ok()? } else { return None };
+    Some(STANDARD.encode(bytes))
 }
 
 fn directory_name(file: &Path) -> String {

@@ -21,6 +21,7 @@ mod sections;
 mod shares;
 pub mod statistics;
 mod suite;
+mod summary;
 mod text;
 mod verdict;
 mod warnings;
@@ -55,6 +56,17 @@ pub fn text(paths: &[PathBuf]) -> Result<String, ReportError> {
 /// When a result cannot be read.
 pub fn markdown(paths: &[PathBuf]) -> Result<String, ReportError> {
     Ok(markdown::table(&input::load(paths)?))
+}
+
+/// A text as a paragraph of Markdown, in lines that an editor shows whole.
+pub fn paragraph(text: &str) -> String {
+    text::wrapped(&text::escaped(text), "")
+}
+
+/// Markdown of paragraphs and headings in lines that an editor shows whole.
+pub fn reflowed(text: &str) -> String {
+    let paragraphs = text.split("\n\n").map(|paragraph| text::wrapped(paragraph, ""));
+    paragraphs.collect::<Vec<_>>().join("\n")
 }
 
 /// Writes the results as one HTML page that loads nothing: style, script and plots are inside. Two or more results are

@@ -29,6 +29,7 @@ fn end_to_end(run: &Run) -> Vec<String> {
         option("load").and_then(load),
         time(run),
         whole("dfsps").map(|dfsps| format!("{} DFSPs", count(dfsps))),
+        option("pairs").and_then(Value::as_str).filter(|pairs| *pairs != "uniform").map(str::to_owned),
         whole("existing_transfers")
             .filter(|existing| *existing > 0)
             .map(|existing| format!("{} existing transfers", count(existing))),
@@ -46,7 +47,7 @@ fn time(run: &Run) -> Option<String> {
 }
 
 /// How operations arrived, as `options.load` has it.
-fn load(load: &Value) -> Option<String> {
+pub(crate) fn load(load: &Value) -> Option<String> {
     let (shape, of) = load.as_object()?.iter().next()?;
     let whole = |name: &str| of.get(name).and_then(Value::as_u64).map(count);
     let path = |start: &str| {
@@ -64,6 +65,14 @@ fn load(load: &Value) -> Option<String> {
         "arrivals" => {
             let random = of.get("poisson").and_then(Value::as_bool).unwrap_or(false);
             Some(format!("{}{} arrivals/s", path("start_per_s"), if random { " random" } else { "" }))
+        }
+        "parallel" => {
+            let loads = of.get("loads").and_then(Value::as_array).into_iter().flatten();
+            let part = |part: &Value| {
+                let operation = part.get("operation").and_then(Value::as_str)?;
+                Some(format!("{operation} {}", self::load(part.get("load")?)?))
+            };
+            Some(loads.filter_map(part).collect::<Vec<_>>().join(" + "))
         }
         _ => None,
     }
@@ -99,9 +108,23 @@ mod tests {
                 json!({ "arrivals": { "start_per_s": 1000, "stages": [], "poisson": true } }),
                 "1,000 random arrivals/s",
             ),
+            (
+                json!({ "parallel": { "loads": [
+                    { "operation": "lookups", "load": { "open": { "rate_per_s": 40 } } },
+                    { "operation": "quotes", "load": { "arrivals": { "start_per_s": 3, "stages": stages } } },
+                ] } }),
+                "lookups 40 arrivals/s + quotes 3 → 600 → 1,000 arrivals/s",
+            ),
         ] {
             assert_eq!(said(&run(load)), format!("{words}, {rest}"));
         }
+    }
+
+    #[test]
+    fn who_pays_whom_is_said_where_it_is_not_everybody() {
+        let result = |pairs: &str| json!({ "options": { "dfsps": 2, "pairs": pairs } });
+        assert_eq!(said(&result("unidirectional")), "2 DFSPs, unidirectional");
+        assert_eq!(said(&result("uniform")), "2 DFSPs");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::compare::within_suites;
 use crate::conditions::{self, Conditions};
 use crate::input::Results;
 use crate::run::Run;
-use crate::sections::{claims, costs, runs_of, sections};
-use crate::text::{escaped, grid};
+use crate::sections::{claims, costs, runs_of, sections, stage_shares};
+use crate::text::{escaped, grid, wrapped};
 use crate::warnings;
 
 /// The runs as rows, by question where a suite asks some; what took turns; claims; and below them where the runs were made and
@@ -25,7 +25,11 @@ pub(crate) fn table(results: &Results) -> String {
         text.push_str(&format!("\n{}", costs.markdown()));
     }
     for claim in claims(results) {
-        text.push_str(&format!("\n**{}:** {}\n", escaped(&claim.text), escaped(&claim.words)));
+        text.push('\n');
+        text.push_str(&wrapped(&format!("**{}:** {}", escaped(&claim.text), escaped(&claim.words)), ""));
+    }
+    if let Some(shares) = stage_shares(&results.runs) {
+        text.push_str(&format!("\n**Where the hub's CPU time goes**\n\n{}", shares.markdown()));
     }
     text.push_str(&where_made(&results.runs));
     let warnings: BTreeSet<String> = results.runs.iter().flat_map(warnings::of_run).collect();
@@ -35,7 +39,7 @@ pub(crate) fn table(results: &Results) -> String {
         text.push('\n');
     }
     for note in notes {
-        text.push_str(&format!("- **{}**\n", escaped(&note)));
+        text.push_str(&wrapped(&format!("- **{}**", escaped(&note)), "  "));
     }
     text
 }
@@ -47,7 +51,7 @@ fn where_made(runs: &[Run]) -> String {
     if shared.is_empty() {
         return String::new();
     }
-    let mut text = format!("\n{}\n", escaped(&conditions::text(&shared)));
+    let mut text = format!("\n{}", wrapped(&escaped(&conditions::text(&shared)), ""));
     let mut others: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (run, own) in runs.iter().zip(&all) {
         let differing = conditions::differing(own, &shared);
@@ -59,7 +63,7 @@ fn where_made(runs: &[Run]) -> String {
         text.push('\n');
     }
     for (what, labels) in others {
-        text.push_str(&format!("- {}: {}\n", escaped(&what), escaped(&labels.join("; "))));
+        text.push_str(&wrapped(&format!("- {}: {}", escaped(&what), escaped(&labels.join("; "))), "  "));
     }
     text
 }

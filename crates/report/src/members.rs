@@ -212,6 +212,20 @@ pub(crate) struct Stage {
     pub cpu_share: Option<f64>,
 }
 
+/// One of several loads at the same time.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(crate) struct LoadPart {
+    #[serde(default, deserialize_with = "lenient")]
+    pub operation: String,
+    #[serde(default)]
+    pub load: Value,
+    pub throughput_per_s: Option<f64>,
+    pub failed: Option<u64>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub latency_ms: Latency,
+    pub schedule: Option<Schedule>,
+}
+
 /// One of the load generators whose results were merged.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Generator {

@@ -8,9 +8,17 @@ use serde_json::Value;
 
 use crate::conditions::{self, Conditions};
 use crate::error::ReportError;
-use crate::figures::{ABSENT, number, or_absent, signed_percent};
-use crate::text::{Grid, escaped};
+use crate::figures::{ABSENT, count, grouped, number, or_absent, percent, signed_percent};
+use crate::run::Run;
+use crate::text::{Grid, escaped, wrapped};
 use crate::{input, load, warnings};
+
+pub use crate::summary::{Standing, summary};
+
+/// Seconds that a figure of one moment is of.
+const MOMENT_ROWS: usize = 10;
+/// Operations of such a moment that may fail, as of a whole run.
+const FAILED_SHARE_MAX: f64 = 0.01;
 
 /// The published figures, as they are kept in a file (`[[rows]]`).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -65,6 +73,8 @@ pub struct Ours {
     pub load: String,
     /// What makes the figure doubtful, or why there is none.
     pub note: String,
+    /// What the hub did not reach in that run: its figure is then not set in proportion to theirs.
+    pub missed: Option<String>,
     /// CPUs of the hub.
     pub vcpus: Option<f64>,
 }
@@ -97,16 +107,50 @@ impl Ours {
     /// When the result cannot be read.
     pub fn of(result: &Path, member: &str, unit: &str) -> Result<Self, ReportError> {
         let results = input::load(&[result.to_owned()])?;
-        let Some(run) = results.runs.first() else { return Ok(Self::default()) };
+        Ok(results.runs.first().map_or_else(Self::default, |run| Self::of_run(run, member, unit)))
+    }
+
+    fn of_run(run: &Run, member: &str, unit: &str) -> Self {
         let failed = run.failed.filter(|failed| *failed > 0);
-        let failed = failed.map(|failed| format!("{} failed", crate::figures::count(failed)));
-        Ok(Self {
+        let failed = failed.map(|failed| format!("{} failed", count(failed)));
+        Self {
             figure: run.number(member).map(|figure| in_unit(figure, member, unit)),
             conditions: conditions::of(run),
             load: load::of(run),
-            note: failed.into_iter().chain(warnings::of_run(run)).collect::<Vec<_>>().join("; "),
+            note: failed.into_iter().chain(warnings::doubts(run)).collect::<Vec<_>>().join("; "),
+            missed: missed(run),
             vcpus: run.number("environment.cores"),
-        })
+        }
+    }
+
+    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those that it
+    /// began with included. What the hub did not reach is then what it did not reach in these.
+    ///
+    /// # Errors
+    /// When the result cannot be read.
+    pub fn at_transfers(result: &Path, transfers: u64) -> Result<Self, ReportError> {
+        let results = input::load(&[result.to_owned()])?;
+        let Some(run) = results.runs.first() else { return Ok(Self::default()) };
+        let mut ours = Self { figure: None, ..Self::of_run(run, "throughput_per_s", "/s") };
+        let Some(moment) = moment(run, transfers) else {
+            ours.remark(&format!(
+                "n/a: the run ended before the hub had {} transfers behind it",
+                count(transfers)
+            ));
+            return Ok(ours);
+        };
+        ours.figure = Some(moment.per_s);
+        if audited(run) {
+            let failed = moment.failed_share;
+            ours.missed = (failed > FAILED_SHARE_MAX)
+                .then(|| format!("{} of the operations of that moment failed", percent(failed)));
+        }
+        ours.remark(&format!(
+            "in the {} s after it had {} transfers behind it",
+            grouped(moment.seconds, 0),
+            count(transfers)
+        ));
+        Ok(ours)
     }
 
     /// Takes by how much a run of a suite differs from the one that it took turns with: `suite` is the suite's directory,
@@ -134,6 +178,45 @@ impl Ours {
         }
         Ok(ours)
     }
+}
+
+/// Some seconds of a run.
+struct Moment {
+    seconds: f64,
+    per_s: f64,
+    failed_share: f64,
+}
+
+/// The seconds after the hub had so many transfers behind it; `None` where the run ended before or within them.
+fn moment(run: &Run, transfers: u64) -> Option<Moment> {
+    let rows = &run.timeline.rows;
+    let mut behind = run.options.get("existing_transfers").and_then(Value::as_f64).unwrap_or(0.0);
+    let mut first = 0;
+    while behind < transfers as f64 {
+        behind += rows.get(first)?.completed.unwrap_or(0.0);
+        first += 1;
+    }
+    let rows = rows.get(first..first + MOMENT_ROWS)?;
+    let completed: f64 = rows.iter().filter_map(|row| row.completed).sum();
+    let failed: f64 = rows.iter().filter_map(|row| row.failed).sum();
+    let seconds = run.interval_s() * rows.len() as f64;
+    let failed_share = ratio(failed, completed + failed).unwrap_or(1.0);
+    Some(Moment { seconds, per_s: ratio(completed, seconds)?, failed_share })
+}
+
+fn audited(run: &Run) -> bool {
+    run.audited().is_none_or(|audit| audit.ok)
+}
+
+/// What a run did not reach: its audit, its thresholds, its targets.
+fn missed(run: &Run) -> Option<String> {
+    let audit = (!audited(run)).then(|| "the integrity audit failed".to_owned());
+    let value = |value: Option<f64>| or_absent(value, number);
+    let targets = run.targets.iter().filter(|target| target.met == Some(false)).map(|target| {
+        format!("{} {} instead of {}", target.name, value(target.measured), value(target.limit))
+    });
+    let all: Vec<String> = audit.into_iter().chain(warnings::thresholds(run)).chain(targets).collect();
+    (!all.is_empty()).then(|| all.join("; "))
 }
 
 /// What two runs that took turns came to: the base's figure, and by how much the other differs, as parts of it.
@@ -174,6 +257,7 @@ fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
         "%" => figure * 100.0,
         "ms" if has("_us") => figure / 1e3,
         "s" if has("_us") => figure / 1e6,
+        "min" if has("seconds") || has("_s") => figure / 60.0,
         "µs" if has("_ms") => figure * 1e3,
         "s" if has("_ms") => figure / 1e3,
         _ => figure,
@@ -183,6 +267,8 @@ fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
 /// Published figures beside ours, worked out: what the table of Markdown and the page show.
 #[derive(Clone, Debug, Default)]
 pub struct Beside {
+    /// How it went, in sentences for somebody who runs a payment scheme; empty where nobody said.
+    pub summary: String,
     /// Where most of ours were made, said once.
     pub conditions: String,
     /// The rows, in the order of the file.
@@ -196,8 +282,10 @@ pub struct BesideRow {
     pub row: PublishedRow,
     /// Our figure in the row's unit.
     pub ours: Option<f64>,
-    /// How many times better ours is.
+    /// How many times better ours is; absent also where our run missed something.
     pub times: Option<f64>,
+    /// What our run did not reach.
+    pub missed: Option<String>,
     /// The same for each vCPU, or why that is not told.
     pub per_vcpu: String,
     /// What drove our run.
@@ -211,63 +299,128 @@ impl BesideRow {
     pub(crate) fn shown(&self, value: Option<f64>) -> String {
         value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &self.row.unit))
     }
+
+    /// How many times better ours is, or what our run missed.
+    pub(crate) fn times_text(&self) -> String {
+        match &self.missed {
+            Some(missed) => format!("missed: {missed}"),
+            None => or_absent(self.times, times),
+        }
+    }
 }
 
 /// Puts ours beside what was published. A row of which `results` knows nothing is kept.
 pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside {
     let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
     let shared = conditions::shared(measured);
-    let rows = published.rows.iter().map(|row| {
-        let ours = results.get(&row.id);
-        let figure = ours.and_then(|ours| ours.figure);
-        let times = row.figure.zip(figure).filter(|_| !row.no_ratio).and_then(|(theirs, ours)| {
-            if row.less_is_better() { ratio(theirs, ours) } else { ratio(ours, theirs) }
+    let rows =
+        published.rows.iter().map(|row| {
+            let ours = results.get(&row.id);
+            let figure = ours.and_then(|ours| ours.figure);
+            let missed = ours.filter(|_| figure.is_some()).and_then(|ours| ours.missed.clone());
+            let comparable = row.figure.zip(figure).filter(|_| !row.no_ratio && missed.is_none());
+            let times = comparable.and_then(|(theirs, ours)| {
+                if row.less_is_better() { ratio(theirs, ours) } else { ratio(ours, theirs) }
+            });
+            BesideRow {
+                row: row.clone(),
+                ours: figure,
+                times,
+                missed,
+                per_vcpu: per_vcpu(row, ours.and_then(|ours| ours.vcpus), times),
+                load: ours.map(|ours| ours.load.clone()).unwrap_or_default(),
+                remark: ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
+            }
         });
-        BesideRow {
-            row: row.clone(),
-            ours: figure,
-            times,
-            per_vcpu: per_vcpu(row, ours.and_then(|ours| ours.vcpus), times),
-            load: ours.map(|ours| ours.load.clone()).unwrap_or_default(),
-            remark: ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
-        }
-    });
-    Beside { rows: rows.collect(), conditions: conditions::text(&shared) }
+    Beside { rows: rows.collect(), conditions: conditions::text(&shared), summary: String::new() }
 }
 
-/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, the same per vCPU (for rates), their
-/// conditions, what drove our run, and what is to be known of our figure. Above it stands once where ours were made, and in the rows only what
-/// differs. A row of which `results` knows nothing is kept, with a dash.
-pub fn table(published: &Published, results: &BTreeMap<String, Ours>) -> String {
-    let beside = beside(published, results);
-    let mut grid = Grid::new(&[
-        "what",
-        "published",
-        "ours",
-        "times better",
-        "per vCPU",
-        "their conditions",
-        "source",
-        "our load",
-        "of ours",
-    ]);
-    for row in &beside.rows {
+/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, and the same per vCPU (for rates). Their
+/// conditions, and what drove our run and is to be known of our figure, stand below it, each once, as the notes that the rows
+/// name. Above it stands once where ours were made, and in the notes only what differs. A row of which nothing of ours is known
+/// is kept, with a dash.
+pub fn table(beside: &Beside) -> String {
+    let mut grid = Grid::new(&["what", "published", "ours", "times better", "per vCPU", "theirs", "of ours"]);
+    let (mut theirs, mut ours) = (Notes::new('P'), Notes::new('O'));
+    for (row, conditions) in beside.rows.iter().zip(conditions_in_full(beside)) {
+        let source = (!row.row.source.is_empty()).then(|| row.row.source.clone());
+        let of_theirs = source.into_iter().chain([conditions]);
         grid.row(vec![
             row.row.what.clone(),
             row.shown(row.row.figure),
             row.shown(row.ours),
-            or_absent(row.times, times),
+            row.times_text(),
             row.per_vcpu.clone(),
-            row.row.conditions.clone(),
-            row.row.source.clone(),
-            row.load.clone(),
-            row.remark.clone(),
+            theirs.name(of_theirs),
+            ours.name([row.load.clone(), row.remark.clone()]),
         ]);
     }
-    if beside.conditions.is_empty() {
-        return grid.markdown();
+    let made = match beside.conditions.as_str() {
+        "" => String::new(),
+        conditions => {
+            let text = format!("Ours, unless a note says otherwise: {}", escaped(conditions));
+            format!("{}\n", wrapped(&text, ""))
+        }
+    };
+    format!(
+        "{made}{}\n**How theirs were reached**\n\n{}\n**What drove ours, and what is to be known of them**\n\n{}",
+        grid.markdown(),
+        theirs.markdown(),
+        ours.markdown()
+    )
+}
+
+/// Remarks that stand below a table, each once.
+struct Notes {
+    letter: char,
+    texts: Vec<String>,
+}
+
+impl Notes {
+    const fn new(letter: char) -> Self {
+        Self { letter, texts: Vec::new() }
     }
-    format!("Ours, unless a row says otherwise: {}\n\n{}", escaped(&beside.conditions), grid.markdown())
+
+    /// The name of the remark that these parts make; nothing where they say nothing.
+    fn name(&mut self, parts: impl IntoIterator<Item = String>) -> String {
+        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        if text.is_empty() {
+            return String::new();
+        }
+        let known = self.texts.iter().position(|known| *known == text);
+        let place = known.unwrap_or_else(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        });
+        format!("{}{}", self.letter, place + 1)
+    }
+
+    fn markdown(&self) -> String {
+        let point = |(place, text): (usize, &String)| {
+            wrapped(&format!("- **{}{}** {}", self.letter, place + 1, escaped(text)), "  ")
+        };
+        self.texts.iter().enumerate().map(point).collect()
+    }
+}
+
+/// Their conditions, those spelled out that are "as the row above": rows may stand elsewhere, and notes are of several rows.
+pub(crate) fn conditions_in_full(beside: &Beside) -> Vec<String> {
+    let mut before = String::new();
+    beside.rows.iter().map(|row| spelled(&row.row.conditions, &mut before)).collect()
+}
+
+/// What is said of a row, where it refers to the row above with that in its place.
+pub(crate) fn spelled(said: &str, before: &mut String) -> String {
+    let same =
+        ["otherwise as the row above", "as the row above"].into_iter().find(|same| said.contains(same));
+    match (same, said.strip_prefix("the same")) {
+        (Some(same), _) => said.replacen(same, before, 1),
+        (None, Some(rest)) if rest.is_empty() || rest.starts_with([',', ';']) => format!("{before}{rest}"),
+        _ => {
+            said.clone_into(before);
+            said.to_owned()
+        }
+    }
 }
 
 /// How many times better.

@@ -35,6 +35,7 @@ fn ratios_say_how_many_times_better_whatever_the_unit() {
         conditions: vec![("cores", "2 cores".into()), ("durability", "synced".into())],
         load: "32 users".into(),
         note: String::new(),
+        missed: None,
         vcpus: Some(2.0),
     };
     let results = [
@@ -50,40 +51,86 @@ fn ratios_say_how_many_times_better_whatever_the_unit() {
     let zero = results.get_mut("zero").unwrap();
     (zero.conditions[1].1, zero.note) = ("none".into(), "it lagged".into());
     results.insert("unrun".into(), Ours::absent("n/a: no broker"));
-    let table = table(&published, &results);
-    let (said_once, _) = table.split_once("\n\n").unwrap();
-    assert_eq!(said_once, "Ours, unless a row says otherwise: 2 cores · synced");
+    let table = table(&beside(&published, &results));
+    let (said_once, rest) = table.split_once("\n\n").unwrap();
+    assert_eq!(said_once, "Ours, unless a note says otherwise: 2 cores · synced");
     assert_eq!(table.matches("2 cores").count(), 1);
-    let lines: Vec<_> = table.lines().skip(4).collect();
-    assert!(
-        lines[0].starts_with(
-            "| row rate | 220/s | 3,300/s | 15.0 × | 120 × | 16 pods \\| relaxed | 2023 | 32 users |  |"
-        ),
-        "{}",
-        lines[0]
-    );
-    assert!(lines[1].starts_with("| row time | 140 ms | 14.0 ms | 10.0 × | not a rate |"), "{}", lines[1]);
-    assert!(lines[2].starts_with("| row unpublished | – | 9.00/s | – | – |"), "{}", lines[2]);
-    assert!(
-        lines[3].starts_with(
-            "| row unrun | 5.00/s | – | – | – | 16 pods \\| relaxed | 2023 |  | n/a: no broker |"
-        ),
-        "{}",
-        lines[3]
-    );
-    assert!(lines[4].starts_with("| row zero | 0/s | 9.00/s | – | – |"), "{}", lines[4]);
-    assert!(lines[4].ends_with("| none; it lagged |"), "{}", lines[4]);
-    assert!(
-        lines[5].starts_with("| row unknown | 3.00/s | 9.00/s | 3.00 × | theirs not told |"),
-        "{}",
-        lines[5]
-    );
-    assert!(lines[6].starts_with("| row difference | 3.00/s | 9.00/s | – | – |"), "{}", lines[6]);
-    assert!(
-        lines[7].starts_with("| row tiny | 82.0 µs | – |") && lines[7].ends_with("| not run |"),
-        "{}",
-        lines[7]
-    );
+    for expected in [
+        "| row rate | 220/s | 3,300/s | 15.0 × | 120 × | P1 | O1 |",
+        "| row time | 140 ms | 14.0 ms | 10.0 × | not a rate | P1 | O1 |",
+        "| row unpublished | – | 9.00/s | – | – | P1 | O1 |",
+        "| row unrun | 5.00/s | – | – | – | P1 | O2 |",
+        "| row zero | 0/s | 9.00/s | – | – | P1 | O3 |",
+        "| row unknown | 3.00/s | 9.00/s | 3.00 × | theirs not told | P1 | O1 |",
+        "| row difference | 3.00/s | 9.00/s | – | – | P1 | O1 |",
+        "| row tiny | 82.0 µs | – | – | – | P1 | O4 |",
+        "- **P1** 2023; 16 pods \\| relaxed",
+        "- **O1** 32 users",
+        "- **O2** n/a: no broker",
+        "- **O3** 32 users; none; it lagged",
+        "- **O4** not run",
+    ] {
+        assert!(rest.lines().any(|line| line == expected), "{expected}: {rest}");
+    }
+}
+
+#[test]
+fn a_run_that_missed_something_has_no_ratio_and_says_what() {
+    let published = Published { rows: vec![row("lookup-8", Some(825.0), "/s", Some(8.0))] };
+    let file = tempfile::tempdir().unwrap();
+    let result = file.path().join("result.json");
+    let write = |value: serde_json::Value| std::fs::write(&result, value.to_string()).unwrap();
+    let told = || {
+        let ours = Ours::of(&result, "throughput_per_s", "/s").unwrap();
+        let beside = beside(&published, &[("lookup-8".to_owned(), ours)].into());
+        assert_eq!(beside.rows[0].ours, Some(5192.0));
+        let standing = crate::html::published::standing(&beside);
+        assert_eq!((standing.compared, standing.missed), (0, 1));
+        table(&beside)
+    };
+    let thresholds = serde_json::json!({ "met": false, "findings": ["24.91 % of the operations failed"] });
+    write(serde_json::json!({
+        "scenario": "lookups", "throughput_per_s": 5192.0, "audit": { "ok": true }, "thresholds": thresholds
+    }));
+    let table = told();
+    let missed = "| row lookup-8 | 825/s | 5,192/s | missed: 24.91 % of the operations failed | – |";
+    assert!(table.contains(missed) && !table.contains('×'), "{table}");
+    assert_eq!(table.matches("24.91 %").count(), 1, "{table}");
+    write(serde_json::json!({
+        "scenario": "lookups", "throughput_per_s": 5192.0, "audit": { "ok": false },
+        "targets": [{ "name": "lost", "limit": 0.0, "measured": 3.0, "met": false }]
+    }));
+    assert!(told().contains("missed: the integrity audit failed; lost 3.00 instead of 0 |"), "{}", told());
+}
+
+#[test]
+fn a_figure_of_one_moment_is_of_the_seconds_after_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let result = directory.path().join("result.json");
+    // A thousand a second, then half of it, of which one in ten fails.
+    let row = |second: u32| {
+        let (completed, failed) = if second <= 60 { (1000, 0) } else { (500, 50) };
+        serde_json::json!({ "t": second, "completed": completed, "failed": failed })
+    };
+    let rows: Vec<_> = (1..=100).map(row).collect();
+    let value = serde_json::json!({
+        "scenario": "transfers", "throughput_per_s": 800.0, "audit": { "ok": true },
+        "options": { "existing_transfers": 20_000 },
+        "thresholds": { "met": false, "findings": ["3 % failed"] }, "timeline": { "interval_s": 1, "rows": rows }
+    });
+    std::fs::write(&result, value.to_string()).unwrap();
+    let at = |transfers| Ours::at_transfers(&result, transfers).unwrap();
+    let early = at(60_000);
+    assert_eq!((early.figure, early.missed.as_deref()), (Some(1000.0), None), "the failures came later");
+    assert_eq!(early.note, "in the 10 s after it had 60,000 transfers behind it");
+    assert_eq!(at(0).figure, Some(1000.0));
+    let late = at(80_000);
+    assert_eq!(late.figure, Some(500.0));
+    assert_eq!(late.missed.as_deref(), Some("9.1 % of the operations of that moment failed"));
+    for beyond in [96_000, 1_000_000] {
+        let ours = at(beyond);
+        assert!(ours.figure.is_none() && ours.note.starts_with("n/a: the run ended before"), "{ours:?}");
+    }
 }
 
 #[test]
@@ -97,6 +144,7 @@ fn members_are_given_in_the_unit_of_the_row() {
         ("hub.cpu_us_per_operation", "µs", 5.0),
         ("latency_ms.share_over_1s", "%", 500.0),
         ("throughput_per_s", "/s", 5.0),
+        ("window.seconds", "min", 5.0 / 60.0),
     ] {
         assert!((in_unit(5.0, member, unit) - expected).abs() < 1e-9, "{member} in {unit}");
     }

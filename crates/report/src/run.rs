@@ -63,6 +63,9 @@ pub(crate) struct Run {
     pub drift: Option<Drift>,
     #[serde(default, deserialize_with = "lenient")]
     pub repetitions: Vec<f64>,
+    /// Each of the loads, where there were several in parallel.
+    #[serde(default, deserialize_with = "lenient")]
+    pub loads: Vec<LoadPart>,
     /// The load generators, where results of several were merged.
     #[serde(default, deserialize_with = "lenient")]
     pub generators: Vec<Generator>,
@@ -78,6 +81,9 @@ pub(crate) struct Run {
     /// The profile beside it, where there is one.
     #[serde(skip)]
     pub shares: Option<Shares>,
+    /// Its flame graph in base64, where it is small enough for a page.
+    #[serde(skip)]
+    pub flame_graph: Option<String>,
 }
 
 impl Run {

@@ -1,7 +1,7 @@
 //! The runs of a report in the order in which they are read: by the questions that they answer, where a suite names them.
 
 use crate::compare::{Judgement, Metric, Pair};
-use crate::figures::ABSENT;
+use crate::figures::{ABSENT, count, percent};
 use crate::input::Results;
 use crate::run::Run;
 use crate::suite::Claim;
@@ -68,6 +68,20 @@ pub(crate) fn costs(pairs: &[Pair]) -> Option<Grid> {
             throughput.pairs.unwrap_or(0).to_string(),
             word(throughput.judgement, throughput.is_better()).to_owned(),
         ]);
+    }
+    (!is_empty).then_some(grid)
+}
+
+/// The hub's CPU time by stage, of every run that was looked into; `None` where none was.
+pub(crate) fn stage_shares(runs: &[Run]) -> Option<Grid> {
+    let mut grid = Grid::new(&["run", "stage", "of the hub's CPU time", "±", "samples"]);
+    let mut is_empty = true;
+    for run in runs {
+        for stage in run.shares.iter().flat_map(|shares| &shares.stages) {
+            is_empty = false;
+            let [share, error] = [stage.share, stage.error].map(percent);
+            grid.row(vec![run.label.clone(), stage.stage.clone(), share, error, count(stage.samples)]);
+        }
     }
     (!is_empty).then_some(grid)
 }

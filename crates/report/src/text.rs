@@ -86,6 +86,35 @@ pub(crate) fn escaped(cell: &str) -> String {
     text
 }
 
+/// Longest line of what is not a table, in characters.
+const LINE_MAX: usize = 120;
+
+/// A paragraph or a point of a list, ended, in lines that an editor shows whole; those after the first are set in by `indent`.
+pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
+    let (mut text, mut width) = (String::new(), 0);
+    for word in paragraph.split_whitespace() {
+        let length = word.chars().count();
+        if width > 0 && width + 1 + length > LINE_MAX && may_begin_line(word) {
+            text.push('\n');
+            text.push_str(indent);
+            width = indent.chars().count();
+        } else if width > 0 {
+            text.push(' ');
+            width += 1;
+        }
+        text.push_str(word);
+        width += length;
+    }
+    text.push('\n');
+    text
+}
+
+/// Whether a line of Markdown that begins so is no point of a list, heading or rule.
+fn may_begin_line(word: &str) -> bool {
+    let is_number = word.ends_with(['.', ')']) && word.starts_with(|letter: char| letter.is_ascii_digit());
+    !is_number && !word.starts_with(['-', '+', '*', '#', '>', '=', '|'])
+}
+
 /// The audit in a word.
 pub(crate) fn audit_word(run: &Run) -> &'static str {
     match run.audited() {
@@ -222,4 +251,26 @@ pub(crate) fn pair(pair: &Pair) -> String {
         let _ = writeln!(text, "  warning: {warning}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_broken_where_they_stay_what_they_are() {
+        let words = "word ".repeat(60);
+        let text = wrapped(&format!("- {words}"), "  ");
+        assert!(text.lines().all(|line| line.chars().count() <= LINE_MAX), "{text}");
+        assert!(text.lines().skip(1).all(|line| line.starts_with("  word")) && text.lines().count() == 3);
+        assert_eq!(text.split_whitespace().count(), 61);
+        for sign in ["+ 6", "- 6", "2. six", "# six"] {
+            let text = wrapped(&format!("{}{sign}", "x ".repeat(LINE_MAX / 2)), "");
+            assert!(
+                text.lines().all(|line| line.starts_with('x') || line.starts_with('s') || line == "6"),
+                "{text}"
+            );
+        }
+        assert_eq!(wrapped("short", ""), "short\n");
+    }
 }

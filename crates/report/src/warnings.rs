@@ -12,16 +12,30 @@ const MAY_DIFFER: [&str; 6] = ["started_at", "version", "commit", "build", "dura
 
 /// What is wrong with one run.
 pub(crate) fn of_run(run: &Run) -> Vec<String> {
-    let mut warnings = Vec::new();
+    let thresholds = thresholds(run);
+    let thresholds =
+        thresholds.map(|findings| format!("{}: the hub did not meet the thresholds: {findings}", run.label));
+    validity(run).into_iter().chain(thresholds).chain(integrity(run)).collect()
+}
+
+/// The same without what the hub did not reach, which is a result.
+pub(crate) fn doubts(run: &Run) -> Vec<String> {
+    validity(run).into_iter().chain(integrity(run)).collect()
+}
+
+/// Which thresholds the hub did not meet.
+pub(crate) fn thresholds(run: &Run) -> Option<String> {
+    let missed = run.thresholds.as_ref().filter(|thresholds| thresholds.met == Some(false))?;
+    Some(said(&missed.findings))
+}
+
+fn validity(run: &Run) -> Option<String> {
     let (valid, findings) = run.validity();
-    if valid == Some(false) {
-        let findings = said(&findings);
-        warnings.push(format!("{}: the run is not valid: {findings}", run.label));
-    }
-    if let Some(thresholds) = run.thresholds.as_ref().filter(|thresholds| thresholds.met == Some(false)) {
-        let findings = said(&thresholds.findings);
-        warnings.push(format!("{}: the hub did not meet the thresholds: {findings}", run.label));
-    }
+    (valid == Some(false)).then(|| format!("{}: the run is not valid: {}", run.label, said(&findings)))
+}
+
+fn integrity(run: &Run) -> Vec<String> {
+    let mut warnings = Vec::new();
     match &run.audit {
         Some(audit) if audit.performed != Some(false) && !audit.ok => {
             let findings = said(&audit.findings);

@@ -237,6 +237,14 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
         ),
         "{drawn}"
     );
+    assert!(!page.contains("<img"), "there is no flame graph");
+    std::fs::write(directory.path().join("profile.svg"), "<svg/>").unwrap();
+    let page = self::page(std::slice::from_ref(&run));
+    assert!(page.contains("src=\"data:image/svg+xml;base64,PHN2Zy8+\""), "{page}");
+    let rows = markdown(std::slice::from_ref(&run)).unwrap();
+    assert!(rows.contains("| journal | 25 % | 4.2 % | 100 |"), "{rows}");
+    std::fs::write(directory.path().join("profile.svg"), vec![b' '; 600 * 1024]).unwrap();
+    assert!(!self::page(std::slice::from_ref(&run)).contains("<img"), "that is too long for a page");
     std::fs::write(directory.path().join("shares.json"), "{\"stages\": 3}").unwrap();
     let error = text(&[run]).unwrap_err();
     assert!(

@@ -111,6 +111,39 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
 }
 
 #[test]
+fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result() {
+    let directory = tempfile::tempdir().unwrap();
+    let open = SMALL.replace("users = 2", "shape = \"open\"\nrate_per_s = 50");
+    write(directory.path(), "small.toml", &open);
+    let three: String = ["lookups", "quotes", "transfers"]
+        .map(|name| format!("[[parallel]]\noperation = \"{name}\"\nshape = \"open\"\nrate_per_s = 20\n"))
+        .concat();
+    let parallel = "title = \"Three\"\nparties = 20\n[dfsps]\ncount = 2\n[time]\nwarm_up = \"100ms\"\nmeasured = \"1s\"\n";
+    write(directory.path(), "three.toml", &format!("{parallel}{three}"));
+    let suite = "title = \"S\"\n[[run]]\nscenario = \"small.toml\"\nprofile = true\n[[run]]\nscenario = \"three.toml\"\n";
+    let suite = write(directory.path(), "suite.toml", suite);
+    let out = directory.path().join("out");
+    ended(0, &["lab", "suite", &suite, "--out", text(&out)]);
+    let shares = json(&out.join("small/shares.json"));
+    assert_eq!(shares["schema_version"], 1);
+    assert!(out.join("small/profile.svg").is_file() && !out.join("three/shares.json").exists());
+    let three = json(&out.join("three/result.json"));
+    let operations: Vec<_> =
+        three["loads"].as_array().unwrap().iter().map(|load| &load["operation"]).collect();
+    assert_eq!(operations, ["lookups", "quotes", "transfers"]);
+    assert!(three["audit"]["ok"] == true && three["completed"].as_u64() > Some(0), "{three}");
+    let page = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(page.contains("Loads at the same time"));
+    let cpu = page.split_once("id=\"cpu\"").unwrap().1.split_once("id=\"runs\"").unwrap().0;
+    assert!(cpu.contains("<a href=\"#run-0\">small</a>") && !cpu.contains("three"), "{cpu}");
+    let wrong = ["--recorded", "nothing=x.json"];
+    let (_, stderr) = ended(64, &[&["lab", "suite", &suite, "--out", text(&out)][..], &wrong].concat());
+    assert!(stderr.contains("no result of other times named nothing"), "{stderr}");
+    let (_, stderr) = ended(64, &["lab", "run", text(&directory.path().join("three.toml")), "--vus", "2"]);
+    assert!(stderr.contains("loads in parallel are 2 to 8 open loops"), "{stderr}");
+}
+
+#[test]
 fn ablations_take_turns_with_the_first_and_claims_are_judged() {
     let directory = tempfile::tempdir().unwrap();
     let turns = "[[ablation]]\nname = \"as shipped\"\n[[ablation]]\nname = \"small batches\"\n\

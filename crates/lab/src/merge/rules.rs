@@ -42,7 +42,7 @@ pub(super) enum Rule {
 use Rule::{Agreed, All, Beside, Distinct, EachItsOwn, Earliest, Joined, Made, Most, Refused, Same, Sum};
 
 /// Members of each generator's own result that `generators` repeats.
-pub(super) const OF_EACH: [&str; 14] = [
+pub(super) const OF_EACH: [&str; 15] = [
     "environment",
     "options",
     "load_began_at",
@@ -57,6 +57,7 @@ pub(super) const OF_EACH: [&str; 14] = [
     "window",
     "machine",
     "validity",
+    "loads",
 ];
 
 const PERCENTILES: &[&str] =
@@ -201,6 +202,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
         ),
     ),
     ("/window/seconds", Same),
+    // Each load has one schedule, which is a generator's.
+    ("/loads", EachItsOwn),
     ("/window/stolen_share", Most),
     // Of each generator's own machine, as is how busy it was.
     ("/window/idle_share", EachItsOwn),

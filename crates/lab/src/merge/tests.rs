@@ -19,6 +19,7 @@ use crate::measured::{
     Validity, WindowResult,
 };
 use crate::options::Baseline;
+use crate::parallel::LoadResult;
 use crate::result::{
     AuditSummary, BaselineResult, LabResult, OptionsEcho, ProcessResult, ScheduleResult, SliceResult,
 };
@@ -265,6 +266,16 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             stolen_share: Some(0.01 * f64::from(instance)),
             idle_share: Some(0.3),
         },
+        loads: vec![LoadResult {
+            operation: Scenario::Quotes,
+            load: Load::Open { rate_per_s: 1, outstanding_max: 1 },
+            completed: count,
+            failed: 1,
+            throughput_per_s: 1.0,
+            latency_ms: LatencyMs::of(&latency),
+            phases: phases(&latency, count),
+            schedule: Some(ScheduleResult::default()),
+        }],
         repetitions: vec![count as f64 / 20.0],
         targets: vec![target("p99_ms", 1_000.0), target("throughput_per_s", 3.0), target("lost", 2.0)],
         breakpoint: Some(BreakpointResult {

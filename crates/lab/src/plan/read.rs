@@ -5,7 +5,7 @@ use std::time::Duration;
 use upesi_sim::{DfspSettings, Flavour, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
-use super::load_section::{dfsps, load};
+use super::load_section::{dfsps, load, parallel};
 use super::node::{Node, Value};
 use super::section::{Mistakes, Section};
 use super::sweep::{self, Point};
@@ -13,6 +13,7 @@ use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work, claim};
 use crate::isolated;
 use crate::options::{Baseline, Identity, RunOptions, SLICES_MAX};
 use crate::scenario::Scenario;
+use crate::shape::Load;
 use crate::targets::{Target, TargetKind};
 
 /// Most transfers that a hub is filled with before a run.
@@ -104,6 +105,9 @@ fn work(name: &str, node: &Node, mistakes: &Mistakes) -> Work {
     compare(&mut file.section("compare", "compare"), &mut options);
     let targets = targets(&mut file.section("targets", "targets"));
     let test = test(&mut file, &targets);
+    if matches!(test, Test::Breakpoint(_)) && options.scenario == Scenario::Parallel {
+        file.mistake_at(0, "a breakpoint is searched for one load, and not for those of [[parallel]]");
+    }
     options.identity =
         Identity { name: Some(name.to_owned()), title, description, targets, ..Identity::default() };
     if mistakes.borrow().is_empty()
@@ -166,6 +170,7 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
     let names = Scenario::ALL.map(Scenario::name);
     let found = file.choice("operation", &names);
     options.scenario = found.map_or(Scenario::Transfers, |index| Scenario::ALL[index]);
+    loads(file, found.is_some(), options);
     if let Some(amount) = file.text("amount") {
         match Amount::parse_decimal(&amount) {
             Ok(amount) if amount > Amount::ZERO => options.amount = amount,
@@ -181,7 +186,22 @@ fn operation(file: &mut Section<'_>, options: &mut RunOptions) {
     options.parties = file.integer("parties", 1..=PARTIES_PER_DFSP).unwrap_or(options.parties);
     options.trace = file.flag("trace").unwrap_or(options.trace);
     (options.dfsps, options.pairs) = dfsps(&mut file.section("dfsps", "dfsps"));
-    (options.load, options.percent_of_breakpoint) = load(&mut file.section("load", "load"));
+}
+
+/// One load, or several at the same time, each with an operation of its own.
+fn loads(file: &mut Section<'_>, has_operation: bool, options: &mut RunOptions) {
+    let loads = parallel(&mut file.tables("parallel", "parallel"));
+    let mut section = file.section("load", "load");
+    (options.load, options.percent_of_breakpoint) = load(&mut section);
+    if loads.is_empty() {
+        return;
+    }
+    if has_operation || section.is_given() {
+        let text = "operation and [load] say nothing beside [[parallel]], whose loads have their own";
+        section.mistake_at(section.line(), text);
+    }
+    options.scenario = Scenario::Parallel;
+    options.load = Load::Parallel { loads };
 }
 
 fn times(section: &mut Section<'_>, options: &mut RunOptions) {

@@ -33,6 +33,11 @@ impl<'file> Section<'file> {
         section
     }
 
+    /// Its name, for messages.
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Whether the file has the section at all.
     pub const fn is_given(&self) -> bool {
         self.node.is_some()

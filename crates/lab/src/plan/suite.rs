@@ -5,8 +5,10 @@ use std::path::Path;
 use super::node::Node;
 use super::section::{Mistakes, Section};
 use super::{
-    Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, looks_like_path, read_text, stem, sweep,
+    Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, Test, Work, looks_like_path, read_text,
+    stem, sweep,
 };
+use crate::look;
 
 /// One scenario of a suite.
 #[derive(Clone, Debug)]
@@ -15,6 +17,8 @@ pub struct SuiteRun {
     pub scenario: ScenarioFile,
     /// What a reader is told by it, as the question that it answers.
     pub question: Option<String>,
+    /// Whether the hub is looked into after what is measured: where its CPU time goes.
+    pub profile: bool,
     /// Which published figure each member of its result stands beside.
     pub rows: Vec<PublishedLink>,
 }
@@ -30,8 +34,21 @@ pub struct PublishedLink {
     pub point: String,
     /// The label of the point that it took turns with, where the figure is by how much the two differ.
     pub against: Option<String>,
+    /// Where the figure is not of the whole run: of the moment when the hub had so many transfers behind it.
+    pub at_transfers: Option<u64>,
     /// What is to be known of our figure beside theirs.
     pub note: String,
+}
+
+/// A result that is not of the suite, as it takes too long, and which rows of published figures it stands beside.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recorded {
+    /// Its name: the file is `NAME.json`, beside the page of published figures.
+    pub name: String,
+    /// What is said where it is not there.
+    pub instead: String,
+    /// Which published figure each member of it stands beside.
+    pub rows: Vec<PublishedLink>,
 }
 
 /// A suite file that was read and found right, with all of its scenarios.
@@ -47,6 +64,8 @@ pub struct SuiteFile {
     pub repetitions: usize,
     /// The scenarios.
     pub runs: Vec<SuiteRun>,
+    /// Results of other times.
+    pub recorded: Vec<Recorded>,
     /// Plots over all points.
     pub plots: Vec<Plot>,
 }
@@ -82,6 +101,7 @@ impl SuiteFile {
         let title = file.text_required("title");
         let description = file.text("description").unwrap_or_default().trim().to_owned();
         let repetitions = file.size("repetitions", 1..=REPETITIONS_MAX).unwrap_or(1);
+        let recorded = file.tables("recorded", "recorded").iter_mut().map(recorded).collect();
         let mut runs = Vec::new();
         let mut failure = None;
         for mut section in file.tables("run", "run") {
@@ -116,7 +136,9 @@ impl SuiteFile {
         }
         match failure {
             Some(error) => Err(error),
-            None => Ok(Self { name: name.to_owned(), title, description, repetitions, runs, plots }),
+            None => {
+                Ok(Self { name: name.to_owned(), title, description, repetitions, runs, recorded, plots })
+            }
         }
     }
 }
@@ -124,11 +146,12 @@ impl SuiteFile {
 fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, PlanError> {
     let name = section.text_required("scenario");
     let question = section.text("question");
+    let profile = section.flag("profile").unwrap_or(false);
     let changes = section.node("set").map(sweep::axes_of).unwrap_or_default();
     let changes: Vec<(String, Node)> =
         changes.into_iter().map(|(path, node)| (path, Node { line: 0, ..node.clone() })).collect();
-    let rows = section.tables("published", "run.published").iter_mut().map(link).collect();
-    let scenario = match super::SCENARIOS.iter().find(|(known, _)| *known == name) {
+    let rows = links(section);
+    let mut scenario = match super::SCENARIOS.iter().find(|(known, _)| *known == name) {
         Some((name, text)) => ScenarioFile::with_changes(name, text, &changes)?,
         None if looks_like_path(&name) => {
             let path = directory.map_or_else(|| Path::new(&name).to_owned(), |parent| parent.join(&name));
@@ -139,7 +162,38 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
         }
         None => return Err(PlanError::Unknown { what: "scenario", name }),
     };
-    Ok(SuiteRun { scenario, question, rows })
+    if profile && !look_into(&mut scenario) {
+        let text = format!(
+            "{}: only a steady load on a hub can be looked into: profile goes without",
+            scenario.name
+        );
+        section.mistake_at(section.line(), text);
+    }
+    Ok(SuiteRun { scenario, question, profile, rows })
+}
+
+/// Lets every run look into its hub; false where there is none, or where the load moves and ends with the measured time.
+fn look_into(scenario: &mut ScenarioFile) -> bool {
+    scenario.points.iter_mut().all(|point| match &mut point.work {
+        Work::EndToEnd { options, test } => {
+            options.profile = Some(look::LENGTH);
+            let is_search = matches!(test, Test::Breakpoint(_));
+            !is_search && options.alone.is_none() && options.load.stages().is_empty()
+        }
+        Work::Isolated { .. } => false,
+    })
+}
+
+fn recorded(section: &mut Section<'_>) -> Recorded {
+    Recorded {
+        name: section.text_required("name"),
+        instead: section.text_required("instead"),
+        rows: links(section),
+    }
+}
+
+fn links(section: &mut Section<'_>) -> Vec<PublishedLink> {
+    section.tables("published", "published").iter_mut().map(link).collect()
 }
 
 fn link(section: &mut Section<'_>) -> PublishedLink {
@@ -148,6 +202,7 @@ fn link(section: &mut Section<'_>) -> PublishedLink {
         member: section.text("member").unwrap_or_else(|| "throughput_per_s".to_owned()),
         point: section.text("point").unwrap_or_default(),
         against: section.text("against"),
+        at_transfers: section.integer("at_transfers", 0..=u64::MAX),
         note: section.text("note").unwrap_or_default(),
     }
 }

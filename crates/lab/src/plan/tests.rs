@@ -233,6 +233,94 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
 }
 
 #[test]
+fn several_loads_at_the_same_time_each_have_an_operation_and_a_rate() {
+    let quotes = "[[parallel]]\noperation = \"quotes\"\nshape = \"poisson\"\nrate_per_s = 7\n";
+    let lookups = "[[parallel]]\noperation = \"lookups\"\nshape = \"ramping-rate\"\nstart = 5\n\
+                   stages = [{ to = 9, within = \"4s\" }]\n";
+    let both = parse(&format!("title = \"x\"\n{quotes}{lookups}")).unwrap();
+    let read = options(&both, 0);
+    assert_eq!((read.scenario, read.duration.as_secs()), (Scenario::Parallel, 2));
+    assert_eq!(read.load.to_string(), "quotes 7 Poisson arrivals/s + lookups 5 → 9 arrivals/s");
+    let ladder = ScenarioFile::named("parallel-ladder").unwrap();
+    assert_eq!(options(&ladder, 0).phases().len(), 3);
+    for (text, line, expected) in [
+        (format!("{quotes}{lookups}[load]\nusers = 5"), 11, "say nothing beside [[parallel]]"),
+        (format!("test = \"breakpoint\"\n{quotes}{lookups}[targets]\nlost = 0"), 0, "searched for one load"),
+        (quotes.replace("operation = \"quotes\"", ""), 2, "a load needs its operation"),
+        (quotes.replace("poisson", "closed"), 2, "parallel.rate_per_s says nothing to shape \"closed\""),
+        (quotes.replace("\"poisson\"\nrate_per_s = 7", "\"closed\""), 2, "loads in parallel arrive by rate"),
+        (quotes.to_owned(), 0, "loads in parallel are 2 to 8 open loops"),
+        (format!("{quotes}{lookups}percent_of_breakpoint = 5"), 6, "says nothing to shape \"ramping-rate\""),
+    ] {
+        let mistakes = parse(&format!("title = \"x\"\n{text}")).unwrap_err();
+        assert!(
+            mistakes
+                .iter()
+                .any(|mistake| mistake.text.contains(expected) && (line == 0 || mistake.line == line)),
+            "{expected}: {mistakes:#?}"
+        );
+    }
+}
+
+#[test]
+fn the_published_pairs_are_thirteen_and_one_dfsp_pays_seven_tenths() {
+    let scenario = ScenarioFile::named("payments-weighted").unwrap();
+    let options = options(&scenario, 0);
+    let PairChoice::Listed(pairs) = &options.pairs else { panic!("{:?}", options.pairs) };
+    let mut paid = [0; 8];
+    let mut before = 0;
+    for pair in pairs.iter() {
+        paid[pair.payer] += pair.until - before;
+        before = pair.until;
+    }
+    assert_eq!((pairs.len(), paid), (13, [210, 30, 30, 30, 0, 0, 0, 0]), "70 %, and three times 10 %");
+    assert!(options.load.is_open() && options.cool_down.as_secs() > 0);
+    for (listed, expected) in [
+        ("", "dfsps.listed goes with pairs"),
+        ("listed = [{ from = 1, to = 1, weight = 1 }]", "two different DFSPs of 1 to 3"),
+        ("listed = [{ from = 1, to = 4, weight = 1 }]", "two different DFSPs of 1 to 3"),
+        ("listed = [{ from = 1, to = 2 }]", "a pair needs from, to"),
+    ] {
+        let text = format!("title = \"x\"\n[dfsps]\ncount = 3\npairs = \"listed\"\n{listed}");
+        let mistakes = parse(&text).unwrap_err();
+        assert!(mistakes.iter().any(|mistake| mistake.text.contains(expected)), "{expected}: {mistakes:#?}");
+    }
+}
+
+#[test]
+fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
+    let suite = |scenario: &str, set: &str| {
+        let text = format!("title = \"S\"\n[[run]]\nscenario = \"{scenario}\"\nprofile = true\n{set}");
+        SuiteFile::parse("s.toml", &text, None)
+    };
+    let looked = suite("payments-8", "").unwrap();
+    assert!(looked.runs[0].profile);
+    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::look::LENGTH));
+    for scenario in ["breakpoint", "published-ramp", "simulators-only", "ledger-alone"] {
+        let error = suite(scenario, "").unwrap_err().to_string();
+        assert!(error.contains("s.toml:2: ") && error.contains("only a steady load"), "{scenario}: {error}");
+    }
+    for (name, _) in SUITES.iter().filter(|(name, _)| ["architect", "characterize"].contains(name)) {
+        let suite = SuiteFile::named(name).unwrap();
+        let looked =
+            |scenario: &str| suite.runs.iter().any(|run| run.profile && run.scenario.name == scenario);
+        assert!(looked("payments-8") && looked("transfers-8"), "{name}");
+    }
+}
+
+#[test]
+fn results_of_other_times_stand_beside_published_figures_too() {
+    let text = "title = \"S\"\n[[run]]\nscenario = \"payments-8\"\n[[run.published]]\nid = \"a\"\nat_transfers = 60000\n\
+                [[recorded]]\nname = \"soak\"\ninstead = \"see make soak\"\n[[recorded.published]]\nid = \"b\"\n";
+    let suite = SuiteFile::parse("s.toml", text, None).unwrap();
+    assert_eq!(suite.runs[0].rows[0].at_transfers, Some(60_000));
+    let [recorded] = suite.recorded.as_slice() else { panic!("{:?}", suite.recorded) };
+    assert_eq!((recorded.name.as_str(), recorded.rows[0].id.as_str()), ("soak", "b"));
+    let error = SuiteFile::parse("s.toml", &text.replace("instead", "else"), None).unwrap_err().to_string();
+    assert!(error.contains("instead is missing in [recorded]"), "{error}");
+}
+
+#[test]
 fn a_load_with_stages_lasts_as_long_as_they_do() {
     let scenario = ScenarioFile::named("published-ramp").unwrap();
     let options = options(&scenario, 0);

@@ -37,6 +37,20 @@ pub(crate) fn shares(run: &Run) -> Markup {
     markup
 }
 
+/// The flame graph of the same samples, folded; nothing where there is none that a page can hold.
+pub(crate) fn flame_graph(run: &Run) -> Markup {
+    let mut markup = Markup::new();
+    if let Some(graph) = &run.flame_graph {
+        // As an image it can run nothing and fetch nothing.
+        markup.put(
+            "<details><summary>The flame graph of the same samples</summary><img alt=\"Flame graph\" style=\"max-width:100%\" \
+             src=\"data:image/svg+xml;base64,{}\"></details>",
+            &[graph],
+        );
+    }
+    markup
+}
+
 /// A box as wide as its share of what it lies in, both as shares of the whole.
 fn piece(markup: &mut Markup, class: &str, name: &str, share: f64, of: f64) {
     let title = format!("{name}: {} of the hub's CPU time", percent(share));

@@ -3,7 +3,7 @@
 use super::axis::Scale;
 use super::markup::Markup;
 use super::tied;
-use crate::published::{Beside, BesideRow, PublishedRow, times};
+use crate::published::{Beside, BesideRow, PublishedRow, Standing, conditions_in_full, spelled, times};
 use crate::statistics::median;
 
 /// So many rows that are worse are named in the headline.
@@ -87,28 +87,27 @@ struct Full<'beside> {
 
 /// The rows by kind; what says "the same" as the row above it is spelled out, as it may stand elsewhere here.
 fn in_full(beside: &Beside) -> Vec<Full<'_>> {
-    let (mut what, mut conditions) = (String::new(), String::new());
-    let spelled = |said: &str, before: &mut String| {
-        let same =
-            ["otherwise as the row above", "as the row above"].into_iter().find(|same| said.contains(same));
-        match (same, said.strip_prefix("the same")) {
-            (Some(same), _) => said.replacen(same, before, 1),
-            (None, Some(rest)) if rest.is_empty() || rest.starts_with([',', ';']) => {
-                format!("{before}{rest}")
-            }
-            _ => {
-                said.clone_into(before);
-                said.to_owned()
-            }
-        }
-    };
-    let rows = beside.rows.iter().map(|beside| Full {
+    let mut what = String::new();
+    let rows = beside.rows.iter().zip(conditions_in_full(beside)).map(|(beside, conditions)| Full {
         beside,
         kind: Kind::of(&beside.row),
         what: spelled(&beside.row.what, &mut what),
-        conditions: spelled(&beside.row.conditions, &mut conditions),
+        conditions,
     });
     rows.collect()
+}
+
+/// How the figures of hubs stand: what is no hub tells how this machine stands beside theirs, not how this hub does.
+pub(crate) fn standing(beside: &Beside) -> Standing {
+    let hubs = || beside.rows.iter().filter(|row| Kind::of(&row.row) != Kind::Equipment);
+    let all: Vec<f64> = hubs().filter_map(|row| row.times).collect();
+    Standing {
+        published: hubs().filter(|row| row.row.figure.is_some()).count(),
+        compared: all.len(),
+        better: all.iter().filter(|times| **times > 1.0).count(),
+        missed: hubs().filter(|row| row.missed.is_some()).count(),
+        middle: median(&all),
+    }
 }
 
 /// The whole part.
@@ -116,7 +115,10 @@ pub(crate) fn section(beside: &Beside) -> Markup {
     let mut markup = Markup::new();
     let rows = in_full(beside);
     let scale = scale(&rows);
-    markup.put("<p class=\"lead\">{}</p>", &[&tied(&headline(&rows))]);
+    if !beside.summary.is_empty() {
+        markup.put("<p class=\"lead\">{}</p>", &[&tied(&beside.summary)]);
+    }
+    markup.put("<p class=\"lead\">{}</p>", &[&tied(&headline(beside, &rows))]);
     markup.raw(
         "<p class=\"note\">Theirs are figures of other machines and of other years, most of them with more hardware and with relaxed \
          durability: what stands here is an order of magnitude, not a race. Hub, simulated participants and load generator of ours \
@@ -131,17 +133,20 @@ pub(crate) fn section(beside: &Beside) -> Markup {
 }
 
 /// How it went, in a sentence.
-fn headline(rows: &[Full<'_>]) -> String {
-    // What is no hub tells how this machine stands beside theirs, not how this hub does.
-    let hubs = || rows.iter().filter(|row| row.kind != Kind::Equipment);
-    let published = hubs().filter(|row| row.beside.row.figure.is_some()).count();
-    let all: Vec<f64> = hubs().filter_map(|row| row.beside.times).collect();
-    let Some(middle) = median(&all) else {
-        return format!("None of {published} published figures stands beside one of ours.");
+fn headline(beside: &Beside, rows: &[Full<'_>]) -> String {
+    let Standing { published, compared, missed, middle, .. } = standing(beside);
+    let without = match missed {
+        0 => String::new(),
+        1 => " One has no ratio, as our run missed what was asked of it.".to_owned(),
+        _ => format!(" {missed} have no ratio, as our runs missed what was asked of them."),
     };
-    let worse: Vec<String> = hubs().filter_map(behind).collect();
-    let verdict = match all.len() - worse.len() {
-        better if better == all.len() => "all of them".to_owned(),
+    let Some(middle) = middle else {
+        return format!("None of {published} published figures stands beside one of ours.{without}");
+    };
+    let worse: Vec<String> =
+        rows.iter().filter(|row| row.kind != Kind::Equipment).filter_map(behind).collect();
+    let verdict = match compared - worse.len() {
+        better if better == compared => "all of them".to_owned(),
         better => format!("{better} of them"),
     };
     let but = match worse.len() {
@@ -150,9 +155,8 @@ fn headline(rows: &[Full<'_>]) -> String {
         _ => " The red bars are those where it is not.".to_owned(),
     };
     format!(
-        "{} of {published} published figures stand beside one that this machine measured. Ours is better in {verdict}; in the middle \
-         by {}.{but}",
-        all.len(),
+        "{compared} of {published} published figures stand beside one that this machine measured. Ours is better in {verdict}; in the \
+         middle by {}.{but}{without}",
         times(middle)
     )
 }
@@ -238,8 +242,8 @@ fn every_row_one(markup: &mut Markup, row: &Full<'_>, scale: Scale) {
         &[&beside.shown(beside.row.figure), &beside.shown(beside.ours)],
     );
     bar(markup, scale, beside.times);
-    let shown = |value: Option<f64>| crate::figures::or_absent(value, times);
-    markup.put("<td>{}</td><td>{}</td></tr>", &[&shown(beside.times), &beside.per_vcpu]);
+    markup.raw(if beside.missed.is_some() { "<td class=\"alarm\">" } else { "<td>" });
+    markup.put("{}</td><td>{}</td></tr>", &[&beside.times_text(), &beside.per_vcpu]);
 }
 
 /// What the ends of the bars' column stand for.
@@ -300,10 +304,12 @@ mod tests {
                 row("dqt-iso", "discovery, quote and transfer", "the same; mesh", "/s", Some(3.0)),
             ],
             conditions: "2 cores".into(),
+            summary: "It went well.".into(),
         };
         let kinds: Vec<Kind> = beside.rows.iter().map(|row| Kind::of(&row.row)).collect();
         assert_eq!(kinds, [Kind::EndToEnd, Kind::Latency, Kind::Callbacks, Kind::EndToEnd]);
         let page = section(&beside).into_string();
+        assert!(page.starts_with("<p class=\"lead\">It went well.</p>"), "{page}");
         assert!(page.contains("3 of 4 published figures"), "{page}");
         assert!(page.contains("Ours is better in 2 of them; in the middle by 3.00\u{a0}×. Not in transfers end to end, mean latency (0.50\u{a0}×)."), "{page}");
         assert!(page.contains("transfers end to end, mean latency<small>24 pods</small>"), "{page}");

@@ -43,7 +43,11 @@ pub(crate) fn details(run: &Run, group: &str) -> Markup {
         markup.add(&stages::table(run));
     });
     section(&mut markup, "Where the CPU goes", |markup| {
-        markup.add(&stages::cpu(run)).add(&profile::shares(run)).add(&stages::processes(run));
+        markup.add(&stages::cpu(run)).add(&profile::shares(run)).add(&profile::flame_graph(run));
+        markup.add(&stages::processes(run));
+    });
+    section(&mut markup, "Loads at the same time", |markup| {
+        markup.add(&loads(run));
     });
     section(&mut markup, "Load generators", |markup| {
         markup.add(&generators::table(run));
@@ -289,6 +293,35 @@ fn integrity(audit: &Audit, run: &Run) -> Markup {
         }
         markup.raw("</tbody></table></div>");
     }
+    markup
+}
+
+/// Each of several loads by itself; nothing where there was one.
+fn loads(run: &Run) -> Markup {
+    let mut markup = Markup::new();
+    if run.loads.is_empty() {
+        return markup;
+    }
+    markup.raw(
+        "<div class=\"scroll\"><table><thead><tr><th>load</th><th>asked for</th><th>per second</th><th>failed</th><th>p50</th>\
+         <th>p99</th><th>sent late, p99</th></tr></thead><tbody>",
+    );
+    for part in &run.loads {
+        let late = part.schedule.as_ref().and_then(|schedule| schedule.lag_ms_p99);
+        markup.put(
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
+            &[
+                &part.operation,
+                &crate::load::load(&part.load).unwrap_or_default(),
+                &or_absent(part.throughput_per_s, number),
+                &count(part.failed.unwrap_or(0)),
+                &or_absent(part.latency_ms.p50, milliseconds),
+                &or_absent(part.latency_ms.p99, milliseconds),
+                &or_absent(late, milliseconds),
+            ],
+        );
+    }
+    markup.raw("</tbody></table></div>");
     markup
 }
 

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use upesi_lab::SCHEMA_VERSION;
-use upesi_lab::plan::{PUBLISHED, PublishedLink, SuiteFile};
+use upesi_lab::plan::{PUBLISHED, PublishedLink, Recorded, SuiteFile, SuiteRun, Work};
+use upesi_lab::{SCHEMA_VERSION, Scenario};
 use upesi_report::ReportError;
-use upesi_report::published::{Beside, Ours, Published, beside, table};
+use upesi_report::published::{Beside, Ours, Published, beside, summary, table};
 
 use crate::exit::{Exit, Failure, Outcome};
 
 /// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted. The whole
 /// results stay where the suite was run.
-const KEPT: [&str; 32] = [
+const KEPT: [&str; 33] = [
     "name",
     "title",
     "kind",
@@ -33,6 +33,7 @@ const KEPT: [&str; 32] = [
     "latency_ms",
     "http_ms",
     "phases",
+    "loads",
     "schedule",
     "window",
     "stages",
@@ -57,7 +58,7 @@ run with what drove it, its environment, its audit, and the thresholds that it w
 
 All of it ran on one machine: hub, simulated DFSPs and load generator share its cores. The published figures are those of other machines,
 and most were reached with durability relaxed (replication 1, database flush relaxed) or without a disk at all; ours sync every batch to
-storage before its answers leave, unless a row says otherwise. \"Our load\" is taken from our results: users or arrivals, the measured
+storage before its answers leave, unless a note says otherwise. What drove ours is taken from our results: users or arrivals, the measured
 time, DFSPs, finished transfers that the hub had behind it, and how many operations it came to.
 
 \"Per vCPU\" divides both figures by the vCPUs they were reached with; ours count all cores of the machine, those that load generator and
@@ -73,6 +74,14 @@ would be durable. \"fsync off\" is the nearest to being without.
 The streams of positions and callbacks alone were recorded from the journal of a hub that simulated DFSPs drove, and replayed. Those of
 prepares, fulfils and the ledger alone are made up in the same shape: as many DFSPs, bodies of a like length. A hub's own traffic is
 replayed with `upesi lab record` and the key `stream`: see [isolated stages](../lab/isolated.md#streams).
+";
+
+/// How long runs of ours are, and what becomes of those that missed something.
+const RUNS: &str = "\
+Figures of ours are of runs of seconds, but for the ramps, which are as long as the published ones, and for what `make soak` measured for an
+hour and left in `soak.json`. Runs that missed what was asked of them (their thresholds, their targets, their audit) keep their figure and get
+no ratio: \"missed\" says what. Of the white paper of 2026 the weights of its thirteen pairs of DFSPs are known; its minutes are seconds here, the first
+five and the last two left out as there. Each row names how theirs was reached (P) and what drove ours (O); both stand below the table.
 ";
 
 const SCALE: &str = "\
@@ -93,6 +102,9 @@ on a machine with fewer cores than threads they take turns that writer and sync 
 So rows that are level, or fall with the scale, are what one writer gives. Each figure is the median of three runs, in turn with those of the
 other rows; the report's plot has their 95 % intervals. Where intervals overlap, the machine moved the figure, not the scale.
 ";
+
+/// The published row that the highest rate of whole payments stands beside.
+const HIGHEST_RATE: &str = "dqt-2026";
 
 /// The same rows once more: what there is to say of ours where no run stands beside them.
 #[derive(Deserialize)]
@@ -117,24 +129,28 @@ pub fn write(suite: &SuiteFile, out: &Path, docs: &Path) -> Outcome {
         |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", docs.display()));
     std::fs::create_dir_all(docs).map_err(cannot)?;
 
-    let ours = ours(suite, out, &known.rows);
-    let suite_directory = [out.to_owned()];
     let failed = |error| Failure::new(Exit::Data, error);
+    let beside = told(suite, out, &published, &known.rows).map_err(failed)?;
+    let suite_directory = [out.to_owned()];
     let rows = upesi_report::markdown(&suite_directory).map_err(failed)?;
     let page = format!(
-        "# {}\n\n{INTRODUCTION}\n## Published beside ours\n\n{}\n{SCALE}\n## Every run\n\n{rows}",
+        "# {}\n\n{}\n{}\n{}\n## Published beside ours\n\n{}\n{}\n## Every run\n\n{rows}",
         suite.title,
-        table(&published, &ours)
+        upesi_report::paragraph(&beside.summary),
+        upesi_report::reflowed(INTRODUCTION),
+        upesi_report::reflowed(RUNS),
+        table(&beside),
+        upesi_report::reflowed(SCALE),
     );
     std::fs::write(docs.join("README.md"), page).map_err(cannot)?;
     let figures = serde_json::to_string_pretty(&figures(suite, out)).unwrap_or_default() + "\n";
     std::fs::write(docs.join("results.json"), figures).map_err(cannot)?;
-    let beside = beside(&published, &ours);
     upesi_report::write_html_beside(&suite_directory, Some(&beside), &docs.join("report.html"))
         .map_err(failed)
 }
 
-/// Published figures beside those of a suite that was run; `None` where it is no suite of ours, or stands beside none.
+/// Published figures beside those of a suite that was run; `None` where it is no suite of ours, or stands beside none, or where
+/// a result of it cannot be read.
 pub fn beside_suite(directories: &[PathBuf]) -> Option<Beside> {
     let [directory] = directories else { return None };
     let directory = if directory.is_file() { directory.parent()? } else { directory };
@@ -145,7 +161,57 @@ pub fn beside_suite(directories: &[PathBuf]) -> Option<Beside> {
     }
     let published: Published = toml::from_str(PUBLISHED).ok()?;
     let known: Rows = toml::from_str(PUBLISHED).ok()?;
-    Some(beside(&published, &ours(&suite, directory, &known.rows)))
+    told(&suite, directory, &published, &known.rows).ok()
+}
+
+/// Published figures beside ours, and what they come to.
+fn told(suite: &SuiteFile, out: &Path, published: &Published, rows: &[Row]) -> Result<Beside, ReportError> {
+    let mut beside = beside(published, &ours(suite, out, rows));
+    let result = |run: &SuiteRun, point: &str| directory(out, &run.scenario.name, point).join("result.json");
+    let search = suite.runs.iter().find_map(|run| {
+        let link = run.rows.iter().find(|link| link.id == HIGHEST_RATE)?;
+        Some(result(run, &link.point))
+    });
+    let looked_into = suite.runs.iter().filter(|run| run.profile).find_map(|run| {
+        let point = run.scenario.points().first()?;
+        let is_of_payments =
+            matches!(&point.work, Work::EndToEnd { options, .. } if options.scenario == Scenario::Payments);
+        is_of_payments.then(|| result(run, &point.label()))
+    });
+    if let Some(search) = search {
+        beside.summary = summary(&beside, HIGHEST_RATE, &search, looked_into.as_deref())?;
+    }
+    Ok(beside)
+}
+
+/// Puts results of other times beside those of the suite, so that whoever shows it again has them: of the file that was named,
+/// or else of the one that is kept where the page goes.
+pub fn bring_recorded(
+    suite: &SuiteFile,
+    out: &Path,
+    docs: Option<&Path>,
+    given: &[(String, PathBuf)],
+) -> Outcome {
+    for (name, _) in given {
+        if !suite.recorded.iter().any(|recorded| recorded.name == *name) {
+            let text =
+                format!("{} puts no result of other times named {name} beside published figures", suite.name);
+            return Err(Failure::new(Exit::Usage, text));
+        }
+    }
+    for recorded in &suite.recorded {
+        let file = format!("{}.json", recorded.name);
+        let named = given.iter().find(|(name, _)| *name == recorded.name).map(|(_, path)| path.clone());
+        let kept = docs.map(|docs| docs.join(&file)).filter(|kept| kept.is_file());
+        let Some(source) = named.or(kept) else { continue };
+        let cannot = |error: std::io::Error| {
+            let exit = if source.is_file() { Exit::CannotCreate } else { Exit::NoInput };
+            Failure::new(exit, format!("{}: {error}", source.display()))
+        };
+        std::fs::create_dir_all(out).map_err(cannot)?;
+        std::fs::copy(&source, out.join(&file)).map_err(cannot)?;
+    }
+    Ok(())
 }
 
 /// The directory of a point of a suite's scenario.
@@ -156,6 +222,7 @@ fn directory(out: &Path, scenario: &str, label: &str) -> PathBuf {
 /// Our figure for each published row, or why there is none.
 fn ours(suite: &SuiteFile, out: &Path, rows: &[Row]) -> BTreeMap<String, Ours> {
     let mut ours = BTreeMap::new();
+    let unit = |id: &str| rows.iter().find(|row| row.id == id).map_or("", |row| row.unit.as_str());
     for row in rows {
         if let Some(text) = &row.unavailable {
             ours.insert(row.id.clone(), Ours::absent(&format!("n/a: {text}")));
@@ -163,8 +230,7 @@ fn ours(suite: &SuiteFile, out: &Path, rows: &[Row]) -> BTreeMap<String, Ours> {
     }
     for run in &suite.runs {
         for link in &run.rows {
-            let unit = rows.iter().find(|row| row.id == link.id).map_or("", |row| row.unit.as_str());
-            let figure = match figure(out, &run.scenario.name, link, unit) {
+            let figure = match figure(out, &run.scenario.name, link, unit(&link.id)) {
                 Ok(mut figure) => {
                     figure.remark(&link.note);
                     figure
@@ -174,12 +240,31 @@ fn ours(suite: &SuiteFile, out: &Path, rows: &[Row]) -> BTreeMap<String, Ours> {
             ours.insert(link.id.clone(), figure);
         }
     }
+    for recorded in &suite.recorded {
+        for link in &recorded.rows {
+            ours.insert(link.id.clone(), recorded_figure(out, recorded, link, unit(&link.id)));
+        }
+    }
     ours
+}
+
+/// The figure that a link names of a result of another time.
+fn recorded_figure(out: &Path, recorded: &Recorded, link: &PublishedLink, unit: &str) -> Ours {
+    match Ours::of(&out.join(format!("{}.json", recorded.name)), &link.member, unit) {
+        Ok(mut figure) => {
+            figure.remark(&link.note);
+            figure
+        }
+        Err(_) => Ours::absent(&recorded.instead),
+    }
 }
 
 /// The figure that a link names.
 fn figure(out: &Path, scenario: &str, link: &PublishedLink, unit: &str) -> Result<Ours, ReportError> {
     let result = directory(out, scenario, &link.point);
+    if let Some(transfers) = link.at_transfers {
+        return Ours::at_transfers(&result.join("result.json"), transfers);
+    }
     let Some(base) = &link.against else {
         return Ours::of(&result.join("result.json"), &link.member, unit);
     };

@@ -30,6 +30,10 @@ pub struct SuiteArguments {
     /// Also write a page there that puts published figures beside ours, with the report and the figures of every run.
     #[arg(long, value_name = "DIR")]
     pub docs: Option<PathBuf>,
+    /// A result of another time that the suite puts beside published figures, such as soak=out/soak/run/result.json. Without it, the
+    /// one that is kept below --docs. May be repeated.
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    pub recorded: Vec<(String, PathBuf)>,
     /// Print suite.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -51,12 +55,19 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
         plan.repetitions = usize::try_from(repetitions).unwrap_or(1);
     }
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&suite.name));
+    lab_characterize::bring_recorded(&suite, &out, arguments.docs.as_deref(), &arguments.recorded)?;
     let outcome = run_plan(&plan, &out, arguments.json);
     if let Some(docs) = &arguments.docs {
         // Also where a run failed: the page says which.
         lab_characterize::write(&suite, &out, docs)?;
     }
     outcome
+}
+
+/// `soak=out/soak/run/result.json`.
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("give NAME=FILE")?;
+    Ok((name.to_owned(), PathBuf::from(file)))
 }
 
 /// Leaves out what a running hub cannot be driven with, and gives what that is.
@@ -136,7 +147,7 @@ mod tests {
         assert_eq!(told, [("simulators-only", true), ("existing-rows", true)]);
         assert!(left_out[0].reason.contains("without a hub") && left_out[1].reason.contains("finished"));
         let left: Vec<&str> = suite.runs.iter().map(|run| run.scenario.name.as_str()).collect();
-        assert_eq!(left, ["payments-8", "breakpoint", "around-breakpoint", "soak"]);
+        assert_eq!(left, ["payments-8", "transfers-8", "breakpoint", "around-breakpoint", "soak"]);
         let mut suite = SuiteFile::named("measuring-overhead").unwrap();
         assert!(leave_out(&mut suite).is_err());
     }

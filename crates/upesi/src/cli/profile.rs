@@ -12,7 +12,6 @@ use tokio::runtime::Runtime;
 use tokio::time::Instant;
 use upesi_lab::plan::{Point, Test, Work};
 use upesi_lab::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, TargetHub};
-use upesi_profile::{Profile, StageShares};
 
 use super::lab_run::{self, RunArguments, commit};
 use super::profile_tables;
@@ -174,7 +173,7 @@ fn load_and_look(
     let has_ended = AtomicBool::new(false);
     let before = runtime.block_on(async {
         looker.heap("heap-before.json").await?;
-        looker.answers(options.scenario).await
+        looker.answers(&options.operations()).await
     })?;
     let (looked, loaded) = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
@@ -183,7 +182,7 @@ fn load_and_look(
             result
         });
         let looked = runtime.block_on(async {
-            looker.wait_for_load(options.scenario, before, &has_ended).await?;
+            looker.wait_for_load(&options.operations(), before, &has_ended).await?;
             tokio::time::sleep(after).await;
             looker.look().await
         });
@@ -243,14 +242,15 @@ impl Looker {
         Ok(Self { admin: AdminClient::new(url).map_err(usage)?, seconds, out: out.to_owned() })
     }
 
-    async fn answers(&self, scenario: Scenario) -> Result<u64, Failure> {
+    async fn answers(&self, operations: &[Scenario]) -> Result<u64, Failure> {
         let text = self.admin.get("/metrics").await.map_err(|error| no_answer(&error))?;
-        Ok(answers(&String::from_utf8_lossy(&text), scenario))
+        let text = String::from_utf8_lossy(&text);
+        Ok(operations.iter().map(|operation| answers(&text, *operation)).sum())
     }
 
-    async fn wait_for_load(&self, scenario: Scenario, before: u64, has_ended: &AtomicBool) -> Outcome {
+    async fn wait_for_load(&self, operations: &[Scenario], before: u64, has_ended: &AtomicBool) -> Outcome {
         let deadline = Instant::now() + PATIENCE;
-        while self.answers(scenario).await? <= before {
+        while self.answers(operations).await? <= before {
             if has_ended.load(Ordering::Acquire) || Instant::now() > deadline {
                 return Err(Failure::new(Exit::Failure, "the load did not begin; see hub.log"));
             }
@@ -262,11 +262,8 @@ impl Looker {
     /// One profile: the stacks for tools, and of the same samples a graph for people and the share of each stage.
     async fn look(&self) -> Outcome {
         let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
-        let shares = StageShares::of_folded(&folded).to_json();
-        let profile = Profile::from_folded(&folded, Duration::from_secs(self.seconds));
-        self.write("profile.svg", &profile.flame_graph("Where the hub's CPU time goes"))?;
-        self.write("profile.folded", &folded)?;
-        self.write("shares.json", &(serde_json::to_string_pretty(&shares).unwrap_or_default() + "\n"))?;
+        upesi_lab::look::keep(&self.out, &folded, Duration::from_secs(self.seconds))
+            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", self.out.display())))?;
         self.heap("heap-after.json").await
     }
 
@@ -303,6 +300,8 @@ fn answers(metrics: &str, scenario: Scenario) -> u64 {
         Scenario::Transfers => r#"{method="POST",resource="transfers""#,
         Scenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
         Scenario::Quotes | Scenario::Payments => r#"{method="POST",resource="quotes""#,
+        // What is asked for are the operations of its loads.
+        Scenario::Parallel => return 0,
     };
     let start = format!("upesi_http_requests_total{labels}");
     let counts = metrics.lines().filter(|line| line.starts_with(&start));
