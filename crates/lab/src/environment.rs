@@ -92,6 +92,13 @@ impl Environment {
             started_at,
         }
     }
+
+    /// Processor, cores and kernel in one line, as the evidence names machines.
+    pub fn machine(&self) -> String {
+        let (cpu, kernel) = (self.cpu.as_deref(), self.kernel.as_deref());
+        let (cpu, kernel) = (cpu.unwrap_or("unknown processor"), kernel.unwrap_or("of unknown version"));
+        format!("{cpu}, {} cores, Linux {kernel}", self.cores)
+    }
 }
 
 /// The mount that a directory is on: the last one with the longest matching path.

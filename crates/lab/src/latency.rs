@@ -6,9 +6,9 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use upesi_sim::Phase;
 
-use crate::distribution::written;
+use crate::distribution::{read_histogram, written};
 use crate::scenario::phase_name;
-use crate::statistics::{mean_milliseconds, milliseconds, rounded, share_above};
+use crate::statistics::{latency_histogram, mean_milliseconds, milliseconds, rounded, share_above};
 use crate::tally::{Exchanges, PhaseTally, Tally};
 
 /// One second, in microseconds: the limit of the 2020 performance programme of the reference hub.
@@ -56,6 +56,16 @@ impl LatencyMs {
             mean: rounded(mean_milliseconds(histogram), 3),
             share_over_1s: rounded(share_above(histogram, SECOND_US), 6),
         }
+    }
+
+    /// Of several intervals together, by their `histograms` of a timeline; what cannot be read is left out.
+    pub fn of_intervals<'text>(histograms: impl IntoIterator<Item = &'text str>) -> Self {
+        let mut sum = latency_histogram();
+        for histogram in histograms.into_iter().filter_map(read_histogram) {
+            // Cannot fail: the bounds are the same, only coarser within.
+            let _ = sum.add(&histogram);
+        }
+        Self::of(&sum)
     }
 }
 
@@ -111,5 +121,27 @@ impl Phases {
     /// One phase, if the scenario has it.
     pub fn get(mut self, phase: Phase) -> Option<PhaseResult> {
         *self.place(phase)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interval::Interval;
+
+    #[test]
+    fn intervals_add_up_to_the_latency_of_all() {
+        let text = |latencies_us: &[u64]| {
+            let mut interval = Interval::default();
+            latencies_us.iter().for_each(|us| interval.end(Some(*us)));
+            interval.histogram()
+        };
+        // The worst of a hundred is one of the whole, whichever second it fell into.
+        let texts = [text(&[1_000; 99]), text(&[1_000; 100]), text(&[90_000])];
+        let latency = LatencyMs::of_intervals(texts.iter().map(String::as_str));
+        assert!((0.9..=1.1).contains(&latency.p99) && latency.max >= 89.0, "{latency:?}");
+        let worse = [text(&[1_000; 96]), text(&[90_000; 4]), "nonsense".to_owned()];
+        assert!(LatencyMs::of_intervals(worse.iter().map(String::as_str)).p99 >= 89.0);
+        assert_eq!(LatencyMs::of_intervals([]), LatencyMs::default());
     }
 }

@@ -196,7 +196,7 @@ impl Slice {
             let mut counts = lock(&self.counts[worker]);
             let latency_us = counts.tally.count(phases, &steps, began, &self.window);
             if self.window.counts(began) {
-                counts.tally.count_waits(&waits);
+                counts.tally.count_waits(&steps, &waits);
             }
             counts.interval.end(latency_us);
         }

@@ -59,6 +59,8 @@ impl Run<'_> {
             latency_ms: LatencyMs::of(&hub.tally.latency),
             phases: Phases::of(&phases, &hub.tally),
             http_ms: LatencyMs::of(&hub.tally.waits),
+            refusals: hub.tally.refusals.len(),
+            refusal_ms: LatencyMs::of(&hub.tally.refusals),
             schedule: schedule(self.options, &hub.tally),
             hub: hub.process(),
             lab: hub.lab(),

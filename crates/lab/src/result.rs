@@ -246,6 +246,12 @@ pub struct LabResult {
     pub phases: Phases,
     /// How long requests waited for their own answers, the `202` before any callback; refusals and errors too.
     pub http_ms: LatencyMs,
+    /// Requests that were refused, of operations that began in the measured time; not written to `result.json`.
+    #[serde(skip)]
+    pub refusals: u64,
+    /// How long these waited for their answers; not written to `result.json` either.
+    #[serde(skip)]
+    pub refusal_ms: LatencyMs,
     /// Open loop only.
     pub schedule: Option<ScheduleResult>,
     /// CPU and memory of the hub; absent when its process is not on this machine.
@@ -327,6 +333,8 @@ impl Default for LabResult {
             latency_ms: LatencyMs::default(),
             phases: Phases::default(),
             http_ms: LatencyMs::default(),
+            refusals: 0,
+            refusal_ms: LatencyMs::default(),
             schedule: None,
             hub: None,
             lab: ProcessResult::default(),

@@ -112,6 +112,8 @@ pub(crate) struct Tally {
     pub lag: Histogram<u64>,
     /// How long requests of operations that began inside the window waited for their own answers, in microseconds.
     pub waits: Histogram<u64>,
+    /// Of those, the requests that were refused.
+    pub refusals: Histogram<u64>,
     /// By [`Phase`].
     pub phases: [PhaseTally; Phase::ALL.len()],
     /// Operations that completed inside the window, whenever they began.
@@ -129,6 +131,7 @@ impl Default for Tally {
             latency: latency_histogram(),
             lag: latency_histogram(),
             waits: latency_histogram(),
+            refusals: latency_histogram(),
             phases: Phase::ALL.map(phase),
             completed: 0,
             failed: 0,
@@ -169,9 +172,13 @@ impl Tally {
     }
 
     /// Counts how long the requests of an operation waited for their own answers.
-    pub fn count_waits(&mut self, waits: &Waits) {
-        for wait in waits.iter().flatten() {
+    pub fn count_waits(&mut self, steps: &Steps, waits: &Waits) {
+        for (step, wait) in steps.iter().zip(waits) {
+            let Some(wait) = wait else { continue };
             self.waits.saturating_record(microseconds(*wait));
+            if *step == Step::Refused {
+                self.refusals.saturating_record(microseconds(*wait));
+            }
         }
     }
 
@@ -181,6 +188,7 @@ impl Tally {
         let _ = self.latency.add(&other.latency);
         let _ = self.lag.add(&other.lag);
         let _ = self.waits.add(&other.waits);
+        let _ = self.refusals.add(&other.refusals);
         for (phase, more) in self.phases.iter_mut().zip(&other.phases) {
             let _ = phase.latency.add(&more.latency);
             phase.exchanges.add(&more.exchanges);
@@ -234,9 +242,11 @@ mod tests {
         let mut sum = tally.clone();
         sum.add(&tally);
         assert_eq!((sum.exchanges(Phase::Transfer).completed, sum.latency.len()), (6, 4));
-        sum.count_waits(&[None, Some(Duration::from_millis(2)), Some(Duration::from_secs(1))]);
+        let steps = [Step::Unreached, Step::Refused, Step::Late];
+        sum.count_waits(&steps, &[None, Some(Duration::from_millis(2)), Some(Duration::from_secs(1))]);
         sum.add(&sum.clone());
         assert_eq!((sum.waits.len(), sum.waits.max() / 1000), (4, 1000));
+        assert_eq!((sum.refusals.len(), sum.refusals.max() / 1000), (2, 2));
     }
 
     #[test]

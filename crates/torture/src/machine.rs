@@ -14,10 +14,15 @@ pub fn commit() -> String {
 
 /// Processor, cores, kernel.
 pub fn machine() -> String {
-    let found = Environment::detect(None, String::new(), Path::new("."));
-    let (cpu, kernel) = (found.cpu.as_deref(), found.kernel.as_deref());
-    let (cpu, kernel) = (cpu.unwrap_or("unknown processor"), kernel.unwrap_or("of unknown version"));
-    format!("{cpu}, {} cores, Linux {kernel}", found.cores)
+    Environment::detect(None, String::new(), Path::new(".")).machine()
+}
+
+/// The program that runs and its arguments, as a person would type them.
+pub fn command() -> String {
+    let mut words = std::env::args();
+    let program = words.next().unwrap_or_default();
+    let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+    program.into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 /// How this program was built.

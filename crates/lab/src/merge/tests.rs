@@ -179,6 +179,8 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         throughput_per_s: count as f64 / 20.0,
         latency_ms: LatencyMs::of(&latency),
         http_ms: LatencyMs::of(&latency),
+        refusals: 3,
+        refusal_ms: LatencyMs::default(),
         phases: phases(&latency, count),
         schedule: Some(ScheduleResult {
             due: count + 1,
