@@ -1,10 +1,12 @@
 //! What the `upesi` binary is made of (L5): its settings, its log, its commands.
 
+mod aim;
 pub mod backup;
 pub mod cli;
 pub mod config;
 pub mod demo;
 pub mod directory_import;
+mod evidence;
 pub mod exit;
 pub mod export;
 mod exposition;

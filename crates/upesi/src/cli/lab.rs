@@ -45,10 +45,14 @@ pub enum LabCommand {
     /// Fill a data directory with finished transfers through the engine, without HTTP, to measure a hub with history.
     Fill(FillArguments),
     /// Grow a history of finished transfers and measure at each step what it costs: throughput, lookups, memory, restart, disk.
+    ///
+    /// Throughput is that of a hub with the history in turn with an empty one. At the end come backup, restore, export and removal,
+    /// while the hub serves. Ends with 1 when an aim is missed.
     Grow(GrowArguments),
     /// Offer a hub many times the load that it takes, and see what becomes of goodput, latency, memory and refusals.
     ///
-    /// Three phases in one run: below the peak, over it, below it again. Ends with 1 when a goal of docs/overload.md is missed.
+    /// Below the peak, at it, many times over it, and below it again; or, with --flood-from, many times the peak from one DFSP alone.
+    /// Ends with 1 when a goal of docs/overload.md is missed.
     Overload(crate::overload::OverloadArguments),
     /// Write a stream of requests to a file: those that a hub took, from its journal, or made-up ones.
     ///

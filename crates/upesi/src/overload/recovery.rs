@@ -4,7 +4,7 @@
 use serde::Serialize;
 use upesi_lab::measured::TimelineRow;
 
-use super::report::quantile;
+use crate::aim::quantile;
 
 /// How far a step may be from what is usual.
 const TOLERANCE: f64 = 0.1;

@@ -1,0 +1,95 @@
+//! What a measurement is to reach, and whether it did, over all its runs.
+
+use serde::Serialize;
+
+/// One aim of measurements that give an `R`.
+pub(crate) struct Aim<R> {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) is_at_least: bool,
+    pub(crate) goal: f64,
+    /// Infinite where what is hoped for never came.
+    pub(crate) of: fn(&R) -> f64,
+}
+
+/// An aim beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct AimResult {
+    /// What is measured.
+    pub name: &'static str,
+    /// In what.
+    pub unit: &'static str,
+    /// Whether more is better.
+    pub is_at_least: bool,
+    /// The bound.
+    pub goal: f64,
+    /// Median of the runs; null where it never came.
+    pub median: f64,
+    /// The least of the runs.
+    pub lowest: f64,
+    /// The most.
+    pub highest: f64,
+    /// Whether the median is within the bound.
+    pub is_reached: bool,
+}
+
+impl AimResult {
+    pub(crate) fn of<R>(aim: &Aim<R>, runs: &[R]) -> Self {
+        let mut values: Vec<f64> = runs.iter().map(aim.of).collect();
+        values.sort_by(f64::total_cmp);
+        let median = quantile(&values, 50);
+        let is_reached = if aim.is_at_least { median >= aim.goal } else { median <= aim.goal };
+        Self {
+            name: aim.name,
+            unit: aim.unit,
+            is_at_least: aim.is_at_least,
+            goal: aim.goal,
+            median,
+            lowest: quantile(&values, 0),
+            highest: quantile(&values, 100),
+            is_reached: is_reached && !runs.is_empty(),
+        }
+    }
+
+    /// `≥` or `≤`.
+    pub(crate) const fn relation(&self) -> &'static str {
+        if self.is_at_least { "≥" } else { "≤" }
+    }
+
+    /// In words, where it was missed.
+    pub(crate) fn missed(&self) -> Option<String> {
+        let Self { name, unit, median, goal, .. } = self;
+        let text = || format!("{name} is {median:.2} {unit}, not {} {goal}", self.relation());
+        (!self.is_reached).then(text)
+    }
+}
+
+/// Of sorted values; 0 of none.
+pub(crate) fn quantile(sorted: &[f64], percent: usize) -> f64 {
+    let rank = (sorted.len() * percent).div_ceil(100).max(1);
+    sorted.get(rank - 1).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AIM: Aim<f64> =
+        Aim { name: "restart", unit: "s", is_at_least: false, goal: 5.0, of: |seconds| *seconds };
+
+    #[test]
+    fn the_median_counts_and_what_never_came_misses() {
+        for (runs, median, is_reached) in [
+            (&[4.0, 9.0, 5.0][..], 5.0, true),
+            (&[4.0, 9.0, 6.0], 6.0, false),
+            (&[f64::INFINITY], f64::INFINITY, false),
+            (&[], 0.0, false),
+        ] {
+            let result = AimResult::of(&AIM, runs);
+            assert_eq!((result.median.to_bits(), result.is_reached), (f64::to_bits(median), is_reached));
+            assert_eq!(result.missed().is_none(), is_reached);
+        }
+        let result = AimResult::of(&AIM, &[7.0]);
+        assert_eq!(result.missed().as_deref(), Some("restart is 7.00 s, not ≤ 5"));
+    }
+}
