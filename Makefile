@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak overload monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -73,11 +73,21 @@ soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what
 	[ $$status -eq 0 ] || echo >&2 "make soak: the soak did not pass: the reason is above, its page is out/soak/report.html"
 	exit $$status
 
-overload: build ## Ten times what the hub is set to take (PEAK=600 a second), three times over: docs/evidence/overload.json.
+overload: build ## Ten times what the hub is set to take (PEAK=600 a second), from all DFSPs and from one: docs/evidence/overload.json.
 	@status=0
 	rm -rf out/overload
-	$(UPESI) lab overload --peak $(or $(PEAK),600) --runs 3 --out out/overload || status=$$?
-	cp out/overload/overload.json docs/evidence/
+	$(UPESI) lab overload --peak $(or $(PEAK),600) --runs 3 --out out/overload/all --report docs/evidence || status=$$?
+	$(UPESI) lab overload --peak $(or $(PEAK),600) --flood-from 1 --runs 3 --out out/overload/one --report docs/evidence || status=$$?
+	$(MAKE) evidence
+	exit $$status
+
+grow: build ## A hub with TRANSFERS=100000000 behind it, hours: curves, aims, upkeep while it serves: docs/evidence/growth.json.
+	@status=0
+	rm -rf out/grow
+	mkdir -p out/grow
+	$(UPESI) lab grow --data out/grow/data --transfers $(or $(TRANSFERS),100000000) --out out/grow/curves --report docs/evidence || status=$$?
+	$(UPESI) lab report out/grow/curves --html out/grow/report.html
+	$(MAKE) evidence
 	exit $$status
 
 bench: tools ## The benches: ledger alone, ledger with journal, archive.

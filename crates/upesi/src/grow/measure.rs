@@ -12,8 +12,8 @@ use upesi_lab::{HubProcess, Usage};
 use upesi_ledger::Transfer;
 use upesi_ledger::codec::Decoder;
 
-use super::report::{Row, Times};
-use super::{GrowArguments, milliseconds, this_program};
+use super::report::{Loaded, Row, Times};
+use super::{GrowArguments, beside, milliseconds, this_program};
 use crate::exit::{Exit, Failure};
 use crate::fill::transfer_id;
 
@@ -110,11 +110,8 @@ pub(super) fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Fa
         .enable_all()
         .build()
         .map_err(|error| Failure::new(Exit::Software, error))?;
-    let settings = ["--set", "data.keep_segments=needed", "--log-level", "warn"].map(str::to_owned);
     let started = Instant::now();
-    let mut hub = runtime
-        .block_on(HubProcess::start(&binary, &arguments.data, &settings, None))
-        .map_err(|error| Failure::new(Exit::Unavailable, error))?;
+    let mut hub = start(&runtime, &binary, &arguments.data)?;
     row.restart_ms = milliseconds(started.elapsed());
     let usage =
         |hub: &HubProcess| Usage::of(hub.pid()).map_err(|error| Failure::new(Exit::Unavailable, error));
@@ -124,15 +121,49 @@ pub(super) fn restart(arguments: &GrowArguments, row: &mut Row) -> Result<(), Fa
     row.hub_rss_bytes = settled.resident_bytes;
     row.restart_cpu_ms = milliseconds(settled.cpu);
     if arguments.load > 0 {
-        load(arguments, &binary, &hub, row)?;
+        // On the same disk.
+        let empty = beside(&arguments.data, "empty");
+        let cannot = |error: std::io::Error| Failure::new(Exit::CannotCreate, error);
+        if empty.exists() {
+            fs::remove_dir_all(&empty).map_err(cannot)?;
+        }
+        let mut empty_hub = start(&runtime, &binary, &empty)?;
+        let (grown, of_empty) = in_turn(arguments.turns, |is_grown| {
+            load(arguments, &binary, if is_grown { &hub } else { &empty_hub })
+        })?;
+        row.note_loads(grown, of_empty);
+        empty_hub.end();
+        fs::remove_dir_all(&empty).map_err(cannot)?;
         row.hub_rss_loaded_bytes = usage(&hub)?.resident_peak_bytes;
     }
     hub.end();
     Ok(())
 }
 
-/// A lab run of its own process against the hub.
-fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess, row: &mut Row) -> Result<(), Failure> {
+fn start(runtime: &tokio::runtime::Runtime, binary: &Path, data: &Path) -> Result<HubProcess, Failure> {
+    let settings = ["--set", "data.keep_segments=needed", "--log-level", "warn"].map(str::to_owned);
+    let hub = HubProcess::start(binary, data, &settings, None);
+    runtime.block_on(hub).map_err(|error| Failure::new(Exit::Unavailable, error))
+}
+
+/// Does something with the grown hub and with the empty one, as often as `turns`, each time the other first.
+pub(super) fn in_turn<T>(
+    turns: u32,
+    mut measure: impl FnMut(bool) -> Result<T, Failure>,
+) -> Result<(Vec<T>, Vec<T>), Failure> {
+    let (mut grown, mut empty) = (Vec::new(), Vec::new());
+    for turn in 0..turns {
+        let is_grown_first = turn % 2 == 0;
+        for is_grown in [is_grown_first, !is_grown_first] {
+            let measured = measure(is_grown)?;
+            if is_grown { grown.push(measured) } else { empty.push(measured) }
+        }
+    }
+    Ok((grown, empty))
+}
+
+/// A lab run of its own process against a hub.
+fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess) -> Result<Loaded, Failure> {
     let output = Command::new(binary)
         .args([
             "lab",
@@ -151,13 +182,15 @@ fn load(arguments: &GrowArguments, binary: &Path, hub: &HubProcess, row: &mut Ro
         .output()
         .map_err(|error| Failure::new(Exit::Software, error))?;
     let result: Value = serde_json::from_slice(&output.stdout).unwrap_or(Value::Null);
-    if !output.status.success() || result.is_null() {
-        return Err(Failure::new(Exit::Failure, "the lab run against the grown hub did not pass"));
-    }
-    row.load_per_s = result["throughput_per_s"].as_f64();
-    row.load_p99_ms = result["latency_ms"]["p99"].as_f64();
-    row.load_cpu_us = ["cpu_us_per_operation", "cpu_us_per_transfer"]
+    let figure = |value: &Value| value.as_f64();
+    let loaded = figure(&result["throughput_per_s"])
+        .zip(figure(&result["latency_ms"]["p99"]))
+        .zip(figure(&result["latency_ms"]["max"]));
+    let Some(((per_s, p99_ms), max_ms)) = loaded.filter(|_| output.status.success()) else {
+        return Err(Failure::new(Exit::Failure, "the lab run against a hub did not pass"));
+    };
+    let cpu_us = ["cpu_us_per_operation", "cpu_us_per_transfer"]
         .iter()
         .find_map(|member| result["hub"][*member].as_f64());
-    Ok(())
+    Ok(Loaded { per_s, p99_ms, max_ms, cpu_us })
 }

@@ -1,12 +1,16 @@
 //! `upesi lab grow`: what a hub costs as its history grows, from a thousand finished transfers to a hundred million.
 //!
 //! The history is made through the engine, without HTTP. At each step the archive is asked, the real hub is started on
-//! the directory, and the disk is looked at.
+//! the directory and loaded in turn with an empty one, and the disk is looked at. At the last, what an operator does to a hub
+//! is done to it while it serves.
 
+mod aims;
 mod measure;
 mod report;
+mod steady;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,6 +22,7 @@ use upesi_lab::{Environment, Usage};
 
 pub use report::{Row, markdown};
 
+use crate::evidence::{self, Provenance, Subject};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::fill::{FillingEngine, Payloads, rate_per_s};
 use report::Curve;
@@ -27,10 +32,19 @@ const STEPS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_0
 /// After this many the filling is measured apart, so that the rate at a step is that of its end.
 const LAST_PART: u64 = 1_000_000;
 
+/// How long nothing is done to the hub before its upkeep, to compare with.
+const UPKEEP_QUIET: Duration = Duration::from_secs(20);
+const SUBJECT: Subject = Subject {
+    name: "growth",
+    what: "a hub with a history of finished transfers, and its upkeep while it serves",
+    command: "make grow",
+};
+
 /// Arguments of `upesi lab grow`.
 #[derive(Args, Clone, Debug)]
 pub struct GrowArguments {
-    /// The data directory: a new one. 100 million transfers take some 20 GB.
+    /// The data directory: a new one. 100 million transfers take some 20 GB; with --upkeep a backup and what is restored from
+    /// it take as much again, each, beside it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
     /// How many finished transfers there are at the end.
@@ -48,12 +62,23 @@ pub struct GrowArguments {
     /// Put requests of the usual size into the journal too; its segments are dropped as soon as they are not needed.
     #[arg(long)]
     pub payloads: bool,
-    /// At each step also run transfers through the hub for so many seconds; 0 does not.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    /// At each step run transfers through the hub and through an empty one, in turn, for so many seconds; 0 does not.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub load: u64,
-    /// Directory for curve.json, curve.md and a result.json per step.
+    /// How often each, medians count.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub turns: u32,
+    /// At the end make a backup, another into the same directory, restore and audit it, and let the oldest part leave for a
+    /// Parquet file, while the hub serves so many transfers per second; 0 does not. The directory is not to be used afterwards:
+    /// its clock is a day ahead.
+    #[arg(long, value_name = "RATE", default_value_t = 200)]
+    pub upkeep: u32,
+    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, of which `lab report` makes plots.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Directory of the evidence to which the run is added, such as docs/evidence.
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
     /// Print curve.json to stdout instead of the table.
     #[arg(long)]
     pub json: bool,
@@ -65,11 +90,18 @@ pub struct GrowArguments {
 /// Grows the history step by step and tells what each costs.
 ///
 /// # Errors
-/// 64 where the directory is not new; 73 where files cannot be written; 69 where the hub does not start.
+/// 1 where an aim was missed; 64 where the directory is not new; 73 where files cannot be written; 69 where the hub does not
+/// start.
 pub fn run(arguments: &GrowArguments) -> Outcome {
+    let started = Instant::now();
     let curve = grow(arguments)?;
-    let text = if arguments.json { curve.to_json()? } else { markdown(&curve.rows) };
-    crate::cli::write_out(&text)
+    if let Some(directory) = &arguments.report {
+        evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::since(started))?)?;
+    }
+    let text = if arguments.json { curve.to_json()? } else { curve.markdown() };
+    crate::cli::write_out(&text)?;
+    let missed = curve.missed();
+    if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
 }
 
 fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
@@ -83,8 +115,11 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
     let commit = option_env!("UPESI_COMMIT").map(str::to_owned);
     let mut curve = Curve {
         environment: Environment::detect(commit, started_at, &arguments.data),
+        dfsps: arguments.dfsps,
         payloads: arguments.payloads,
+        load_s: arguments.load,
         rows: Vec::new(),
+        upkeep: None,
     };
     let mut seed = None;
     let mut present = 0;
@@ -98,7 +133,27 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
             curve.write(out).map_err(cannot)?;
         }
     }
+    if arguments.upkeep > 0 {
+        let plan = upkeep::Plan {
+            data: &arguments.data,
+            dfsps: usize::try_from(arguments.dfsps).unwrap_or(usize::MAX),
+            rate_per_s: arguments.upkeep,
+            quiet: UPKEEP_QUIET,
+        };
+        curve.upkeep = Some(upkeep::run(&plan)?);
+        if let Some(out) = &arguments.out {
+            curve.write(out).map_err(cannot)?;
+        }
+    }
     Ok(curve)
+}
+
+/// A place beside the data directory, on the same disk: `DATA-what`.
+fn beside(data: &Path, what: &str) -> PathBuf {
+    let mut name = data.as_os_str().to_owned();
+    name.push("-");
+    name.push(what);
+    name.into()
 }
 
 /// Ascending, none beyond the end, the end among them.

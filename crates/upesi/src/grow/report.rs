@@ -8,8 +8,25 @@ use std::{fs, io};
 use serde::Serialize;
 use serde_json::{Value, json};
 use upesi_lab::Environment;
+use upesi_lab::statistics::median;
 
+use super::aims::judge;
+use super::upkeep::Upkeep;
+use crate::aim::AimResult;
+use crate::evidence::Provenance;
 use crate::exit::{Exit, Failure};
+
+/// What the suite's page draws against the number of transfers: a heading, and the member of each step's result.
+const PLOTS: [(&str, &str); 8] = [
+    ("Throughput", "throughput_per_s"),
+    ("Throughput, in per cent of an empty hub's", "throughput_of_empty_percent"),
+    ("Latency under load, p99", "load_p99_ms"),
+    ("Longest wait under load", "load_max_ms"),
+    ("Memory under load, MiB", "hub_rss_loaded_mb"),
+    ("Start-up", "restart_ms"),
+    ("Disk per transfer beyond the journal, bytes", "disk_bytes_per_transfer"),
+    ("Longest stall while filling", "fill_pause_ms"),
+];
 
 /// Times of lookups, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -30,6 +47,19 @@ impl Times {
         let p99_ns = times.get(times.len().saturating_sub(1) * 99 / 100).copied().unwrap_or(0);
         Self { count, mean_ns: sum / count.max(1), p99_ns }
     }
+}
+
+/// What one run of transfers through a hub showed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Loaded {
+    /// Transfers per second.
+    pub per_s: f64,
+    /// 99 of 100 took at most so long, in milliseconds.
+    pub p99_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+    /// The hub's CPU for each, in microseconds.
+    pub cpu_us: Option<f64>,
 }
 
 /// One step of the curve.
@@ -73,12 +103,22 @@ pub struct Row {
     pub hub_rss_bytes: u64,
     /// The hub's CPU until then, in milliseconds.
     pub restart_cpu_ms: u64,
-    /// Transfers per second through the hub, if asked for.
+    /// Transfers per second through the hub, if asked for: the median of `loads`.
     pub load_per_s: Option<f64>,
-    /// Their latency.
+    /// Their 99th percentile of latency, median.
     pub load_p99_ms: Option<f64>,
-    /// The hub's CPU for each, in microseconds.
+    /// The slowest of all.
+    pub load_max_ms: Option<f64>,
+    /// The hub's CPU for each, in microseconds, median.
     pub load_cpu_us: Option<f64>,
+    /// Transfers per second through an empty hub, measured in turn with this one: the median of `empty_loads`.
+    pub empty_per_s: Option<f64>,
+    /// Their 99th percentile of latency, median.
+    pub empty_p99_ms: Option<f64>,
+    /// The runs through the hub.
+    pub loads: Vec<Loaded>,
+    /// The runs through the empty one.
+    pub empty_loads: Vec<Loaded>,
     /// The most memory that the hub took meanwhile, in bytes.
     pub hub_rss_loaded_bytes: u64,
 }
@@ -95,6 +135,23 @@ impl Row {
             self.restart_ms,
             self.hub_rss_bytes >> 20
         )
+    }
+
+    /// Takes the runs through the hub and through an empty one.
+    pub(super) fn note_loads(&mut self, loads: Vec<Loaded>, empty_loads: Vec<Loaded>) {
+        let middle = |loads: &[Loaded], of: fn(&Loaded) -> f64| median(loads.iter().map(of));
+        self.load_per_s = middle(&loads, |load| load.per_s);
+        self.load_p99_ms = middle(&loads, |load| load.p99_ms);
+        self.load_max_ms = loads.iter().map(|load| load.max_ms).max_by(f64::total_cmp);
+        self.load_cpu_us = median(loads.iter().filter_map(|load| load.cpu_us));
+        self.empty_per_s = middle(&empty_loads, |load| load.per_s);
+        self.empty_p99_ms = middle(&empty_loads, |load| load.p99_ms);
+        (self.loads, self.empty_loads) = (loads, empty_loads);
+    }
+
+    /// Throughput as a part of an empty hub's.
+    pub(super) fn part_of_empty(&self) -> Option<f64> {
+        Some(part(self.load_per_s?, self.empty_per_s?))
     }
 
     fn throughput_per_s(&self) -> f64 {
@@ -118,6 +175,14 @@ impl Row {
             "completed": self.transfers,
             "failed": 0,
             "throughput_per_s": self.throughput_per_s(),
+            "throughput_of_empty_percent": self.part_of_empty().map(|part| part * 100.0),
+            "load_p99_ms": self.load_p99_ms,
+            "load_max_ms": self.load_max_ms,
+            "hub_rss_loaded_mb": self.hub_rss_bytes.max(self.hub_rss_loaded_bytes) as f64 / f64::from(1 << 20),
+            "restart_ms": self.restart_ms,
+            "disk_bytes_per_transfer":
+                part((self.archive_bytes + self.snapshot_bytes) as f64, self.transfers as f64),
+            "fill_pause_ms": self.pause_max_ms,
             "stages": [stage("archive_hit", self.hit), stage("archive_miss", self.miss)],
             "processes": [{
                 "name": "hub",
@@ -135,10 +200,16 @@ impl Row {
 pub struct Curve {
     /// The machine.
     pub environment: Environment,
+    /// How many DFSPs.
+    pub dfsps: u64,
     /// Whether the journal had requests of the usual size.
     pub payloads: bool,
+    /// Length of each run of transfers through a hub, in seconds; 0 where there are none.
+    pub load_s: u64,
     /// The steps, ascending.
     pub rows: Vec<Row>,
+    /// What an operator did to the hub at the last of them.
+    pub upkeep: Option<Upkeep>,
 }
 
 impl Curve {
@@ -150,14 +221,54 @@ impl Curve {
 
     fn value(&self) -> Value {
         json!({"schema_version": 2, "name": "growth", "title": "A hub with a history", "kind": "isolated",
-            "unit": "transfer", "environment": self.environment, "payloads": self.payloads, "rows": self.rows})
+            "unit": "transfer", "environment": self.environment, "payloads": self.payloads, "load_s": self.load_s,
+            "aims": judge(self), "rows": self.rows, "upkeep": self.upkeep})
     }
 
-    /// Writes curve.json, curve.md, and a suite of results.
+    /// An entry of the evidence.
+    pub(super) fn evidence(&self, provenance: &Provenance) -> Result<Value, Failure> {
+        let mut entry =
+            serde_json::to_value(provenance).map_err(|error| Failure::new(Exit::Software, error))?;
+        entry["transfers"] = self.rows.last().map_or(0, |row| row.transfers).into();
+        entry["dfsps"] = self.dfsps.into();
+        entry["payloads"] = self.payloads.into();
+        entry["load_s"] = self.load_s.into();
+        entry["aims"] = json!(judge(self));
+        entry["rows"] = json!(self.rows);
+        entry["upkeep"] = json!(self.upkeep);
+        Ok(entry)
+    }
+
+    /// The goals that were missed, in words.
+    pub(super) fn missed(&self) -> Vec<String> {
+        judge(self).iter().filter_map(AimResult::missed).collect()
+    }
+
+    /// The steps, what an operator did, and the aims, for people.
+    pub(super) fn markdown(&self) -> String {
+        let mut text = markdown(&self.rows);
+        if let Some(upkeep) = &self.upkeep {
+            text.push('\n');
+            text.push_str(&upkeep.markdown());
+        }
+        text.push_str("\n| what | measured | aim | |\n|---|---:|---|---|\n");
+        for aim in judge(self) {
+            let (relation, verdict) = (aim.relation(), if aim.is_reached { "reached" } else { "missed" });
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {:.1} | {relation} {} {} | {verdict} |",
+                aim.name, aim.median, aim.goal, aim.unit
+            );
+        }
+        text
+    }
+
+    /// Writes curve.json, curve.md, and a suite of results with a plot for each figure.
     pub(super) fn write(&self, out: &Path) -> io::Result<()> {
         fs::create_dir_all(out)?;
         fs::write(out.join("curve.json"), serde_json::to_vec_pretty(&self.value())?)?;
-        fs::write(out.join("curve.md"), markdown(&self.rows))?;
+        fs::write(out.join("curve.md"), self.markdown())?;
         let mut runs = Vec::new();
         for row in &self.rows {
             let name = format!("{:011}", row.transfers);
@@ -166,30 +277,35 @@ impl Curve {
             fs::write(out.join(&name).join("result.json"), result)?;
             runs.push(name);
         }
-        let indices: Vec<usize> = (0..runs.len()).collect();
-        let plot = json!({"title": "Throughput by history", "x": "transfers", "y": "throughput_per_s",
-            "runs": indices});
+        let plots = PLOTS.map(|(title, y)| json!({"title": title, "x": "transfers", "y": y}));
         let suite = json!({"schema_version": 2, "name": "growth", "title": "A hub with a history",
-            "runs": runs, "plots": [plot]});
+            "runs": runs, "plots": plots});
         fs::write(out.join("suite.json"), serde_json::to_vec_pretty(&suite)?)
     }
+}
+
+/// `value / of`; 0 of nothing.
+pub(super) fn part(value: f64, of: f64) -> f64 {
+    if of > 0.0 { value / of } else { 0.0 }
 }
 
 /// A Markdown table, one line per step.
 pub fn markdown(rows: &[Row]) -> String {
     let mut text = String::from(
         "| finished transfers | fill/s (at the end) | CPU, µs | longest pause, ms | hit / miss, µs | disk per transfer: \
-         archive / journal, bytes | restart, ms | hub, MB | transfers/s, p99 ms |\n|---|---|---|---|---|---|---|---|---|\n",
+         archive / journal, bytes | restart, ms | hub, MB | transfers/s, p99 ms | the same of an empty hub |\n|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for row in rows {
         let each = |bytes: u64| bytes / row.transfers.max(1);
-        let load = match (row.load_per_s, row.load_p99_ms) {
-            (Some(rate), Some(p99)) => format!("{rate:.0}, {p99:.1}"),
+        let loaded = |per_s: Option<f64>, p99_ms: Option<f64>| match (per_s, p99_ms) {
+            (Some(per_s), Some(p99_ms)) => format!("{per_s:.0}, {p99_ms:.1}"),
             _ => "–".to_owned(),
         };
+        let (load, empty) =
+            (loaded(row.load_per_s, row.load_p99_ms), loaded(row.empty_per_s, row.empty_p99_ms));
         let _ = writeln!(
             text,
-            "| {} | {} ({}) | {:.1} | {} | {:.1} / {:.2} | {} / {} | {} | {} | {load} |",
+            "| {} | {} ({}) | {:.1} | {} | {:.1} / {:.2} | {} / {} | {} | {} | {load} | {empty} |",
             row.transfers,
             row.fill_per_s,
             row.fill_last_part_per_s,

@@ -1,3 +1,7 @@
+use serde_json::json;
+use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
+
+use super::report::Loaded;
 use super::*;
 
 fn arguments(transfers: u64, steps: &[u64]) -> GrowArguments {
@@ -9,7 +13,10 @@ fn arguments(transfers: u64, steps: &[u64]) -> GrowArguments {
         lookups: 50,
         payloads: false,
         load: 0,
+        turns: 1,
+        upkeep: 0,
         out: None,
+        report: None,
         json: false,
         binary: None,
     }
@@ -40,25 +47,144 @@ fn a_step_fills_and_measures() {
     assert!(measure::disk_bytes(&arguments.data.join("archive")).unwrap() > 0);
 }
 
-#[test]
-fn a_curve_is_written_as_results() {
-    let directory = tempfile::tempdir().unwrap();
-    let row = Row { transfers: 1_000, fill_last_part_per_s: 5, archive_bytes: 180_000, ..Row::default() };
-    let curve = Curve {
-        environment: Environment::detect(None, String::new(), directory.path()),
+fn curve(directory: &Path, row: Row) -> Curve {
+    Curve {
+        environment: Environment::detect(None, String::new(), directory),
+        dfsps: 3,
         payloads: false,
+        load_s: 10,
         rows: vec![row],
+        upkeep: None,
+    }
+}
+
+/// A row of so many transfers per second through the hub, and through an empty one.
+fn row(grown: &[f64], empty: &[f64]) -> Row {
+    let loads = |rates: &[f64]| {
+        let load = |per_s: &f64| Loaded { per_s: *per_s, p99_ms: 8.0, max_ms: 30.0, cpu_us: Some(150.0) };
+        rates.iter().map(load).collect()
     };
+    let mut row = Row {
+        transfers: 1_000,
+        fill_last_part_per_s: 5,
+        archive_bytes: 180_000,
+        hub_rss_bytes: 400_000_000,
+        hub_rss_loaded_bytes: 500_000_000,
+        restart_ms: 700,
+        ..Row::default()
+    };
+    row.note_loads(loads(grown), loads(empty));
+    row
+}
+
+#[test]
+fn a_curve_is_written_as_results_with_a_plot_for_each_figure() {
+    let directory = tempfile::tempdir().unwrap();
+    let curve = curve(directory.path(), row(&[6_000.0, 9_000.0, 7_000.0], &[7_500.0, 7_000.0, 8_000.0]));
     curve.write(directory.path()).unwrap();
     let read = |name: &str| -> serde_json::Value {
         serde_json::from_slice(&fs::read(directory.path().join(name)).unwrap()).unwrap()
     };
-    assert_eq!(read("suite.json")["runs"][0], "00000001000");
-    assert_eq!(read("00000001000/result.json")["parameters"]["transfers"], 1_000);
-    assert_eq!(read("curve.json")["rows"][0]["archive_bytes"], 180_000);
-    assert!(
-        markdown(&curve.rows).contains("| 1000 | 0 (5) | 0.0 | 0 | 0.0 / 0.00 | 180 / 0 |"),
-        "{}",
-        markdown(&curve.rows)
+    let (suite, result) = (read("suite.json"), read("00000001000/result.json"));
+    assert_eq!(suite["runs"][0], "00000001000");
+    assert_eq!(result["parameters"]["transfers"], 1_000);
+    let plots = suite["plots"].as_array().unwrap();
+    assert!(plots.len() > 7, "{plots:?}");
+    for plot in plots {
+        let figure = plot["y"].as_str().unwrap();
+        assert!(result[figure].is_number(), "{figure}: {result}");
+    }
+    assert_eq!(
+        (&result["throughput_per_s"], &result["disk_bytes_per_transfer"]),
+        (&json!(7_000.0), &json!(180.0))
     );
+    let page = directory.path().join("page.html");
+    upesi_report::write_html(&[directory.path().to_owned()], &page).unwrap();
+    let page = fs::read_to_string(page).unwrap();
+    for plot in plots {
+        // Without what is escaped.
+        let title = plot["title"].as_str().unwrap().split('\'').next().unwrap();
+        assert!(page.contains(title), "{plot}");
+    }
+    assert_eq!(read("curve.json")["rows"][0]["archive_bytes"], 180_000);
+    let text = curve.markdown();
+    assert!(text.contains("| 1000 | 0 (5) | 0.0 | 0 | 0.0 / 0.00 | 180 / 0 |"), "{text}");
+    assert!(text.contains("| 7000, 8.0 | 7500, 8.0 |"), "{text}");
+    assert!(
+        text.contains("| disk beyond the journal | 180.0 | ≤ 300 bytes per transfer at the end | reached |"),
+        "{text}"
+    );
+}
+
+#[test]
+fn what_a_history_costs_is_judged() {
+    let directory = tempfile::tempdir().unwrap();
+    let judged = |row: Row| curve(directory.path(), row).missed();
+    assert_eq!(judged(row(&[900.0], &[1_000.0])), Vec::<String>::new());
+    let slow = judged(row(&[840.0], &[1_000.0]));
+    assert_eq!(slow, ["throughput with the whole history is 84.00 % of an empty hub's, in turn, not ≥ 85"]);
+    let dear = Row {
+        hub_rss_loaded_bytes: 1_100_000_000,
+        restart_ms: 5_001,
+        snapshot_bytes: 200_000,
+        ..row(&[900.0], &[1_000.0])
+    };
+    let missed = judged(dear);
+    for (missed, begin) in missed.iter().zip(["memory of the hub is 1100", "restart is 5.00", "disk beyond"])
+    {
+        assert!(missed.starts_with(begin), "{missed}");
+    }
+    assert_eq!(missed.len(), 3, "{missed:?}");
+    // Where nothing was run through it, nothing is said of throughput.
+    let without = Curve { load_s: 0, ..curve(directory.path(), row(&[], &[])) };
+    assert_eq!(without.missed(), Vec::<String>::new());
+    assert_eq!(curve(directory.path(), row(&[], &[])).missed().len(), 1);
+}
+
+#[test]
+fn the_evidence_of_a_curve_says_where_it_was_and_what_was_aimed_at() {
+    let directory = tempfile::tempdir().unwrap();
+    let provenance = Provenance { commit: "abc".to_owned(), ..Provenance::default() };
+    let curve = curve(directory.path(), row(&[900.0], &[1_000.0]));
+    let entry = curve.evidence(&provenance).unwrap();
+    assert_eq!((&entry["commit"], &entry["transfers"]), (&json!("abc"), &json!(1_000)));
+    assert_eq!(entry["aims"].as_array().map(Vec::len), Some(4));
+    assert_eq!(entry["rows"][0]["empty_loads"][0]["per_s"], 1_000.0);
+}
+
+#[test]
+fn each_goes_first_in_turn() {
+    let mut order = Vec::new();
+    let measured = measure::in_turn(3, |is_grown| {
+        order.push(is_grown);
+        Ok(order.len())
+    });
+    assert_eq!(measured.unwrap(), (vec![1, 4, 5], vec![2, 3, 6]));
+    assert_eq!(order, [true, false, false, true, true, false]);
+    assert!(measure::in_turn(1, |_| Err::<(), _>(Failure::new(Exit::Failure, "no"))).is_err());
+}
+
+/// All of it on a small history, while transfers go on.
+#[test]
+fn a_hub_serves_while_it_is_kept_up() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = GrowArguments { data: directory.path().join("data"), ..arguments(0, &[]) };
+    let mut row = Row::default();
+    fill(&arguments, &mut None, 0, 3_000, &mut row).unwrap();
+    let plan =
+        upkeep::Plan { data: &arguments.data, dfsps: 3, rate_per_s: 100, quiet: Duration::from_millis(500) };
+    let upkeep = upkeep::run(&plan).unwrap();
+    let names: Vec<_> = upkeep.tasks.iter().map(|task| task.served.meanwhile).collect();
+    assert_eq!(names.len(), 5, "{names:?}");
+    assert!(upkeep.left >= 3_000 && upkeep.served_least() > 0.0, "{upkeep:?}");
+    let [nothing, backup, again, restore, export] = &upkeep.tasks[..] else { unreachable!() };
+    assert_eq!(nothing.bytes, 0);
+    assert!(nothing.served.committed > 0 && nothing.served.p99_ms > 0.0, "{nothing:?}");
+    assert!(backup.bytes > again.bytes, "only what is new is copied again: {upkeep:?}");
+    assert!(restore.bytes > 0 && export.bytes > 0, "{upkeep:?}");
+    // What left is gone, and what was made for it too; what came meanwhile is there.
+    let archive = FjallArchive::open(arguments.data.join("archive"), &ArchiveOptions::default()).unwrap();
+    assert!(archive.first_seq() > 1, "{:?}", archive.divisions());
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 1, "only the data directory is left");
+    assert!(upkeep.markdown().contains("| restore of it elsewhere, with audit |"), "{}", upkeep.markdown());
 }
