@@ -5,9 +5,10 @@ mod support_crash;
 mod support_faults;
 
 use std::path::Path;
+use std::time::Instant;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
-use support_crash::hub::{Hub, upesi};
+use support_crash::hub::{Hub, PATIENCE, upesi};
 use support_crash::load::Load;
 use support_crash::scene::block_on;
 use support_crash::verdict;
@@ -57,6 +58,16 @@ impl Scene {
         hub
     }
 
+    /// Asks again and again until the hub says that it is well, or not.
+    fn health_becomes(&self, well: bool) {
+        block_on(async {
+            let (admin, begun) = (self.world.admin(), Instant::now());
+            while admin.get("/health").await.is_ok() != well {
+                assert!(begun.elapsed() < PATIENCE, "the hub's health does not become {well}");
+            }
+        });
+    }
+
     /// The hub, started without faults, against what the DFSPs saw.
     fn judge(mut self) {
         let mut hub = self.world.start();
@@ -99,6 +110,12 @@ const FATAL: &[Fault] = &[
     journal("pwrite64", 12, INPUT_OUTPUT),
     // Into room that was allocated: what is decided cannot be recorded.
     journal("pwrite64", 5, NO_SPACE),
+    // Room for the next segment: only lack of it may pass.
+    journal("fallocate", 1, INPUT_OUTPUT),
+    journal("fallocate", 2, INPUT_OUTPUT),
+    // A segment's name, and a snapshot's.
+    journal("rename", 1, INPUT_OUTPUT),
+    Fault { calls: "rename", path: "/data/snapshots/", from: 1, count: 0, errno: INPUT_OUTPUT },
     // The directory, when a segment gets its name.
     Fault { calls: "fsync", path: "/data/journal", from: 1, count: 0, errno: INPUT_OUTPUT },
     Fault { calls: "fsync,fdatasync", path: "/data/archive/", from: 1, count: 0, errno: INPUT_OUTPUT },
@@ -147,6 +164,20 @@ fn without_room_for_snapshots_the_hub_goes_on() {
     scene.load.wait_for_accepted(BETWEEN);
     scene.shim.disarm();
     assert!(hub.logs("archive and snapshots have room again"));
+    scene.load.wait_for_accepted(BETWEEN);
+    scene.judge_running(hub);
+}
+
+/// No segment can be allocated: what changes something is refused, and it goes on by itself when there is room.
+#[test]
+fn without_room_for_a_segment_the_hub_refuses_and_goes_on() {
+    let Some(mut scene) = Scene::new(15) else { return };
+    let hub = scene.start(journal("fallocate", 1, NO_SPACE));
+    scene.shim.arm();
+    scene.health_becomes(false);
+    assert!(scene.shim.met() > 0, "no call met it");
+    scene.shim.disarm();
+    scene.health_becomes(true);
     scene.load.wait_for_accepted(BETWEEN);
     scene.judge_running(hub);
 }

@@ -18,7 +18,7 @@ pub const SHORT: i32 = 0;
 pub struct Fault {
     /// The calls, as the C library names them.
     pub calls: &'static str,
-    /// A part of the path of the files.
+    /// A part of the path of the files; of renamed ones, of the new name.
     pub path: &'static str,
     /// The first that fails, counted from the moment at which it is armed.
     pub from: u64,
