@@ -138,6 +138,7 @@ fn add_to(
         build: trial.build().unwrap_or_else(|error| error),
         date: machine::now(),
         duration_s: duration.as_secs().max(1),
+        command: machine::command(),
         from: reached.seeds[0],
         to: reached.seeds[1],
         count: reached.tally.units(),

@@ -74,7 +74,7 @@ pub struct Evidence {
     pub violations: u64,
     /// Seeds `[from, to)` that were run, merged.
     pub seeds: Vec<[u64; 2]>,
-    /// All runs, oldest first. A run that continues the one before on the same commit and machine is part of it.
+    /// All runs, oldest first. A run that continues the one before, by the same command on the same commit and machine, is part of it.
     pub runs: Vec<Run>,
 }
 
@@ -91,6 +91,9 @@ pub struct Run {
     pub date: String,
     /// Duration in seconds.
     pub duration_s: u64,
+    /// What was run, with its arguments; nothing in runs before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
     /// The first seed.
     pub from: u64,
     /// The seed after the last.
@@ -206,6 +209,7 @@ impl Run {
     fn is_continued_by(&self, next: &Self) -> bool {
         self.to == next.from
             && (&self.commit, &self.machine, &self.build) == (&next.commit, &next.machine, &next.build)
+            && self.command == next.command
     }
 
     fn absorb(&mut self, next: Self) {
@@ -253,6 +257,20 @@ mod tests {
         assert_eq!(evidence.runs[0].details["torn"], 7);
         assert_eq!((evidence.count, evidence.next_seed()), (100, 21));
         assert_eq!(evidence.seeds, [[0, 9], [20, 21]]);
+    }
+
+    #[test]
+    fn a_run_keeps_the_command_that_made_it() {
+        let with = |command: &str, run: Run| Run { command: command.into(), ..run };
+        let mut evidence = Evidence::default();
+        evidence.add(with("torture fsync --minutes 1", run("a", 0, 5))).unwrap();
+        evidence.add(with("torture fsync --minutes 1", run("a", 5, 6))).unwrap();
+        evidence.add(with("torture fsync --minutes 2", run("a", 6, 9))).unwrap();
+        let commands: Vec<_> = evidence.runs.iter().map(|run| (run.to, run.command.as_str())).collect();
+        assert_eq!(commands, [(6, "torture fsync --minutes 1"), (9, "torture fsync --minutes 2")]);
+        // Runs from before are written as they were read.
+        let before = serde_json::to_string(&run("a", 0, 5)).unwrap();
+        assert!(!before.contains("command"), "{before}");
     }
 
     #[test]

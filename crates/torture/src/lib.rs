@@ -10,6 +10,7 @@ pub mod evidence;
 pub mod hub;
 pub mod hub_binary;
 pub mod machine;
+pub mod measured;
 pub mod noted;
 pub mod real_files;
 pub mod sharing;

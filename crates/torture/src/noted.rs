@@ -53,6 +53,7 @@ pub fn note(directory: &Path, subject: &Subject, report: Report) -> Result<(), E
         build: report.build,
         date: machine::now(),
         duration_s: report.duration_s.max(1),
+        command: subject.command.clone(),
         from: seed,
         to: seed + 1,
         count: report.counts.values().sum(),

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use crate::black_hole::{BlackHoleEvidence, GROWTH_PERMILLE_MAX};
 use crate::evidence::{Evidence, EvidenceError};
+use crate::measured::{MeasuredAim, MeasuredEvidence, MeasuredRun};
 use crate::{noted, trials};
 
 /// Where the table begins.
@@ -18,7 +19,7 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", table(evidence)?))
 }
 
-/// One line for each trial, for each thing that other programs try, and for the black hole.
+/// One line for each trial, for each thing that other programs try, for the black hole, and for what the lab measures.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");
@@ -35,6 +36,14 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
         ));
     }
     lines.push_str(&black_hole(&BlackHoleEvidence::read(directory)?));
+    let overload = MeasuredEvidence::read(directory, "overload")?;
+    let (alike, one) = overload.runs.iter().partition::<Vec<_>, _>(|run| run.flooders.is_none());
+    let flood = "transfers offered at many times what the hub takes";
+    lines.push_str(&measured(&format!("{flood}, from all DFSPs alike"), |run| run.offered, &alike));
+    lines.push_str(&measured(&format!("{flood}, from one DFSP of several"), |run| run.offered, &one));
+    let growth = MeasuredEvidence::read(directory, "growth")?;
+    let history = "finished transfers in a hub's history";
+    lines.push_str(&measured(history, |run| run.transfers, &growth.runs.iter().collect::<Vec<_>>()));
     Ok(lines)
 }
 
@@ -65,6 +74,17 @@ fn black_hole(evidence: &BlackHoleEvidence) -> String {
         grouped(delivered),
         span(runs)
     )
+}
+
+/// What the lab measured, as a line: how much of it in the last run, and each aim beside what that reached.
+fn measured(what: &str, count: fn(&MeasuredRun) -> u64, runs: &[&MeasuredRun]) -> String {
+    let broken = runs.iter().filter(|run| !run.audits_ok).count();
+    let (count, aims) = runs.last().map_or((0, "–".to_owned()), |run| {
+        let aims = run.aims.iter().map(MeasuredAim::words).collect::<Vec<_>>();
+        (count(run), aims.join("; "))
+    });
+    let span = span(runs.iter().map(|run| (run.commit.as_str(), run.date.as_str())));
+    format!("| {what} | {} | {broken} | {aims} | {span} |\n", grouped(count))
 }
 
 /// The commits that runs, oldest first, were of, and their days: the first and the last, and how many commits.
@@ -171,6 +191,37 @@ mod tests {
             assert!(black_hole(&evidence).contains(&format!("others' p99 ≤ +10 %: {growth} % |")));
         }
         assert!(black_hole(&evidence).contains("| 2,000 | 0 |"));
+    }
+
+    #[test]
+    fn what_the_lab_measured_has_a_line_with_its_aims() {
+        assert_eq!(measured("x", |run| run.offered, &[]), "| x | 0 | 0 | – | not run yet |\n");
+        let aim = |name: &str, median, is_reached| MeasuredAim {
+            name: name.to_owned(),
+            unit: "%".to_owned(),
+            is_at_least: true,
+            goal: 95.0,
+            median,
+            is_reached,
+        };
+        let run = |offered, audits_ok| MeasuredRun {
+            commit: "a".to_owned(),
+            date: "2026-11-22T1".to_owned(),
+            offered,
+            audits_ok,
+            aims: vec![
+                aim("goodput", Some(99.26), true),
+                aim("share", Some(80.0), false),
+                aim("end", None, false),
+            ],
+            ..MeasuredRun::default()
+        };
+        let (before, last) = (run(7, false), run(120_000, true));
+        assert_eq!(
+            measured("x", |run| run.offered, &[&before, &last]),
+            "| x | 120,000 | 1 | goodput ≥ 95 %: 99.3; share ≥ 95 %: 80.0, missed; end ≥ 95 %: never, missed | \
+             a, 2026-11-22 |\n"
+        );
     }
 
     #[test]

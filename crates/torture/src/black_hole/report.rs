@@ -9,7 +9,7 @@ use super::books::Verdict;
 use super::figures::{Phase, PhaseResult};
 use super::{DFSPS, Plan};
 use crate::evidence::{EvidenceError, read_file, write_file};
-use crate::machine;
+use crate::{hub_binary, machine};
 
 /// The others' p99 may grow by so much, in thousandths.
 pub const GROWTH_PERMILLE_MAX: i64 = 100;
@@ -22,6 +22,12 @@ pub struct BlackHoleRun {
     pub commit: String,
     /// Where.
     pub machine: String,
+    /// How the hub was built; nothing in runs before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub build: String,
+    /// What was run, with its arguments; nothing in runs before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub command: String,
     /// When it ended, ISO 8601.
     pub date: String,
     /// Duration in seconds.
@@ -70,6 +76,8 @@ impl BlackHoleRun {
         Self {
             commit: machine::commit(),
             machine: machine::machine(),
+            build: hub_binary::build_of(&plan.binary),
+            command: machine::command(),
             date: machine::now(),
             duration_s: duration.as_secs(),
             seed: plan.seed,
@@ -207,7 +215,7 @@ mod tests {
             light: Duration::from_secs(60),
             rate_per_s: 200,
             seed: 1,
-            binary: "upesi".into(),
+            binary: "target/release/upesi".into(),
             settings: Vec::new(),
             log: None,
         };
@@ -240,6 +248,7 @@ mod tests {
         let evidence: BlackHoleEvidence = serde_json::from_slice(&bytes).unwrap();
         let growths: Vec<_> = evidence.runs.iter().map(|run| run.p99_growth_permille).collect();
         assert_eq!((growths, evidence.name.as_str()), (vec![0, 1_000], "black-hole"));
+        assert!(evidence.runs.iter().all(|run| run.build == "release" && !run.command.is_empty()));
         fs::write(directory.path().join(FILE), "[]").unwrap();
         assert!(BlackHoleEvidence::add(directory.path(), run(1, 1)).is_err());
     }
