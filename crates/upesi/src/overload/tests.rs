@@ -74,7 +74,6 @@ fn run(conduct: &Conduct) -> RunReport {
         histograms: rows.iter().map(histogram).collect(),
         rows,
         steps: (1..=450).map(|t| row(f64::from(t) / 10.0, 10, conduct)).collect(),
-        ..TimelineResult::default()
     };
     let probe = |ms| Probe { status: 503, duration: Duration::from_millis(ms) };
     let probes: Vec<_> = (0..100).map(|index| probe(if index == 0 { 50 } else { 2 })).collect();
