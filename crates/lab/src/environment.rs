@@ -99,6 +99,14 @@ impl Environment {
         let (cpu, kernel) = (cpu.unwrap_or("unknown processor"), kernel.unwrap_or("of unknown version"));
         format!("{cpu}, {} cores, Linux {kernel}", self.cores)
     }
+
+    /// The program that runs and its arguments, as a person would type them.
+    pub fn command() -> String {
+        let mut words = std::env::args();
+        let program = words.next().unwrap_or_default();
+        let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
+        program.into_iter().chain(words).collect::<Vec<_>>().join(" ")
+    }
 }
 
 /// The mount that a directory is on: the last one with the longest matching path.

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use upesi_lab::Environment;
+
 use crate::evidence::{Evidence, EvidenceError, Run, Violation};
 use crate::machine;
 use crate::tally::Tally;
@@ -138,7 +140,7 @@ fn add_to(
         build: trial.build().unwrap_or_else(|error| error),
         date: machine::now(),
         duration_s: duration.as_secs().max(1),
-        command: machine::command(),
+        command: Environment::command(),
         from: reached.seeds[0],
         to: reached.seeds[1],
         count: reached.tally.units(),

@@ -17,14 +17,6 @@ pub fn machine() -> String {
     Environment::detect(None, String::new(), Path::new(".")).machine()
 }
 
-/// The program that runs and its arguments, as a person would type them.
-pub fn command() -> String {
-    let mut words = std::env::args();
-    let program = words.next().unwrap_or_default();
-    let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
-    program.into_iter().chain(words).collect::<Vec<_>>().join(" ")
-}
-
 /// How this program was built.
 pub const fn build() -> &'static str {
     if cfg!(debug_assertions) { "debug" } else { "release" }

@@ -64,6 +64,12 @@ impl AimResult {
     }
 }
 
+/// `value / of`; 0 of nothing.
+#[expect(clippy::float_arithmetic, reason = "figures of measurements; no money")]
+pub(crate) fn part(value: f64, of: f64) -> f64 {
+    if of > 0.0 { value / of } else { 0.0 }
+}
+
 /// Of sorted values; 0 of none.
 pub(crate) fn quantile(sorted: &[f64], percent: usize) -> f64 {
     let rank = (sorted.len() * percent).div_ceil(100).max(1);

@@ -50,17 +50,9 @@ impl Provenance {
             build: environment.build.profile,
             date: SystemClock.now().to_string(),
             duration_s: started.elapsed().as_secs().max(1),
-            command: command(),
+            command: Environment::command(),
         }
     }
-}
-
-/// The program that runs and its arguments, as a person would type them.
-fn command() -> String {
-    let mut words = std::env::args();
-    let program = words.next().unwrap_or_default();
-    let program = Path::new(&program).file_name().map(|name| name.to_string_lossy().into_owned());
-    program.into_iter().chain(words).collect::<Vec<_>>().join(" ")
 }
 
 #[derive(Default, Deserialize, Serialize)]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use upesi_lab::Environment;
 
 use super::books::Verdict;
 use super::figures::{Phase, PhaseResult};
@@ -77,7 +78,7 @@ impl BlackHoleRun {
             commit: machine::commit(),
             machine: machine::machine(),
             build: hub_binary::build_of(&plan.binary),
-            command: machine::command(),
+            command: Environment::command(),
             date: machine::now(),
             duration_s: duration.as_secs(),
             seed: plan.seed,

@@ -1,6 +1,6 @@
 //! What a hub with a history is to reach.
 
-use super::report::{Curve, Row, part};
+use super::report::{Curve, Row};
 use crate::aim::{Aim, AimResult};
 
 const MB: f64 = 1e6;
@@ -30,7 +30,7 @@ const ALWAYS: [Aim<Curve>; 3] = [
         unit: "MB at most, at any step",
         is_at_least: false,
         goal: 1_000.0,
-        of: |curve| most(curve, |row| row.hub_rss_bytes.max(row.hub_rss_loaded_bytes) as f64 / MB),
+        of: |curve| most(curve, |row| row.hub_rss_most() as f64 / MB),
     },
     Aim {
         name: "restart",
@@ -44,9 +44,7 @@ const ALWAYS: [Aim<Curve>; 3] = [
         unit: "bytes per transfer at the end",
         is_at_least: false,
         goal: 300.0,
-        of: |curve| {
-            last(curve, |row| part((row.archive_bytes + row.snapshot_bytes) as f64, row.transfers as f64))
-        },
+        of: |curve| last(curve, Row::disk_each),
     },
 ];
 

@@ -12,7 +12,7 @@ use upesi_lab::statistics::median;
 
 use super::aims::judge;
 use super::upkeep::Upkeep;
-use crate::aim::AimResult;
+use crate::aim::{AimResult, part};
 use crate::evidence::Provenance;
 use crate::exit::{Exit, Failure};
 
@@ -154,6 +154,16 @@ impl Row {
         Some(part(self.load_per_s?, self.empty_per_s?))
     }
 
+    /// Archive and snapshot, in bytes per transfer.
+    pub(super) fn disk_each(&self) -> f64 {
+        part((self.archive_bytes + self.snapshot_bytes) as f64, self.transfers as f64)
+    }
+
+    /// The most that the hub had of memory, in bytes.
+    pub(super) fn hub_rss_most(&self) -> u64 {
+        self.hub_rss_bytes.max(self.hub_rss_loaded_bytes)
+    }
+
     fn throughput_per_s(&self) -> f64 {
         self.load_per_s.unwrap_or(self.fill_last_part_per_s as f64)
     }
@@ -178,10 +188,9 @@ impl Row {
             "throughput_of_empty_percent": self.part_of_empty().map(|part| part * 100.0),
             "load_p99_ms": self.load_p99_ms,
             "load_max_ms": self.load_max_ms,
-            "hub_rss_loaded_mb": self.hub_rss_bytes.max(self.hub_rss_loaded_bytes) as f64 / f64::from(1 << 20),
+            "hub_rss_loaded_mb": self.hub_rss_most() as f64 / f64::from(1 << 20),
             "restart_ms": self.restart_ms,
-            "disk_bytes_per_transfer":
-                part((self.archive_bytes + self.snapshot_bytes) as f64, self.transfers as f64),
+            "disk_bytes_per_transfer": self.disk_each(),
             "fill_pause_ms": self.pause_max_ms,
             "stages": [stage("archive_hit", self.hit), stage("archive_miss", self.miss)],
             "processes": [{
@@ -282,11 +291,6 @@ impl Curve {
             "runs": runs, "plots": plots});
         fs::write(out.join("suite.json"), serde_json::to_vec_pretty(&suite)?)
     }
-}
-
-/// `value / of`; 0 of nothing.
-pub(super) fn part(value: f64, of: f64) -> f64 {
-    if of > 0.0 { value / of } else { 0.0 }
 }
 
 /// A Markdown table, one line per step.

@@ -13,6 +13,7 @@ use upesi_lab::onboard::onboard;
 use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
+use crate::aim::{part, quantile};
 use crate::exit::{Exit, Failure};
 
 /// Transfers without an end at a time; more are not sent, and count as not served.
@@ -198,10 +199,8 @@ impl Shared {
 impl Part {
     fn served(&mut self, end: Instant) -> Served {
         self.latencies_us.sort_unstable();
-        let ms = |percent: usize| {
-            let rank = (self.latencies_us.len() * percent).div_ceil(100);
-            rank.checked_sub(1).map_or(0.0, |index| self.latencies_us[index] as f64 / 1e3)
-        };
+        let sorted: Vec<f64> = self.latencies_us.iter().map(|us| *us as f64 / 1e3).collect();
+        let ms = |percent| quantile(&sorted, percent);
         let seconds = end.saturating_duration_since(self.begun).as_secs_f64();
         let committed = self.latencies_us.len() as u64;
         Served {
@@ -209,7 +208,7 @@ impl Part {
             seconds,
             offered: self.offered,
             committed,
-            committed_per_s: if seconds > 0.0 { committed as f64 / seconds } else { 0.0 },
+            committed_per_s: part(committed as f64, seconds),
             p50_ms: ms(50),
             p99_ms: ms(99),
             max_ms: ms(100),

@@ -17,6 +17,7 @@ use upesi_types::Timestamp;
 
 use super::measure::disk_bytes;
 use super::steady::{Served, SteadyLoad};
+use crate::aim::part;
 use crate::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
 use crate::config::{self, Sources};
 use crate::exit::{Exit, Failure};
@@ -55,11 +56,10 @@ pub struct Upkeep {
 impl Upkeep {
     /// The least that any task left of what was asked for, 0 to 1.
     pub(super) fn served_least(&self) -> f64 {
-        let part =
-            |task: &Task| super::report::part(task.served.committed as f64, task.served.offered as f64);
+        let served = |task: &Task| part(task.served.committed as f64, task.served.offered as f64);
         // Of a task that was over before anything was due nothing can be said.
         let asked = self.tasks.iter().filter(|task| task.served.offered > 0);
-        asked.map(part).fold(1.0, f64::min)
+        asked.map(served).fold(1.0, f64::min)
     }
 
     /// A Markdown table, one line per task.

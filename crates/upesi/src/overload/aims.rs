@@ -14,7 +14,7 @@ use crate::evidence::Provenance;
 const SCHEMA_VERSION: u32 = 3;
 
 /// What a run of either kind gives.
-pub(super) trait Measured: Serialize + Sized + 'static {
+pub(super) trait Measured: Clone + Serialize + 'static {
     /// What is to be reached.
     const AIMS: &'static [Aim<Self>];
 
@@ -126,16 +126,7 @@ impl<R: Measured> OverloadReport<R> {
     /// An entry of the evidence.
     pub(super) fn evidence(&self) -> Result<Value, serde_json::Error> {
         let runs: Vec<R> = self.runs.iter().map(R::shortened).collect();
-        let short = OverloadReport {
-            schema_version: self.schema_version,
-            provenance: self.provenance.clone(),
-            conditions: self.conditions.clone(),
-            offered: self.offered,
-            audits_ok: self.audits_ok,
-            aims: self.aims.clone(),
-            runs,
-        };
-        serde_json::to_value(short)
+        serde_json::to_value(Self { runs, ..self.clone() })
     }
 
     /// For people.

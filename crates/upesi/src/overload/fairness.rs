@@ -10,9 +10,9 @@ use upesi_lab::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
 use upesi_types::Timestamp;
 
 use super::aims::Measured;
-use super::figures::{PhaseReport, Refusals, Times, findings_of, part};
+use super::figures::{PhaseReport, Refusals, Times, findings_of};
 use super::{OUTSTANDING_MAX, OverloadArguments, STEP, Tried};
-use crate::aim::Aim;
+use crate::aim::{Aim, part};
 use crate::exit::Failure;
 
 /// Before, while it floods, after.

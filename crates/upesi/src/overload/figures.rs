@@ -220,8 +220,3 @@ pub(super) fn findings_of(result: &LabResult) -> Vec<String> {
     }
     findings
 }
-
-/// `value / of`; 0 of nothing.
-pub(super) fn part(value: f64, of: f64) -> f64 {
-    if of > 0.0 { value / of } else { 0.0 }
-}

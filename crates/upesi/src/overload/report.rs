@@ -8,10 +8,10 @@ use upesi_lab::LabResult;
 use upesi_lab::measured::TimelineResult;
 
 use super::aims::Measured;
-use super::figures::{EDGE_S, PhaseReport, Refusals, Times, findings_of, part, rss_most, seconds};
+use super::figures::{EDGE_S, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
 use super::prober::Probe;
 use super::recovery::{Step, Usual, steps};
-use crate::aim::Aim;
+use crate::aim::{Aim, part};
 
 /// Steps that are kept: seconds before the load falls, and after.
 const STEPS_BEFORE_S: f64 = 1.0;
