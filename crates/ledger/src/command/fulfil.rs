@@ -53,9 +53,7 @@ pub enum FulfilState {
 pub enum Fulfilment {
     /// None was given.
     Missing,
-    /// It does not decode to 32 bytes.
-    Malformed,
-    /// 32 bytes.
+    /// 32 bytes: any text that the API's schema lets pass stands for as many.
     Preimage([u8; 32]),
 }
 

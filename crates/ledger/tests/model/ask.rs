@@ -74,7 +74,6 @@ pub enum Who {
 pub enum Given {
     Right,
     Wrong,
-    Malformed,
     Missing,
 }
 
@@ -106,7 +105,7 @@ fn transfers() -> impl Strategy<Value = Ask> {
         1 => Just(FulfilState::Aborted)
     ];
     let given = prop_oneof![
-        8 => Just(Given::Right), 2 => Just(Given::Wrong), 1 => Just(Given::Malformed), 1 => Just(Given::Missing)
+        8 => Just(Given::Right), 2 => Just(Given::Wrong), 1 => Just(Given::Missing)
     ];
     let put = || (id(), who(Who::Payee), who(Who::Payer), prop_oneof![4 => Just(0), 1 => Just(1_u8)]);
     prop_oneof![
@@ -227,7 +226,6 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             fulfilment: match fulfilment {
                 Given::Right => Fulfilment::Preimage([*id; 32]),
                 Given::Wrong => Fulfilment::Preimage([0xee; 32]),
-                Given::Malformed => Fulfilment::Malformed,
                 Given::Missing => Fulfilment::Missing,
             },
             fingerprint: put_fingerprint(ask),

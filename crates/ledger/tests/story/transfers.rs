@@ -73,7 +73,7 @@ impl Story {
         Ok(prepare)
     }
 
-    /// `fulfil t1 COMMITTED`, with `from`, `to`, `wrong|malformed|no fulfilment`, `version`, `extension`, `body`.
+    /// `fulfil t1 COMMITTED`, with `from`, `to`, `wrong|no fulfilment`, `version`, `extension`, `body`.
     fn fulfil(&mut self, words: &mut Words) -> Parsed<Fulfil> {
         let (transfer, source, destination) = self.put(words)?;
         let body = words.option("body")?;
@@ -81,8 +81,6 @@ impl Story {
         let extensions = extension(words)?;
         let fulfilment = if words.flag("wrong", "fulfilment") {
             Fulfilment::Preimage([0xff; 32])
-        } else if words.flag("malformed", "fulfilment") {
-            Fulfilment::Malformed
         } else if words.flag("no", "fulfilment") {
             Fulfilment::Missing
         } else {
