@@ -4,12 +4,15 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use upesi_courier::{
-    Backlog, BacklogError, BacklogFuture, Delivery, OutgoingRequest, Outlet, Page, Position, Renderer, Room,
-    Unroutable,
+    Backlog, BacklogError, BacklogFuture, Delivery, Leg, OutgoingRequest, Outlet, Page, Position, Renderer,
+    Room, Unroutable,
 };
-use upesi_engine::{DurableRecord, Effects, EngineHandle, Participants, PendingNotice, SharedParticipants};
+use upesi_engine::{
+    Clock, DurableRecord, Effects, EngineHandle, Participants, PendingNotice, SharedParticipants, SystemClock,
+};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, rewrite_for_forward};
 use upesi_fspiop::render::{Extensions, write_error, write_transfer_state};
 use upesi_fspiop::uri::{fill_template, write_path};
@@ -44,6 +47,28 @@ impl Renderer<DurableRecord> for CallbackRenderer {
             body: body(notice, record),
         })
     }
+
+    fn leg(&self, key: NoticeKey, record: &DurableRecord) -> Option<Leg> {
+        // From the record's instant, so that it holds for callbacks that an earlier life of the hub owed.
+        let took = || {
+            let ns = SystemClock.now().as_ns().saturating_sub(record.time.as_ns());
+            Duration::from_nanos(u64::try_from(ns).unwrap_or_default())
+        };
+        match &record.notices.get(usize::from(key.index))?.content {
+            NoticeContent::ForwardPrepare => Some(Leg::Prepare(took())),
+            NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort => Some(fulfil(record, took())),
+            // To a payee that reserved the hub gives its word, and tells the payer itself, by the very record that ends the
+            // transfer. Answers to later questions look the same but for that.
+            NoticeContent::State(StateMethod::Put, view) if view.completed_at == Some(record.time) => {
+                Some(fulfil(record, took()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn fulfil(record: &DurableRecord, took: Duration) -> Leg {
+    Leg::Fulfil { took, in_all: record.prepared_before.map(|before| before.saturating_add(took)) }
 }
 
 impl CallbackRenderer {
@@ -246,5 +271,66 @@ impl Backlog<DurableRecord> for OutboxBacklog {
     fn parked(&self, key: NoticeKey, reason: String, attempts: u32) {
         tracing::warn!(target = key.target.number(), seq = key.seq, attempts, %reason, "a callback is parked");
         self.report(Command::Park { key, attempts, reason: reason.into_boxed_str() });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_engine::Payload;
+    use upesi_ledger::{PublicState, TransferRef, TransferView};
+
+    use super::*;
+
+    #[test]
+    fn what_one_party_tells_the_other_is_timed_and_what_the_hub_says_is_not() {
+        const AGO_MS: i64 = 3_600_000;
+        let time = SystemClock.now().plus_ms(-AGO_MS);
+        let state = |method, completed_at| {
+            let state = PublicState::Committed;
+            let view = TransferView { state, completed_at, fulfilment: None, extensions: None };
+            NoticeContent::State(method, view)
+        };
+        let (prepare, fulfil) = (Some("prepare"), Some("fulfil"));
+        let cases = [
+            (NoticeContent::ForwardPrepare, prepare),
+            (NoticeContent::ForwardFulfil, fulfil),
+            (NoticeContent::ForwardAbort, fulfil),
+            (NoticeContent::ConfirmFulfil, None),
+            (NoticeContent::ConfirmAbort, None),
+            (state(StateMethod::Put, Some(time)), fulfil),
+            (state(StateMethod::Patch, Some(time)), None),
+            // Answers to somebody who asks.
+            (state(StateMethod::Put, Some(time.plus_ms(-1))), None),
+            (state(StateMethod::Put, None), None),
+        ];
+        let notice = |content: &NoticeContent| Notice {
+            target: ParticipantId::HUB,
+            transfer: TransferRef::Text("t".into()),
+            content: content.clone(),
+        };
+        let notices = cases.iter().map(|(content, _)| notice(content)).collect();
+        let prepared_before = Some(Duration::from_secs(100));
+        let mut record =
+            DurableRecord { seq: 7, time, notices, payload: Payload::default(), prepared_before };
+        let renderer =
+            CallbackRenderer { participants: SharedParticipants::default(), version: Version::V1_1 };
+        for (key, (content, expected)) in record.keys().zip(&cases) {
+            let (found, took) = match renderer.leg(key, &record) {
+                None => (None, None),
+                Some(Leg::Prepare(took)) => (prepare, Some(took)),
+                Some(Leg::Fulfil { took, in_all }) => {
+                    assert_eq!(in_all, Some(took + Duration::from_secs(100)), "{content:?}");
+                    (fulfil, Some(took))
+                }
+            };
+            assert_eq!(found, *expected, "{content:?}");
+            let took_s = took.map_or(3_600, |took| took.as_secs());
+            assert!((3_600..3_660).contains(&took_s), "{content:?} took {took_s} s");
+        }
+        // By a clock that was put back since.
+        record.time = SystemClock.now().plus_ms(AGO_MS);
+        let key = NoticeKey { target: ParticipantId::HUB, seq: 7, index: 0 };
+        assert_eq!(renderer.leg(key, &record), Some(Leg::Prepare(Duration::ZERO)));
+        assert_eq!(renderer.leg(NoticeKey { index: 9, ..key }, &record), None);
     }
 }

@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use upesi_http::{Bytes, Full, HeaderMap, Method, Request, Target};
 use upesi_ledger::{NoticeKey, ParticipantId};
@@ -22,6 +23,20 @@ pub struct Delivery<R> {
     pub bytes: usize,
     /// What it is made from.
     pub record: Arc<R>,
+}
+
+/// Which party's message a notice brings to the other party of a transfer, and how long they have waited, for measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leg {
+    /// The payer's prepare, to the payee, so long after it was decided.
+    Prepare(Duration),
+    /// The payee's answer to it, to the payer.
+    Fulfil {
+        /// After it was decided.
+        took: Duration,
+        /// After the prepare was decided, where that is known.
+        in_all: Option<Duration>,
+    },
 }
 
 impl<R> Delivery<R> {
@@ -157,4 +172,10 @@ pub enum Unroutable {
 pub trait Renderer<R>: Send + Sync + 'static {
     /// The request for the notice `key` of `record`. Runs on the worker that sends: must be quick and must not block.
     fn render(&self, key: NoticeKey, record: &R) -> Result<OutgoingRequest, Unroutable>;
+
+    /// Which party's message the notice `key` of `record` brings to the other, where it does. Asked when it has just been
+    /// delivered; must be quick and must not block.
+    fn leg(&self, _key: NoticeKey, _record: &R) -> Option<Leg> {
+        None
+    }
 }

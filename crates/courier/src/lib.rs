@@ -23,8 +23,8 @@ pub use backoff::Jitter;
 pub use breaker::{Breaker, Passage};
 pub use config::{ConfigError, CourierConfig};
 pub use contract::{
-    Backlog, BacklogError, BacklogFuture, Delivery, DirectError, OutgoingRequest, Page, Position, Renderer,
-    Room, Unroutable,
+    Backlog, BacklogError, BacklogFuture, Delivery, DirectError, Leg, OutgoingRequest, Page, Position,
+    Renderer, Room, Unroutable,
 };
 pub use courier::{Courier, Outlet};
 pub use lane::stepped::{Done, Sending, Settled, SteppedLane};

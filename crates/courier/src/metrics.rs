@@ -30,6 +30,12 @@ pub struct LaneMetrics {
     pub delivery_duration: Histogram,
     /// From a notice's arrival in the lane to the end of an attempt that failed.
     pub failure_duration: Histogram,
+    /// From the decision of a prepare to its delivery to the payee.
+    pub prepare_duration: Histogram,
+    /// From the decision of a payee's fulfil or decline to its delivery to the payer.
+    pub fulfil_duration: Histogram,
+    /// From the decision of a prepare to the delivery of the payee's fulfil or decline to the payer, once per transfer.
+    pub transfer_duration: Histogram,
 }
 
 /// A histogram of durations with fixed buckets.
@@ -51,6 +57,14 @@ impl Histogram {
         let bucket = Self::BOUNDS_US.iter().position(|bound| us <= *bound).unwrap_or(Self::BOUNDS_US.len());
         self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
         self.sum_us.fetch_add(us, Ordering::Relaxed);
+    }
+
+    /// Adds all durations of another one.
+    pub fn absorb(&self, other: &Self) {
+        for (bucket, more) in self.buckets.iter().zip(other.counts()) {
+            bucket.fetch_add(more, Ordering::Relaxed);
+        }
+        self.sum_us.fetch_add(other.sum_us(), Ordering::Relaxed);
     }
 
     /// How many fell into each bucket; the last one has no upper end.
@@ -88,5 +102,9 @@ mod tests {
         assert_eq!((counts[0], counts[1], counts[15], counts[16]), (2, 1, 1, 1));
         assert_eq!(counts.iter().sum::<u64>(), 5);
         assert_eq!(histogram.sum_us(), 20_000_202);
+        let both = Histogram::default();
+        both.observe(Duration::from_micros(7));
+        both.absorb(&histogram);
+        assert_eq!((both.counts()[0], both.counts()[16], both.sum_us()), (3, 1, 20_000_209));
     }
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use common::{AMPLE, Dfsp, ENDPOINT, World, config, participant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use upesi_courier::{BreakerState, CourierConfig};
+use upesi_courier::{BreakerState, CourierConfig, Histogram};
 use upesi_http::Method;
 
 #[tokio::test]
@@ -59,6 +59,28 @@ async fn any_2xx_is_delivered_and_anything_else_is_repeated_with_the_same_bytes(
     let status = world.courier.lane(target).unwrap();
     assert_eq!((status.delivered, status.failed, status.parked), (3, 4, 0));
     assert!(status.last_error.unwrap().starts_with("answered "));
+}
+
+#[tokio::test]
+async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    world.dfsp(target, Dfsp::open(), |_, before| if before == 0 { 500 } else { 200 });
+    // Brings no party's message, and the lane is level from then on.
+    world.notify(target, 3, &[3]);
+    world.outbox.until_delivered(1).await;
+    for seq in 4..=9 {
+        let delivery = world.outbox.add(target, seq, seq);
+        world.outlet.offer(delivery);
+    }
+    world.outlet.flush();
+    world.outbox.until_delivered(7).await;
+    let metrics = world.courier.metrics(target).unwrap();
+    let observed = |histogram: &Histogram| (histogram.counts().iter().sum::<u64>(), histogram.sum_us());
+    assert_eq!(observed(&metrics.prepare_duration), (2, 2 * 2_000));
+    assert_eq!(observed(&metrics.fulfil_duration), (2, 2 * 3_000));
+    assert_eq!(observed(&metrics.transfer_duration), (1, 43_000));
+    assert_eq!(observed(&metrics.delivery_duration).0, 7);
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ impl RecordReader {
     fn durable_record(&self, seq: u64) -> Result<Option<Arc<DurableRecord>>, JournalError> {
         self.with_record(seq, |time, record| {
             let payload = owned(&record);
-            Arc::new(DurableRecord { seq, time, notices: record.notices, payload })
+            Arc::new(DurableRecord { seq, time, notices: record.notices, payload, prepared_before: None })
         })
     }
 

@@ -57,9 +57,12 @@ pub(crate) struct Outgoing {
     pub(crate) redelivered: Vec<NoticeKey>,
     /// Those after the batch, if they changed.
     pub(crate) participants: Option<Arc<Participants>>,
-    pub(crate) started: Instant,
-    /// How long it took to decide.
-    pub(crate) decided: Duration,
+    /// Changes of positions that it holds.
+    pub(crate) positions: u64,
+    /// Since when the engine decides what goes into it; absent while it waits.
+    deciding_since: Option<Instant>,
+    /// How long it took to decide, up to then.
+    decided: Duration,
 }
 
 impl Outgoing {
@@ -70,7 +73,8 @@ impl Outgoing {
             records: Vec::new(),
             redelivered: Vec::new(),
             participants: None,
-            started: Instant::now(),
+            positions: 0,
+            deciding_since: Some(Instant::now()),
             decided: Duration::ZERO,
         }
     }
@@ -88,7 +92,23 @@ impl Outgoing {
     pub(crate) fn reset(&mut self, first_seq: u64) {
         debug_assert!(!self.is_awaited(), "somebody still waits for this batch");
         self.batch.reset(first_seq);
-        self.started = Instant::now();
+        self.positions = 0;
+        self.resume();
+    }
+
+    /// From now on the engine decides what goes into it.
+    pub(crate) fn resume(&mut self) {
+        if self.is_empty() {
+            self.decided = Duration::ZERO;
+        }
+        self.deciding_since = Some(Instant::now());
+    }
+
+    /// For now nothing more goes into it: what it waits is no time of deciding.
+    pub(crate) fn pause(&mut self) {
+        if let Some(since) = self.deciding_since.take() {
+            self.decided += since.elapsed();
+        }
     }
 
     /// Tells all who wait that the batch did not become durable.
@@ -191,8 +211,13 @@ impl Committer {
         let metrics = &self.metrics;
         metrics.journal_bytes.inc_by(appended.bytes);
         if metrics.observes {
-            metrics.community_position.observe(outgoing.decided.as_secs_f64());
-            metrics.batch_commands.observe(outgoing.batch.len() as f64);
+            let commands = outgoing.batch.len();
+            metrics.decide_seconds.observe(outgoing.decided.as_secs_f64());
+            metrics.batch_commands.observe(commands as f64);
+            // Each command took about as long as the others; those that a tick expires are many to one command.
+            let shares = outgoing.positions.max(commands as u64).max(1);
+            let share = outgoing.decided / u32::try_from(shares).unwrap_or(u32::MAX);
+            metrics.community_position.observe_many(share, outgoing.positions);
             metrics.journal_write_seconds.observe(Duration::from_nanos(appended.write_ns).as_secs_f64());
             metrics.journal_sync_seconds.observe(Duration::from_nanos(appended.sync_ns).as_secs_f64());
         }

@@ -7,6 +7,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+mod share;
+
+pub use share::ShareHistogram;
+
 /// Buckets of stage durations in seconds.
 const STAGE_SECONDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 1.0];
@@ -30,6 +34,8 @@ pub struct EngineMetrics {
     pub wait_seconds: Histogram,
     /// Commands per batch.
     pub batch_commands: Histogram,
+    /// Duration of deciding a batch.
+    pub decide_seconds: Histogram,
     /// Bytes appended to the journal.
     pub journal_bytes: Counter,
     /// Duration of the write of a batch.
@@ -74,8 +80,8 @@ pub struct EngineMetrics {
     pub community_fulfil: Histogram,
     /// The same for questions about transfers.
     pub community_get: Histogram,
-    /// Duration of deciding a batch's position changes, under the community's name.
-    pub community_position: Histogram,
+    /// Duration of deciding a change of positions: a prepare, a fulfil, a decline or an expiry, under the community's name.
+    pub community_position: ShareHistogram,
     /// Whether durations and batch sizes are observed; counts always are. Without is for measurements.
     pub observes: bool,
 }
@@ -91,6 +97,7 @@ impl EngineMetrics {
             refused_full: Counter::default(),
             wait_seconds: stage(),
             batch_commands: Histogram::new(BATCH_COMMANDS),
+            decide_seconds: stage(),
             journal_bytes: Counter::default(),
             journal_write_seconds: stage(),
             journal_sync_seconds: stage(),
@@ -113,7 +120,7 @@ impl EngineMetrics {
             community_prepare: community(),
             community_fulfil: community(),
             community_get: community(),
-            community_position: community(),
+            community_position: ShareHistogram::default(),
             observes: true,
         };
         metrics.register(registry);
@@ -128,6 +135,7 @@ impl EngineMetrics {
         r.register("upesi_engine_refused_full", "Commands refused, disk full", m.refused_full.clone());
         r.register("upesi_engine_wait_seconds", "Wait of a turn's first command", m.wait_seconds.clone());
         r.register("upesi_engine_batch_commands", "Commands per batch", m.batch_commands.clone());
+        r.register("upesi_engine_decide_seconds", "Deciding a batch", m.decide_seconds.clone());
         r.register("upesi_journal_bytes", "Bytes appended to the journal", m.journal_bytes.clone());
         r.register("upesi_journal_write_seconds", "Write of a batch", m.journal_write_seconds.clone());
         r.register("upesi_journal_sync_seconds", "Sync of a batch", m.journal_sync_seconds.clone());
@@ -165,15 +173,23 @@ impl EngineMetrics {
             ("moja_cl_transfer_prepare", "prepare", "Prepare until durable", &m.community_prepare),
             ("moja_cl_transfer_fulfil", "fulfil", "Fulfil until durable", &m.community_fulfil),
             ("moja_cl_transfer_get", "get", "Question until answered", &m.community_get),
-            ("moja_cl_transfer_position", "position", "Deciding a batch of positions", &m.community_position),
         ] {
-            // The community's dashboards select by the process that does this in the reference hub.
-            let labels =
-                [("serviceName", format!("central-handler-{handler}")), ("success", "true".to_owned())];
-            let labels = labels.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value)));
-            r.sub_registry_with_labels(labels.into_iter()).register(name, help, histogram.clone());
+            of_handler(r, handler).register(name, help, histogram.clone());
         }
+        let position = "Deciding a change of positions: its share of its batch";
+        of_handler(r, "position").register(
+            "moja_cl_transfer_position",
+            position,
+            m.community_position.clone(),
+        );
     }
+}
+
+/// Where metrics have the labels that the community's dashboards select by: the process that does this in the reference hub.
+fn of_handler<'r>(registry: &'r mut Registry, handler: &str) -> &'r mut Registry {
+    let labels = [("serviceName", format!("central-handler-{handler}")), ("success", "true".to_owned())];
+    let labels = labels.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value)));
+    registry.sub_registry_with_labels(labels.into_iter())
 }
 
 impl Default for EngineMetrics {

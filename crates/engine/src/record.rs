@@ -1,6 +1,7 @@
 //! What leaves the engine once it is durable.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use upesi_ledger::{Notice, NoticeKey};
@@ -28,6 +29,9 @@ pub struct DurableRecord {
     pub notices: Vec<Notice>,
     /// The request that caused them.
     pub payload: Payload,
+    /// Where a PUT of the payee's ends a transfer: how long before it that was prepared, for measuring. The journal does not
+    /// keep it, so a record that was read back has none.
+    pub prepared_before: Option<Duration>,
 }
 
 impl DurableRecord {

@@ -199,9 +199,7 @@ impl<H: Hands> Worker<H> {
         while let Some(errand) = self.hands.take_back() {
             self.welcome(*errand)?;
         }
-        if self.open.is_empty() {
-            self.open.started = Instant::now();
-        }
+        self.open.resume();
         self.observe_wait(submissions);
         self.evict();
         let mut has_room = self.has_room(0)?;
@@ -232,7 +230,11 @@ impl<H: Hands> Worker<H> {
         // The courier's reports need no sync of their own: losing one only repeats a callback. While the journal's thread
         // is busy the batch goes on growing; its return ends the waiting for the queue.
         let is_due = ticks || self.somebody_waits();
-        if is_due && self.committer.is_some() { self.commit() } else { Ok(()) }
+        if is_due && self.committer.is_some() {
+            return self.commit();
+        }
+        self.open.pause();
+        Ok(())
     }
 
     fn somebody_waits(&self) -> bool {
@@ -300,16 +302,28 @@ impl<H: Hands> Worker<H> {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
             upesi_ledger::Record::encode(events, notices, payload, buffer);
         });
+        let mut prepared_before = None;
         for event in events.iter() {
             self.participants_changed |= Participants::is_changed_by(event);
-            if let Event::NoticesRedelivered(keys) = event {
-                self.open.redelivered.extend_from_slice(keys);
+            match event {
+                Event::TransferPrepared(_) => self.open.positions += 1,
+                Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
+                    self.open.positions += 1;
+                    // A tick may end many at once, and none by a message that somebody waits for.
+                    if self.metrics.observes && !matches!(command, Command::Tick) {
+                        let ended = self.ledger.transfer(*id);
+                        prepared_before = ended.map(|transfer| between(transfer.prepared_at, now));
+                    }
+                }
+                Event::NoticesRedelivered(keys) => self.open.redelivered.extend_from_slice(keys),
+                _ => {}
             }
         }
         self.ledger.evolve(seq, now, events.drain(..), notices);
         if !notices.is_empty() {
             let notices = mem::take(notices);
-            self.open.records.push(Arc::new(DurableRecord { seq, time: now, notices, payload }));
+            let record = DurableRecord { seq, time: now, notices, payload, prepared_before };
+            self.open.records.push(Arc::new(record));
         }
         None
     }
@@ -384,7 +398,7 @@ impl<H: Hands> Worker<H> {
     }
 
     fn close_batch(&mut self) {
-        self.open.decided = self.open.started.elapsed();
+        self.open.pause();
         if mem::take(&mut self.participants_changed) {
             self.open.participants = Some(Arc::new(Participants::of(&self.ledger)));
         }
@@ -472,6 +486,12 @@ impl<H: Hands> Worker<H> {
         metrics.callbacks_parked.set(ledger.outbox().parked_len() as i64);
         metrics.journal_seq.set(ledger.last_seq() as i64);
     }
+}
+
+/// From one decision to a later one.
+fn between(earlier: Timestamp, later: Timestamp) -> Duration {
+    let ns = later.as_ns().saturating_sub(earlier.as_ns());
+    Duration::from_nanos(u64::try_from(ns).unwrap_or_default())
 }
 
 fn refuse(submission: Submission, error: &SubmitError) {

@@ -3,8 +3,11 @@
 mod common;
 
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use common::{TestClock, amount, fulfil, id, name, onboard, position, prepare};
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
 use tempfile::TempDir;
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
@@ -49,6 +52,22 @@ struct Kept(Arc<Mutex<Vec<Arc<DurableRecord>>>>);
 impl Effects for Kept {
     fn publish(&mut self, record: &Arc<DurableRecord>) {
         self.0.lock().unwrap().push(Arc::clone(record));
+    }
+
+    fn redeliver(&mut self, _: &[NoticeKey]) {}
+
+    fn flush(&mut self) {}
+
+    fn participants(&mut self, _: Arc<Participants>) {}
+}
+
+/// Keeps how long before their ends transfers were prepared.
+#[derive(Clone, Default)]
+struct Ends(Arc<Mutex<Vec<Duration>>>);
+
+impl Effects for Ends {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        self.0.lock().unwrap().extend(record.prepared_before);
     }
 
     fn redeliver(&mut self, _: &[NoticeKey]) {}
@@ -190,6 +209,48 @@ async fn what_is_due_expires_without_anybody_asking() {
         |content: &NoticeContent| matches!(content, NoticeContent::Error(ErrorCode::TRANSFER_EXPIRED, _));
     assert_eq!(told.iter().filter(|notice| expired(&notice.content)).count(), 300);
     engine.shutdown();
+}
+
+#[tokio::test]
+async fn each_change_of_positions_is_measured_once_however_it_comes_about() {
+    let (directory, clock) = (TempDir::new().unwrap(), TestClock::starting_at(START_MS));
+    let (ends, mut registry) = (Ends::default(), Registry::default());
+    let metrics = EngineMetrics::new(&mut registry);
+    let mut options = options(&directory, &clock);
+    options.tick_interval = Duration::from_millis(1);
+    let (engine, handle) = Engine::start(options, metrics, Box::new(ends.clone())).unwrap();
+    onboard(&handle, &["greenbank", "bluewallet"]).await;
+    for number in 1..=3 {
+        accepted(&handle, prepare(id(number), "greenbank", "bluewallet", "1", soon()), "").await;
+    }
+    // A resend changes nothing, here and below. What is refused is decided like any other.
+    accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
+    accepted(&handle, prepare(id(4), "greenbank", "bluewallet", "9000000000", soon()), "").await;
+    clock.advance(250);
+    accepted(&handle, fulfil(id(1), "greenbank", "bluewallet"), "").await;
+    accepted(&handle, fulfil(id(1), "greenbank", "bluewallet"), "").await;
+    clock.advance(30_000);
+    // The other two expire.
+    while handle.read(upesi_ledger::Ledger::reserved_len).await.unwrap() > 0 {}
+    engine.shutdown();
+
+    let mut text = String::new();
+    encode(&mut text, &registry).unwrap();
+    let count = |series: &str| -> u64 {
+        let value = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("{series} is not in\n{text}")).parse().unwrap()
+    };
+    let of_handler = |name: &str| {
+        count(&format!(
+            r#"moja_cl_transfer_{name}_count{{serviceName="central-handler-{name}",success="true"}}"#
+        ))
+    };
+    assert_eq!(["prepare", "fulfil", "position"].map(of_handler), [5, 2, 4 + 1 + 2]);
+    assert!(count("upesi_engine_decide_seconds_count") > 0);
+    assert_eq!(count("upesi_engine_decide_seconds_count"), count("upesi_engine_batch_commands_count"));
+    let ends = ends.0.lock().unwrap().clone();
+    let [end] = ends[..] else { panic!("one was ended by its payee: {ends:?}") };
+    assert!((Duration::from_millis(249)..=Duration::from_millis(250)).contains(&end), "{end:?}");
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ const SAMPLES_MAX: usize = 1_000_000;
 const STAGES: [(&str, &str); 12] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),
-    ("position", "moja_cl_transfer_position"),
+    ("position", "upesi_engine_decide_seconds"),
     ("journal_write", "upesi_journal_write_seconds"),
     ("journal_sync", "upesi_journal_sync_seconds"),
     ("callback", "upesi_callback_attempt_seconds"),
@@ -193,7 +193,7 @@ pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queu
     let commands = grown("upesi_engine_commands_total");
     if commands > 0.0 {
         let batches = grown("upesi_engine_batch_commands_count");
-        let deciding = grown("moja_cl_transfer_position_sum");
+        let deciding = grown("upesi_engine_decide_seconds_sum");
         stages.push(StageResult {
             stage: "engine".to_owned(),
             operations: commands as u64,
@@ -242,8 +242,8 @@ upesi_admission_taken_total{class=\"new\"} 70
 upesi_admission_taken_total{class=\"finishing\"} 30
 moja_ml_notification_event_delivery_count{dest=\"a\"} 5
 upesi_engine_batch_commands_count 25
-moja_cl_transfer_position_sum 0.002
-moja_cl_transfer_position_count 25
+upesi_engine_decide_seconds_sum 0.002
+upesi_engine_decide_seconds_count 25
 upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"0.1\"} 51
 upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"0.2\"} 101
 upesi_callback_attempt_seconds_bucket{dest=\"a\",le=\"+Inf\"} 101

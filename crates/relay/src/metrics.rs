@@ -18,6 +18,9 @@ const DELIVERY_SECONDS: [f64; 17] = [
     4.096, 8.192, 16.384,
 ];
 
+/// Upper bounds in seconds, those of the community's dashboards.
+const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+
 /// GET, POST, PUT, PATCH, DELETE.
 const METHODS: usize = 5;
 
@@ -29,6 +32,11 @@ struct Labels {
     result: &'static str,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Success {
+    success: &'static str,
+}
+
 /// Counters of relayed messages. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RelayMetrics {
@@ -36,6 +44,9 @@ pub struct RelayMetrics {
     /// What nearly all messages count as, by family and method: DFSPs' own, delivered.
     delivered: Arc<[[OnceLock<Counter>; METHODS]; Resource::ALL.len()]>,
     seconds: Histogram,
+    /// Messages of lookups under the community's name: those that were answered with success, and the other ones that were
+    /// sent.
+    egress: [Histogram; 2],
     /// Requests accepted whose messages are not all delivered or given up.
     pub(crate) in_flight: Gauge,
 }
@@ -43,10 +54,19 @@ pub struct RelayMetrics {
 impl RelayMetrics {
     /// Registers them.
     pub fn register(registry: &mut Registry) -> Self {
+        let egress = Family::<Success, Histogram, fn() -> Histogram>::new_with_constructor(
+            (|| Histogram::new(COMMUNITY_SECONDS)) as fn() -> Histogram,
+        );
+        registry.register(
+            "moja_als_egress_sendRequestToParticipant",
+            "Sending a message of a lookup to a DFSP, until its answer",
+            egress.clone(),
+        );
         let metrics = Self {
             messages: Family::default(),
             delivered: Arc::new([const { [const { OnceLock::new() }; METHODS] }; Resource::ALL.len()]),
             seconds: Histogram::new(DELIVERY_SECONDS),
+            egress: ["true", "false"].map(|success| egress.get_or_create_owned(&Success { success })),
             in_flight: Gauge::default(),
         };
         registry.register(
@@ -71,6 +91,9 @@ impl RelayMetrics {
         if result.is_ok() {
             self.seconds.observe(seconds);
         }
+        if matches!(message.resource, Resource::Parties | Resource::Participants) {
+            self.observe_egress(result, seconds);
+        }
         let family = || self.messages.get_or_create_owned(&labels(message, result));
         match (message.author, result) {
             (Author::Sender(_), Ok(())) => {
@@ -80,6 +103,24 @@ impl RelayMetrics {
             _ => {
                 family().inc();
             }
+        }
+    }
+
+    fn observe_egress(&self, result: Result<(), &Failure>, seconds: f64) {
+        let [succeeded, failed] = &self.egress;
+        match result {
+            Ok(()) => succeeded.observe(seconds),
+            Err(
+                Failure::Refused { .. }
+                | Failure::Transport(TransportError::Unreachable(_) | TransportError::Stale),
+            ) => failed.observe(seconds),
+            // Nothing was sent.
+            Err(
+                Failure::UnknownReceiver
+                | Failure::NoEndpoint { .. }
+                | Failure::BadEndpoint { .. }
+                | Failure::Transport(TransportError::Barred | TransportError::Busy),
+            ) => {}
         }
     }
 }

@@ -193,6 +193,14 @@ mod tests {
     }
 
     fn relay(answers: &[Result<u16, TransportError>], in_flight_max: usize) -> (Relay, Arc<Scripted>) {
+        relay_in(&mut Registry::default(), answers, in_flight_max)
+    }
+
+    fn relay_in(
+        registry: &mut Registry,
+        answers: &[Result<u16, TransportError>],
+        in_flight_max: usize,
+    ) -> (Relay, Arc<Scripted>) {
         let participant = |number, name: &str| Participant {
             id: ParticipantId::new(number).unwrap(),
             name: FspId::parse(name).unwrap(),
@@ -207,7 +215,7 @@ mod tests {
         let all = vec![participant(1, "Hub"), participant(2, "greenbank")];
         participants.set(Arc::new(Participants::new(all, &[])));
         let script = Arc::new(Scripted(Mutex::new(answers.iter().rev().cloned().collect())));
-        let metrics = RelayMetrics::register(&mut Registry::default());
+        let metrics = RelayMetrics::register(registry);
         let config = RelayConfig { in_flight_max, ..RelayConfig::default() };
         (Relay::new(config, participants, script.clone(), Arc::new(SystemClock), metrics), script)
     }
@@ -244,6 +252,31 @@ mod tests {
             let (relay, script) = relay(answers, 1);
             assert_eq!(relay.send(&message()).await, expected, "{answers:?}");
             assert!(script.0.lock().unwrap().is_empty(), "{answers:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_of_lookups_that_are_sent_are_counted_under_the_communitys_name() {
+        let dead = Err(TransportError::Unreachable("refused".to_owned()));
+        let answers = [Ok(202), Ok(202), Ok(200), Ok(503), dead, Err(TransportError::Barred)];
+        let mut registry = Registry::default();
+        let (relay, script) = relay_in(&mut registry, &answers, 1);
+        relay.send(&message()).await.unwrap();
+        let of = |resource| Outgoing { resource, path: "/parties/MSISDN/1".into(), ..message() };
+        relay.send(&of(upesi_fspiop::Resource::Participants)).await.unwrap();
+        let lookup = of(upesi_fspiop::Resource::Parties);
+        relay.send(&lookup).await.unwrap();
+        for _ in 0..3 {
+            relay.send(&lookup).await.unwrap_err();
+        }
+        let nobody = Outgoing { receiver: FspId::parse("nobody").unwrap(), ..lookup };
+        assert_eq!(relay.send(&nobody).await, Err(Failure::UnknownReceiver));
+        assert!(script.0.lock().unwrap().is_empty());
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for expected in [r#"_count{success="true"} 2"#, r#"_count{success="false"} 2"#] {
+            let line = format!("moja_als_egress_sendRequestToParticipant{expected}");
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
         }
     }
 

@@ -8,7 +8,7 @@ use upesi_http::{Answer, Pool, SendError};
 
 use super::Lane;
 use super::core::{Entry, Outcome};
-use crate::contract::Unroutable;
+use crate::contract::{Delivery, Leg, Unroutable};
 use crate::metrics::add;
 
 pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>, index: usize, wake: Arc<Notify>) {
@@ -64,6 +64,22 @@ impl<R: Send + Sync + 'static> Lane<R> {
         add(counter, 1);
         if self.config.times_deliveries {
             durations.observe(now.duration_since(entry.since));
+            if *outcome == Outcome::Delivered {
+                self.observe_leg(&entry.delivery);
+            }
+        }
+    }
+
+    /// How long the parties of the transfer have waited for what has just been delivered.
+    fn observe_leg(&self, delivery: &Delivery<R>) {
+        let metrics = &self.metrics;
+        match self.renderer.leg(delivery.key, &delivery.record) {
+            None => {}
+            Some(Leg::Prepare(took)) => metrics.prepare_duration.observe(took),
+            Some(Leg::Fulfil { took, in_all }) => {
+                metrics.fulfil_duration.observe(took);
+                in_all.into_iter().for_each(|in_all| metrics.transfer_duration.observe(in_all));
+            }
         }
     }
 

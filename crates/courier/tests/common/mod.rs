@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use upesi_courier::{
-    Backlog, BacklogError, BacklogFuture, Courier, CourierConfig, Delivery, NoticeKey, OutgoingRequest,
+    Backlog, BacklogError, BacklogFuture, Courier, CourierConfig, Delivery, Leg, NoticeKey, OutgoingRequest,
     Outlet, Page, ParticipantId, Position, Renderer, Room, Unroutable,
 };
 use upesi_http::{
@@ -181,6 +181,19 @@ impl Renderer<Note> for Endpoints {
         let mut headers = HeaderMap::new();
         headers.insert("x-seq", HeaderValue::from(key.seq));
         Ok(OutgoingRequest { target, method: Method::PUT, headers, body: Bytes::from(note.text.clone()) })
+    }
+
+    /// Of three notices in a row one brings a prepare, one a fulfil, and one is the hub's own.
+    fn leg(&self, key: NoticeKey, _note: &Note) -> Option<Leg> {
+        match key.seq % 3 {
+            1 => Some(Leg::Prepare(Duration::from_millis(2))),
+            2 => {
+                // Of the second fulfil it is not known when its transfer was prepared.
+                let in_all = (key.seq < 6).then_some(Duration::from_millis(43));
+                Some(Leg::Fulfil { took: Duration::from_millis(3), in_all })
+            }
+            _ => None,
+        }
     }
 }
 

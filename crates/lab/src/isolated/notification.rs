@@ -232,6 +232,7 @@ impl Settings {
                 time: folded.ledger.last_time(),
                 notices: folded.take_notices(),
                 payload: Payload { headers, body },
+                prepared_before: None,
             }));
         }
         Ok((records, participants))

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_courier::{BreakerState, Courier, Histogram};
+use upesi_courier::{BreakerState, Courier, Histogram, LaneMetrics};
 use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::Server;
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
@@ -24,7 +24,7 @@ const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=
 const FAILED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"false\",";
 
 /// A histogram of each lane's, and the labels that it stands under.
-type Series<'a> = (&'a str, &'a dyn Fn(&upesi_courier::LaneMetrics) -> &Histogram);
+type Series<'a> = (&'a str, &'a dyn Fn(&LaneMetrics) -> &Histogram);
 
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
@@ -257,6 +257,36 @@ impl MetricsText {
                 ],
             );
         }
+        self.write_transfers(text);
+    }
+
+    /// How long the parties of transfers waited for each other, of all lanes together.
+    fn write_transfers(&self, text: &mut String) {
+        let lanes = self.courier.lanes();
+        for (name, help, of) in [
+            (
+                "moja_ml_tx_transfer_prepare",
+                "From the decision of a prepare to its delivery to the payee",
+                (|m| &m.prepare_duration) as fn(&LaneMetrics) -> &Histogram,
+            ),
+            (
+                "moja_ml_tx_transfer_fulfil",
+                "From the decision of a fulfil or decline to its delivery to the payer",
+                |m| &m.fulfil_duration,
+            ),
+            (
+                "moja_ml_tx_transfer",
+                "From the decision of a prepare to the delivery of its fulfil or decline to the payer",
+                |m| &m.transfer_duration,
+            ),
+        ] {
+            let all = Histogram::default();
+            for metrics in lanes.iter().filter_map(|lane| self.courier.metrics(lane.target)) {
+                all.absorb(of(&metrics));
+            }
+            head(text, name, "histogram", help);
+            write_histogram(text, name, DELIVERED_LABELS.trim_end_matches(','), &all);
+        }
     }
 
     fn write_delivery_histogram(&self, text: &mut String, name: &str, help: &str, series: &[Series<'_>]) {
@@ -276,11 +306,18 @@ fn write_histogram(text: &mut String, name: &str, labels: &str, histogram: &Hist
     let mut count = 0;
     for (index, bucket) in histogram.counts().into_iter().enumerate() {
         count += bucket;
-        let bound = Histogram::BOUNDS_US.get(index).map_or_else(|| "+Inf".to_owned(), |us| seconds(*us));
+        let bound = Histogram::BOUNDS_US.get(index).map_or_else(|| "+Inf".to_owned(), |us| upper_bound(*us));
         let _ = writeln!(text, "{name}_bucket{{{labels},le=\"{bound}\"}} {count}");
     }
     let _ = writeln!(text, "{name}_sum{{{labels}}} {}", seconds(histogram.sum_us()));
     let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
+}
+
+/// A bucket's bound in seconds, written as in all other histograms, since dashboards select by the text: `0.0005`, `1.0`.
+fn upper_bound(us: u64) -> String {
+    let seconds = seconds(us);
+    let significant = seconds.trim_end_matches('0');
+    if significant.ends_with('.') { format!("{significant}0") } else { significant.to_owned() }
 }
 
 /// Microseconds as a decimal number of seconds.
@@ -360,6 +397,20 @@ fn escape(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bounds_are_written_as_dashboards_select_them() {
+        let bounds = Histogram::BOUNDS_US.map(upper_bound);
+        let expected = [
+            "0.0001", "0.00025", "0.0005", "0.001", "0.0025", "0.005", "0.01", "0.025", "0.05", "0.1",
+            "0.25", "0.5", "1.0", "2.5", "5.0", "10.0",
+        ];
+        assert_eq!(bounds, expected);
+        let mut text = String::new();
+        write_histogram(&mut text, "h", r#"success="true""#, &Histogram::default());
+        assert!(text.starts_with("h_bucket{success=\"true\",le=\"0.0001\"} 0\n"), "{text}");
+        assert!(text.ends_with("h_sum{success=\"true\"} 0.000000\nh_count{success=\"true\"} 0\n"), "{text}");
+    }
 
     #[test]
     fn alarms_are_beyond_a_share_of_the_bound() {
