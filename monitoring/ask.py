@@ -19,6 +19,7 @@ WAIT_S = 60
 # Without data as long as nothing of the kind has happened, or for want of time.
 MAY_BE_EMPTY = {
     "upesi_fspiop_refusals_total": "no request was refused",
+    "upesi_admission_refused_by_dfsp_total": "no DFSP was over its share or rate",
     "upesi_oracle_": "no external oracle is registered",
     "upesi_quoting_refusals_total": "no quote was refused",
 }

@@ -5,10 +5,14 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::{EngineStatus, Serving, StopReason};
+use upesi_store::StoreStats;
 
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::{Instant, Seconds, json, ok};
+
+/// What is wrong with a store that an earlier failure stopped.
+const STORE_STOPPED: &str = "the disk failed it: changes are refused until a restart, reads go on";
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -39,8 +43,15 @@ const fn word(is_up: bool) -> &'static str {
     if is_up { "OK" } else { "DOWN" }
 }
 
-/// The parts of the hub. A part is down when the hub cannot take payments for its sake.
-fn services(status: &EngineStatus) -> Vec<Service> {
+/// Whether payments are taken. The store is no part of that: a balancer that took the hub away because nothing can be
+/// registered would stop the payments as well, and the fulfils of those that hold money already.
+fn takes_payments(status: &EngineStatus) -> bool {
+    status.serving == Serving::Yes
+}
+
+/// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the store, if it
+/// has one, when the disk failed it.
+fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
     let (mut journal, mut archive, mut engine) = (None, None, None);
     match &status.serving {
         Serving::Yes => {}
@@ -54,13 +65,19 @@ fn services(status: &EngineStatus) -> Vec<Service> {
             }
         }
     }
-    vec![Service::new("journal", journal), Service::new("archive", archive), Service::new("engine", engine)]
+    let store = store.map(|store| store.poisoned.then(|| STORE_STOPPED.to_owned()));
+    [("journal", Some(journal)), ("archive", Some(archive)), ("engine", Some(engine)), ("store", store)]
+        .into_iter()
+        .filter_map(|(name, fault)| Some(Service::new(name, fault?)))
+        .collect()
 }
 
-/// 200 when all is well, else 502.
+/// 200 while payments are taken, else 502.
 pub(crate) async fn get(State(context): State<AdminContext>) -> Result<Response, ApiError> {
-    let services = services(&context.engine.status());
-    let is_up = services.iter().all(|service| service.detail.is_none());
+    let status = context.engine.status();
+    let store = context.directory.as_ref().map(|directory| directory.built_in.store().stats());
+    let is_up = takes_payments(&status);
+    let services = services(&status, store);
     let health = Health {
         status: word(is_up),
         uptime: Seconds { ms: u64::try_from(context.started.elapsed().as_millis()).unwrap_or(u64::MAX) },
@@ -86,14 +103,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_down_when_payments_stop_for_its_sake() {
+    fn a_part_that_is_down_is_named_and_the_store_alone_does_not_count() {
         let stopped = |reason| Serving::Stopped(reason);
-        for (serving, down) in [
-            (Serving::Yes, vec![]),
-            (Serving::ReadOnly, vec!["journal"]),
-            (stopped(StopReason::Journal("I/O error".into())), vec!["journal", "engine"]),
-            (stopped(StopReason::Archive("I/O error".into())), vec!["archive", "engine"]),
-            (stopped(StopReason::Shutdown), vec!["engine"]),
+        for (serving, poisoned, down, is_up) in [
+            (Serving::Yes, false, vec![], true),
+            (Serving::Yes, true, vec!["store"], true),
+            (Serving::ReadOnly, false, vec!["journal"], false),
+            (Serving::ReadOnly, true, vec!["journal", "store"], false),
+            (stopped(StopReason::Journal("I/O error".into())), false, vec!["journal", "engine"], false),
+            (stopped(StopReason::Archive("I/O error".into())), false, vec!["archive", "engine"], false),
+            (stopped(StopReason::Shutdown), false, vec!["engine"], false),
         ] {
             let status = EngineStatus {
                 serving: serving.clone(),
@@ -102,13 +121,29 @@ mod tests {
                 archived_seq: 0,
                 is_durable: true,
             };
-            let services = services(&status);
+            let store = StoreStats { poisoned, ..StoreStats::default() };
+            let services = services(&status, Some(store));
             let found: Vec<_> = services
                 .iter()
                 .filter(|service| service.status == "DOWN")
                 .map(|service| service.name)
                 .collect();
             assert_eq!(found, down, "{serving:?}");
+            assert!(services.iter().all(|service| service.detail.is_some() == (service.status == "DOWN")));
+            assert_eq!(takes_payments(&status), is_up, "{serving:?}");
         }
+    }
+
+    #[test]
+    fn a_hub_without_a_store_does_not_tell_of_one() {
+        let status = EngineStatus {
+            serving: Serving::Yes,
+            queue_depth: 0,
+            durable_seq: 0,
+            archived_seq: 0,
+            is_durable: true,
+        };
+        let names: Vec<_> = services(&status, None).iter().map(|service| service.name).collect();
+        assert_eq!(names, ["journal", "archive", "engine"]);
     }
 }

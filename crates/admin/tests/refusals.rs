@@ -129,6 +129,7 @@ async fn accounts() {
         &hub,
         r#"
         POST /participants/Hub/accounts {"currency":"KES","type":"NOTHING"} => 3003 Ledger account type was not found.
+        POST /participants/Hub/accounts {"currency":"KES","type":"HUB_FEE"} => 3003 Ledger account type was not found.
         POST /participants/Hub/accounts {"currency":"KES","type":"HUB_RECONCILIATION"} => 3003 Hub account has already been registered.
         POST /participants/green/accounts {"currency":"KES","type":"HUB_RECONCILIATION"} => 3003 Endpoint is reserved for creation of Hub account types only.
         POST /participants/Hub/accounts {"currency":"KES","type":"POSITION"} => 3003 The requested hub operator account type is not allowed.

@@ -180,7 +180,7 @@ fn both_ports_tell_of_health() {
     assert_eq!(parts(&answer.body), ["ledger", "journal"]);
     let answer = world.admin("GET", "/health", "");
     assert_eq!(answer.status, 200);
-    assert_eq!(parts(&answer.body), ["journal", "archive", "engine"]);
+    assert_eq!(parts(&answer.body), ["journal", "archive", "engine", "store"]);
     assert_eq!((ask(&world, "/live").status, &*ask(&world, "/live").body), (200, "OK"));
     assert_eq!(world.admin("GET", "/live", "").status, 200);
     let metadata = ask(&world, "/");
@@ -243,6 +243,11 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         "moja_cl_transfer_fulfil",
         "moja_cl_transfer_get",
         "moja_cl_transfer_position",
+        "moja_ml_tx_transfer",
+        "moja_ml_tx_transfer_prepare",
+        "moja_ml_tx_transfer_fulfil",
+        "moja_als_egress_sendRequestToParticipant",
+        "upesi_engine_decide_seconds",
         "upesi_engine_wait_seconds",
         "upesi_archive_apply_seconds",
         "upesi_archive_read_seconds",
@@ -275,6 +280,10 @@ fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
         (r#"moja_cl_transfer_prepare_count{serviceName="central-handler-prepare",success="true"}"#, "4"),
         (r#"moja_cl_transfer_fulfil_count{serviceName="central-handler-fulfil",success="true"}"#, "3"),
         (r#"moja_cl_transfer_get_count{serviceName="central-handler-get",success="true"}"#, "1"),
+        // Three prepares and their ends, and the one that is refused.
+        (r#"moja_cl_transfer_position_count{serviceName="central-handler-position",success="true"}"#, "7"),
+        (r#"moja_ml_tx_transfer_prepare_count{serviceName="ml-handler-notification",success="true"}"#, "3"),
+        (r#"moja_ml_tx_transfer_fulfil_count{serviceName="ml-handler-notification",success="true"}"#, "3"),
     ] {
         assert_eq!(found.value(series), value, "{series}");
     }

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,6 +16,7 @@ use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_http::{Limits, Server, Workers};
+use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::{Archived, Prepare};
 use upesi_ledger::{Command, ParticipantId, Reply};
 use upesi_store::{Store, StoreOptions};
@@ -62,6 +64,38 @@ impl LaneStatus for OneLane {
     }
 }
 
+/// What a test may change before everything starts.
+pub struct Settings {
+    pub quotes: Option<FindQuote>,
+    pub limits: Limits,
+    /// How long a body may take; `None` for as long as ever.
+    pub body_timeout: Option<Duration>,
+    pub queue_commands_max: usize,
+    /// A disk in memory that the store's log is on.
+    pub store_log: Option<SimDisk>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            quotes: None,
+            limits: upesi_admin::limits(),
+            body_timeout: None,
+            queue_commands_max: 1_000,
+            store_log: None,
+        }
+    }
+}
+
+fn open_store(path: &Path, log: Option<SimDisk>) -> Store {
+    let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
+    let Some(log) = log else { return Store::open(path, &options).unwrap() };
+    std::fs::create_dir(path).unwrap();
+    // A segment of the usual length would be long for a disk in memory.
+    let options = StoreOptions { segment_bytes: 64 * 1024, ..options };
+    Store::open_with_log_on(path, Arc::new(log), &options).unwrap()
+}
+
 pub struct Hub {
     pub handle: EngineHandle,
     pub clock: Arc<TestClock>,
@@ -76,36 +110,33 @@ pub struct Hub {
 
 impl Hub {
     pub fn start() -> Self {
-        Self::start_with(None)
+        Self::launch(Settings::default())
     }
 
     pub fn start_with(quotes: Option<FindQuote>) -> Self {
-        Self::launch(quotes, upesi_admin::limits(), |service| service)
+        Self::launch(Settings { quotes, ..Settings::default() })
     }
 
     /// With other limits at its port.
     pub fn start_limited(limits: Limits, body_timeout: Duration) -> Self {
-        Self::launch(None, limits, |service| service.with_body_timeout(body_timeout))
+        Self::launch(Settings { limits, body_timeout: Some(body_timeout), ..Settings::default() })
     }
 
-    fn launch(
-        quotes: Option<FindQuote>,
-        limits: Limits,
-        dress: impl FnOnce(AdminService) -> AdminService,
-    ) -> Self {
+    pub fn launch(settings: Settings) -> Self {
+        let Settings { quotes, limits, body_timeout, queue_commands_max, store_log } = settings;
         let directory = TempDir::new().unwrap();
         let clock = Arc::new(TestClock(AtomicI64::new(Timestamp::parse_iso(START).unwrap().as_ms())));
         let options = EngineOptions {
             segment_bytes: 64 * 1024,
             batch_bytes_max: 16 * 1024,
+            queue_commands_max,
             clock: Arc::clone(&clock) as _,
             // Time passes when a test says so.
             tick_interval: Duration::from_secs(3_600),
             ..EngineOptions::new(directory.path())
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
-        let store = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
-        let store = Store::open(directory.path().join("store"), &store).unwrap();
+        let store = open_store(&directory.path().join("store"), store_log);
         let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
         let oracles = OracleRegistry::open(&store, true).unwrap();
         let levels = Arc::<Mutex<Vec<String>>>::default();
@@ -127,8 +158,12 @@ impl Hub {
         let workers = Workers::start(1, "admin").unwrap();
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.local_addr();
-        let service = Arc::new(dress(AdminService::new(context)));
-        let server = Server::serve(bound, limits, &workers, service);
+        let service = AdminService::new(context);
+        let service = match body_timeout {
+            Some(timeout) => service.with_body_timeout(timeout),
+            None => service,
+        };
+        let server = Server::serve(bound, limits, &workers, Arc::new(service));
         Self { handle, clock, address, levels, engine: Some(engine), server, workers, _directory: directory }
     }
 
