@@ -100,7 +100,7 @@ torture: build ## Faults by the million, two hours at most; goes on where it sto
 	@$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --binary $(UPESI) --report docs/evidence
 	$(MAKE) evidence
 
-fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each; TARGETS="bodies journal" for some.
+fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at a time; TARGETS="bodies journal" for some.
 	@fuzz/run
 
 coverage: tools ## What the tests of types, fspiop, admission, ledger, lsm, journal, archive and store execute: docs/evidence/coverage.md.
