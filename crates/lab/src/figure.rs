@@ -8,6 +8,7 @@ use crate::result::LabResult;
 pub(crate) const fn words(metric: Metric) -> &'static str {
     match metric {
         Metric::Throughput => "throughput",
+        Metric::Ratio => "ratio to the baseline",
         Metric::Median => "p50 latency",
         Metric::Tail => "p99 latency",
         Metric::Cpu => "CPU time of the hub per operation",
@@ -18,6 +19,7 @@ pub(crate) const fn words(metric: Metric) -> &'static str {
 pub(crate) fn value(metric: Metric, result: &LabResult) -> Option<f64> {
     let value = match metric {
         Metric::Throughput => Some(result.throughput_per_s),
+        Metric::Ratio => result.ratio,
         Metric::Median => Some(result.latency_ms.p50),
         Metric::Tail => Some(result.latency_ms.p99),
         // One stage alone has no member `hub`: its row among the processes is the same.

@@ -203,3 +203,7 @@ impl Slice {
         !steps.iter().any(|step| matches!(step, Step::Repeated | Step::Refused | Step::Unanswered))
     }
 }
+
+#[cfg(test)]
+#[path = "load_tests.rs"]
+mod tests;

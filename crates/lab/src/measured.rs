@@ -157,16 +157,21 @@ pub struct ProcessRow {
     pub cpu_us_per_operation: Option<f64>,
     /// Cores kept busy.
     pub cores: Option<f64>,
-    /// Resident memory at the end, in MiB.
-    pub rss_mb: f64,
-    /// The most it was since the process started, in MiB.
-    pub rss_peak_mb: f64,
-    /// Written to storage, in MiB; absent where the kernel does not tell.
+    /// Resident memory at the end, in MiB. Of parts of one process the first has that of the whole, and no other has any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_mb: Option<f64>,
+    /// The most it was since the process started, in MiB; the same of parts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rss_peak_mb: Option<f64>,
+    /// Written to storage, in MiB; absent where the kernel does not tell, and of a part of a process.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_write_mb: Option<f64>,
-    /// Times that its threads waited for something.
-    pub context_switches_voluntary: u64,
-    /// Times that its threads were put off the core.
-    pub context_switches_involuntary: u64,
+    /// Times that its threads waited for something; absent in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_switches_voluntary: Option<u64>,
+    /// Times that its threads were put off the core; absent in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_switches_involuntary: Option<u64>,
     /// Of the time in which its threads had something to do, the part in which they waited for a core; absent where the kernel
     /// does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -205,4 +205,4 @@ fn not_answered(error: ExchangeError) -> Step {
 
 #[cfg(test)]
 #[path = "operation_tests.rs"]
-mod tests;
+pub(crate) mod tests;

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use upesi_http::Workers;
 use upesi_sim::{DfspSettings, OriginatorOptions, PaymentOptions, SimConfig, Simulator, Upstream};
@@ -9,23 +10,23 @@ use crate::pairs::PairChoice;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-struct World {
-    workers: Workers,
+pub(crate) struct World {
+    pub workers: Arc<Workers>,
     /// Keeps the DFSPs in sight; they run until the workers stop.
     simulator: Simulator,
 }
 
 impl World {
-    /// Three DFSPs without a hub.
-    fn new(settings: DfspSettings) -> Self {
-        let workers = Workers::start(1, "test").unwrap();
+    /// Three DFSPs without a hub, on one thread.
+    pub fn new(settings: DfspSettings) -> Self {
+        let workers = Arc::new(Workers::start(1, "test").unwrap());
         let mut config = SimConfig::new(3, Upstream::Peers);
         config.dfsps.iter_mut().for_each(|dfsp| dfsp.1 = settings);
         let simulator = Simulator::start(config, &workers).unwrap();
         Self { workers, simulator }
     }
 
-    fn generator(&self, scenario: Scenario) -> Generator {
+    pub fn generator(&self, scenario: Scenario) -> Generator {
         let options = OriginatorOptions {
             amount: Amount::parse_wire("2.5").unwrap(),
             currency: Currency::parse("XXX").unwrap(),
@@ -66,7 +67,7 @@ impl World {
         self.workers.get(0).spawn(perform).await.unwrap()
     }
 
-    async fn end(self) {
+    pub async fn end(self) {
         tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
     }
 }

@@ -107,7 +107,7 @@ pub struct RunOptions {
     pub body_bytes: Option<usize>,
     /// Who deals with whom.
     pub pairs: PairChoice,
-    /// How the payees behave: flavour, delays and faults.
+    /// How the DFSPs behave: flavour, delays and faults of payees, and how many prepares payers send twice.
     pub behaviour: DfspSettings,
     /// Whether messages carry a W3C trace context.
     pub trace: bool,

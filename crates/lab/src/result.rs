@@ -143,7 +143,7 @@ pub struct OptionsEcho {
     pub existing_transfers: u64,
     /// Arguments of the hub that was started.
     pub hub_arguments: Vec<String>,
-    /// Behaviour of the payees.
+    /// Behaviour of the DFSPs.
     pub behaviour: DfspSettings,
     /// Trace contexts sent.
     pub trace: bool,
@@ -297,6 +297,9 @@ pub struct LabResult {
     pub loads: Vec<LoadResult>,
     /// Throughput of each slice, or of each run of several.
     pub repetitions: Vec<f64>,
+    /// Of each run of several the other figures by which runs are compared, by their member: `latency_ms.p99`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub repeated: BTreeMap<&'static str, Vec<f64>>,
     /// Targets of the scenario.
     pub targets: Vec<TargetCheck>,
     /// The search for the highest rate, where this is one.
@@ -356,6 +359,7 @@ impl Default for LabResult {
             machine: None,
             loads: Vec::new(),
             repetitions: Vec::new(),
+            repeated: BTreeMap::new(),
             targets: Vec::new(),
             breakpoint: None,
             drift: None,

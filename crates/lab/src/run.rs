@@ -121,7 +121,8 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
     Ok(result)
 }
 
-fn now() -> Timestamp {
+/// The moment by the system's clock.
+pub(crate) fn now() -> Timestamp {
     let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
 }

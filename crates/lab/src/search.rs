@@ -3,7 +3,7 @@
 use crate::measured::{BreakpointResult, Limit, Probe};
 use crate::plan::Search;
 use crate::result::LabResult;
-use crate::validity::was_disturbed;
+use crate::validity::deserves_second_try;
 
 /// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards where
 /// already the first is), then halfway between met and missed until they are close.
@@ -69,8 +69,8 @@ impl Searching {
         let met = reasons.is_empty() && result.validity.valid;
         // What disturbs a run for a moment must not end the search; what disturbs it twice is no moment.
         let has_room = self.result.probes.len() as u64 + 1 < u64::from(self.search.probes_max);
-        self.again = (was_disturbed(result) && result.audit.ok && has_room && !self.is_known(rate_per_s))
-            .then_some(rate_per_s);
+        self.again =
+            (deserves_second_try(result) && has_room && !self.is_known(rate_per_s)).then_some(rate_per_s);
         if self.again.is_some() {
             reasons.push("tried once more".to_owned());
         }

@@ -29,7 +29,8 @@ struct Ratio {
 /// What of the hub's stages speaks against a steady window; nothing where faults change how often they are gone through, and of
 /// stages that the hub does not tell.
 pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> {
-    if fails_on_purpose(options) || options.behaviour.duplicate_per_mille > 0 {
+    let repeats = [options.behaviour.duplicate_per_mille, options.behaviour.repeat_prepare_per_mille];
+    if fails_on_purpose(options) || repeats != [0; 2] {
         return Vec::new();
     }
     let operations = |name: &str| {
@@ -277,6 +278,9 @@ moja_ml_notification_event_delivery_count{serviceName=\"x\",success=\"true\",des
         result.stages[1].operations = 5_000;
         assert_eq!(findings(&options, &result).len(), 1);
         options.behaviour.abort_per_mille = 500;
+        assert_eq!(findings(&options, &result), Vec::<String>::new());
+        let mut options = RunOptions::default();
+        options.behaviour.repeat_prepare_per_mille = 20;
         assert_eq!(findings(&options, &result), Vec::<String>::new());
     }
 }

@@ -176,18 +176,8 @@ impl Subject {
     }
 
     fn process_row(&self, name: &str, process: &Watched) -> ProcessRow {
-        let (result, detail) = (self.process_result(process), &process.detail);
-        ProcessRow {
-            name: name.to_owned(),
-            cpu_us_per_operation: result.cpu_us_per_operation,
-            cores: result.cores,
-            rss_mb: result.rss_mb,
-            rss_peak_mb: result.rss_peak_mb,
-            disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
-            context_switches_voluntary: detail.voluntary,
-            context_switches_involuntary: detail.involuntary,
-            waited_share: detail.run_queue.waited_share(),
-        }
+        let result = self.process_result(process);
+        process.row(name, result.cpu_us_per_operation, result.cores)
     }
 
     fn process_result(&self, process: &Watched) -> ProcessResult {

@@ -208,8 +208,12 @@ fn decide(
 /// In which direction; `loss` above zero is for the worse.
 fn word(figure: Metric, loss: f64) -> &'static str {
     match (figure, loss > 0.0) {
-        (Metric::Throughput, true) | (Metric::Median | Metric::Tail | Metric::Cpu, false) => "lower",
-        (Metric::Throughput, false) | (Metric::Median | Metric::Tail | Metric::Cpu, true) => "higher",
+        (Metric::Throughput | Metric::Ratio, true) | (Metric::Median | Metric::Tail | Metric::Cpu, false) => {
+            "lower"
+        }
+        (Metric::Throughput | Metric::Ratio, false) | (Metric::Median | Metric::Tail | Metric::Cpu, true) => {
+            "higher"
+        }
     }
 }
 
@@ -222,7 +226,7 @@ mod tests {
     fn turns(values: &[(usize, f64)]) -> Vec<Turn> {
         let turn = |&(point, cpu): &(usize, f64)| Turn {
             point,
-            figures: Some([Some(1_000.0 / cpu), None, None, Some(cpu)]),
+            figures: Some([Some(1_000.0 / cpu), None, None, None, Some(cpu)]),
         };
         values.iter().map(turn).collect()
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use upesi_report::Metric;
@@ -10,14 +11,20 @@ use crate::execute::{Surroundings, execute};
 use crate::figure;
 use crate::look;
 use crate::plan::load_section::percent_of;
-use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, Test, Work};
+use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, SuiteRun, Test, Work};
 use crate::result::{LabResult, SCHEMA_VERSION};
-use crate::run::LabError;
+use crate::run::{LabError, now};
 use crate::statistics::{median, rounded};
 use crate::suite_pairs::{ClaimResult, PairResult, judge, pairs_of};
 use crate::suite_turns::{Group, Turn};
 use crate::thresholds;
+use crate::validity::deserves_second_try;
 
+/// What is measured for longer than this is not run once more for having been disturbed: a moment is a small part of it, and it
+/// takes too long.
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+/// The result that was disturbed, in the directory of the run that was made in its place.
+const DISTURBED: &str = "disturbed.json";
 /// Directory below a suite's, of the streams that are recorded for its runs: each once.
 const RECORDINGS: &str = "recordings";
 
@@ -55,14 +62,16 @@ pub struct SuitePlan {
     pub description: String,
     /// How often all of it is run.
     pub repetitions: usize,
+    /// How long all of it may take, where that is said.
+    pub within: Option<Duration>,
     /// The points.
     pub points: Vec<SuitePoint>,
     /// Which of them belong together, and how often each of these is run.
     pub groups: Vec<Group>,
     /// Plots, each over some of the points.
     pub plots: Vec<(Plot, Vec<usize>)>,
-    /// The questions that groups answer.
-    pub questions: Vec<(usize, String)>,
+    /// The questions, each with the groups that answer it.
+    pub questions: Vec<(Vec<usize>, String)>,
     /// What is to be shown, each about points of a group.
     pub claims: Vec<(usize, Claim)>,
     /// Whether rates that are parts of the highest one must have been found by a search before; else they are parts of the file's
@@ -91,6 +100,7 @@ impl SuitePlan {
             title: scenario.title.clone(),
             description: scenario.description.clone(),
             repetitions: 1,
+            within: None,
             points: Vec::new(),
             groups: Vec::new(),
             plots: Vec::new(),
@@ -110,6 +120,7 @@ impl SuitePlan {
             title: suite.title.clone(),
             description: suite.description.clone(),
             repetitions: suite.repetitions,
+            within: suite.within,
             points: Vec::new(),
             groups: Vec::new(),
             plots: Vec::new(),
@@ -119,12 +130,28 @@ impl SuitePlan {
             left_out: Vec::new(),
         };
         for run in &suite.runs {
-            plan.questions.extend(run.question.clone().map(|question| (plan.groups.len(), question)));
+            let answers = vec![plan.groups.len()];
+            plan.questions.extend(run.question.clone().map(|question| (answers, question)));
             plan.add(&run.scenario);
         }
+        plan.ask_together(suite);
         let all: Vec<usize> = (0..plan.points.len()).collect();
         plan.plots.extend(suite.plots.iter().map(|plot| (plot.clone(), all.clone())));
         plan
+    }
+
+    /// Adds what several scenarios answer together, after what the last of them answers by itself. Of scenarios that are left out
+    /// nothing is asked.
+    fn ask_together(&mut self, suite: &SuiteFile) {
+        for question in &suite.questions {
+            let is_asked = |run: &SuiteRun| question.scenarios.contains(&run.scenario.name);
+            let runs = suite.runs.iter().enumerate().filter(|(_, run)| is_asked(run));
+            let groups: Vec<usize> = runs.map(|(group, _)| group).collect();
+            if !groups.is_empty() {
+                self.questions.push((groups, question.text.clone()));
+            }
+        }
+        self.questions.sort_by_key(|(groups, _)| groups.last().copied());
     }
 
     fn add(&mut self, scenario: &ScenarioFile) {
@@ -181,6 +208,15 @@ pub struct SuiteResult {
     pub description: String,
     /// How often all of it was run.
     pub repetitions: usize,
+    /// When it began, ISO 8601.
+    pub began_at: String,
+    /// When its last run had ended.
+    pub ended_at: String,
+    /// How long that was, in seconds.
+    pub took_s: f64,
+    /// How long it may take at most, in seconds, where that is said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub within_s: Option<f64>,
     /// Directories of the points, relative to the suite's.
     pub runs: Vec<String>,
     /// How they are drawn.
@@ -228,6 +264,7 @@ pub fn run_suite(
     tell: &mut dyn FnMut(&str),
 ) -> Result<SuiteResult, LabError> {
     forget_recordings(out)?;
+    let (began_at, began) = (now(), Instant::now());
     let mut progress = Progress::new(plan, out, commit);
     for _ in 0..plan.repetitions {
         for (index, group) in plan.groups.iter().enumerate() {
@@ -258,6 +295,8 @@ pub fn run_suite(
     let name = |point: usize| plan.points[point].point.name();
     let judged = |(group, claim): &(usize, Claim)| judge(claim, &plan.groups[*group], &suite.pairs, name);
     suite.claims = plan.claims.iter().map(judged).collect();
+    (suite.began_at, suite.ended_at) = (began_at.to_string(), now().to_string());
+    suite.took_s = rounded(began.elapsed().as_secs_f64(), 1);
     write_suite(&suite, out)?;
     Ok(suite)
 }
@@ -325,11 +364,24 @@ impl<'plan> Progress<'plan> {
         Ok(work)
     }
 
-    /// Does what a point says.
-    fn execute(&mut self, index: usize, surroundings: &Surroundings) -> Result<LabResult, String> {
+    /// Does what a point says. What runs at a part of the rate that a search found is tried as a search tries its rates.
+    fn execute(
+        &mut self,
+        index: usize,
+        surroundings: &Surroundings,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<LabResult, String> {
         let work = self.work(index)?;
         let searches = matches!(work, Work::EndToEnd { test: Test::Breakpoint(_), .. });
-        let result = execute(&work, surroundings).map_err(|error| error.to_string());
+        let run = || execute(&work, surroundings).map_err(|error| error.to_string());
+        let result = if may_be_tried_twice(&work) {
+            undisturbed(run, |findings| {
+                tell(&format!("{}, once more: {findings}", self.plan.points[index].directory()));
+                set_aside(surroundings.out.as_deref());
+            })
+        } else {
+            run()
+        };
         if searches {
             // Not even that of a search before: this one may be of something else.
             let found = result.as_ref().ok().and_then(|result| result.breakpoint.as_ref());
@@ -357,7 +409,7 @@ impl<'plan> Progress<'plan> {
             recordings: Some(self.out.join(RECORDINGS)),
             commit: self.commit.map(str::to_owned),
         };
-        let figures = match self.execute(index, &surroundings) {
+        let figures = match self.execute(index, &surroundings, tell) {
             Ok(result) => {
                 // Whatever lost money or transfers has no speed.
                 let figures =
@@ -375,6 +427,38 @@ impl<'plan> Progress<'plan> {
     }
 }
 
+/// Whether a run that something disturbed is made once more.
+fn may_be_tried_twice(work: &Work) -> bool {
+    match work {
+        Work::EndToEnd { options, .. } => {
+            options.percent_of_breakpoint.is_some() && options.duration <= AGAIN_MAX
+        }
+        Work::Isolated { .. } => false,
+    }
+}
+
+/// Makes a run, and where something disturbed it another, which then stands for it: what disturbs two is no moment. `again` is
+/// told what speaks against the first. That one stands where the second gives no result.
+fn undisturbed(
+    run: impl Fn() -> Result<LabResult, String>,
+    again: impl FnOnce(&str),
+) -> Result<LabResult, String> {
+    let first = run()?;
+    if !deserves_second_try(&first) {
+        return Ok(first);
+    }
+    again(&first.validity.findings.join("; "));
+    run().or(Ok(first))
+}
+
+/// Keeps a result beside that of the run which is made in its place.
+fn set_aside(directory: Option<&Path>) {
+    if let Some(directory) = directory {
+        // It is kept for whoever asks why there were two; no run is worth losing for it.
+        let _ = std::fs::rename(directory.join("result.json"), directory.join(DISTURBED));
+    }
+}
+
 fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
     let plot = |(plot, runs): &(Plot, Vec<usize>)| PlotResult {
         title: plot.title.clone(),
@@ -383,9 +467,9 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         y: plot.y.clone(),
         runs: runs.clone(),
     };
-    let question = |(group, text): &(usize, String)| Question {
+    let question = |(groups, text): &(Vec<usize>, String)| Question {
         text: text.clone(),
-        runs: plan.groups[*group].points.clone().collect(),
+        runs: groups.iter().flat_map(|group| plan.groups[*group].points.clone()).collect(),
     };
     SuiteResult {
         schema_version: SCHEMA_VERSION,
@@ -393,6 +477,10 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         title: plan.title.clone(),
         description: plan.description.clone(),
         repetitions: plan.repetitions,
+        began_at: String::new(),
+        ended_at: String::new(),
+        took_s: 0.0,
+        within_s: plan.within.map(|within| within.as_secs_f64()),
         runs: plan.points.iter().map(SuitePoint::directory).collect(),
         plots: plan.plots.iter().map(plot).collect(),
         failures,
@@ -416,13 +504,13 @@ fn unwritable(directory: &Path, source: std::io::Error) -> LabError {
     LabError::Io { what: format!("cannot write into {}", PathBuf::from(directory).display()), source }
 }
 
-/// Several runs of the same as one: the one in the middle, with the throughput of each. What speaks against one speaks
-/// against all.
+/// Several runs of the same as one: the one in the middle, with the figures of each. What speaks against one speaks against all.
 fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     if results.len() < 2 {
         return results.pop();
     }
     let throughputs: Vec<f64> = results.iter().map(|result| result.throughput_per_s).collect();
+    let repeated = repeated(&results);
     let bad = results.iter().find(|result| !result.audit.ok).map(|result| result.audit.clone());
     let lost = results.iter().map(|result| result.lost).max().unwrap_or(0);
     let thresholds = thresholds::together(results.iter().filter_map(|result| result.thresholds.as_ref()));
@@ -433,13 +521,23 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     results.sort_by(|one, other| one.throughput_per_s.total_cmp(&other.throughput_per_s));
     let mut result = results.swap_remove(results.len() / 2);
     result.throughput_per_s = rounded(median(throughputs.iter().copied()).unwrap_or(0.0), 1);
-    result.repetitions = throughputs;
+    (result.repetitions, result.repeated) = (throughputs, repeated);
     result.validity = crate::measured::Validity::of(findings);
     (result.lost, result.thresholds) = (lost, thresholds);
     if let Some(audit) = bad {
         result.audit = audit;
     }
     Some(result)
+}
+
+/// Beside throughput the figures that all of them have, one value of each run.
+fn repeated(results: &[LabResult]) -> BTreeMap<&'static str, Vec<f64>> {
+    let others = Metric::ALL.into_iter().filter(|metric| *metric != Metric::Throughput);
+    let of_all = |metric: Metric| {
+        let values = results.iter().map(|result| figure::value(metric, result));
+        Some((metric.member(), values.collect::<Option<Vec<f64>>>()?))
+    };
+    others.filter_map(of_all).collect()
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::measured::{Thresholds, Validity};
+use crate::result::ScheduleResult;
 
 #[test]
 fn repetitions_become_one_and_a_bad_one_spoils_it() {
@@ -20,6 +21,12 @@ fn repetitions_become_one_and_a_bad_one_spoils_it() {
     bad.audit.ok = false;
     assert!(!together(vec![run(1.0, &[]), bad, run(2.0, &[])]).unwrap().passed());
     assert!(together(Vec::new()).is_none());
+    let ratios = |ratios: [Option<f64>; 2]| {
+        let runs = ratios.map(|ratio| LabResult { ratio, throughput_per_s: 9.0, ..LabResult::default() });
+        together(runs.into()).unwrap().repeated
+    };
+    assert_eq!(ratios([Some(0.5), Some(0.4)]), BTreeMap::from([("ratio", vec![0.5, 0.4])]));
+    assert!(ratios([Some(0.5), None]).is_empty(), "what one of them lacks");
 }
 
 #[test]
@@ -47,6 +54,63 @@ fn rates_are_parts_of_the_one_that_was_found() {
 }
 
 #[test]
+fn a_run_that_was_disturbed_is_made_once_more_and_not_a_third_time() {
+    let lagging = |throughput_per_s| LabResult {
+        throughput_per_s,
+        schedule: Some(ScheduleResult { lag_ms_p99: 12.0, valid: false, ..ScheduleResult::default() }),
+        validity: Validity::of(vec!["it lagged".to_owned()]),
+        ..LabResult::default()
+    };
+    let quiet = |throughput_per_s| LabResult { throughput_per_s, ..LabResult::default() };
+    let mut failed = lagging(1.0);
+    failed.audit.ok = false;
+    type Tries = Vec<Result<LabResult, String>>;
+    let cases: [(Tries, Option<f64>, usize); 6] = [
+        (vec![Ok(quiet(1.0))], Some(1.0), 0),
+        (vec![Ok(lagging(1.0)), Ok(quiet(2.0))], Some(2.0), 1),
+        (vec![Ok(lagging(1.0)), Ok(lagging(2.0))], Some(2.0), 1),
+        // The hub ended, say: the first is all there is.
+        (vec![Ok(lagging(1.0)), Err("gone".to_owned())], Some(1.0), 1),
+        // What the hub did wrong is not tried until it looks right.
+        (vec![Ok(failed)], Some(1.0), 0),
+        (vec![Err("gone".to_owned())], None, 0),
+    ];
+    for (tries, expected, again) in cases {
+        let (tries, told) = (std::cell::RefCell::new(tries), std::cell::RefCell::new(Vec::new()));
+        let run = || tries.borrow_mut().remove(0);
+        let result = undisturbed(run, |findings: &str| told.borrow_mut().push(findings.to_owned()));
+        assert_eq!(result.ok().map(|result| result.throughput_per_s), expected);
+        assert_eq!(told.into_inner(), vec!["it lagged"; again]);
+        assert!(tries.into_inner().is_empty(), "all were made");
+    }
+}
+
+#[test]
+fn what_runs_at_a_part_of_a_rate_is_tried_twice_where_it_is_short() {
+    let tried_twice = |scenario: ScenarioFile| {
+        scenario.points().iter().map(|point| may_be_tried_twice(&point.work)).collect::<Vec<_>>()
+    };
+    assert_eq!(tried_twice(ScenarioFile::named("around-breakpoint").unwrap()), [true; 3]);
+    for (measured, is_short) in [("1m", true), ("61s", false)] {
+        let text = format!(
+            "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\npercent_of_breakpoint = 70\n\
+             [time]\nmeasured = '{measured}'"
+        );
+        assert_eq!(tried_twice(ScenarioFile::parse("x", &text).unwrap()), [is_short], "{measured}");
+    }
+    // A load of its own, and none at all.
+    for name in ["transfers-8", "ledger-alone"] {
+        assert_eq!(tried_twice(ScenarioFile::named(name).unwrap()), [false], "{name}");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let (result, kept) = (directory.path().join("result.json"), directory.path().join(DISTURBED));
+    std::fs::write(&result, "{}").unwrap();
+    set_aside(Some(directory.path()));
+    assert!(kept.is_file() && !result.exists());
+    set_aside(None);
+}
+
+#[test]
 fn a_run_without_its_rate_is_skipped_and_told_and_what_an_earlier_suite_left_is_removed() {
     let out = tempfile::tempdir().unwrap();
     let text = "title = 'x'\n[load]\nshape = 'open'\nrate_per_s = 400\npercent_of_breakpoint = 200";
@@ -65,6 +129,7 @@ fn a_run_without_its_rate_is_skipped_and_told_and_what_an_earlier_suite_left_is_
     let written: serde_json::Value =
         serde_json::from_slice(&std::fs::read(out.path().join("suite.json")).unwrap()).unwrap();
     assert_eq!(written["left_out"][0]["scenario"], "y");
+    assert!(written["took_s"].is_number() && written["began_at"].as_str() <= written["ended_at"].as_str());
     assert!(written["failures"][0]["error"].as_str().unwrap().contains("no search before it found one"));
 }
 
@@ -95,6 +160,41 @@ fn a_plan_has_every_point_with_a_directory_of_its_own() {
     );
     let result = suite_result(&plan, Vec::new());
     assert_eq!(serde_json::to_value(&result).unwrap()["runs"][1], "lookups-8");
+}
+
+#[test]
+fn what_several_scenarios_answer_is_asked_after_the_last_of_them() {
+    let text = "title = 'S'\n[[question]]\ntext = 'both'\nscenarios = ['transfers-users', 'lookups-8']\n\
+                [[question]]\ntext = 'second'\nscenarios = ['lookups-8']\n\
+                [[run]]\nscenario = 'transfers-users'\nquestion = 'one'\nset = { 'sweep.load.users' = [1, 2] }\n\
+                [[run]]\nscenario = 'lookups-8'\n[[run]]\nscenario = 'quotes-8'\nquestion = 'three'\n";
+    let mut suite = SuiteFile::parse("s.toml", text, None).unwrap();
+    let asked = |suite: &SuiteFile| -> Vec<(String, Vec<usize>)> {
+        let result = suite_result(&SuitePlan::of_suite(suite), Vec::new());
+        result.questions.into_iter().map(|question| (question.text, question.runs)).collect()
+    };
+    let expected = [("one", vec![0, 1]), ("both", vec![0, 1, 2]), ("second", vec![2]), ("three", vec![3])];
+    assert_eq!(asked(&suite), expected.map(|(text, runs)| (text.to_owned(), runs)));
+    // Where another hub is driven some are left out.
+    suite.runs.remove(1);
+    let expected = [("one", vec![0, 1]), ("both", vec![0, 1]), ("three", vec![2])];
+    assert_eq!(asked(&suite), expected.map(|(text, runs)| (text.to_owned(), runs)));
+    let architect = SuitePlan::of_suite(&SuiteFile::named("architect").unwrap());
+    let limits = suite_result(&architect, Vec::new()).questions;
+    let limits = limits.iter().find(|question| question.text.starts_with("What limits it?")).unwrap();
+    let runs: Vec<String> = limits.runs.iter().map(|run| architect.points[*run].directory()).collect();
+    assert_eq!(runs, ["payments-8", "transfers-8", "breakpoint"]);
+    for (wrong, expected) in [
+        (
+            text.replace("['lookups-8']", "['soak']"),
+            "s.toml:5: question.scenarios: this suite has no [[run]] of \"soak\"",
+        ),
+        (text.replace("['lookups-8']", "[]"), "question.scenarios: name those that answer it"),
+        (text.replace("text = 'second'", "words = 'second'"), "text is missing in [question]"),
+    ] {
+        let error = SuiteFile::parse("s.toml", &wrong, None).unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 #[test]

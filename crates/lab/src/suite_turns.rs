@@ -93,12 +93,12 @@ mod tests {
     fn a_base_that_failed_is_left_to_its_neighbour() {
         let turn = |point, throughput: Option<f64>| Turn {
             point,
-            figures: throughput.map(|throughput| [Some(throughput), None, None, None]),
+            figures: throughput.map(|throughput| [Some(throughput), None, None, None, None]),
         };
         // A drift in a straight line on the scale of ratios: each run is twice as fast as the one before.
         let drifting = [turn(0, Some(1.0)), turn(1, Some(2.0)), turn(0, Some(4.0))];
         let pairs = beside_base(&drifting, 0, 1);
-        assert_eq!(pairs, [([Some(2.0), None, None, None], [Some(2.0), None, None, None])]);
+        assert_eq!(pairs, [([Some(2.0), None, None, None, None], [Some(2.0), None, None, None, None])]);
         let failed = [
             turn(0, None),
             turn(1, Some(3.0)),

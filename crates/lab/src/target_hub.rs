@@ -10,7 +10,7 @@ pub struct TargetHub {
     pub fspiop_url: String,
     /// Base URL for `/parties` and `/participants`, where it is another.
     pub lookups_url: Option<String>,
-    /// Base URL for `/quotes` and `/bulkQuotes`, where it is another.
+    /// Base URL for `/quotes`, `/bulkQuotes` and `/fxQuotes`, where it is another.
     pub quotes_url: Option<String>,
     /// Base URL for `/transfers`, where it is another.
     pub transfers_url: Option<String>,

@@ -3,7 +3,7 @@
 
 use crate::cores::taken;
 use crate::measured::{MachineResult, ProcessRow, Validity};
-use crate::options::RunOptions;
+use crate::options::{Baseline, RunOptions};
 use crate::result::{LabResult, ScheduleResult};
 use crate::steady;
 
@@ -29,7 +29,9 @@ pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
             result.completed
         ));
     }
-    let lab = result.processes.iter().find(|process| process.name == "lab");
+    // What load generator and DFSPs can do by themselves is reached when they are busy all the time.
+    let is_own_ceiling = options.alone == Some(Baseline::SimsOnly);
+    let lab = result.processes.iter().find(|process| process.name == "lab" && !is_own_ceiling);
     findings.extend(lab.and_then(|lab| saturation(lab, options.worker_count())));
     findings.extend(result.machine.as_ref().and_then(disturbed));
     let is_ceiling = options.alone.is_some();
@@ -69,9 +71,11 @@ fn crowded(machine: &MachineResult) -> Option<String> {
 }
 
 /// Whether something disturbed the run that may be gone at a second try: the generator lagged, or other programs took the cores.
-pub(crate) fn was_disturbed(result: &LabResult) -> bool {
-    result.schedule.is_some_and(|schedule| !schedule.valid)
-        || result.machine.as_ref().and_then(disturbed).is_some()
+/// One whose audit failed shows what the hub did, and is not tried until it does not.
+pub(crate) fn deserves_second_try(result: &LabResult) -> bool {
+    let was_disturbed = result.schedule.is_some_and(|schedule| !schedule.valid)
+        || result.machine.as_ref().and_then(disturbed).is_some();
+    was_disturbed && result.audit.ok
 }
 
 /// Full cores that hub and generator share are theirs; what programs took that have no part in the run is in no figure.
@@ -98,7 +102,6 @@ fn saturation(lab: &ProcessRow, workers: usize) -> Option<String> {
 mod tests {
     use super::*;
     use crate::measured::StageResult;
-    use crate::options::Baseline;
     use crate::shape::Load;
 
     fn stage(name: &str, operations: u64) -> StageResult {
@@ -155,14 +158,31 @@ mod tests {
         let judged = |options: &RunOptions, schedule| {
             judge(options, &LabResult { machine: machine(false, true), schedule, ..good() }).findings
         };
-        // The ceiling of the generator is meant to be its own limit, and an open loop tells by its lag.
-        let alone = RunOptions { alone: Some(Baseline::SimsOnly), ..RunOptions::default() };
-        assert_eq!(judged(&alone, None), Vec::<String>::new());
+        // An open loop tells by its lag.
         let load = Load::Open { rate_per_s: 100, outstanding_max: 1_000 };
         let open = RunOptions { load, ..RunOptions::default() };
         let lag = |lag_ms_p99| Some(ScheduleResult { lag_ms_p99, ..ScheduleResult::default() });
         assert_eq!(judged(&open, lag(9.0)), Vec::<String>::new());
         assert!(judged(&open, lag(11.0))[0].ends_with("11 ms late; the machine's cores were full"));
+    }
+
+    #[test]
+    fn a_generator_may_be_busy_where_its_own_ceiling_is_measured_and_nowhere_else() {
+        let load = Load::Closed { users: 32 };
+        let busy = |alone| {
+            let options = RunOptions { alone, workers: Some(2), load: load.clone(), ..RunOptions::default() };
+            let mut result = good();
+            result.processes[0].cores = Some(1.96);
+            result.machine = Some(MachineResult { full: true, ..MachineResult::default() });
+            judge(&options, &result).findings
+        };
+        // The ceiling of load generator and DFSPs is where all of their threads are busy.
+        assert_eq!(busy(Some(Baseline::SimsOnly)), Vec::<String>::new());
+        // That of the forwarder is not reached where they are.
+        let forwarder = busy(Some(Baseline::Forwarder));
+        assert!(forwarder.len() == 1 && forwarder[0].contains("98 % busy"), "{forwarder:?}");
+        let hub = busy(None);
+        assert!(hub.len() == 2 && hub[1].contains("cores of the load generator's machine"), "{hub:?}");
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use crate::detail::Detail;
+use crate::measured::ProcessRow;
 use crate::process::Usage;
+use crate::statistics::{mebibytes, rounded};
 
 /// The counters of one process at one moment. What cannot be read is nothing: a run is not given up for it.
 #[derive(Clone, Debug, Default)]
@@ -47,6 +49,25 @@ impl Watched {
         self.detail.add_growth(&before.detail, &after.detail);
     }
 
+    /// What it used, as a row of a result. A process that is there has memory and threads: where none were read, nothing is said of
+    /// them.
+    pub fn row(&self, name: &str, cpu_us_per_operation: Option<f64>, cores: Option<f64>) -> ProcessRow {
+        let Self { last, detail, .. } = self;
+        let memory = |bytes: u64| (bytes > 0).then(|| rounded(mebibytes(bytes), 1));
+        let switches = |count: u64| (!detail.threads.is_empty()).then_some(count);
+        ProcessRow {
+            name: name.to_owned(),
+            cpu_us_per_operation,
+            cores,
+            rss_mb: memory(last.resident_bytes),
+            rss_peak_mb: memory(last.resident_peak_bytes),
+            disk_write_mb: detail.disk_write_bytes.map(|bytes| rounded(mebibytes(bytes), 2)),
+            context_switches_voluntary: switches(detail.voluntary),
+            context_switches_involuntary: switches(detail.involuntary),
+            waited_share: detail.run_queue.waited_share(),
+        }
+    }
+
     /// Several as one, without a name. Memory that they share is in it as often as they are, and the most that each was as if it
     /// had been at one moment.
     pub fn together(all: &[Self]) -> Self {
@@ -87,5 +108,22 @@ mod tests {
         assert_eq!((sum.last.resident_bytes, sum.last.resident_peak_bytes), (30, 60));
         assert_eq!(sum.detail.disk_write_bytes, Some(610));
         assert_eq!(Watched::together(&[]).detail, Detail::default());
+    }
+
+    #[test]
+    fn a_row_says_what_was_measured_and_nothing_of_what_was_not() {
+        let mut own = Watched::new(std::process::id());
+        let before = own.now();
+        let after = own.now();
+        own.add(&before, &after);
+        let row = own.row("lab", Some(1.5), None);
+        assert_eq!((row.name.as_str(), row.cpu_us_per_operation, row.cores), ("lab", Some(1.5), None));
+        assert!(row.rss_mb > Some(0.0) && row.rss_peak_mb > Some(0.0), "{row:?}");
+        assert!(row.context_switches_voluntary.is_some() && row.context_switches_involuntary.is_some());
+        let mut gone = Watched::new(u32::MAX);
+        let nothing = gone.now();
+        gone.add(&nothing, &nothing);
+        let nothing = ProcessRow { name: "hub".to_owned(), ..ProcessRow::default() };
+        assert_eq!(gone.row("hub", None, None), nothing);
     }
 }

@@ -5,7 +5,7 @@ mod toy;
 use std::time::Duration;
 
 use serde_json::Value;
-use toy::{Vice, run};
+use toy::{STALL, Vice, run};
 use upesi_lab::{Baseline, Load, PairChoice, ParallelLoad, Role, RunOptions, Scenario, Stage};
 use upesi_sim::DfspSettings;
 
@@ -61,6 +61,43 @@ fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
     let schedule = result.schedule.unwrap();
     // 550 ms at 200/s; how late they were depends on the machine.
     assert_eq!(result.originated.sent + schedule.skipped, 110);
+}
+
+/// An open loop goes on asking while the hub does nothing, and each operation has waited since it was due: a generator that waited
+/// for answers would have asked once, and seen one slow one.
+#[test]
+fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
+    let (rate_per_s, half) = (100, STALL / 2);
+    let mut measured_from = Duration::ZERO;
+    let result = run(Vice::Stalls, |options| {
+        options.load = Load::Open { rate_per_s, outstanding_max: 200 };
+        options.duration = Duration::from_millis(800);
+        measured_from = options.warm_up;
+    });
+    assert!(result.passed(), "{:?}", result.audit.findings);
+    let schedule = result.schedule.unwrap();
+    assert_eq!((schedule.due, schedule.skipped), (80, 0), "all of 800 ms, the stall among them");
+    // The stall begins with the first arrival or later, so what is due before half of it waits for the other half at least.
+    let due = u128::from(rate_per_s) * (half - measured_from).as_millis() / 1_000;
+    let histogram = result.histogram.unwrap();
+    let slow = histogram.buckets.iter().filter(|(us, _)| u128::from(*us) >= half.as_micros());
+    let slow: u64 = slow.map(|(_, count)| count).sum();
+    assert!(u128::from(slow) >= due, "{slow} of {due} waited: {:?}", histogram.buckets);
+}
+
+#[test]
+fn a_prepare_that_is_sent_twice_is_one_transfer_and_no_other() {
+    let twice = |options: &mut RunOptions| {
+        options.behaviour = DfspSettings { repeat_prepare_per_mille: 1000, ..DfspSettings::default() };
+    };
+    let result = run(Vice::None, twice);
+    assert!(result.passed(), "{:?}", result.audit.findings);
+    let counters = result.simulators;
+    assert!(counters.prepares_sent_twice > 0 && counters.prepares_repeated == 0, "{counters:?}");
+    assert_eq!(result.originated.sent, counters.prepares_received, "none is counted twice");
+    let result = run(Vice::TakesRepeat, twice);
+    let findings = &result.audit.findings;
+    assert!(findings.iter().any(|finding| finding.contains("the hub's position changed")), "{findings:?}");
 }
 
 #[test]

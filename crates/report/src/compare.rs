@@ -8,7 +8,6 @@ use serde::Serialize;
 use crate::error::ReportError;
 use crate::input::Results;
 use crate::run::Run;
-use crate::samples::Origin;
 use crate::statistics::{
     CONFIDENCE, Interval, median, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
 };
@@ -26,6 +25,8 @@ const ADVICE_EFFECT: f64 = 0.05;
 pub enum Metric {
     /// Operations completed per second.
     Throughput,
+    /// Throughput divided by that of a baseline which was measured in turn with it: what slows the machine slows both.
+    Ratio,
     /// Latency that half of the operations stay below.
     Median,
     /// Latency that 99 of 100 operations stay below.
@@ -36,12 +37,13 @@ pub enum Metric {
 
 impl Metric {
     /// All of them, in the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Throughput, Self::Median, Self::Tail, Self::Cpu];
+    pub const ALL: [Self; 5] = [Self::Throughput, Self::Ratio, Self::Median, Self::Tail, Self::Cpu];
 
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
+            Self::Ratio => "ratio to the baseline",
             Self::Median => "p50",
             Self::Tail => "p99",
             Self::Cpu => "CPU per operation",
@@ -52,6 +54,7 @@ impl Metric {
     pub const fn member(self) -> &'static str {
         match self {
             Self::Throughput => "throughput_per_s",
+            Self::Ratio => "ratio",
             Self::Median => "latency_ms.p50",
             Self::Tail => "latency_ms.p99",
             Self::Cpu => "hub.cpu_us_per_operation",
@@ -60,13 +63,14 @@ impl Metric {
 
     /// Whether more of it is better.
     pub const fn more_is_better(self) -> bool {
-        matches!(self, Self::Throughput)
+        matches!(self, Self::Throughput | Self::Ratio)
     }
 
     /// A value of it with its unit.
     pub fn format(self, value: f64) -> String {
         match self {
             Self::Throughput => format!("{}/s", crate::figures::number(value)),
+            Self::Ratio => crate::figures::number(value),
             Self::Median | Self::Tail => crate::figures::milliseconds(value),
             Self::Cpu => crate::figures::microseconds(value),
         }
@@ -110,7 +114,8 @@ pub struct Difference {
     pub judgement: Judgement,
     /// Further repetitions of each side that would show a difference of 5 %, where the judgement is noise.
     pub repetitions_more: Option<usize>,
-    /// Whether the interval rests on parts of one run instead of repetitions.
+    /// Whether the interval rests on parts of single runs instead of repetitions: how the machine differs from one moment to the
+    /// next is not in it.
     pub within_run: bool,
     /// How many turns the interval rests on, where the two took turns; the values are medians then.
     pub pairs: Option<usize>,
@@ -162,21 +167,40 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// How the intervals were made, in a sentence.
+    /// How the intervals were made, in a few sentences, and what is not in them.
     pub fn method(&self) -> String {
-        let paired =
-            self.pairs.iter().flat_map(|pair| &pair.differences).any(|difference| difference.pairs.is_some());
-        let paired = if paired {
-            "Runs that took turns are compared turn by turn (Student's t of the differences of logarithms), each with the mean of \
-             its base before and after; their figures are medians. "
-        } else {
-            ""
+        let intervals = || {
+            let differences = self.pairs.iter().flat_map(|pair| &pair.differences);
+            differences.filter(|difference| difference.interval.is_some())
         };
-        format!(
-            "{paired}Intervals: Welch's t on logarithms, {} confidence. Figures with a \u{2020} rest on parts of one run, which tell \
-             the noise within a run and not that between runs.",
-            confidence_text(self.confidence)
-        )
+        let took_turns = intervals().any(|difference| difference.pairs.is_some());
+        let apart = intervals().any(|difference| difference.pairs.is_none());
+        let mut method = String::new();
+        if took_turns {
+            method.push_str(
+                "Runs that took turns are compared turn by turn (Student's t of the differences of logarithms), each with the mean of \
+                 its base before and after; their figures are medians. ",
+            );
+        }
+        let confidence = confidence_text(self.confidence);
+        method.push_str(&format!("Intervals: Welch's t on logarithms, {confidence} confidence."));
+        if apart {
+            method.push_str(if took_turns {
+                " What has no turns was measured at different times"
+            } else {
+                " What is compared here did not take turns but was measured at different times"
+            });
+            method.push_str(
+                ": how the machine differed between these is in the difference, and not in its interval.",
+            );
+        }
+        if intervals().any(|difference| difference.within_run) {
+            method.push_str(
+                " Figures with a \u{2020} rest on slices or seconds of single runs, which tell the noise within a run and not that \
+                 between runs: repeat both (--repetitions) before deciding on them.",
+            );
+        }
+        method
     }
 }
 
@@ -337,6 +361,9 @@ pub(crate) fn deciding(base: &Run, other: &Run) -> Metric {
 }
 
 fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Option<Difference> {
+    if metric == Metric::Ratio && base.baseline_name() != other.baseline_name() {
+        return None;
+    }
     let (base_value, other_value) = (base.figure(metric)?, other.figure(metric)?);
     if base_value <= 0.0 {
         return None;
@@ -351,9 +378,8 @@ fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Optio
         let needed = repetitions_to_tell(&base.values, &other.values, ADVICE_EFFECT, confidence)?;
         Some(needed.saturating_sub(base.values.len().min(other.values.len()))).filter(|more| *more > 0)
     });
-    let within_run = samples.is_some_and(|(base, other)| {
-        interval.is_some() && (base.origin == Origin::Blocks || other.origin == Origin::Blocks)
-    });
+    let within_run = interval.is_some()
+        && samples.is_some_and(|(base, other)| base.origin.is_within_run() || other.origin.is_within_run());
     Some(Difference {
         metric,
         base: base_value,

@@ -67,6 +67,100 @@ fn verdicts_say_what_is_known_and_no_more() {
     }
 }
 
+/// A run that was made once, as the lab writes it: what it lists as repetitions are its own slices.
+fn once(rates: [f64; 4]) -> Value {
+    let slices = rates.map(|rate| json!({"seconds": 5.0, "throughput_per_s": rate}));
+    json!({"throughput_per_s": rates[3], "repetitions": rates, "slices": slices})
+}
+
+#[test]
+fn slices_of_one_run_are_no_repetitions() {
+    let base = || once([99.0, 100.0, 101.0, 100.0]);
+    for (other, expected) in [
+        (
+            once([111.0, 112.0, 113.0, 112.0]),
+            "“new” is 12 % ± 1.5 % faster than “old” within these runs. This rests on single runs, and how the machine \
+             itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), \
+             before deciding on it.",
+        ),
+        (
+            once([100.0, 101.0, 100.5, 100.5]),
+            "“new” and “old” are the same in throughput within these runs: +0.5 % ± 1.2 %. This rests on single runs,",
+        ),
+        (
+            once([90.0, 100.0, 110.0, 98.0]),
+            "“new” against “old”: no difference in throughput can be told from the noise within these runs: −0.8 % ± 14 %. \
+             This rests on single runs,",
+        ),
+    ] {
+        let pair = compared(base(), other);
+        assert!(pair.verdict.starts_with(expected), "{}", pair.verdict);
+        assert!(!pair.verdict.contains("the difference is real"), "{}", pair.verdict);
+        assert!(pair.differences[0].within_run);
+        assert!(!crate::text::pair(&pair).contains("  real\n"));
+    }
+    // The same slices of a run in the middle of several say nothing against the repetitions.
+    let several = |mut value: Value, repetitions: [f64; 3]| {
+        value["repetitions"] = json!(repetitions);
+        value
+    };
+    let faster = several(once([111.0, 112.0, 113.0, 112.0]), [111.0, 112.0, 113.0]);
+    let repeated = compared(several(base(), [99.0, 100.0, 101.0]), faster.clone());
+    assert!(repeated.verdict.ends_with("; the difference is real."), "{}", repeated.verdict);
+    assert!(compared(base(), faster).verdict.contains("single runs"), "one side alone was repeated");
+}
+
+#[test]
+fn a_figure_of_every_repetition_is_better_than_seconds_of_one() {
+    let repeated = |latencies: [f64; 3]| {
+        let rows: Vec<_> = (1..=60).map(|t| json!({"t": t, "completed": 100.0, "p99_ms": 9.0})).collect();
+        json!({
+            "repetitions": [99.0, 100.0, 101.0],
+            "repeated": {"latency_ms.p99": latencies},
+            "latency_ms": {"p99": 9.0},
+            "timeline": {"interval_s": 1, "rows": rows},
+        })
+    };
+    let pair = compared(repeated([9.9, 10.0, 10.1]), repeated([19.9, 20.0, 20.1]));
+    let tail = pair.differences.iter().find(|difference| difference.metric == Metric::Tail).unwrap();
+    assert!((tail.relative - 1.0).abs() < 0.01 && tail.judgement == Judgement::Real, "{tail:?}");
+    assert!(!tail.within_run && (tail.base, tail.other) == (10.0, 20.0), "medians: {tail:?}");
+    assert!(pair.verdict.contains("Also: p99 100 %") && !pair.verdict.contains("within"), "{}", pair.verdict);
+}
+
+/// The same beside a baseline that took turns with it.
+fn beside(name: &str, rates: [f64; 4], baseline: f64) -> Value {
+    let mut value = once(rates);
+    let slices = rates.map(|_| json!({"throughput_per_s": baseline}));
+    value["baseline"] = json!({"name": name, "throughput_per_s": baseline, "slices": slices});
+    value["ratio"] = json!(rates[3] / baseline);
+    value
+}
+
+#[test]
+fn a_ratio_tells_the_machine_from_the_hub() {
+    let base = || beside("forwarder", [99.0, 100.0, 101.0, 100.0], 200.0);
+    let ratio = |pair: &Pair| pair.differences.iter().find(|of| of.metric == Metric::Ratio).cloned();
+    // Everything is slower by a fifth, the baseline too.
+    let pair = compared(base(), beside("forwarder", [79.0, 80.0, 81.0, 80.0], 160.0));
+    let found = ratio(&pair).unwrap();
+    assert_eq!((found.judgement, found.base, found.other), (Judgement::Same, 0.5, 0.5));
+    assert!(pair.verdict.starts_with("“new” is 20 % ± 1.3 % slower than"), "{}", pair.verdict);
+    assert!(pair.verdict.ends_with("it may have been the machine."), "{}", pair.verdict);
+    // Only the hub is.
+    let pair = compared(base(), beside("forwarder", [79.0, 80.0, 81.0, 80.0], 200.0));
+    let found = ratio(&pair).unwrap();
+    assert!(found.judgement == Judgement::Real && !found.is_better() && found.within_run, "{found:?}");
+    assert!(pair.verdict.contains("Also: ratio to the baseline 20 % ± 1.3 % lower"), "{}", pair.verdict);
+    assert!(crate::text::pair(&pair).contains("real within these runs"), "{}", crate::text::pair(&pair));
+    let repeated = json!({"ratio": 0.5, "repeated": {"ratio": [0.49, 0.5, 0.51]}});
+    assert!(!ratio(&compared(repeated.clone(), repeated)).unwrap().within_run);
+    // Ratios to different things have nothing to do with each other.
+    let other = beside("sims-only", [79.0, 80.0, 81.0, 80.0], 160.0);
+    assert!(ratio(&compared(base(), other)).is_none());
+    assert!(ratio(&compared(base(), once([1.0, 2.0, 3.0, 4.0]))).is_none());
+}
+
 #[test]
 fn failed_runs_are_not_made_better_by_being_compared() {
     for (change, doubt, warning) in [
@@ -144,7 +238,7 @@ fn a_set_rate_is_no_finding() {
     let pair = compared(open(100.0, 10.0), open(120.0, 8.0));
     assert_eq!(pair.decided_by, Some(Metric::Tail));
     assert!(pair.verdict.starts_with("“new”: p99 is 20 %"), "{}", pair.verdict);
-    assert!(pair.verdict.contains("repeat them before deciding"), "one run each: {}", pair.verdict);
+    assert!(pair.verdict.contains("before deciding on it"), "one run each: {}", pair.verdict);
     assert!(pair.differences.iter().all(|difference| difference.within_run || difference.interval.is_none()));
 }
 
@@ -160,6 +254,7 @@ fn several_runs_beside_one_base_need_surer_intervals() {
     let width = |comparison: &Comparison| comparison.pairs[0].differences[0].interval.unwrap().half_width();
     assert!(width(&two) < width(&five));
     assert!(two.method().contains("95 % confidence") && five.method().contains("98.75 % confidence"));
+    assert!(two.method().contains("did not take turns") && !two.method().contains('\u{2020}'));
     assert!(matches!(compare(&Results::default()), Err(ReportError::Nothing)));
     let alone = Results { runs: vec![run("a", json!({}))], ..Results::default() };
     assert!(matches!(compare(&alone), Err(ReportError::OnlyOne)));
@@ -224,4 +319,5 @@ fn what_took_turns_is_compared_turn_by_turn() {
     );
     assert_eq!((once.other.as_str(), once.differences[0].pairs), ("log off", None));
     assert!(comparison.method().contains("turn by turn"), "{}", comparison.method());
+    assert!(!comparison.method().contains("different times"), "what took no turns has no interval");
 }

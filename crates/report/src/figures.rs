@@ -89,6 +89,12 @@ pub(crate) fn or_absent(value: Option<f64>, format: fn(f64) -> String) -> String
     value.filter(|value| value.is_finite()).map_or_else(|| ABSENT.to_owned(), format)
 }
 
+/// The minute of a moment that ISO 8601 tells: `2026-11-22 01:55 UTC`.
+pub(crate) fn minute(moment: &str) -> String {
+    let minute: String = moment.chars().take(16).collect();
+    format!("{} UTC", minute.replace('T', " "))
+}
+
 /// A text with its first letter in upper case.
 pub(crate) fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
@@ -142,6 +148,7 @@ mod tests {
         ] {
             assert_eq!(signed_percent(value), expected, "{value}");
         }
+        assert_eq!(minute("2026-11-22T01:55:03.123Z"), "2026-11-22 01:55 UTC");
         assert_eq!(capitalised("éa"), "Éa");
         assert_eq!(capitalised(""), "");
     }

@@ -22,11 +22,11 @@ use sha2::{Digest as _, Sha256};
 use self::contents::Parts;
 use self::markup::Markup;
 use crate::compare;
-use crate::figures::{capitalised, milliseconds, number};
+use crate::figures::{capitalised, milliseconds, minute, number};
 use crate::input::Results;
 use crate::published::Beside;
 use crate::run::{Run, plain};
-use crate::sections::{claims, sections};
+use crate::sections::{claims, lengths, sections};
 use crate::text::figures;
 
 const STYLE: &str = include_str!("html/page.css");
@@ -37,7 +37,7 @@ const OVERLAID_MAX: usize = plot::COLOURS;
 const OPEN_MAX: usize = 2;
 
 /// Words that a page must explain, and their meaning for somebody who runs a payment scheme and no computers.
-const GLOSSARY: [(&str, &str); 13] = [
+const GLOSSARY: [(&str, &str); 14] = [
     (
         "Throughput",
         "How many operations were completed in each second. It says how many payments a country can make at the same time.",
@@ -60,7 +60,11 @@ const GLOSSARY: [(&str, &str); 13] = [
     ),
     (
         "Real, within noise",
-        "A difference is real when its interval does not contain zero; otherwise chance alone could have made it.",
+        "A difference is real when its interval does not contain zero; otherwise chance alone could have made it. \"Within these runs\" is less: both sides were run once, and a machine that was slower at one moment than at another makes such a difference too.",
+    ),
+    (
+        "Ratio to the baseline",
+        "The hub's throughput divided by that of a program that only passes messages on, measured in turn with it. What slows the machine slows both, so it tells two hubs apart more surely than their throughput does.",
     ),
     (
         "Virtual user (closed load)",
@@ -174,7 +178,11 @@ fn header(page: &mut Markup, results: &Results, title: &str) {
         page.put("<p class=\"description\">{}</p>", &[&description]);
     }
     let facts = facts(&results.runs);
-    page.put("<p class=\"facts\">{}</p></header>", &[&facts.join(" · ")]);
+    page.put("<p class=\"facts\">{}</p>", &[&facts.join(" · ")]);
+    for length in lengths(results) {
+        page.put("<p class=\"facts\">{}</p>", &[&tied(&length)]);
+    }
+    page.raw("</header>");
 }
 
 /// When and where, as far as it is the same for all runs.
@@ -186,10 +194,7 @@ fn facts(runs: &[Run]) -> Vec<String> {
         texts.all(|text| text.as_ref() == Some(&first)).then_some(first)
     };
     let start = runs.iter().filter_map(|run| run.environment.get("started_at").map(plain)).min();
-    let start = start.filter(|text| !text.is_empty()).map(|text| {
-        let minutes: String = text.chars().take(16).collect();
-        format!("{} UTC", minutes.replace('T', " "))
-    });
+    let start = start.filter(|text| !text.is_empty()).map(|text| minute(&text));
     let memory = shared("memory_mb").and_then(|text| text.parse::<f64>().ok());
     let facts = [
         start,

@@ -10,9 +10,10 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::error::ReportError;
+use crate::parameters;
 use crate::run::Run;
 use crate::shares::{self, Shares};
-use crate::suite::{Beside, Claim, Failure, LeftOut, PairFile, Question, QuestionFile, absences};
+use crate::suite::{Beside, Claim, Failure, LeftOut, Length, PairFile, Question, QuestionFile, absences};
 
 /// Newest layout of `result.json` and `suite.json` that is understood.
 pub(crate) const SCHEMA_VERSION_MAX: u64 = 2;
@@ -54,6 +55,8 @@ pub(crate) struct Suite {
     pub claims: Vec<Claim>,
     /// What is answered.
     pub questions: Vec<Question>,
+    /// How long it took, where it says so.
+    pub length: Option<Length>,
 }
 
 /// Everything that was read.
@@ -76,6 +79,9 @@ struct SuiteFile {
     questions: Option<Vec<QuestionFile>>,
     failures: Option<Vec<Failure>>,
     left_out: Option<Vec<LeftOut>>,
+    began_at: Option<String>,
+    took_s: Option<f64>,
+    within_s: Option<f64>,
 }
 
 #[derive(Deserialize)]
@@ -197,7 +203,7 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     }
     let place = |index: usize| places.get(index).copied().flatten();
     let plots = file.plots.unwrap_or_default().into_iter().map(|plot| Plot {
-        title: plot.title.unwrap_or_else(|| format!("By {}", plot.x)),
+        title: plot.title.unwrap_or_else(|| format!("By {}", parameters::heading(&plot.x))),
         x: plot.x,
         series: plot.series,
         y: plot.y.unwrap_or_else(|| "throughput_per_s".to_owned()),
@@ -214,6 +220,8 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
     let claims = file.claims.unwrap_or_default();
     let (failures, left_out) = (file.failures.unwrap_or_default(), file.left_out.unwrap_or_default());
     let absences = absences(&missing, &failures, &left_out);
+    let (began_at, within_s) = (file.began_at, file.within_s);
+    let length = file.took_s.map(|seconds| Length { began_at, seconds, within_s });
     Ok(Suite {
         title,
         plots,
@@ -222,6 +230,7 @@ fn read_suite(path: &Path, value: Value, runs: &mut Vec<Run>) -> Result<Suite, R
         pairs,
         claims,
         questions,
+        length,
     })
 }
 

@@ -14,6 +14,7 @@ mod input;
 mod load;
 mod markdown;
 mod members;
+pub mod parameters;
 pub mod published;
 mod run;
 mod samples;

@@ -6,17 +6,18 @@ use crate::compare::within_suites;
 use crate::conditions::{self, Conditions};
 use crate::input::Results;
 use crate::run::Run;
-use crate::sections::{claims, costs, runs_of, sections, stage_shares};
+use crate::sections::{claims, costs, lengths, runs_of, sections, stage_shares};
 use crate::text::{escaped, grid, wrapped};
 use crate::warnings;
 
-/// The runs as rows, by question where a suite asks some; what took turns; claims; and below them where the runs were made and
-/// what a reader must know.
+/// How long a suite took; the runs as rows, by question where it asks some; what took turns; claims; and below them where the
+/// runs were made and what a reader must know.
 pub(crate) fn table(results: &Results) -> String {
-    let mut text = String::new();
+    let mut text: String =
+        lengths(results).iter().map(|length| format!("{}\n", wrapped(&escaped(length), ""))).collect();
     for (heading, places) in sections(results) {
         if let Some(heading) = heading {
-            let gap = if text.is_empty() { "" } else { "\n" };
+            let gap = if text.is_empty() || text.ends_with("\n\n") { "" } else { "\n" };
             text.push_str(&format!("{gap}**{}**\n\n", escaped(heading)));
         }
         text.push_str(&grid(&runs_of(results, &places)).markdown());

@@ -57,6 +57,8 @@ pub(crate) struct Baseline {
     #[serde(default, deserialize_with = "lenient")]
     pub latency_ms: Latency,
     pub process: Option<Process>,
+    #[serde(default, deserialize_with = "lenient")]
+    pub slices: Vec<Slice>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

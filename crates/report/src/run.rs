@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 pub(crate) use crate::members::*;
+use crate::parameters;
 use crate::shares::Shares;
 
 /// A run.
@@ -40,6 +41,8 @@ pub(crate) struct Run {
     pub lab: Option<Process>,
     pub durable: Option<bool>,
     pub baseline: Option<Baseline>,
+    /// The hub's throughput divided by that of `baseline`.
+    pub ratio: Option<f64>,
     #[serde(default, deserialize_with = "lenient")]
     pub more_baselines: Vec<Baseline>,
     #[serde(default, deserialize_with = "lenient")]
@@ -63,6 +66,9 @@ pub(crate) struct Run {
     pub drift: Option<Drift>,
     #[serde(default, deserialize_with = "lenient")]
     pub repetitions: Vec<f64>,
+    /// Of each run of several, where they are told as one: other figures, by their member.
+    #[serde(default, deserialize_with = "lenient")]
+    pub repeated: BTreeMap<String, Vec<f64>>,
     /// Each of the loads, where there were several in parallel.
     #[serde(default, deserialize_with = "lenient")]
     pub loads: Vec<LoadPart>,
@@ -113,7 +119,7 @@ impl Run {
 
     /// What a sweep varied, as `batch 10, 4 DFSPs`.
     pub fn parameters_text(&self) -> String {
-        let texts = self.parameters.iter().map(|(name, value)| parameter_text(name, value));
+        let texts = self.parameters.iter().map(|(name, value)| parameters::text(name, value));
         texts.collect::<Vec<_>>().join(", ")
     }
 
@@ -155,6 +161,11 @@ impl Run {
                 .get("load")
                 .and_then(Value::as_object)
                 .is_some_and(|load| load.contains_key("open"))
+    }
+
+    /// What the ratio is to.
+    pub fn baseline_name(&self) -> Option<&str> {
+        self.baseline.as_ref().map(|baseline| baseline.name.as_str())
     }
 
     /// Whether the run's figures count, and what speaks against them.
@@ -244,32 +255,5 @@ pub(crate) fn plain(value: &Value) -> String {
             let one = |(name, value): (&String, &Value)| format!("{name} {}", plain(value));
             members.iter().filter(|(_, value)| !value.is_null()).map(one).collect::<Vec<_>>().join(", ")
         }
-    }
-}
-
-/// A parameter with its value: `4 DFSPs`, `batch 10`, or what was switched off.
-pub(crate) fn parameter_text(name: &str, value: &Value) -> String {
-    let value = match value.as_u64() {
-        Some(count) => crate::figures::count(count),
-        None => plain(value),
-    };
-    let name = name.rsplit('.').next().unwrap_or(name);
-    match name {
-        "ablation" => value,
-        // What is counted stands after its number.
-        "dfsps" | "rows" | "existing_rows" | "vus" | "users" | "workers" | "connections" => {
-            format!("{value} {}", spelled(name))
-        }
-        _ => format!("{} {value}", spelled(name)),
-    }
-}
-
-/// The name of a parameter as words.
-pub(crate) fn spelled(name: &str) -> String {
-    match name {
-        "dfsps" => "DFSPs".to_owned(),
-        "rows" | "existing_rows" => "existing transfers".to_owned(),
-        "vus" | "users" => "virtual users".to_owned(),
-        name => name.replace(['_', '.'], " "),
     }
 }

@@ -1,8 +1,9 @@
 //! The runs of a report in the order in which they are read: by the questions that they answer, where a suite names them.
 
 use crate::compare::{Judgement, Metric, Pair};
-use crate::figures::{ABSENT, count, percent};
-use crate::input::Results;
+use crate::conditions::{self, Conditions};
+use crate::figures::{ABSENT, capitalised, count, percent};
+use crate::input::{Results, Suite};
 use crate::run::Run;
 use crate::suite::Claim;
 use crate::text::{Grid, judgement};
@@ -27,6 +28,21 @@ pub(crate) fn sections(results: &Results) -> Vec<(Option<&str>, Vec<usize>)> {
 /// The runs of a section.
 pub(crate) fn runs_of(results: &Results, places: &[usize]) -> Vec<Run> {
     places.iter().filter_map(|&place| results.runs.get(place)).cloned().collect()
+}
+
+/// How long suites took and on what, a sentence each, as far as they say.
+pub(crate) fn lengths(results: &Results) -> Vec<String> {
+    let sentence = |suite: &Suite| {
+        let runs = suite.runs.iter().filter_map(|&place| results.runs.get(place));
+        let all: Vec<Conditions> = runs.map(conditions::of).collect();
+        let mut place = conditions::shared(all.iter());
+        place.retain(|(name, _)| ["cores", "processor"].contains(name));
+        let place: Vec<String> = place.into_iter().map(|(_, text)| text).collect();
+        let sentence = suite.length.as_ref()?.sentence(&place.join(", "));
+        let is_alone = results.suites.len() == 1;
+        Some(if is_alone { capitalised(&sentence) } else { format!("{}: {sentence}", suite.title) })
+    };
+    results.suites.iter().filter_map(sentence).collect()
 }
 
 /// What was to be shown, in all suites.

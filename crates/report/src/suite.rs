@@ -4,6 +4,7 @@
 use serde::Deserialize;
 
 use crate::compare::Metric;
+use crate::figures::{milliseconds, minute};
 
 /// Two runs that took turns.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +31,36 @@ pub(crate) struct Claim {
 pub(crate) struct Question {
     pub text: String,
     pub runs: Vec<usize>,
+}
+
+/// How long a suite took.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Length {
+    /// When it began, in ISO 8601.
+    pub began_at: Option<String>,
+    pub seconds: f64,
+    /// The seconds that it may take, where the suite says so.
+    pub within_s: Option<f64>,
+}
+
+impl Length {
+    /// In a sentence; `place` is what it ran on, and may be empty.
+    pub(crate) fn sentence(&self, place: &str) -> String {
+        let time = |seconds: f64| milliseconds(seconds * 1e3);
+        let mut text = format!("took {}", time(self.seconds));
+        if !place.is_empty() {
+            text.push_str(&format!(" on {place}"));
+        }
+        if let Some(began_at) = &self.began_at {
+            text.push_str(&format!(", from {}", minute(began_at)));
+        }
+        if let Some(within_s) = self.within_s {
+            let is_within = self.seconds <= within_s;
+            let relation = if is_within { "within" } else { "which is longer than" };
+            text.push_str(&format!(", {relation} the {} that it may take", time(within_s)));
+        }
+        text + "."
+    }
 }
 
 /// A run that gave no result at one time or another, and why.
@@ -110,6 +141,20 @@ impl QuestionFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn how_long_it_took_is_told_beside_what_it_may_take() {
+        let began_at = Some("2026-11-22T01:55:03.123Z".to_owned());
+        let hour = Length { began_at, seconds: 3_138.4, within_s: Some(3_600.0) };
+        assert_eq!(
+            hour.sentence("2 cores, AMD EPYC"),
+            "took 52.3 min on 2 cores, AMD EPYC, from 2026-11-22 01:55 UTC, within the 60.0 min that it may take."
+        );
+        let longer = Length { seconds: 3_700.0, began_at: None, ..hour };
+        assert_eq!(longer.sentence(""), "took 61.7 min, which is longer than the 60.0 min that it may take.");
+        let short = Length { seconds: 9.0, ..Length::default() };
+        assert_eq!(short.sentence(""), "took 9.00 s.");
+    }
 
     #[test]
     fn what_is_not_there_is_told_once_with_its_reason() {

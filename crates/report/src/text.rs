@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::compare::{Judgement, Pair, within_suites};
+use crate::compare::{Difference, Judgement, Pair, within_suites};
 use crate::figures::{ABSENT, count, microseconds, milliseconds, number, or_absent};
 use crate::input::Results;
 use crate::run::Run;
-use crate::sections::{claims, costs, runs_of, sections};
+use crate::sections::{claims, costs, lengths, runs_of, sections};
 use crate::warnings;
 
 /// Rows of cells, aligned: the first column to the left, figures to the right.
@@ -188,7 +188,8 @@ pub(crate) fn grid(runs: &[Run]) -> Grid {
     grid
 }
 
-/// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims.
+/// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims; how long it all
+/// took.
 pub(crate) fn results(results: &Results) -> String {
     let mut text = String::new();
     for (heading, places) in sections(results) {
@@ -202,6 +203,9 @@ pub(crate) fn results(results: &Results) -> String {
     }
     for claim in claims(results) {
         let _ = writeln!(text, "\n{}:\n  {}", claim.text, claim.words);
+    }
+    for length in lengths(results) {
+        let _ = writeln!(text, "\n{length}");
     }
     for (place, absence) in results.suites.iter().flat_map(|suite| &suite.absences).enumerate() {
         let _ = writeln!(text, "{}{absence}", if place == 0 { "\n" } else { "" });
@@ -228,6 +232,15 @@ pub(crate) const fn judgement(judgement: Judgement) -> &'static str {
     }
 }
 
+/// What a difference is judged in a table.
+pub(crate) const fn judged(difference: &Difference) -> &'static str {
+    match difference.judgement {
+        Judgement::Real if difference.within_run => "real within these runs",
+        Judgement::Same if difference.within_run => "the same within these runs",
+        of => judgement(of),
+    }
+}
+
 /// A pair: verdict, differences, warnings.
 pub(crate) fn pair(pair: &Pair) -> String {
     let mut text = String::new();
@@ -243,7 +256,7 @@ pub(crate) fn pair(pair: &Pair) -> String {
             difference.metric.format(difference.base),
             difference.metric.format(difference.other),
             format!("{}{mark}", difference.text()),
-            judgement(difference.judgement).to_owned(),
+            judged(difference).to_owned(),
         ]);
     }
     text.push_str(&grid.text());

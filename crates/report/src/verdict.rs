@@ -4,6 +4,9 @@ use crate::compare::{Difference, Judgement, Metric, deciding};
 use crate::figures::percent;
 use crate::run::Run;
 
+/// What is to be known of an interval within single runs, for somebody who has to decide.
+const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
+
 /// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for certain.
 pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> String {
     let (first, second) = (quoted(&base.label), quoted(&other.label));
@@ -19,16 +22,35 @@ pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> St
     };
     let mut verdict = doubts(base, other);
     verdict.push_str(&sentence(&first, &second, difference));
+    verdict.push_str(&by_ratio(difference, differences));
     let also = differences.iter().filter(|other| {
         other.metric != main
             && other.judgement == Judgement::Real
-            && !(main == Metric::Tail && other.metric == Metric::Throughput)
+            && !(main == Metric::Tail && matches!(other.metric, Metric::Throughput | Metric::Ratio))
     });
-    let also: Vec<_> = also.map(|difference| clause(difference, other.unit())).collect();
+    let also: Vec<_> = also
+        .map(|also| {
+            let less_sure = also.within_run && !difference.within_run;
+            format!("{}{}", clause(also, other.unit()), if less_sure { " within these runs" } else { "" })
+        })
+        .collect();
     if !also.is_empty() {
         verdict.push_str(&format!(" Also: {}.", also.join("; ")));
     }
     verdict
+}
+
+/// What the ratio to a baseline says, where throughput differs and the ratio does not: then it may have been the machine.
+fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
+    let ratio = differences.iter().find(|difference| difference.metric == Metric::Ratio);
+    let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;
+    match ratio.filter(|_| is_told_by_throughput) {
+        Some(ratio) if matches!(ratio.judgement, Judgement::Same | Judgement::Noise) => format!(
+            " The ratio to the baseline, which ran in turn with each, does not show it ({}): it may have been the machine.",
+            ratio.text()
+        ),
+        _ => String::new(),
+    }
 }
 
 /// A label as a name within a sentence.
@@ -62,8 +84,8 @@ fn direction(difference: &Difference) -> &'static str {
     match (difference.metric, difference.relative > 0.0) {
         (Metric::Throughput, true) => "faster",
         (Metric::Throughput, false) => "slower",
-        (Metric::Median | Metric::Tail, true) => "higher",
-        (Metric::Median | Metric::Tail, false) => "lower",
+        (Metric::Ratio | Metric::Median | Metric::Tail, true) => "higher",
+        (Metric::Ratio | Metric::Median | Metric::Tail, false) => "lower",
         (Metric::Cpu, true) => "more",
         (Metric::Cpu, false) => "less",
     }
@@ -78,25 +100,29 @@ fn sentence(base: &str, other: &str, difference: &Difference) -> String {
     let (size, direction, text) = (magnitude(difference), direction(difference), difference.text());
     match difference.judgement {
         // What was run once each may differ from the next run by more than it differs within itself.
-        Judgement::Real if difference.within_run => format!(
-            "{subject} {size} {direction} than {base}; within these runs the difference is real, but they were not \
-             repeated: repeat them before deciding on it."
-        ),
+        Judgement::Real if difference.within_run => {
+            format!("{subject} {size} {direction} than {base} within these runs. {REPEAT}")
+        }
         Judgement::Real => format!("{subject} {size} {direction} than {base}; the difference is real."),
+        Judgement::Same if difference.within_run => {
+            format!("{other} and {base} are the same in {name} within these runs: {text}. {REPEAT}")
+        }
         Judgement::Same => {
             format!("{other} and {base} are the same in {name} for all practical purposes: {text}.")
         }
+        Judgement::Noise if difference.within_run => format!(
+            "{other} against {base}: no difference in {name} can be told from the noise within these runs: {text}. {REPEAT}"
+        ),
         Judgement::Noise => {
-            let advice = difference.repetitions_more.filter(|_| !difference.within_run);
-            let advice = advice.map_or_else(String::new, |more| {
+            let advice = difference.repetitions_more.map(|more| {
                 let repetitions = if more == 1 { "repetition" } else { "repetitions" };
-                format!("; {more} more {repetitions} of each would tell 5 %")
+                format!("{more} more {repetitions} of each would tell 5 %")
             });
             let most =
                 difference.interval.map_or(0.0, |interval| interval.low.abs().max(interval.high.abs()));
-            let rest = if advice.is_empty() { format!("; it is below {}", percent(most)) } else { advice };
+            let rest = advice.unwrap_or_else(|| format!("it is below {}", percent(most)));
             format!(
-                "{other} against {base}: no difference in {name} can be told from the noise: {text}{rest}."
+                "{other} against {base}: no difference in {name} can be told from the noise: {text}; {rest}."
             )
         }
         Judgement::Untold => format!(
@@ -110,7 +136,9 @@ fn clause(difference: &Difference, unit: &str) -> String {
     let (size, direction) = (magnitude(difference), direction(difference));
     match difference.metric {
         Metric::Throughput => format!("{size} {direction}"),
-        Metric::Median | Metric::Tail => format!("{} {size} {direction}", difference.metric.name()),
+        Metric::Ratio | Metric::Median | Metric::Tail => {
+            format!("{} {size} {direction}", difference.metric.name())
+        }
         Metric::Cpu => format!("{size} {direction} CPU per {unit}"),
     }
 }

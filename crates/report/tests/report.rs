@@ -116,6 +116,31 @@ fn suites_bring_their_plots_and_name_what_is_missing() {
     assert_eq!(page.matches("class=\"column\"").count(), 2 * 4, "categories are columns, wide and narrow");
 }
 
+#[test]
+fn a_suite_says_how_long_it_took_and_on_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |suite: &serde_json::Value| {
+        std::fs::write(directory.path().join("suite.json"), suite.to_string()).unwrap();
+        [directory.path().to_owned()]
+    };
+    let run = fixture("before");
+    let mut suite = serde_json::json!({
+        "schema_version": 2, "title": "An hour", "runs": [run.to_str().unwrap()],
+        "began_at": "2026-11-22T01:55:03.123Z", "ended_at": "2026-11-22T02:47:21.523Z", "took_s": 3138.4, "within_s": 3600.0,
+    });
+    let paths = write(&suite);
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (rows, table) = (words(markdown(&paths).unwrap()), words(text(&paths).unwrap()));
+    assert!(rows.starts_with("Took 52.3 min on 2 cores, "), "{rows}");
+    for told in [&rows, &table] {
+        assert!(told.contains("from 2026-11-22 01:55 UTC, within the 60.0 min that it may take."), "{told}");
+    }
+    assert!(page(&paths).contains("Took 52.3\u{a0}min on 2 cores"));
+    suite.as_object_mut().unwrap().remove("took_s");
+    let paths = write(&suite);
+    assert!(markdown(&paths).unwrap().starts_with("| run |") && !page(&paths).contains("Took "));
+}
+
 /// A result that others changed.
 fn changed(directory: &Path, change: impl Fn(&mut serde_json::Value)) -> PathBuf {
     let text = std::fs::read_to_string(fixture("before/result.json")).unwrap();

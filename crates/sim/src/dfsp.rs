@@ -47,6 +47,8 @@ counters! {
         prepares_received,
         /// POSTs received again for a known transfer.
         prepares_repeated,
+        /// Prepares that this DFSP sent a second time by the fault setting, and the hub accepted again.
+        prepares_sent_twice,
         /// Bodies that could not be understood.
         unreadable,
         /// Fulfilments sent, right or wrong, without repetitions.
@@ -91,6 +93,8 @@ counters! {
         quotes_received,
         /// Bulk quotes received, repetitions included.
         bulk_quotes_received,
+        /// Questions for currency conversions received, repetitions included.
+        fx_quotes_received,
         /// Transaction requests, authorizations and repeated questions for quotes received.
         requests_received,
         /// Answers to any of these that the hub took, errors among them.

@@ -1,6 +1,6 @@
 //! Simulated DFSPs (L4): any number of them in one process, as payers and as payees, with their own books.
 //!
-//! - [`Simulator`] listens, answers as payee, takes callbacks and keeps books.
+//! - [`Simulator`] listens, answers as payee and as provider of currency conversions, takes callbacks and keeps books.
 //! - [`Originator`] acts for the payers: lookups, quotes, transfers, and payments made of all three.
 //! - [`DfspSettings`] are the delays and faults of one DFSP; they can be changed while it runs.
 //! - [`party_of`] and [`owner_of`] tell which party belongs to which DFSP: MSISDNs by prefix, a thousand million each.
@@ -52,6 +52,7 @@ pub mod books;
 mod callback;
 mod condition;
 mod control;
+mod conversion;
 mod dfsp;
 mod exchange;
 mod lookup;
@@ -67,6 +68,7 @@ pub mod pools;
 mod quoting;
 mod registration;
 mod remembered;
+mod repeat;
 mod reply;
 mod request;
 mod route;

@@ -23,19 +23,21 @@ pub(crate) enum Family {
     Parties,
     Quotes,
     BulkQuotes,
+    FxQuotes,
     Transfers,
     TransactionRequests,
     Authorizations,
 }
 
 impl Family {
-    /// The media type of version 1.1, which every hub takes for every resource.
+    /// The media type of version 1.1, which every hub takes for every resource but currency conversion, new in 2.0.
     const fn media_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {
             Self::Participants => "application/vnd.interoperability.participants+json;version=1.1",
             Self::Parties => "application/vnd.interoperability.parties+json;version=1.1",
             Self::Quotes => "application/vnd.interoperability.quotes+json;version=1.1",
             Self::BulkQuotes => "application/vnd.interoperability.bulkQuotes+json;version=1.1",
+            Self::FxQuotes => "application/vnd.interoperability.fxQuotes+json;version=2.0",
             Self::Transfers => "application/vnd.interoperability.transfers+json;version=1.1",
             Self::TransactionRequests => {
                 "application/vnd.interoperability.transactionRequests+json;version=1.1"

@@ -1,4 +1,4 @@
-//! Amounts as DFSPs calculate with them: in the smallest unit of their currency.
+//! Amounts as DFSPs calculate with them: in the smallest unit of their currency. Rates are exact, in thousandths.
 
 use upesi_types::{Amount, Currency};
 
@@ -25,9 +25,25 @@ pub(crate) fn minor_units(amount: Amount, currency: Currency) -> u64 {
 
 /// The fee of an amount, rounded down to the smallest unit of the currency.
 pub(crate) fn fee(amount: Amount, per_mille: u16, currency: Currency) -> Amount {
+    bought(amount, per_mille.into(), currency).unwrap_or(Amount::ZERO)
+}
+
+/// What an amount buys in a currency, rounded down to its smallest unit; `None` where it is too much.
+pub(crate) fn bought(sold: Amount, rate_per_mille: u32, currency: Currency) -> Option<Amount> {
     let step = i128::from(step(currency));
-    let exact = i128::from(amount.units()) * i128::from(per_mille) / 1000;
-    i64::try_from(exact / step * step).ok().and_then(Amount::from_units).unwrap_or(Amount::ZERO)
+    let exact = i128::from(sold.units()) * i128::from(rate_per_mille) / 1000;
+    in_range(exact / step * step)
+}
+
+/// What an amount costs in a currency, rounded up to its smallest unit; `None` where it is too much, or the rate is 0.
+pub(crate) fn price(bought: Amount, rate_per_mille: u32, currency: Currency) -> Option<Amount> {
+    let step = i128::from(step(currency));
+    let (wanted, worth_of_step) = (i128::from(bought.units()) * 1000, i128::from(rate_per_mille) * step);
+    in_range((wanted + worth_of_step - 1).checked_div(worth_of_step)? * step)
+}
+
+fn in_range(units: i128) -> Option<Amount> {
+    Amount::from_units(i64::try_from(units).ok()?)
 }
 
 #[cfg(test)]
@@ -50,6 +66,30 @@ mod tests {
             assert_eq!(fee(amount, 10, currency).to_string(), fee_of_1_percent, "{amount} {currency}");
             assert_eq!(fee(amount, 0, currency), Amount::ZERO);
             assert_eq!(fee(amount, 1000, currency).units(), i64::try_from(minor).unwrap() * step(currency));
+        }
+    }
+
+    #[test]
+    fn conversions_are_rounded_in_favour_of_who_converts() {
+        for (amount, rate_per_mille, currency, worth, cost) in [
+            ("2", 1500, "XTS", Some("3"), Some("1.34")),
+            ("3", 1500, "XXX", Some("4.5"), Some("2")),
+            ("125.5", 28_600, "UGX", Some("3589"), Some("5")),
+            ("1", 7, "USD", Some("0"), Some("142.86")),
+            ("1", 7, "KWD", Some("0.007"), Some("142.858")),
+            ("0", 1500, "XTS", Some("0"), Some("0")),
+            ("99999999999999.9999", 1000, "CLF", Some("99999999999999.9999"), Some("99999999999999.9999")),
+            ("99999999999999.9999", 1001, "CLF", None, Some("99900099900099.9")),
+            ("99999999999999.9999", u32::MAX, "XTS", None, Some("23283064.38")),
+            ("99999999999999.9999", 1, "XTS", Some("99999999999.99"), None),
+            ("1", 0, "XTS", Some("0"), None),
+        ] {
+            let (amount, currency) =
+                (Amount::parse_wire(amount).unwrap(), Currency::parse(currency).unwrap());
+            let found = [bought, price].map(|convert| convert(amount, rate_per_mille, currency));
+            let found = found.map(|converted| converted.map(|converted| converted.to_string()));
+            let expected = [worth, cost].map(|text| text.map(str::to_owned));
+            assert_eq!(found, expected, "{amount} at {rate_per_mille} in {currency}");
         }
     }
 }

@@ -13,6 +13,7 @@ use crate::condition::Text;
 use crate::dfsp::Dfsp;
 use crate::message::{self, Family, IdText};
 use crate::payment::PaymentOptions;
+use crate::repeat::Repeat;
 use crate::settings::mix;
 use crate::simulator::{Shared, Simulator};
 use crate::table::{Finished, Outcome, Outgoing};
@@ -141,7 +142,7 @@ impl Originator {
         self.originate(number, id, payer, payee_dfsp.name.as_str(), moved, headers, body).await
     }
 
-    /// Enters a transfer into the books and sends it until the hub takes or refuses it.
+    /// Enters a transfer into the books and sends it until the hub takes or refuses it; once more where the payer is told to.
     #[expect(clippy::too_many_arguments, reason = "one message; a struct for two callers would say it again")]
     pub(crate) async fn originate(
         &self,
@@ -168,10 +169,14 @@ impl Originator {
             return Err(OriginateError::Repeated(number));
         }
         payer_dfsp.book().move_outgoing(currency, amount, None, OutgoingState::Sent);
+        let repeat = Repeat::draw(&self.shared, payer, payee, &id, &headers, &body);
         let sent = self.deliver(payer_dfsp, Method::POST, payee, Resource::Transfers, headers, body).await;
         match sent {
             Ok(()) => {
                 settle_outgoing(&self.shared, &id, OutgoingEvent::Accepted, None);
+                if let Some(repeat) = repeat {
+                    repeat.start();
+                }
                 Ok(Pending { id, finished })
             }
             Err(error) => {

@@ -58,9 +58,7 @@ impl<'body> Question<'body> {
 
     /// The terms; `None` when a member that they need is absent or unusable.
     fn terms(&self, settings: &DfspSettings) -> Option<TermsOffered> {
-        let currency = currency(scan::text(scan::member(self.amount, b"currency")?)?)?;
-        let asked = std::str::from_utf8(scan::text(scan::member(self.amount, b"amount")?)?).ok()?;
-        let asked = Amount::parse_wire(asked).ok()?;
+        let (currency, asked) = (currency_of(self.amount)?, amount_of(self.amount)?);
         let is_object = |value: &[u8]| value.first() == Some(&b'{');
         if !is_object(self.payer) || !is_object(self.payee) || !is_object(self.transaction_type) {
             return None;
@@ -100,8 +98,14 @@ impl<'body> Question<'body> {
     }
 }
 
-fn currency(text: &[u8]) -> Option<Currency> {
-    Currency::parse(std::str::from_utf8(text).ok()?)
+/// The currency of a money object.
+pub(crate) fn currency_of(money: &[u8]) -> Option<Currency> {
+    Currency::parse(std::str::from_utf8(scan::text(scan::member(money, b"currency")?)?).ok()?)
+}
+
+/// The amount of a money object.
+pub(crate) fn amount_of(money: &[u8]) -> Option<Amount> {
+    Amount::parse_wire(std::str::from_utf8(scan::text(scan::member(money, b"amount")?)?).ok()?).ok()
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -112,7 +116,8 @@ struct TermsOffered {
     fee: Amount,
 }
 
-fn push_amount(out: &mut Vec<u8>, before: &str, amount: Amount, currency: Currency) {
+/// Writes a money object after `before`.
+pub(crate) fn push_amount(out: &mut Vec<u8>, before: &str, amount: Amount, currency: Currency) {
     let _ = write!(out, "{before}{{\"amount\":\"{amount}\",\"currency\":\"{currency}\"}}");
 }
 
@@ -150,7 +155,8 @@ fn seal(
     (ilp::encode_packet_v4(minor_units, expiration, &condition, transaction), encode(&condition))
 }
 
-fn id(value: &[u8]) -> Option<TransferId> {
+/// The id that a raw value is.
+pub(crate) fn id(value: &[u8]) -> Option<TransferId> {
     TransferId::parse(std::str::from_utf8(scan::text(value)?).ok()?)
 }
 
@@ -217,7 +223,7 @@ fn bulk_answer(
     Some(answer.into())
 }
 
-/// Takes a GET of a quote or bulk quote in, and answers with what was answered before.
+/// Takes a GET of a quote, bulk quote or FX quote in, and answers with what was answered before.
 pub(crate) fn take_again(
     shared: &Arc<Shared>,
     payee: u32,
@@ -228,6 +234,7 @@ pub(crate) fn take_again(
     count(&shared.dfsp(payee).counters.requests_received);
     let (name, unknown) = match family {
         Family::BulkQuotes => ("bulkQuotes", ErrorCode::BULK_QUOTE_NOT_FOUND),
+        Family::FxQuotes => ("fxQuotes", ErrorCode::QUOTE_NOT_FOUND),
         _ => ("quotes", ErrorCode::QUOTE_NOT_FOUND),
     };
     let found = TransferId::parse(id).and_then(|id| shared.remembered.find(&id));

@@ -17,7 +17,7 @@ struct Shard {
     order: VecDeque<TransferId>,
 }
 
-/// Bodies by the id of the quote or bulk quote.
+/// Bodies by the id of the quote, bulk quote or FX quote.
 pub(crate) struct Remembered {
     shards: Box<[Mutex<Shard>]>,
 }

@@ -54,7 +54,7 @@ pub(crate) fn headers(shared: &Shared, dfsp: u32, family: Family, question: &Hea
 /// The code with which the fault setting makes a DFSP answer.
 const fn rejection(family: Family) -> ErrorCode {
     match family {
-        Family::Quotes | Family::BulkQuotes => ErrorCode::PAYEE_REJECTED_QUOTE,
+        Family::Quotes | Family::BulkQuotes | Family::FxQuotes => ErrorCode::PAYEE_REJECTED_QUOTE,
         Family::TransactionRequests | Family::Authorizations => ErrorCode::PAYER_REJECTED_REQUEST,
         Family::Participants | Family::Parties | Family::Transfers => ErrorCode::PAYEE,
     }

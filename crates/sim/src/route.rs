@@ -26,9 +26,11 @@ pub(crate) enum Asked<'path> {
     Quote,
     /// `POST /bulkQuotes`.
     BulkQuote,
+    /// `POST /fxQuotes`.
+    FxQuote,
     /// `POST /transactionRequests`.
     TransactionRequest,
-    /// `GET` of one of the former three, by its id.
+    /// `GET` of one of the former four, by its id.
     Again { family: Family, id: &'path str },
     /// `GET /authorizations/{ID}`.
     Authorization { id: &'path str },
@@ -45,6 +47,7 @@ pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<Route<'p
         "parties" => Family::Parties,
         "quotes" => Family::Quotes,
         "bulkQuotes" => Family::BulkQuotes,
+        "fxQuotes" => Family::FxQuotes,
         "transactionRequests" => Family::TransactionRequests,
         "authorizations" => Family::Authorizations,
         _ => return None,
@@ -69,16 +72,16 @@ fn asked<'path>(method: &Method, family: Family, rest: Option<&'path str>) -> Op
     match (method, family, rest) {
         (&Method::POST, Family::Quotes, None) => Some(Asked::Quote),
         (&Method::POST, Family::BulkQuotes, None) => Some(Asked::BulkQuote),
+        (&Method::POST, Family::FxQuotes, None) => Some(Asked::FxQuote),
         (&Method::POST, Family::TransactionRequests, None) => Some(Asked::TransactionRequest),
         (&Method::GET, Family::Parties, Some(path)) => {
             let named = (2..=3).contains(&path.split('/').count());
             (named && !path.split('/').any(str::is_empty)).then_some(Asked::Party { path })
         }
         (_, _, Some(id)) if *method != Method::GET || id.is_empty() || id.contains('/') => None,
-        (_, Family::Quotes | Family::BulkQuotes | Family::TransactionRequests, Some(id)) => {
-            Some(Asked::Again { family, id })
-        }
         (_, Family::Authorizations, Some(id)) => Some(Asked::Authorization { id }),
+        (_, Family::Quotes | Family::BulkQuotes | Family::FxQuotes, Some(id))
+        | (_, Family::TransactionRequests, Some(id)) => Some(Asked::Again { family, id }),
         _ => None,
     }
 }
@@ -136,6 +139,10 @@ mod tests {
             (Method::GET, "quotes/", None),
             (Method::POST, "bulkQuotes", Some(Route::Asked(Asked::BulkQuote))),
             (Method::GET, "bulkQuotes/x", again(Family::BulkQuotes, "x")),
+            (Method::POST, "fxQuotes", Some(Route::Asked(Asked::FxQuote))),
+            (Method::POST, "fxQuotes/x", None),
+            (Method::GET, "fxQuotes/x", again(Family::FxQuotes, "x")),
+            (Method::GET, "fxQuotes", None),
             (Method::POST, "transactionRequests", Some(Route::Asked(Asked::TransactionRequest))),
             (Method::GET, "transactionRequests/x", again(Family::TransactionRequests, "x")),
             (Method::GET, "authorizations/x", Some(Route::Asked(Asked::Authorization { id: "x" }))),
@@ -157,6 +164,7 @@ mod tests {
             "participants/MSISDN/1/x",
             "quotes/x",
             "bulkQuotes/x",
+            "fxQuotes/x",
             "transactionRequests/x",
             "authorizations/x",
         ] {

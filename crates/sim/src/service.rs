@@ -18,13 +18,14 @@ use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{callback, control, lookup, message, payee, quoting, request};
+use crate::{callback, control, conversion, lookup, message, payee, quoting, request};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The base path of the community's callback service, which stands for the DFSP named in `FSPIOP-Destination`.
-const COMMUNITY_BASE: &str = "fspiop";
+/// The base paths of the community's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as a payee or as
+/// a provider of currency conversions; either takes everything. A DFSP that has such a name keeps its path for itself.
+const COMMUNITY_BASES: [&str; 2] = ["fspiop", "fxp"];
 
 pub(crate) struct SimService {
     shared: Arc<Shared>,
@@ -49,8 +50,9 @@ impl Service for SimService {
             };
             return order.carry_out(&self.shared, dfsp, &body).await;
         }
-        let is_community = base == COMMUNITY_BASE;
-        let receiver = if is_community { self.destination(&head.headers) } else { self.by_name(base) };
+        let named = self.by_name(base);
+        let is_community = named.is_none() && COMMUNITY_BASES.contains(&base);
+        let receiver = if is_community { self.destination(&head.headers) } else { named };
         let (Some(receiver), Some(route)) = (receiver, route(&head.method, path)) else {
             return answer(StatusCode::NOT_FOUND);
         };
@@ -190,6 +192,7 @@ impl SimService {
             Asked::Party { path } => lookup::take(shared, receiver, headers, path, owns_it),
             Asked::Quote => quoting::take_quote(shared, receiver, headers, body),
             Asked::BulkQuote => quoting::take_bulk(shared, receiver, headers, body),
+            Asked::FxQuote => conversion::take(shared, receiver, headers, body),
             Asked::TransactionRequest => request::take(shared, receiver, headers, body),
             Asked::Again { family: Family::TransactionRequests, id } => {
                 request::take_again(shared, receiver, headers, id)

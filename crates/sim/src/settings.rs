@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 pub const PER_MILLE_MAX: u16 = 1000;
 /// Longest artificial delay, in milliseconds.
 pub const DELAY_MS_MAX: u32 = 600_000;
+/// 3 for 2: what the community's load scripts expect of 2 XXX in XTS.
+const FX_RATE_PER_MILLE_USUAL: u32 = 1500;
 
 /// What a payee writes into `transferState` of its fulfilment (FSPIOP API v1.1 §6.7.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,9 +35,11 @@ pub struct DfspSettings {
     pub drop_per_mille: u16,
     /// Answers that are sent twice.
     pub duplicate_per_mille: u16,
+    /// Prepares that the DFSP sends twice as payer, the same bytes: half of them again at once, half after half a second.
+    pub repeat_prepare_per_mille: u16,
     /// Fulfilments whose hash is not the condition.
     pub wrong_fulfilment_per_mille: u16,
-    /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes, 5000 to lookups, 4101 to
+    /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes of all kinds, 5000 to lookups, 4101 to
     /// transaction requests and authorizations.
     pub abort_per_mille: u16,
     /// Messages that are answered with `http_error_status` and otherwise ignored.
@@ -48,6 +52,9 @@ pub struct DfspSettings {
     pub slow_read_ms: u32,
     /// The fee that the payee asks for in its quotes, in per mille of the amount, cut to whole smallest units.
     pub fee_per_mille: u16,
+    /// What one unit of any currency is worth in any other where the DFSP is asked to convert, in thousandths; 0 stands for
+    /// 1500. Amounts are rounded to whole smallest units, to the DFSP's advantage.
+    pub fx_rate_per_mille: u32,
     /// Whether the DFSP claims every party that it is asked about, instead of those that [`crate::owner_of`] gives it.
     pub owns_every_party: bool,
 }
@@ -67,6 +74,11 @@ pub enum SettingsError {
 }
 
 impl DfspSettings {
+    /// The rate at which it converts, in thousandths.
+    pub(crate) const fn fx_rate(&self) -> u32 {
+        if self.fx_rate_per_mille == 0 { FX_RATE_PER_MILLE_USUAL } else { self.fx_rate_per_mille }
+    }
+
     /// Checks every range.
     ///
     /// # Errors
@@ -75,6 +87,7 @@ impl DfspSettings {
         let rates = [
             ("drop_per_mille", self.drop_per_mille),
             ("duplicate_per_mille", self.duplicate_per_mille),
+            ("repeat_prepare_per_mille", self.repeat_prepare_per_mille),
             ("wrong_fulfilment_per_mille", self.wrong_fulfilment_per_mille),
             ("abort_per_mille", self.abort_per_mille),
             ("http_error_per_mille", self.http_error_per_mille),
@@ -112,6 +125,8 @@ pub(crate) enum Fault {
     Garbage = 11,
     SeveralOwners = 12,
     UnknownDfsp = 13,
+    RepeatPrepare = 14,
+    RepeatLater = 15,
 }
 
 /// Whether `fault` hits the message known by `key` under `seed`: a pure function, uniform over keys.
@@ -159,6 +174,10 @@ mod tests {
         assert_eq!(ok.validate(), Ok(()));
         for (settings, error) in [
             (DfspSettings { drop_per_mille: 1001, ..ok }, SettingsError::Rate("drop_per_mille")),
+            (
+                DfspSettings { repeat_prepare_per_mille: 1001, ..ok },
+                SettingsError::Rate("repeat_prepare_per_mille"),
+            ),
             (DfspSettings { delay_ms: DELAY_MS_MAX + 1, ..ok }, SettingsError::Delay("delay_ms")),
             (DfspSettings { http_error_status: 200, ..ok }, SettingsError::Status),
         ] {

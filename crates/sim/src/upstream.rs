@@ -25,7 +25,7 @@ pub enum Upstream {
 pub struct ServiceUrls {
     /// For `/parties` and `/participants`.
     pub lookups: String,
-    /// For `/quotes` and `/bulkQuotes`.
+    /// For `/quotes`, `/bulkQuotes` and `/fxQuotes`.
     pub quotes: String,
     /// For `/transfers`.
     pub transfers: String,
@@ -57,7 +57,7 @@ impl Resource<'_> {
         let Resource::Other(path) = self else { return Service::Transfers };
         match path.split('/').next() {
             Some("parties" | "participants") => Service::Lookups,
-            Some("quotes" | "bulkQuotes") => Service::Quotes,
+            Some("quotes" | "bulkQuotes" | "fxQuotes") => Service::Quotes,
             _ => Service::Others,
         }
     }
@@ -172,6 +172,7 @@ mod tests {
             Resource::Other("parties/MSISDN/1"),
             Resource::Other("participants"),
             Resource::Other("quotes/x"),
+            Resource::Other("fxQuotes/x"),
             Resource::Transfers,
             Resource::Error(&id),
             Resource::Other("transactionRequests"),
@@ -195,6 +196,7 @@ mod tests {
             (0, "/parties/MSISDN/1"),
             (0, "/participants"),
             (1, "/base/quotes/x"),
+            (1, "/base/fxQuotes/x"),
             (0, "/ml/transfers"),
             (0, error),
             (2, "/transactionRequests"),

@@ -278,7 +278,8 @@ impl Asking {
                 assert_eq!(seen.headers["fspiop-source"], "dfsp-2");
                 assert_eq!(seen.headers["fspiop-destination"], "dfsp-1");
                 let family = seen.path.split('/').nth(2).unwrap();
-                let media_type = format!("application/vnd.interoperability.{family}+json;version=1.1");
+                let version = if family == "fxQuotes" { "2.0" } else { "1.1" };
+                let media_type = format!("application/vnd.interoperability.{family}+json;version={version}");
                 assert_eq!(seen.headers["content-type"], media_type.as_str());
                 return (answer.status, seen.path, serde_json::from_slice(&seen.body).unwrap());
             }
@@ -297,10 +298,10 @@ fn quote_json() -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn quotes_and_bulk_quotes_can_be_asked_for_again() {
+async fn quotes_of_all_kinds_can_be_asked_for_again() {
     let mut asking = Asking::new();
     let null = serde_json::Value::Null;
-    for (family, code) in [("quotes", "3205"), ("bulkQuotes", "3209")] {
+    for (family, code) in [("quotes", "3205"), ("bulkQuotes", "3209"), ("fxQuotes", "3205")] {
         let (_, path, body) = asking.ask(Method::GET, &format!("{family}/{ID}"), &null).await;
         assert_eq!(path, format!("/dfsp-1/{family}/{ID}/error"));
         assert_eq!(body["errorInformation"]["errorCode"], code);
@@ -320,6 +321,19 @@ async fn quotes_and_bulk_quotes_can_be_asked_for_again() {
     assert_eq!(path, format!("/dfsp-1/bulkQuotes/{bulk_id}"));
     assert_eq!(first["individualQuoteResults"].as_array().map(Vec::len), Some(2));
     let (_, _, again) = asking.ask(Method::GET, &format!("bulkQuotes/{bulk_id}"), &null).await;
+    assert_eq!(first, again);
+
+    let settings = DfspSettings { fx_rate_per_mille: 28_600, ..DfspSettings::default() };
+    asking.world.simulator.set_settings(1, settings).unwrap();
+    let request_id = ID.replace("5b1c", "5b1e");
+    let conversion = serde_json::json!({"conversionRequestId": request_id, "conversionTerms": {"conversionId": ID,
+        "initiatingFsp": "dfsp-1", "counterPartyFsp": "dfsp-2", "amountType": "SEND",
+        "sourceAmount": {"currency": "KES", "amount": "2"}, "targetAmount": {"currency": "USD"},
+        "expiration": "2030-01-01T00:00:00.000Z"}});
+    let (_, path, first) = asking.ask(Method::POST, "fxQuotes", &conversion).await;
+    assert_eq!(path, format!("/dfsp-1/fxQuotes/{request_id}"));
+    assert_eq!(first["conversionTerms"]["targetAmount"]["amount"], "57.2");
+    let (_, _, again) = asking.ask(Method::GET, &format!("fxQuotes/{request_id}"), &null).await;
     assert_eq!(first, again);
     asking.world.end().await;
 }
@@ -352,11 +366,12 @@ async fn questions_that_cannot_be_understood_are_refused() {
         (Method::POST, "quotes", serde_json::json!({"quoteId": ID})),
         (Method::POST, "quotes", serde_json::json!([])),
         (Method::POST, "bulkQuotes", serde_json::json!({"bulkQuoteId": ID, "payer": {}})),
+        (Method::POST, "fxQuotes", serde_json::json!({"conversionRequestId": ID, "conversionTerms": {}})),
         (Method::POST, "transactionRequests", serde_json::json!({"transactionRequestId": "x"})),
         (Method::GET, "transactionRequests/x", serde_json::Value::Null),
     ] {
         assert_eq!(asking.ask(method, path, &body).await.0, StatusCode::BAD_REQUEST, "{path}");
     }
-    assert_eq!(asking.world.simulator.counters().unreadable, 5);
+    assert_eq!(asking.world.simulator.counters().unreadable, 6);
     asking.world.end().await;
 }

@@ -66,6 +66,26 @@ async fn duplicated_fulfilments_count_once() {
 }
 
 #[tokio::test]
+async fn prepares_sent_twice_are_one_transfer() {
+    let world = World::with(DfspSettings::default(), |config| {
+        config.dfsps[0].1.repeat_prepare_per_mille = 1000;
+    });
+    assert_eq!(world.outcomes(20).await, vec![Outcome::Committed; 20]);
+    // Some at once, some after half a second.
+    world
+        .until("twenty repetitions", |sim| {
+            let counters = sim.counters();
+            (counters.prepares_sent_twice, counters.prepares_repeated) == (20, 20)
+                && sim.transfer_counts().incoming_committed == 20
+        })
+        .await;
+    let counters = world.simulator.counters();
+    assert_eq!((counters.prepares_received, counters.violations()), (20, 0));
+    assert_eq!((world.high(0), world.high(1)), (20 * 25_000, -20 * 25_000));
+    world.end().await;
+}
+
+#[tokio::test]
 async fn wrong_fulfilments_are_noticed_by_the_payer_and_not_booked_by_the_payee() {
     let world = World::new(DfspSettings { wrong_fulfilment_per_mille: 1000, ..DfspSettings::default() });
     // Without a hub nobody stops them on the way.

@@ -118,23 +118,31 @@ async fn load_scripts_hear_of_their_callback_over_a_web_socket() {
 }
 
 #[tokio::test]
-async fn load_scripts_hear_of_parties_and_quotes_too() {
+async fn load_scripts_hear_of_parties_quotes_and_conversions_too() {
     let world = World::new();
     let party = "parties/ACCOUNT_ID/19012345002";
     let quote = json!({"quoteId": ID, "transactionId": ID, "amountType": "SEND", "amount": {"amount": "2", "currency": "XXX"},
         "payer": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345001", "fspId": "dfsp-1"}},
         "payee": {"partyIdInfo": {"partyIdType": "ACCOUNT_ID", "partyIdentifier": "19012345002", "fspId": "dfsp-2"}},
         "transactionType": {"scenario": "TRANSFER", "initiator": "PAYER", "initiatorType": "CONSUMER"}});
-    let quote_path = format!("quotes/{ID}");
+    let conversion = json!({"conversionRequestId": ID, "conversionTerms": {"conversionId": ID, "initiatingFsp": "dfsp-1",
+        "counterPartyFsp": "dfsp-2", "amountType": "SEND", "sourceAmount": {"currency": "XXX", "amount": "2"},
+        "targetAmount": {"currency": "XTS"}, "expiration": "2030-01-01T00:00:00.000Z"}});
+    let (quote_path, conversion_path) = (format!("quotes/{ID}"), format!("fxQuotes/{ID}"));
     let mut count = 0;
-    for (base, abort_per_mille, text) in
-        [("/fspiop", 0, "SUCCESS_CALLBACK_RECEIVED"), ("/dfsp-2", 1000, "ERROR_CALLBACK_RECEIVED")]
-    {
+    for (base, abort_per_mille, text) in [
+        ("/fspiop", 0, "SUCCESS_CALLBACK_RECEIVED"),
+        ("/fxp", 0, "SUCCESS_CALLBACK_RECEIVED"),
+        ("/dfsp-2", 1000, "ERROR_CALLBACK_RECEIVED"),
+    ] {
         let behaviour = json!({"abort_per_mille": abort_per_mille});
         world.send(Method::PUT, "/_sim/dfsps/dfsp-2", &behaviour).await;
-        for (method, path, body, channel) in
-            [(Method::GET, party, &Value::Null, party), (Method::POST, "quotes", &quote, quote_path.as_str())]
-        {
+        for (method, path, body, channel) in [
+            (Method::GET, party, &Value::Null, party),
+            (Method::POST, "quotes", &quote, quote_path.as_str()),
+            (Method::POST, "fxQuotes", &conversion, conversion_path.as_str()),
+            (Method::GET, conversion_path.as_str(), &Value::Null, conversion_path.as_str()),
+        ] {
             let mut socket = world.channel(channel).await;
             assert_eq!(world.send(method, &format!("{base}/{path}"), body).await.0, StatusCode::ACCEPTED);
             let pushed = timeout(PATIENCE, socket.next()).await.unwrap().unwrap().unwrap();
@@ -145,6 +153,7 @@ async fn load_scripts_hear_of_parties_and_quotes_too() {
     }
     let counters = world.simulator.counters();
     assert_eq!((counters.answers_unasked, counters.answers_received, counters.parties_unknown), (0, 0, 1));
+    assert_eq!((counters.fx_quotes_received, counters.requests_received), (3, 3));
     world.end().await;
 }
 
@@ -187,7 +196,7 @@ async fn unknown_transfers_and_paths_are_noticed() {
     assert_eq!(world.simulator.counters().callbacks_unexpected, 1);
     for (method, path) in [
         (Method::PUT, format!("/nobody/transfers/{ID}")),
-        (Method::POST, "/dfsp-1/fxQuotes".to_owned()),
+        (Method::POST, "/dfsp-1/fxTransfers".to_owned()),
         (Method::GET, "/".to_owned()),
     ] {
         assert_eq!(world.send(method, &path, &committed).await.0, StatusCode::NOT_FOUND, "{path}");

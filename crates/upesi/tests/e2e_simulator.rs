@@ -119,29 +119,41 @@ fn told(mut socket: TcpStream) -> String {
 
 /// An iteration of the community's load scripts: a channel of the payer's simulator, named by trace, method and path; the
 /// request; what the channel is told.
-fn iterate(scene: &Scene, trace: &str, method: &str, id: &str) -> String {
-    let socket = channel(scene, &format!("{trace}/PUT/transfers/{id}"));
+fn iterate(scene: &Scene, trace: &str, method: &str, family: &str, id: &str) -> String {
+    let socket = channel(scene, &format!("{trace}/PUT/{family}/{id}"));
     let [expiration, date] =
         [scene.world.now().plus_ms(30_000).to_string(), scene.world.now().http_date().to_string()];
-    let body = format!(
-        r#"{{"transferId":"{id}","payerFsp":"dfsp-1","payeeFsp":"dfsp-2","amount":{{"amount":"2","currency":"KES"}},"expiration":"{expiration}","ilpPacket":"AYIDBQAAAAAAAADIIWcucGF5ZWU","condition":"GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA"}}"#
-    );
+    let (version, body) = match family {
+        "transfers" => (
+            "1.1",
+            format!(
+                r#"{{"transferId":"{id}","payerFsp":"dfsp-1","payeeFsp":"dfsp-2","amount":{{"amount":"2","currency":"KES"}},"expiration":"{expiration}","ilpPacket":"AYIDBQAAAAAAAADIIWcucGF5ZWU","condition":"GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA"}}"#
+            ),
+        ),
+        _ => (
+            "2.0",
+            format!(
+                r#"{{"conversionRequestId":"{id}","conversionTerms":{{"conversionId":"{id}","initiatingFsp":"dfsp-1","counterPartyFsp":"dfsp-2","amountType":"SEND","sourceAmount":{{"amount":"2","currency":"KES"}},"targetAmount":{{"amount":"3","currency":"XTS"}},"expiration":"{expiration}"}}}}"#
+            ),
+        ),
+    };
     let mut headers = vec![
         ("Host", "hub".to_owned()),
         ("User-Agent", "k6/1.0.0 (https://k6.io/)".into()),
-        ("Accept", media_type("transfers", "1.1")),
-        ("Content-Type", media_type("transfers", "1.1")),
+        ("Accept", media_type(family, version)),
+        ("Content-Type", media_type(family, version)),
         ("Date", date),
         ("FSPIOP-Source", "dfsp-1".into()),
         ("traceparent", format!("00-{trace}-00f067aa0ba902b7-01")),
         ("tracestate", "tx_end2end_start_ts=1700000000000".into()),
     ];
+    // The hub answers for transfers, the provider for what it quoted.
+    if method == "POST" || family == "fxQuotes" {
+        headers.push(("FSPIOP-Destination", "dfsp-2".into()));
+    }
     let (path, body) = match method {
-        "POST" => {
-            headers.push(("FSPIOP-Destination", "dfsp-2".into()));
-            ("/transfers".to_owned(), &*body)
-        }
-        _ => (format!("/transfers/{id}"), ""),
+        "POST" => (format!("/{family}"), &*body),
+        _ => (format!("/{family}/{id}"), ""),
     };
     let headers: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     let answer = Client::connect(scene.world.fspiop()).exchange(&request(
@@ -158,12 +170,24 @@ fn load_scripts_of_the_community_hear_of_their_callbacks() {
     let scene = Scene::new(&[]);
     // Ids as the scripts make them: hexadecimal digits in capitals, as long as a ULID.
     let (first, second) = ("0192F3A9B2C4D00112233445AB", "0192F3A9B2C5D00112233445AC");
-    let success = "SUCCESS_CALLBACK_RECEIVED";
-    assert_eq!(iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4736", "POST", first), success);
-    assert_eq!(iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4737", "GET", first), success);
-    scene.all_are(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
-    let failed = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4738", "POST", second);
-    assert_eq!(failed, "ERROR_CALLBACK_RECEIVED");
+    // The second is a provider of currency conversions too.
+    scene.world.open_account("dfsp-2", "XTS");
+    for name in scene.simulator.names() {
+        scene.world.set_endpoint(name.as_str(), "FX_QUOTES", &scene.simulator.base_url(&name));
+    }
+    let (success, error) = ("SUCCESS_CALLBACK_RECEIVED", "ERROR_CALLBACK_RECEIVED");
+    for family in ["transfers", "fxQuotes"] {
+        scene.all_are(DfspSettings::default());
+        let told = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4736", "POST", family, first);
+        assert_eq!(told, success, "{family}");
+        let told = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4737", "GET", family, first);
+        assert_eq!(told, success, "{family}");
+        scene.all_are(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
+        let told = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4738", "POST", family, second);
+        assert_eq!(told, error, "{family}");
+    }
+    scene.world.until(&0, || scene.world.metric("upesi_relay_in_flight"));
+    assert_eq!(scene.simulator.counters().answers_unasked, 0);
     scene.world.until(&(0, 0), || scene.world.undelivered());
     assert_eq!(scene.world.position("dfsp-1"), "2");
     scene.end();

@@ -39,7 +39,12 @@ fn prepares_and_fulfils_are_taken_by_a_hub_of_their_own() {
             (&result["unit"], &result["completed"], &result["failed"]),
             (&kind.into(), &60.into(), &0.into())
         );
-        assert!(result["processes"][0]["rss_mb"].as_f64().unwrap() > 1.0, "{result}");
+        for (place, name) in ["hub", "lab"].into_iter().enumerate() {
+            let process = &result["processes"][place];
+            assert_eq!(process["name"], name);
+            assert!(process["rss_mb"].as_f64() > Some(1.0), "a process of its own: {process}");
+            assert!(process["context_switches_voluntary"].as_u64() > Some(0), "it waited: {process}");
+        }
         let stages = result["stages"].as_array().unwrap();
         let stage = stages.iter().find(|stage| stage["stage"] == kind).unwrap();
         assert_eq!(stage["operations"], 60, "{stage}");
@@ -111,6 +116,13 @@ fn streams_are_made_up_and_recorded_from_what_they_led_to() {
         ],
     );
     assert_eq!((&result["completed"], &result["parameters"]["dfsps"]), (&80.into(), &3.into()));
+    // Both are parts of one process, of which only the whole has memory and switches.
+    let [hub, lab] = &result["processes"].as_array().unwrap()[..] else { panic!("{result}") };
+    assert!(hub["rss_mb"].as_f64() > Some(1.0) && lab.get("rss_mb").is_none(), "{hub} {lab}");
+    for process in [hub, lab] {
+        assert!(process["cpu_us_per_operation"].is_number(), "{process}");
+        assert!(process.get("context_switches_voluntary").is_none(), "never counted: {process}");
+    }
 }
 
 #[test]

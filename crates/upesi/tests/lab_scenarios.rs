@@ -110,6 +110,60 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
     ended(0, &["lab", "report", text(&merged)]);
 }
 
+/// What was seen of a hub under load: samples with their stages and threads, and the same as a graph with boxes below the whole.
+fn assert_shows_a_busy_hub(directory: &Path) {
+    let shares = json(&directory.join("shares.json"));
+    assert_eq!(shares["schema_version"], 1);
+    let samples = shares["samples"].as_u64().unwrap();
+    assert!(samples > 0, "{shares}");
+    for list in ["stages", "threads"] {
+        let list = shares[list].as_array().unwrap();
+        assert_eq!(list.iter().map(|one| one["samples"].as_u64().unwrap()).sum::<u64>(), samples, "{shares}");
+    }
+    let graph = std::fs::read_to_string(directory.join("profile.svg")).unwrap();
+    assert!(graph.contains(&format!("{samples} samples")), "the graph is of the same samples");
+    // All threads, one of them at least, and a function in it.
+    assert!(graph.matches("<g class=\"f\"").count() >= 3, "an empty graph: {graph}");
+}
+
+#[test]
+fn a_hub_that_is_loaded_for_it_shows_where_its_cpu_time_goes() {
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("out");
+    let load = ["--dfsps", "2", "--vus", "4", "--warm-up", "500ms", "--duration", "4s"];
+    let look = ["lab", "profile", "transfers", "--seconds", "1", "--json", "--out", text(&out)];
+    let (printed, _) = ended(0, &[&look[..], &load].concat());
+    assert_shows_a_busy_hub(&out);
+    let printed: Value = serde_json::from_str(&printed).unwrap();
+    assert_eq!(printed, json(&out.join("shares.json")));
+    let folded = std::fs::read_to_string(out.join("profile.folded")).unwrap();
+    let count = |line: &str| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap();
+    assert_eq!(folded.lines().map(count).sum::<u64>(), printed["samples"].as_u64().unwrap());
+    for heap in ["heap-before.json", "heap-after.json"] {
+        assert!(json(&out.join(heap))["process"]["resident"].as_u64() > Some(0), "{heap}");
+    }
+    let result = json(&out.join("result.json"));
+    assert!(result["audit"]["ok"] == true && result["completed"].as_u64() > Some(0), "{result}");
+    assert!(out.join("report.html").is_file());
+}
+
+#[test]
+fn prepares_that_are_sent_twice_are_answered_and_move_money_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let twice = "[behaviour]\nrepeat_prepare_per_mille = 500\n[hub.settings]";
+    let file = write(directory.path(), "twice.toml", &SMALL.replace("[hub.settings]", twice));
+    let out = directory.path().join("out");
+    ended(0, &["lab", "run", &file, "--out", text(&out)]);
+    let result = json(&out.join("result.json"));
+    assert_eq!(result["options"]["behaviour"]["repeat_prepare_per_mille"], 500);
+    let counted = |name: &str| result["simulators"][name].as_u64().unwrap();
+    assert!(counted("prepares_sent_twice") > 0, "{result}");
+    // The hub tells how it is: reserved, or how it ended.
+    assert!(counted("callbacks_informative") + counted("callbacks_repeated") > 0, "{result}");
+    assert_eq!((&result["audit"]["ok"], &result["audit"]["doubled"]), (&true.into(), &0.into()));
+    assert_eq!(counted("prepares_received"), result["audit"]["accepted"].as_u64().unwrap());
+}
+
 #[test]
 fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result() {
     let directory = tempfile::tempdir().unwrap();
@@ -124,9 +178,8 @@ fn a_run_of_a_suite_shows_where_the_cpu_time_goes_and_three_loads_are_one_result
     let suite = write(directory.path(), "suite.toml", suite);
     let out = directory.path().join("out");
     ended(0, &["lab", "suite", &suite, "--out", text(&out)]);
-    let shares = json(&out.join("small/shares.json"));
-    assert_eq!(shares["schema_version"], 1);
-    assert!(out.join("small/profile.svg").is_file() && !out.join("three/shares.json").exists());
+    assert_shows_a_busy_hub(&out.join("small"));
+    assert!(!out.join("three/shares.json").exists());
     let three = json(&out.join("three/result.json"));
     let operations: Vec<_> =
         three["loads"].as_array().unwrap().iter().map(|load| &load["operation"]).collect();

@@ -8,7 +8,7 @@ use upesi_archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_B
 use upesi_sim::mix;
 use upesi_types::TransferId;
 
-use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record, timed_stage};
+use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::scratch::Scratch;
 use super::settings::Keys;
@@ -105,7 +105,7 @@ impl Settings {
             .into();
         measurement.stages.push(timed_stage("archive_sync", &sync_ns, synced.elapsed()));
         let (wall, completed) = (measurement.took(), measurement.completed());
-        measurement.processes = vec![part_of_this_process("hub", headline.cpu.total(), wall, completed)];
+        measurement.processes = parts_of_this_process(&[("hub", headline.cpu.total())], wall, completed);
         measurement.parameters = vec![
             ("what", Parameter::from(["insert", "hit", "miss"][self.what as usize])),
             ("transfers", number(usize::try_from(self.transfers).unwrap_or(usize::MAX))),

@@ -13,7 +13,7 @@ use upesi_http::{
     header_block,
 };
 
-use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record};
+use super::measurement::{Measurement, nanosecond_histogram, record};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::preload::{Past, read_existing};
 use super::receiver::Receivers;
@@ -28,8 +28,8 @@ use crate::admin_client::AdminClient;
 use crate::child::HubProcess;
 use crate::hub_metrics::{Snapshot, stages};
 use crate::measured::{Parameter, ProcessRow, Queues};
-use crate::process::Usage;
-use crate::statistics::{cores_used, mebibytes, rounded, us_per_event};
+use crate::statistics::{cores_used, rounded, us_per_event};
+use crate::watched::{Moment, Watched};
 
 /// Requests of one run where no number is given.
 const MESSAGES: usize = 20_000;
@@ -185,7 +185,7 @@ impl Settings {
         let failed_before = senders.failed.load(Ordering::Acquire);
         let metrics_before = runtime.block_on(metrics(hub));
         let mut cpu = UsedCpu::default();
-        let usage_before = Usage::of(hub.pid()).unwrap_or_default();
+        let used = [hub.pid(), std::process::id()].map(Used::from_now);
         for repetition in 1..=self.repetitions {
             let before = ThreadTimes::now();
             let failed = senders.failed.load(Ordering::Acquire);
@@ -197,11 +197,11 @@ impl Settings {
             measurement.repeat(took, parts as u64 - failed, &senders.take_latency());
         }
         measurement.failed = senders.failed.load(Ordering::Acquire) - failed_before;
-        let usage = Usage::of(hub.pid()).unwrap_or_default();
+        let used = used.map(Used::until_now);
         let seconds = measurement.took().as_secs_f64();
         measurement.stages =
             stages(&[(metrics_before, runtime.block_on(metrics(hub)))], seconds, &Queues::default());
-        measurement.processes = processes(&measurement, usage_before, usage, &cpu);
+        measurement.processes = processes(&measurement, &used, &cpu);
         measurement.durable = Some(self.durable);
         measurement.findings.extend(senders.first_failure());
         measurement.parameters = self.source.parameters(stream);
@@ -221,18 +221,34 @@ async fn metrics(hub: &HubProcess) -> Snapshot {
     Snapshot::read(&String::from_utf8_lossy(&text))
 }
 
-fn processes(measurement: &Measurement, before: Usage, after: Usage, cpu: &UsedCpu) -> Vec<ProcessRow> {
+/// A process from a moment on.
+struct Used {
+    process: Watched,
+    before: Moment,
+}
+
+impl Used {
+    fn from_now(pid: u32) -> Self {
+        let process = Watched::new(pid);
+        Self { before: process.now(), process }
+    }
+
+    /// What it has used since.
+    fn until_now(mut self) -> Watched {
+        let after = self.process.now();
+        self.process.add(&self.before, &after);
+        self.process
+    }
+}
+
+/// Hub and lab, each a process of its own. The CPU of the threads that send is known to the nanosecond.
+fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2], cpu: &UsedCpu) -> Vec<ProcessRow> {
     let (wall, completed) = (measurement.took(), measurement.completed());
-    let used = after.cpu.saturating_sub(before.cpu);
-    let hub = ProcessRow {
-        name: "hub".to_owned(),
-        cpu_us_per_operation: us_per_event(used, completed).map(|us| rounded(us, 3)),
-        cores: cores_used(used, wall).map(|cores| rounded(cores, 3)),
-        rss_mb: rounded(mebibytes(after.resident_bytes), 1),
-        rss_peak_mb: rounded(mebibytes(after.resident_peak_bytes), 1),
-        ..ProcessRow::default()
+    let row = |name: &str, process: &Watched, cpu: Duration| {
+        let cpu_us = us_per_event(cpu, completed).map(|us| rounded(us, 3));
+        process.row(name, cpu_us, cores_used(cpu, wall).map(|cores| rounded(cores, 3)))
     };
-    vec![hub, part_of_this_process("lab", cpu.total(), wall, completed)]
+    vec![row("hub", hub, hub.cpu), row("lab", lab, cpu.total())]
 }
 
 /// Connections that send one request after the other.

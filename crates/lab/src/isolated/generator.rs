@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 use upesi_http::Workers;
 
-use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record, timed_stage};
+use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::settings::Keys;
 use super::{Context, IsolatedError};
@@ -83,7 +83,7 @@ impl Settings {
         let (wall, arrivals) = (measurement.took(), measurement.completed());
         measurement.stages = vec![timed_stage("waking", &woke_ns, wall)];
         let used = cpu.of(SINK) + cpu.of(PACER);
-        measurement.processes = vec![part_of_this_process("lab", used, wall, arrivals)];
+        measurement.processes = parts_of_this_process(&[("lab", used)], wall, arrivals);
         measurement.parameters = vec![
             ("rate_per_s", Parameter::Number(i64::from(self.rate_per_s))),
             ("arrivals", if self.random { "random" } else { "even" }.into()),

@@ -11,7 +11,7 @@ use upesi_journal::{
 use upesi_sim::mix;
 use upesi_types::Timestamp;
 
-use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record, timed_stage};
+use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::scratch::Scratch;
 use super::settings::Keys;
@@ -108,7 +108,7 @@ impl Settings {
             },
         ];
         let completed = measurement.completed();
-        measurement.processes = vec![part_of_this_process("hub", cpu.total(), wall, completed)];
+        measurement.processes = parts_of_this_process(&[("hub", cpu.total())], wall, completed);
         measurement.durable = Some(self.durable);
         measurement.parameters = vec![
             ("record_bytes", number(self.record_bytes)),

@@ -6,7 +6,7 @@ use upesi_ledger::command::Archived;
 use upesi_ledger::{AdminCommand, Command, Decision, Ledger, LedgerConfig, Notice, Reply};
 use upesi_types::Timestamp;
 
-use super::measurement::{Measurement, nanosecond_histogram, part_of_this_process, record, timed_stage};
+use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::scheme::Scheme;
 use super::settings::Keys;
@@ -137,7 +137,7 @@ impl Settings {
         }
         let (wall, completed) = (measurement.took(), measurement.completed());
         measurement.stages = vec![timed_stage("position", &measurement.latency_ns, wall)];
-        measurement.processes = vec![part_of_this_process("hub", cpu.total(), wall, completed)];
+        measurement.processes = parts_of_this_process(&[("hub", cpu.total())], wall, completed);
         measurement.parameters = self.source.parameters(&stream);
         Ok(measurement)
     }

@@ -198,17 +198,26 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
     }
 }
 
-/// Threads of this process that play a part of their own, beside what they did.
-pub(super) fn part_of_this_process(name: &str, cpu: Duration, wall: Duration, operations: u64) -> ProcessRow {
-    let usage = Usage::own().unwrap_or_default();
-    ProcessRow {
-        name: name.to_owned(),
-        cpu_us_per_operation: us_per_event(cpu, operations).map(|us| rounded(us, 3)),
-        cores: cores_used(cpu, wall).map(|cores| rounded(cores, 3)),
-        rss_mb: rounded(mebibytes(usage.resident_bytes), 1),
-        rss_peak_mb: rounded(mebibytes(usage.resident_peak_bytes), 1),
+/// Threads of this process that play parts of their own, each with its name and its CPU. Memory is the process's: it is in the first
+/// row, and in no other. What they wrote, and how often they waited, is not known of parts.
+pub(super) fn parts_of_this_process(
+    parts: &[(&str, Duration)],
+    wall: Duration,
+    operations: u64,
+) -> Vec<ProcessRow> {
+    let usage = Usage::own().ok();
+    let memory = |place: usize, bytes: fn(&Usage) -> u64| {
+        usage.as_ref().filter(|_| place == 0).map(|usage| rounded(mebibytes(bytes(usage)), 1))
+    };
+    let row = |(place, (name, cpu)): (usize, &(&str, Duration))| ProcessRow {
+        name: (*name).to_owned(),
+        cpu_us_per_operation: us_per_event(*cpu, operations).map(|us| rounded(us, 3)),
+        cores: cores_used(*cpu, wall).map(|cores| rounded(cores, 3)),
+        rss_mb: memory(place, |usage| usage.resident_bytes),
+        rss_peak_mb: memory(place, |usage| usage.resident_peak_bytes),
         ..ProcessRow::default()
-    }
+    };
+    parts.iter().enumerate().map(row).collect()
 }
 
 /// Which part of all CPU a part of the threads used.

@@ -17,7 +17,7 @@ use upesi_http::{HeaderName, HeaderValue, Workers};
 
 use super::dfsps::{DFSPS, SimulatedDfsps};
 use super::ledger::{Folded, looked_up};
-use super::measurement::{Measurement, part_of_this_process};
+use super::measurement::{Measurement, parts_of_this_process};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::receiver::{NUMBER_HEADER, RECEIVER, Receivers};
 use super::scheme::Scheme;
@@ -178,10 +178,8 @@ impl Settings {
             mean_us: rounded(mean_us, 1),
             ..StageResult::default()
         }];
-        measurement.processes = vec![
-            part_of_this_process("hub", cpu.of(COURIER), wall, completed),
-            part_of_this_process("lab", cpu.of(RECEIVER) + cpu.of(DFSPS), wall, completed),
-        ];
+        let parts = [("hub", cpu.of(COURIER)), ("lab", cpu.of(RECEIVER) + cpu.of(DFSPS))];
+        measurement.processes = parts_of_this_process(&parts, wall, completed);
         measurement.parameters = self.source.parameters(stream);
         measurement.parameters.extend([
             ("receivers", (if self.to_dfsps { "dfsps" } else { "sinks" }).into()),

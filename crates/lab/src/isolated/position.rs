@@ -10,7 +10,7 @@ use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects
 use upesi_journal::Durability;
 
 use super::flow::{Fed, Flow, SUBMITTER, feed, start_delivering};
-use super::measurement::{Measurement, part_of_this_process, share};
+use super::measurement::{Measurement, parts_of_this_process, share};
 use super::meter::UsedCpu;
 use super::preload::{Past, copy_directory, read_existing};
 use super::scheme::Scheme;
@@ -133,10 +133,8 @@ impl Settings {
         }
         measurement.stages = self.stages(&measurement, &spans, &cpu);
         let (wall, completed) = (measurement.took(), measurement.completed());
-        measurement.processes = vec![
-            part_of_this_process("hub", cpu.of("upesi-"), wall, completed),
-            part_of_this_process("lab", cpu.of(SUBMITTER), wall, completed),
-        ];
+        let parts = [("hub", cpu.of("upesi-")), ("lab", cpu.of(SUBMITTER))];
+        measurement.processes = parts_of_this_process(&parts, wall, completed);
         measurement.durable = Some(self.durable);
         measurement.parameters = self.source.parameters(&stream);
         measurement.parameters.extend([

@@ -73,5 +73,6 @@ fn stage_text(stage: &StageResult) -> String {
 
 fn process_text(process: &ProcessRow, unit: &str) -> String {
     let cpu = process.cpu_us_per_operation.map_or_else(|| "?".to_owned(), |cpu| format!("{cpu:.2}"));
-    format!("{cpu} µs CPU per {unit}, {:.0} MiB resident", process.rss_mb)
+    let memory = process.rss_mb.map_or_else(String::new, |rss_mb| format!(", {rss_mb:.0} MiB resident"));
+    format!("{cpu} µs CPU per {unit}{memory}")
 }

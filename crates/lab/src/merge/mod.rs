@@ -3,6 +3,8 @@
 //! What becomes of each member is decided in [`rules`], one line each; a member that nobody decided about is in no merged result.
 
 mod computed;
+#[cfg(test)]
+mod documented;
 mod load;
 mod rules;
 #[cfg(test)]

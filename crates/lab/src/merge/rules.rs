@@ -120,6 +120,8 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("/simulators", Sum),
     ("/slices", Made(made::slices, &["*/seconds", "*/completed", "*/throughput_per_s"])),
     ("/repetitions", Made(made::repetitions, &["*"])),
+    // Of figures of which only each generator's own repetitions tell.
+    ("/repeated", EachItsOwn),
     ("/throughput_per_s", Made(made::throughput, &[""])),
     ("/latency_ms", Made(made::latency, PERCENTILES)),
     // There is no histogram of these to merge.

@@ -49,11 +49,11 @@ fn process_row(name: &str, cpu_us: f64) -> ProcessRow {
         name: name.to_owned(),
         cpu_us_per_operation: Some(cpu_us),
         cores: Some(0.5),
-        rss_mb: 100.0,
-        rss_peak_mb: 120.0,
+        rss_mb: Some(100.0),
+        rss_peak_mb: Some(120.0),
         disk_write_mb: Some(7.0),
-        context_switches_voluntary: 5,
-        context_switches_involuntary: 6,
+        context_switches_voluntary: Some(5),
+        context_switches_involuntary: Some(6),
         waited_share: Some(0.1),
     }
 }
@@ -99,7 +99,7 @@ fn row(t: f64, ms: u64, count: u64) -> TimelineRow {
 }
 
 /// A result in which nothing is left out, neither here nor in the file: what is added to a result must be added here.
-fn full(instance: u32, ms: u64, count: u64) -> LabResult {
+pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
     let latency = latencies(latency_histogram(), ms, count);
     let written_latency = written(&latency);
     let second = written(&latencies(interval_histogram(), ms, count));
@@ -279,6 +279,7 @@ fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             schedule: Some(ScheduleResult::default()),
         }],
         repetitions: vec![count as f64 / 20.0],
+        repeated: BTreeMap::from([("latency_ms.p99", vec![ms as f64])]),
         targets: vec![target("p99_ms", 1_000.0), target("throughput_per_s", 3.0), target("lost", 2.0)],
         breakpoint: Some(BreakpointResult {
             highest_met_per_s: Some(1),
@@ -403,7 +404,7 @@ fn two(directory: &Path, change: impl Fn(u32, &mut LabResult)) -> [PathBuf; 2] {
     })
 }
 
-fn merged(change: impl Fn(u32, &mut LabResult)) -> Value {
+pub(super) fn merged(change: impl Fn(u32, &mut LabResult)) -> Value {
     let directory = tempfile::tempdir().unwrap();
     merge(&two(directory.path(), change)).unwrap()
 }

@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 pub use builtin::{PUBLISHED, SCENARIOS, SUITES};
 pub use claim::Claim;
 pub use section::duration_of;
-pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteRun};
+pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Plot, Point};
 
 use crate::options::RunOptions;

@@ -235,6 +235,7 @@ fn behaviour(section: &mut Section<'_>) -> DfspSettings {
         delay_ms: section.small("delay_ms", MS).unwrap_or(0),
         drop_per_mille: section.small("drop_per_mille", PER_MILLE).unwrap_or(0),
         duplicate_per_mille: section.small("duplicate_per_mille", PER_MILLE).unwrap_or(0),
+        repeat_prepare_per_mille: section.small("repeat_prepare_per_mille", PER_MILLE).unwrap_or(0),
         wrong_fulfilment_per_mille: section.small("wrong_fulfilment_per_mille", PER_MILLE).unwrap_or(0),
         abort_per_mille: section.small("abort_per_mille", PER_MILLE).unwrap_or(0),
         http_error_per_mille: section.small("http_error_per_mille", PER_MILLE).unwrap_or(0),
@@ -242,6 +243,8 @@ fn behaviour(section: &mut Section<'_>) -> DfspSettings {
         slow_read_per_mille: section.small("slow_read_per_mille", PER_MILLE).unwrap_or(0),
         slow_read_ms: section.small("slow_read_ms", MS).unwrap_or(1000),
         fee_per_mille: section.small("fee_per_mille", PER_MILLE).unwrap_or(0),
+        // No operation converts.
+        fx_rate_per_mille: 0,
         owns_every_party: false,
     }
 }

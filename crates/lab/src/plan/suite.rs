@@ -1,6 +1,7 @@
 //! Suite files: scenarios that run one after the other, several times in turn.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::node::Node;
 use super::section::{Mistakes, Section};
@@ -21,6 +22,15 @@ pub struct SuiteRun {
     pub profile: bool,
     /// Which published figure each member of its result stands beside.
     pub rows: Vec<PublishedLink>,
+}
+
+/// A question that several scenarios of a suite answer together, beside what each of them answers by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SuiteQuestion {
+    /// The question.
+    pub text: String,
+    /// Names of the scenarios.
+    pub scenarios: Vec<String>,
 }
 
 /// Where a published figure's counterpart is found.
@@ -62,8 +72,12 @@ pub struct SuiteFile {
     pub description: String,
     /// How often every point is run; they take turns.
     pub repetitions: usize,
+    /// How long all of it may take; what it took is told beside that.
+    pub within: Option<Duration>,
     /// The scenarios.
     pub runs: Vec<SuiteRun>,
+    /// What several of them answer together.
+    pub questions: Vec<SuiteQuestion>,
     /// Results of other times.
     pub recorded: Vec<Recorded>,
     /// Plots over all points.
@@ -101,6 +115,7 @@ impl SuiteFile {
         let title = file.text_required("title");
         let description = file.text("description").unwrap_or_default().trim().to_owned();
         let repetitions = file.size("repetitions", 1..=REPETITIONS_MAX).unwrap_or(1);
+        let within = file.duration("within");
         let recorded = file.tables("recorded", "recorded").iter_mut().map(recorded).collect();
         let mut runs = Vec::new();
         let mut failure = None;
@@ -128,6 +143,8 @@ impl SuiteFile {
         if runs.is_empty() && failure.is_none() && mistakes.borrow().is_empty() {
             file.mistake_at(0, "a suite needs at least one [[run]]");
         }
+        let all_are_read = failure.is_none() && mistakes.borrow().is_empty();
+        let questions = questions(&mut file, &runs, all_are_read);
         drop(file);
         let mut mistakes = mistakes.into_inner();
         if !mistakes.is_empty() {
@@ -137,10 +154,30 @@ impl SuiteFile {
         match failure {
             Some(error) => Err(error),
             None => {
-                Ok(Self { name: name.to_owned(), title, description, repetitions, runs, recorded, plots })
+                let name = name.to_owned();
+                Ok(Self { name, title, description, repetitions, within, runs, questions, recorded, plots })
             }
         }
     }
+}
+
+/// The questions of several scenarios. Whether a suite has these shows only where all of its runs could be read.
+fn questions(file: &mut Section<'_>, runs: &[SuiteRun], all_are_read: bool) -> Vec<SuiteQuestion> {
+    let has = |name: &str| runs.iter().any(|run| run.scenario.name == name);
+    let question = |section: &mut Section<'_>| {
+        let text = section.text_required("text");
+        let scenarios = section.texts("scenarios").unwrap_or_default();
+        let strange = scenarios.iter().find(|name| !has(name.as_str()));
+        if let Some(name) = strange.filter(|_| all_are_read) {
+            let text = format!("question.scenarios: this suite has no [[run]] of {name:?}");
+            section.mistake_at(section.line(), text);
+        }
+        if scenarios.is_empty() {
+            section.mistake_at(section.line(), "question.scenarios: name those that answer it");
+        }
+        SuiteQuestion { text, scenarios }
+    };
+    file.tables("question", "question").iter_mut().map(question).collect()
 }
 
 fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, PlanError> {

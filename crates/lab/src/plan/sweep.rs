@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use upesi_report::parameters;
+
 use super::node::{Node, Value};
 use super::section::{Mistakes, Section};
 use super::{Mistake, Work};
@@ -20,12 +22,11 @@ pub struct Point {
 }
 
 impl Point {
-    /// What it is called in a sentence: `fsync off`, or `keep_alive true`.
+    /// What it is called in a sentence: `fsync off`, or `2 DFSPs`.
     pub fn name(&self) -> String {
         let part = |(name, value): (&String, &Parameter)| match value {
-            Parameter::Text(text) if name == "ablation" => text.clone(),
-            Parameter::Text(text) => format!("{name} {text}"),
-            Parameter::Number(number) => format!("{name} {number}"),
+            Parameter::Text(text) => parameters::text(name, &serde_json::Value::from(text.as_str())),
+            Parameter::Number(number) => parameters::text(name, &serde_json::Value::from(*number)),
         };
         self.parameters.iter().map(part).collect::<Vec<_>>().join(", ")
     }
@@ -166,7 +167,8 @@ pub(super) fn plots(node: Option<&Node>, variants: &[Variant], mistakes: &Mistak
 }
 
 fn usual_plot(x: String, series: Option<String>) -> Plot {
-    Plot { title: format!("Throughput by {x}"), x, series, y: "throughput_per_s".to_owned() }
+    let title = format!("Throughput by {}", parameters::heading(&x));
+    Plot { title, x, series, y: "throughput_per_s".to_owned() }
 }
 
 fn plot(node: &Node, mistakes: &Mistakes) -> Plot {

@@ -38,6 +38,7 @@ fn every_file_is_built_in_and_right() {
         assert!(!scenario.title.is_empty() && !scenario.description.is_empty(), "{name}");
         let labels: BTreeSet<String> = scenario.points().iter().map(Point::label).collect();
         assert_eq!(labels.len(), scenario.points().len(), "{name}: every point has a label of its own");
+        has_names_for_people(&scenario);
         for plot in scenario.plots() {
             let has = |name: &String| scenario.points()[0].parameters.contains_key(name);
             assert!(has(&plot.x) && plot.series.as_ref().is_none_or(has), "{name}: {plot:?}");
@@ -46,6 +47,7 @@ fn every_file_is_built_in_and_right() {
     for (name, _) in SUITES {
         let suite = SuiteFile::named(name).unwrap_or_else(|error| panic!("{error}"));
         for run in &suite.runs {
+            has_names_for_people(&run.scenario);
             let labels: Vec<String> = run.scenario.points().iter().map(Point::label).collect();
             for row in &run.rows {
                 assert!(labels.contains(&row.point), "{name}: {row:?} is none of {labels:?}");
@@ -53,6 +55,14 @@ fn every_file_is_built_in_and_right() {
                 assert!(PUBLISHED.lines().any(|line| line == id), "{name}: {row:?} is not published");
             }
         }
+    }
+}
+
+/// What it sweeps is called by words on pages and in tables.
+fn has_names_for_people(scenario: &ScenarioFile) {
+    for name in scenario.points().iter().flat_map(|point| point.parameters.keys()) {
+        let is_known = upesi_report::parameters::is_known(name);
+        assert!(is_known, "{}: {name} has no name in upesi-report's parameters.rs", scenario.name);
     }
 }
 
@@ -82,6 +92,7 @@ slices = 3
 [behaviour]
 flavour = "reserved"
 abort_per_mille = 5
+repeat_prepare_per_mille = 7
 [hub.settings]
 "engine.durable" = false
 [hub.settings.log]
@@ -104,7 +115,9 @@ lost = 0
     assert_eq!(options.durable(), Some(false));
     assert_eq!(options.baselines, [Baseline::Forwarder]);
     assert_eq!(options.identity.targets.len(), 2);
-    assert_eq!((options.behaviour.abort_per_mille, options.amount.to_string()), (5, "12.5".to_owned()));
+    let behaviour = options.behaviour;
+    assert_eq!((behaviour.abort_per_mille, behaviour.repeat_prepare_per_mille), (5, 7));
+    assert_eq!(options.amount.to_string(), "12.5");
 }
 
 #[test]
@@ -198,6 +211,8 @@ fn sweeps_are_every_combination_and_ablations_one_change_each() {
     assert_eq!(options(&scenario, 5).identity.parameters.len(), 2);
     let [plot] = scenario.plots() else { panic!("one plot") };
     assert_eq!((plot.x.as_str(), plot.series.as_deref()), ("users", Some("batch_commands_max")));
+    assert_eq!(plot.title, "Throughput by number of virtual users");
+    assert_eq!(last.name(), "batch commands max 30, 2 virtual users");
 
     let ablations = ScenarioFile::named("ablations").unwrap();
     let without_sync = &ablations.points()[1];
@@ -316,6 +331,8 @@ fn results_of_other_times_stand_beside_published_figures_too() {
     assert_eq!(suite.runs[0].rows[0].at_transfers, Some(60_000));
     let [recorded] = suite.recorded.as_slice() else { panic!("{:?}", suite.recorded) };
     assert_eq!((recorded.name.as_str(), recorded.rows[0].id.as_str()), ("soak", "b"));
+    let hour = SuiteFile::parse("s.toml", &format!("within = \"1h\"\n{text}"), None).unwrap();
+    assert_eq!((suite.within, hour.within.map(|within| within.as_secs())), (None, Some(3_600)));
     let error = SuiteFile::parse("s.toml", &text.replace("instead", "else"), None).unwrap_err().to_string();
     assert!(error.contains("instead is missing in [recorded]"), "{error}");
 }

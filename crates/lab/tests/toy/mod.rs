@@ -1,7 +1,7 @@
 //! A small hub made for tests, honest or with one vice.
 #![allow(dead_code, reason = "every test file uses its own part")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -17,6 +17,9 @@ use upesi_http::{
 use upesi_lab::{LabResult, Load, RunOptions, TargetHub};
 use upesi_sim::units_text;
 use upesi_types::Amount;
+
+/// How long a hub that stalls does nothing.
+pub const STALL: Duration = Duration::from_millis(600);
 
 /// What a bad hub does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +43,10 @@ pub enum Vice {
     RefusesLate,
     /// Takes registrations and forgets them.
     ForgetsParties,
+    /// Takes a repeated prepare for another transfer, once.
+    TakesRepeat,
+    /// Does nothing at all for a while, from the first transfer that it is asked for.
+    Stalls,
 }
 
 impl Vice {
@@ -64,7 +71,9 @@ struct Participant {
 #[derive(Default)]
 struct Books {
     participants: BTreeMap<String, Participant>,
-    /// Payer, payee and amount of each transfer.
+    /// The ids of all transfers that were ever asked for.
+    prepared: BTreeSet<String>,
+    /// Payer, payee and amount of each that is in flight.
     transfers: BTreeMap<String, (String, String, i128)>,
     /// Who has which MSISDN.
     parties: BTreeMap<String, String>,
@@ -231,8 +240,13 @@ impl ToyHub {
                 i128::from(Amount::parse_wire(json["amount"]["amount"].as_str().unwrap()).unwrap().units());
             {
                 let mut books = self.books.lock().unwrap();
+                let id = text(&json["transferId"]);
+                // A repeated prepare changes nothing.
+                if !books.prepared.insert(id.clone()) && !self.sins(Vice::TakesRepeat) {
+                    return;
+                }
                 books.participants.get_mut(&payer).unwrap().position += amount;
-                books.transfers.insert(text(&json["transferId"]), (payer, payee.clone(), amount));
+                books.transfers.insert(id, (payer, payee.clone(), amount));
             }
             return self.forward(&payee, Method::POST, &path, head.headers, body).await;
         }
@@ -354,6 +368,10 @@ impl Service for ToyService {
             *self.counts.lock().unwrap().entry(metric).or_default() += 1;
         }
         if family == "transfers" {
+            if head.method == Method::POST && self.hub.sins(Vice::Stalls) {
+                // All of the hub is on this thread.
+                std::thread::sleep(STALL);
+            }
             tokio::spawn(self.hub.clone().transfers(Request::from_parts(head, ()), body));
             *response.status_mut() = StatusCode::ACCEPTED;
         } else if is_fspiop {

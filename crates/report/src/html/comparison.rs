@@ -4,7 +4,7 @@ use super::axis::{Scale, round_number};
 use super::markup::Markup;
 use super::tied;
 use crate::compare::{Comparison, Difference, Judgement, Pair};
-use crate::text::judgement;
+use crate::text::judged;
 
 /// The whole comparison.
 pub(crate) fn section(comparison: &Comparison, heading: &str) -> Markup {
@@ -58,6 +58,8 @@ fn overview(comparison: &Comparison) -> Markup {
 
 fn tone(difference: &Difference) -> &'static str {
     match difference.judgement {
+        // What was run once each is to be repeated before anybody is glad or sorry.
+        Judgement::Real if difference.within_run => "unsure",
         Judgement::Real if difference.is_better() => "better",
         Judgement::Real => "worse",
         _ => "unsure",
@@ -128,7 +130,7 @@ fn row(markup: &mut Markup, name: &str, small: &str, difference: &Difference, re
     }
     markup.put(
         "<u style=\"left:{}%\"></u></span></td><td>{}</td></tr>",
-        &[&percent(difference.relative), &judgement(difference.judgement)],
+        &[&percent(difference.relative), &judged(difference)],
     );
 }
 

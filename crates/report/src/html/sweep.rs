@@ -7,8 +7,9 @@ use super::plot::{Plot, Point, Series, Stroke};
 use crate::compare::Metric;
 use crate::figures::number;
 use crate::input::{Plot as SuitePlot, Results};
-use crate::run::{Run, parameter_text, plain, spelled};
-use crate::statistics::{CONFIDENCE, mean_interval};
+use crate::parameters;
+use crate::run::{Run, plain};
+use crate::statistics::{CONFIDENCE, Interval, mean_interval};
 
 /// Values that are further apart than this ratio are laid out by ratio.
 const LOG_RATIO: f64 = 20.0;
@@ -40,14 +41,11 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
         let order =
             value.and_then(serde_json::Value::as_f64).map_or(u64::MAX, |value| (value.max(0.0) * 1e3) as u64);
         let name = match (&plot.series, value) {
-            (Some(series), Some(value)) => parameter_text(series, value),
+            (Some(series), Some(value)) => parameters::text(series, value),
             _ => String::new(),
         };
-        let interval = (plot.y == "throughput_per_s")
-            .then(|| run.samples(Metric::Throughput))
-            .flatten()
-            .and_then(|samples| mean_interval(&samples.values, CONFIDENCE));
-        let x_text = run.value(&plot.x).map(|value| parameter_text(&plot.x, value)).unwrap_or_default();
+        let interval = whiskers(plot, run).map(|(interval, _)| interval);
+        let x_text = run.value(&plot.x).map(|value| parameters::text(&plot.x, value)).unwrap_or_default();
         let margin =
             interval.map_or_else(String::new, |interval| format!(" ± {}", number(interval.half_width())));
         let y_text = format!("{}{margin} {}", figure(&plot.y, y), suffix(&plot.y)).trim_end().to_owned();
@@ -82,14 +80,9 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
     } else {
         categories_axis(&categories, &plot.x)
     };
-    let note = if points().any(|point| point.range.is_some()) {
-        format!("{}; whiskers are 95 % intervals.", y_name(&plot.y, &unit))
-    } else {
-        format!("{}.", y_name(&plot.y, &unit))
-    };
     Some(Plot {
         title: plot.title.clone(),
-        note,
+        note: format!("{}{}.", y_name(&plot.y, &unit), whiskers_text(plot, &runs)),
         x,
         y,
         series,
@@ -97,6 +90,23 @@ pub(crate) fn plot(plot: &SuitePlot, results: &Results, group: &str) -> Option<P
         wide: false,
         group: group.to_owned(),
     })
+}
+
+/// The interval of a point, and whether it is of one run's slices only.
+fn whiskers(plot: &SuitePlot, run: &Run) -> Option<(Interval, bool)> {
+    let samples = run.samples(Metric::Throughput).filter(|_| plot.y == "throughput_per_s")?;
+    Some((mean_interval(&samples.values, CONFIDENCE)?, samples.origin.is_within_run()))
+}
+
+/// What the whiskers are, where there are some.
+fn whiskers_text(plot: &SuitePlot, runs: &[&Run]) -> &'static str {
+    let within: Vec<bool> =
+        runs.iter().filter_map(|run| whiskers(plot, run)).map(|(_, within)| within).collect();
+    match (within.is_empty(), within.contains(&true)) {
+        (true, _) => "",
+        (false, false) => "; whiskers are 95 % intervals",
+        (false, true) => "; whiskers are 95 % intervals of what differed within each run",
+    }
 }
 
 /// The texts on the horizontal axis, in the order in which the suite names them.
@@ -115,9 +125,9 @@ fn categories_axis(categories: &[String], name: &str) -> Axis {
     let ticks = categories
         .iter()
         .enumerate()
-        .map(|(index, text)| (scale.place(index as f64), text.clone()))
+        .map(|(index, text)| (scale.place(index as f64), parameters::tick(name, text)))
         .collect();
-    Axis { scale, ticks, name: spelled(name) }
+    Axis { scale, ticks, name: parameters::axis(name) }
 }
 
 /// Ticks exactly where there are values: what was varied has few.
@@ -134,7 +144,7 @@ fn numbers_axis(values: impl Iterator<Item = f64>, name: &str) -> Axis {
         Scale::Linear { low: low - margin, high: high + margin }
     };
     let ticks = values.iter().map(|value| (scale.place(*value), short(*value))).collect();
-    Axis { scale, ticks, name: spelled(name) }
+    Axis { scale, ticks, name: parameters::axis(name) }
 }
 
 /// Large round numbers as `10 K` and `2 M`.
@@ -168,6 +178,6 @@ fn y_name(name: &str, units: &str) -> String {
         "latency_ms.p50" | "p50_ms" => "p50 latency".to_owned(),
         "latency_ms.p99" | "p99_ms" => "p99 latency".to_owned(),
         "hub_cpu_us" | "hub.cpu_us_per_operation" => "CPU of the hub per operation, µs".to_owned(),
-        name => spelled(name),
+        name => name.replace(['_', '.'], " "),
     }
 }

@@ -29,6 +29,9 @@ pub struct BehaviourArguments {
     /// Answers that are sent twice.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub duplicate_per_mille: u16,
+    /// Prepares that DFSPs send twice as payers, the same bytes: half of them again at once, half after half a second.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
+    pub repeat_prepare_per_mille: u16,
     /// Fulfilments that are wrong.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub wrong_fulfilment_per_mille: u16,
@@ -50,6 +53,9 @@ pub struct BehaviourArguments {
     /// The fee that payees ask for in their quotes, in per mille of the amount.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub fee_per_mille: u16,
+    /// What one unit of any currency is worth in any other where DFSPs are asked to convert, in thousandths.
+    #[arg(long, value_name = "RATE", default_value_t = 1500)]
+    pub fx_rate_per_mille: u32,
     /// DFSPs claim every party that they are asked about, not only MSISDNs with their prefix (260000 for the first, 260001
     /// for the second and so on, and nine digits more).
     #[arg(long)]
@@ -59,7 +65,12 @@ pub struct BehaviourArguments {
 impl BehaviourArguments {
     /// What no flag at all means.
     pub fn usual() -> DfspSettings {
-        DfspSettings { http_error_status: 503, slow_read_ms: 1000, ..DfspSettings::default() }
+        DfspSettings {
+            http_error_status: 503,
+            slow_read_ms: 1000,
+            fx_rate_per_mille: 1500,
+            ..DfspSettings::default()
+        }
     }
 
     /// As the simulators want them; their ranges are checked there.
@@ -72,6 +83,7 @@ impl BehaviourArguments {
             delay_ms: self.delay_ms,
             drop_per_mille: self.drop_per_mille,
             duplicate_per_mille: self.duplicate_per_mille,
+            repeat_prepare_per_mille: self.repeat_prepare_per_mille,
             wrong_fulfilment_per_mille: self.wrong_fulfilment_per_mille,
             abort_per_mille: self.abort_per_mille,
             http_error_per_mille: self.http_error_per_mille,
@@ -79,6 +91,7 @@ impl BehaviourArguments {
             slow_read_per_mille: self.slow_read_per_mille,
             slow_read_ms: self.slow_read_ms,
             fee_per_mille: self.fee_per_mille,
+            fx_rate_per_mille: self.fx_rate_per_mille,
             owns_every_party: self.owns_every_party,
         }
     }

@@ -14,7 +14,7 @@ use crate::exit::{Exit, Failure, Outcome};
 
 /// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted. The whole
 /// results stay where the suite was run.
-const KEPT: [&str; 33] = [
+const KEPT: [&str; 34] = [
     "name",
     "title",
     "kind",
@@ -30,6 +30,7 @@ const KEPT: [&str; 33] = [
     "lost",
     "throughput_per_s",
     "repetitions",
+    "repeated",
     "latency_ms",
     "http_ms",
     "phases",

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use upesi_lab::measured::{
-    BreakpointResult, MachineResult, ProcessRow, StageResult, ThresholdCheck, Thresholds,
+    BreakpointResult, DriftResult, MachineResult, ProcessRow, ProgrammeCheck, StageResult, ThresholdCheck,
+    Thresholds,
 };
 use upesi_lab::{LabResult, PhaseResult, Phases, ProcessResult};
 
@@ -81,6 +82,12 @@ fn every_link_leads_to_a_point_that_is_run_once() {
     }
 }
 
+/// What a soak found that held its load for so long.
+fn held(seconds: f64) -> DriftResult {
+    let t2 = ProgrammeCheck { name: "T2 seconds", measured: seconds, ..ProgrammeCheck::default() };
+    DriftResult { held_s: seconds, programme_2020: vec![t2], ..DriftResult::default() }
+}
+
 /// A result with every member that runs of any kind have.
 fn whole_result() -> LabResult {
     let stages = ["prepare", "fulfil", "position", "journal_sync", "callback", "notification"];
@@ -102,6 +109,7 @@ fn whole_result() -> LabResult {
         hub: Some(ProcessResult { cpu_us_per_operation: Some(1.0), ..ProcessResult::default() }),
         phases: Phases { discovery: phase, agreement: phase, transfer: phase },
         breakpoint: Some(BreakpointResult { highest_met_per_s: Some(1), ..BreakpointResult::default() }),
+        drift: Some(held(3_600.0)),
         ..LabResult::default()
     }
 }
@@ -157,7 +165,8 @@ fn a_page_is_written_from_what_ran() {
     std::fs::write(out.path().join("suite.json"), suite_json).unwrap();
     // An hour of another day, kept beside the page.
     let mut hour = LabResult { scenario: "transfers", throughput_per_s: 2_665.0, ..LabResult::default() };
-    hour.window.seconds = 3_600.0;
+    // What counts is for how long of it the load was held.
+    (hour.window.seconds, hour.drift) = (3_900.0, Some(held(3_600.0)));
     hour.latency_ms.share_over_1s = 0.0003;
     let kept = docs.path().join("kept");
     std::fs::create_dir(&kept).unwrap();

@@ -30,6 +30,9 @@ pub struct SuiteArguments {
     /// Also write a page there that puts published figures beside ours, with the report and the figures of every run.
     #[arg(long, value_name = "DIR")]
     pub docs: Option<PathBuf>,
+    /// Run nothing: write the page of --docs again from the results that --out has.
+    #[arg(long, requires = "docs")]
+    pub write_only: bool,
     /// A result of another time that the suite puts beside published figures, such as soak=out/soak/run/result.json. Without it, the
     /// one that is kept below --docs. May be repeated.
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
@@ -56,7 +59,7 @@ pub fn run(arguments: &SuiteArguments) -> Outcome {
     }
     let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&suite.name));
     lab_characterize::bring_recorded(&suite, &out, arguments.docs.as_deref(), &arguments.recorded)?;
-    let outcome = run_plan(&plan, &out, arguments.json);
+    let outcome = if arguments.write_only { Ok(()) } else { run_plan(&plan, &out, arguments.json) };
     if let Some(docs) = &arguments.docs {
         // Also where a run failed: the page says which.
         lab_characterize::write(&suite, &out, docs)?;

@@ -14,7 +14,7 @@ pub struct TargetArguments {
     /// Base URL of that hub's lookups (/parties, /participants), where they are apart.
     #[arg(long, value_name = "URL", requires = "target")]
     pub target_lookups: Option<String>,
-    /// Base URL of that hub's quotes (/quotes, /bulkQuotes), where they are apart.
+    /// Base URL of that hub's quotes (/quotes, /bulkQuotes, /fxQuotes), where they are apart.
     #[arg(long, value_name = "URL", requires = "target")]
     pub target_quotes: Option<String>,
     /// Base URL of that hub's transfers (/transfers), where they are apart.
