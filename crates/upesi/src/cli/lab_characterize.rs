@@ -81,7 +81,8 @@ replayed with `upesi lab record` and the key `stream`: see [isolated stages](../
 const RUNS: &str = "\
 Figures of ours are of runs of seconds, but for the ramps, which are as long as the published ones, and for what `make soak` measured for an
 hour and left in `soak.json`. Runs that missed what was asked of them (their thresholds, their targets, their audit) keep their figure and get
-no ratio: \"missed\" says what. Of the white paper of 2026 the weights of its thirteen pairs of DFSPs are known; its minutes are seconds here, the first
+no ratio: \"missed\" says what. In the ramps to 1,000 users the hub lets all wait, as the published ones did (admission.delay_target_us = 100000); as
+shipped it refuses some of so many on cores that it shares with them. Of the white paper of 2026 the weights of its thirteen pairs of DFSPs are known; its minutes are seconds here, the first
 five and the last two left out as there. Each row names how theirs was reached (P) and what drove ours (O); both stand below the table.
 ";
 
