@@ -58,8 +58,13 @@ impl SegmentHeader {
         if version != VERSION {
             return Err(Damage::UnknownVersion(version));
         }
+        let first_seq = u64_at(bytes, 16);
+        // Records are numbered from 1; 0 stands for none.
+        if first_seq == 0 {
+            return Err(Damage::FileHeader);
+        }
         Ok(Self {
-            first_seq: u64_at(bytes, 16),
+            first_seq,
             previous_chain: u64_at(bytes, 24),
             previous_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
             length_bytes: u64_at(bytes, 40),
