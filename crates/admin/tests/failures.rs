@@ -2,32 +2,20 @@
 //! failed the store.
 
 mod common;
-
-use std::sync::mpsc;
+#[path = "../../engine/tests/common/held.rs"]
+mod held;
 
 use common::{Hub, Settings, id, refusal};
+use held::HeldEngine;
 use upesi_engine::SubmitError;
 use upesi_journal::sim_disk::{Fault, SimDisk};
-use upesi_ledger::Command;
 
 const HUB_ACCOUNT: &str = r#"{"currency":"KES","type":"HUB_RECONCILIATION"}"#;
 
 #[tokio::test]
 async fn a_full_queue_is_busy_and_recovers() {
     let hub = Hub::launch(Settings { queue_commands_max: 1, ..Settings::default() });
-    let (held, is_held) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let handle = hub.handle.clone();
-    let holder = std::thread::spawn(move || {
-        let question = handle.read(move |_| {
-            held.send(()).unwrap();
-            released.recv().unwrap();
-        });
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(question).unwrap();
-    });
-    // The engine's thread is busy with the question now, and one command fills its queue.
-    is_held.recv().unwrap();
-    hub.handle.submit_quietly(Command::Tick).unwrap();
+    let held = HeldEngine::hold(&hub.handle);
     let busy = (503, refusal(2005, "Server busy - the hub is busy"));
     let transfer = format!("/transfers/{}", id(1));
     for (method, path, body) in [
@@ -40,8 +28,7 @@ async fn a_full_queue_is_busy_and_recovers() {
     // What needs no engine is answered all the same, and so are mistakes.
     hub.get("/health").await;
     hub.expect("POST", "/participants/Hub/accounts", "{}", 400).await;
-    release.send(()).unwrap();
-    holder.join().unwrap();
+    held.release();
     // Where a question finds room, the command before it has left the queue.
     while hub.handle.read(|_| ()).await == Err(SubmitError::Busy) {
         std::thread::yield_now();

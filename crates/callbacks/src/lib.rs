@@ -50,10 +50,7 @@ impl Renderer<DurableRecord> for CallbackRenderer {
 
     fn leg(&self, key: NoticeKey, record: &DurableRecord) -> Option<Leg> {
         // From the record's instant, so that it holds for callbacks that an earlier life of the hub owed.
-        let took = || {
-            let ns = SystemClock.now().as_ns().saturating_sub(record.time.as_ns());
-            Duration::from_nanos(u64::try_from(ns).unwrap_or_default())
-        };
+        let took = || SystemClock.now().since(record.time);
         match &record.notices.get(usize::from(key.index))?.content {
             NoticeContent::ForwardPrepare => Some(Leg::Prepare(took())),
             NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort => Some(fulfil(record, took())),

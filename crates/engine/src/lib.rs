@@ -29,7 +29,7 @@ pub use clock::{Clock, SystemClock};
 pub use engine::Engine;
 pub use error::{StartError, StopReason, SubmitError};
 pub use handle::EngineHandle;
-pub use metrics::{EngineMetrics, ShareHistogram};
+pub use metrics::{COMMUNITY_SECONDS, EngineMetrics, ShareHistogram};
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{DurableRecord, Effects, NoEffects, Payload};

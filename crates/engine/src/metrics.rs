@@ -15,7 +15,7 @@ pub use share::ShareHistogram;
 const STAGE_SECONDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 1.0];
 /// Buckets of the community's stage durations in seconds, so that its dashboards read them.
-const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+pub const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
 /// Buckets in seconds of work that nobody waits for: handing transfers to the archive, writing a snapshot.
 const BACKGROUND_SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 /// Buckets of batch sizes in commands.

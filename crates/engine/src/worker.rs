@@ -312,7 +312,7 @@ impl<H: Hands> Worker<H> {
                     // A tick may end many at once, and none by a message that somebody waits for.
                     if self.metrics.observes && !matches!(command, Command::Tick) {
                         let ended = self.ledger.transfer(*id);
-                        prepared_before = ended.map(|transfer| between(transfer.prepared_at, now));
+                        prepared_before = ended.map(|transfer| now.since(transfer.prepared_at));
                     }
                 }
                 Event::NoticesRedelivered(keys) => self.open.redelivered.extend_from_slice(keys),
@@ -486,12 +486,6 @@ impl<H: Hands> Worker<H> {
         metrics.callbacks_parked.set(ledger.outbox().parked_len() as i64);
         metrics.journal_seq.set(ledger.last_seq() as i64);
     }
-}
-
-/// From one decision to a later one.
-fn between(earlier: Timestamp, later: Timestamp) -> Duration {
-    let ns = later.as_ns().saturating_sub(earlier.as_ns());
-    Duration::from_nanos(u64::try_from(ns).unwrap_or_default())
 }
 
 fn refuse(submission: Submission, error: &SubmitError) {

@@ -1,15 +1,16 @@
 //! Requests that are taken: what the sender is told, what the ledger does, what is kept.
 
 mod common;
-
-use std::sync::mpsc;
+#[path = "../../engine/tests/common/held.rs"]
+mod held;
 
 use common::scheme::{name, onboard, position};
 use common::{
     ERROR_BODY, ID, NOW, Running, Settings, fulfil_body, get, post, prepare_body, put, put_error, request,
 };
+use held::HeldEngine;
 use upesi_engine::SubmitError;
-use upesi_ledger::{Command, NoticeContent, PublicState, TransferRef};
+use upesi_ledger::{NoticeContent, PublicState, TransferRef};
 use upesi_types::{ErrorCode, TransferId};
 
 const OTHER: &str = "01563e3a-b5d3-4676-8c61-efb99302bd5b";
@@ -168,19 +169,7 @@ fn pipelined_requests_are_answered_in_order() {
 #[test]
 fn a_full_queue_is_busy_and_recovers() {
     let running = Running::start(Settings { queue_commands_max: 1, ..Settings::default() });
-    let (held, is_held) = mpsc::channel();
-    let (release, released) = mpsc::channel::<()>();
-    let handle = running.handle.clone();
-    let holder = std::thread::spawn(move || {
-        let question = handle.read(move |_| {
-            held.send(()).unwrap();
-            released.recv().unwrap();
-        });
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(question).unwrap();
-    });
-    // The engine's thread is busy with the question now, and one command fills its queue.
-    is_held.recv().unwrap();
-    running.handle.submit_quietly(Command::Tick).unwrap();
+    let held = HeldEngine::hold(&running.handle);
     for request in [post(&[], prepare_body(ID)), get(ID, &[]), put(ID, &[], fulfil_body())] {
         let answer = running.ask(&request);
         assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
@@ -188,8 +177,7 @@ fn a_full_queue_is_busy_and_recovers() {
     }
     // Bad requests are still told what is wrong with them.
     assert_eq!(running.ask(&post(&[], "{")).status, 400);
-    release.send(()).unwrap();
-    holder.join().unwrap();
+    held.release();
     // Where a question finds room, the command before it has left the queue.
     while running.wait(running.handle.read(|_| ())) == Err(SubmitError::Busy) {
         std::thread::yield_now();

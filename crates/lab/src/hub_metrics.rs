@@ -10,11 +10,12 @@ use crate::statistics::{ratio, rounded};
 const SAMPLES_MAX: usize = 1_000_000;
 
 /// Stages that are histograms of seconds: the stage's name, and the metric's. Names of the reference hub where it has them,
-/// so that this works with either.
-const STAGES: [(&str, &str); 12] = [
+/// so that this works with either; of two names of a stage the first that the hub has.
+const STAGES: [(&str, &str); 13] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),
     ("position", "upesi_engine_decide_seconds"),
+    ("position", "moja_cl_transfer_position"),
     ("journal_write", "upesi_journal_write_seconds"),
     ("journal_sync", "upesi_journal_sync_seconds"),
     ("callback", "upesi_callback_attempt_seconds"),
@@ -176,7 +177,7 @@ pub(crate) fn stages(spans: &[(Snapshot, Snapshot)], seconds: f64, queues: &Queu
     let mut stages = Vec::new();
     for (stage, family) in STAGES {
         let operations = grown(&format!("{family}_count"));
-        if operations <= 0.0 {
+        if operations <= 0.0 || stages.iter().any(|told: &StageResult| told.stage == stage) {
             continue;
         }
         let p99 = quantile(spans, family, 0.99);
@@ -269,6 +270,19 @@ upesi_callback_attempt_seconds_count{dest=\"a\"} 101
         assert_eq!((of("notification").queue_depth, callback.queue_depth), (Some(1.8), None));
         assert_eq!((of("ingress").operations, of("ingress").queue_depth), (100, Some(8.0)));
         assert!(!stages.iter().any(|stage| stage.stage == "prepare"), "nothing was prepared");
+    }
+
+    #[test]
+    fn positions_are_told_by_hubs_that_have_only_the_references_names_too() {
+        let position = |text: &str| {
+            let stages = stages(&[(Snapshot::default(), Snapshot::read(text))], 10.0, &Queues::default());
+            let of_positions = stages.iter().filter(|stage| stage.stage == "position");
+            of_positions.map(|stage| (stage.operations, stage.mean_us)).collect::<Vec<_>>()
+        };
+        let theirs = "moja_cl_transfer_position_sum 1\nmoja_cl_transfer_position_count 50\n";
+        assert_eq!(position(theirs), [(50, 20_000.0)]);
+        let ours = "upesi_engine_decide_seconds_sum 0.002\nupesi_engine_decide_seconds_count 25\n";
+        assert_eq!(position(&format!("{theirs}{ours}")), [(25, 80.0)]);
     }
 
     /// A text with so many of `moja_cl_transfer_prepare` within 10 ms, within 50 ms, and in all.

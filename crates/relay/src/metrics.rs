@@ -8,6 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use upesi_engine::COMMUNITY_SECONDS;
 use upesi_fspiop::Resource;
 
 use crate::{Author, Failure, Outgoing, TransportError};
@@ -17,9 +18,6 @@ const DELIVERY_SECONDS: [f64; 17] = [
     0.000_25, 0.000_5, 0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512, 1.024, 2.048,
     4.096, 8.192, 16.384,
 ];
-
-/// Upper bounds in seconds, those of the community's dashboards.
-const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
 
 /// GET, POST, PUT, PATCH, DELETE.
 const METHODS: usize = 5;

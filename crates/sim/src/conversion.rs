@@ -9,9 +9,7 @@ use crate::condition::Secret;
 use crate::dfsp::count;
 use crate::message::Family;
 use crate::money;
-use crate::payee::fault_key;
-use crate::quoting::{amount_of, currency_of, id, push_amount};
-use crate::reply::{Reply, Saying};
+use crate::quoting::{self, amount_of, currency_of, id, push_amount};
 use crate::scan;
 use crate::simulator::Shared;
 
@@ -20,21 +18,19 @@ pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, bod
     let dfsp = shared.dfsp(provider);
     let request_id = scan::member(body, b"conversionRequestId").and_then(id);
     let terms = scan::member(body, b"conversionTerms");
-    let answer = terms.and_then(|terms| offer(&shared.secret, dfsp.settings().fx_rate(), terms));
+    let answer = terms.and_then(|terms| answer_to(&shared.secret, dfsp.settings().fx_rate(), terms));
     let (Some(id), Some(answer)) = (request_id, answer) else {
         count(&dfsp.counters.unreadable);
         return StatusCode::BAD_REQUEST;
     };
     count(&dfsp.counters.fx_quotes_received);
-    shared.remembered.keep(id, answer.clone());
-    let reply = Reply::new(shared, provider, Family::FxQuotes, headers, format!("fxQuotes/{id}"));
-    reply.start(fault_key(&id), Saying::Answer(answer))
+    quoting::offer(shared, provider, Family::FxQuotes, headers, id, answer)
 }
 
 /// The answer to conversion terms: the same terms with what the amount that is given is worth, whatever stood in its place,
 /// and a condition; `None` when a member that this needs is absent or unusable. It depends on nothing else, so that hubs see
 /// the answer to a repeated question as a repeated answer.
-fn offer(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes> {
+fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes> {
     let conversion_id = id(scan::member(terms, b"conversionId")?)?;
     let (source, target) = (scan::member(terms, b"sourceAmount")?, scan::member(terms, b"targetAmount")?);
     let (sold, bought) = (currency_of(source)?, currency_of(target)?);
@@ -84,7 +80,7 @@ mod tests {
     }
 
     fn offered(terms: &Value, rate_per_mille: u32) -> Option<Value> {
-        let body = offer(&Secret::new(b"shared"), rate_per_mille, terms.to_string().as_bytes())?;
+        let body = answer_to(&Secret::new(b"shared"), rate_per_mille, terms.to_string().as_bytes())?;
         assert!(parse_fx_quote_response(&body).is_ok(), "{body:?}");
         Some(serde_json::from_slice(&body).unwrap())
     }
@@ -141,7 +137,7 @@ mod tests {
         let not_given = terms("RECEIVE", money("XXX", Some("2")), money("XTS", None));
         assert_eq!(offered(&not_given, 1500), None);
         for text in ["", "[]", "null", "{\"conversionId\":\""] {
-            assert_eq!(offer(&Secret::new(b"shared"), 1500, text.as_bytes()), None, "{text}");
+            assert_eq!(answer_to(&Secret::new(b"shared"), 1500, text.as_bytes()), None, "{text}");
         }
     }
 }

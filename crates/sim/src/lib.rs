@@ -95,7 +95,7 @@ pub use party::{PARTIES_PER_DFSP, PartyId, owner_of, party_of, prefix_of};
 pub use payer::{OriginateError, Originator, OriginatorOptions, Pending, transfer_id};
 pub use payment::{AmountType, PaymentOptions};
 pub use registration::{REGISTRATION_PARTIES_MAX, Registered};
-pub use settings::{DfspSettings, Flavour, SettingsError, mix};
+pub use settings::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour, SettingsError, mix};
 pub use simulator::{SimConfig, SimError, Simulator, TransferCounts};
 pub use table::{Finished, Outcome};
 pub use upstream::{ServiceUrls, Upstream};

@@ -30,6 +30,31 @@ pub(crate) enum Family {
 }
 
 impl Family {
+    /// Those that begin the paths of messages other than transfers.
+    pub(crate) const CONVERSATIONS: [Self; 7] = [
+        Self::Participants,
+        Self::Parties,
+        Self::Quotes,
+        Self::BulkQuotes,
+        Self::FxQuotes,
+        Self::TransactionRequests,
+        Self::Authorizations,
+    ];
+
+    /// The resource's name, with which its paths begin.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Participants => "participants",
+            Self::Parties => "parties",
+            Self::Quotes => "quotes",
+            Self::BulkQuotes => "bulkQuotes",
+            Self::FxQuotes => "fxQuotes",
+            Self::Transfers => "transfers",
+            Self::TransactionRequests => "transactionRequests",
+            Self::Authorizations => "authorizations",
+        }
+    }
+
     /// The media type of version 1.1, which every hub takes for every resource but currency conversion, new in 2.0.
     const fn media_type(self) -> HeaderValue {
         HeaderValue::from_static(match self {

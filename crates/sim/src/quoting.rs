@@ -176,9 +176,21 @@ pub(crate) fn take_quote(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, 
     push_terms(&mut answer, &shared.secret, &question, &terms, expiration);
     let _ = write!(answer, ",\"expiration\":\"{expiration}\"}}");
     let answer = Bytes::from(answer);
-    shared.remembered.keep(id, answer.clone());
-    let reply = Reply::new(shared, payee, Family::Quotes, headers, format!("quotes/{id}"));
-    reply.start(fault_key(&id), Saying::Answer(answer))
+    offer(shared, payee, Family::Quotes, headers, id, answer)
+}
+
+/// Keeps terms for those who ask again, and starts to tell them.
+pub(crate) fn offer(
+    shared: &Arc<Shared>,
+    payee: u32,
+    family: Family,
+    headers: &HeaderMap,
+    id: TransferId,
+    terms: Bytes,
+) -> StatusCode {
+    shared.remembered.keep(id, terms.clone());
+    let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.name()));
+    reply.start(fault_key(&id), Saying::Answer(terms))
 }
 
 /// Takes a `POST /bulkQuotes` in and starts to answer it: every quote of it with terms of its own.
@@ -192,9 +204,7 @@ pub(crate) fn take_bulk(shared: &Arc<Shared>, payee: u32, headers: &HeaderMap, b
         return StatusCode::BAD_REQUEST;
     };
     count(&dfsp.counters.bulk_quotes_received);
-    shared.remembered.keep(id, answer.clone());
-    let reply = Reply::new(shared, payee, Family::BulkQuotes, headers, format!("bulkQuotes/{id}"));
-    reply.start(fault_key(&id), Saying::Answer(answer))
+    offer(shared, payee, Family::BulkQuotes, headers, id, answer)
 }
 
 fn bulk_answer(
@@ -232,13 +242,12 @@ pub(crate) fn take_again(
     id: &str,
 ) -> StatusCode {
     count(&shared.dfsp(payee).counters.requests_received);
-    let (name, unknown) = match family {
-        Family::BulkQuotes => ("bulkQuotes", ErrorCode::BULK_QUOTE_NOT_FOUND),
-        Family::FxQuotes => ("fxQuotes", ErrorCode::QUOTE_NOT_FOUND),
-        _ => ("quotes", ErrorCode::QUOTE_NOT_FOUND),
+    let unknown = match family {
+        Family::BulkQuotes => ErrorCode::BULK_QUOTE_NOT_FOUND,
+        _ => ErrorCode::QUOTE_NOT_FOUND,
     };
     let found = TransferId::parse(id).and_then(|id| shared.remembered.find(&id));
-    let reply = Reply::new(shared, payee, family, headers, format!("{name}/{id}"));
+    let reply = Reply::new(shared, payee, family, headers, format!("{}/{id}", family.name()));
     reply.start_unnumbered(found.map_or(Saying::Error(unknown), Saying::Answer))
 }
 

@@ -42,16 +42,7 @@ pub(crate) fn route<'path>(method: &Method, path: &'path str) -> Option<Route<'p
     if family == "transfers" {
         return transfers(method, rest);
     }
-    let family = match family {
-        "participants" => Family::Participants,
-        "parties" => Family::Parties,
-        "quotes" => Family::Quotes,
-        "bulkQuotes" => Family::BulkQuotes,
-        "fxQuotes" => Family::FxQuotes,
-        "transactionRequests" => Family::TransactionRequests,
-        "authorizations" => Family::Authorizations,
-        _ => return None,
-    };
+    let family = Family::CONVERSATIONS.into_iter().find(|known| known.name() == family)?;
     if *method == Method::PUT {
         return answer(family, path, rest?);
     }

@@ -7,7 +7,7 @@ pub const PER_MILLE_MAX: u16 = 1000;
 /// Longest artificial delay, in milliseconds.
 pub const DELAY_MS_MAX: u32 = 600_000;
 /// 3 for 2: what the community's load scripts expect of 2 XXX in XTS.
-const FX_RATE_PER_MILLE_USUAL: u32 = 1500;
+pub const FX_RATE_PER_MILLE_USUAL: u32 = 1500;
 
 /// What a payee writes into `transferState` of its fulfilment (FSPIOP API v1.1 §6.7.2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

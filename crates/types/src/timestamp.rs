@@ -1,6 +1,7 @@
 //! Instants, and their two wire forms: ISO 8601 in bodies, IMF-fixdate in the `Date` header.
 
 use core::fmt;
+use core::time::Duration;
 
 const NS_PER_MS: i64 = 1_000_000;
 const MS_PER_SECOND: i64 = 1_000;
@@ -44,6 +45,12 @@ impl Timestamp {
     /// Milliseconds from `earlier` to this instant; negative when `earlier` is later.
     pub const fn ms_since(self, earlier: Self) -> i64 {
         self.0.saturating_sub(earlier.0) / NS_PER_MS
+    }
+
+    /// How long after `earlier` this instant is; nothing when `earlier` is later.
+    pub fn since(self, earlier: Self) -> Duration {
+        let ns = self.0.saturating_sub(earlier.0);
+        Duration::from_nanos(u64::try_from(ns).unwrap_or_default())
     }
 
     /// Reads the FSPIOP DateTime form: exactly three digits of milliseconds and `Z` or `±HH:MM`, a date that exists.
@@ -292,6 +299,20 @@ mod tests {
             (at(i64::MIN), Timestamp::MAX, i64::MAX / NS_PER_MS),
         ] {
             assert_eq!(later.ms_since(earlier), ms, "{} since {}", later.as_ns(), earlier.as_ns());
+        }
+    }
+
+    #[test]
+    fn nothing_has_passed_since_what_is_yet_to_come() {
+        let at = Timestamp::from_ns;
+        for (earlier, later, ns) in [
+            (1, 1_000_000, 999_999),
+            (-5, 5, 10),
+            (3, 3, 0),
+            (5, 2, 0),
+            (i64::MIN, i64::MAX, i64::MAX as u64),
+        ] {
+            assert_eq!(at(later).since(at(earlier)), Duration::from_nanos(ns), "{later} since {earlier}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! How simulated DFSPs behave, as flags.
 
 use clap::{Args, ValueEnum};
-use upesi_sim::{DfspSettings, Flavour};
+use upesi_sim::{DfspSettings, FX_RATE_PER_MILLE_USUAL, Flavour};
 
 /// What a payee answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -54,7 +54,7 @@ pub struct BehaviourArguments {
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub fee_per_mille: u16,
     /// What one unit of any currency is worth in any other where DFSPs are asked to convert, in thousandths.
-    #[arg(long, value_name = "RATE", default_value_t = 1500)]
+    #[arg(long, value_name = "RATE", default_value_t = FX_RATE_PER_MILLE_USUAL)]
     pub fx_rate_per_mille: u32,
     /// DFSPs claim every party that they are asked about, not only MSISDNs with their prefix (260000 for the first, 260001
     /// for the second and so on, and nine digits more).
@@ -68,7 +68,7 @@ impl BehaviourArguments {
         DfspSettings {
             http_error_status: 503,
             slow_read_ms: 1000,
-            fx_rate_per_mille: 1500,
+            fx_rate_per_mille: FX_RATE_PER_MILLE_USUAL,
             ..DfspSettings::default()
         }
     }
