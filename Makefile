@@ -97,8 +97,10 @@ monitor: build ## Prometheus rules and dashboards tried out: promtool, then ever
 	@monitoring/try.sh
 
 torture: build ## Faults by the million, two hours at most; goes on where it stopped, with new seeds. ONLY=crash-images MINUTES=10 JOBS=1 for a part.
-	@$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --binary $(UPESI) --report docs/evidence
+	@status=0
+	$(CARGO) run --profile torture $(LOCKED) --quiet -p upesi-torture -- $(or $(ONLY),all) --minutes $(or $(MINUTES),115) --jobs $(or $(JOBS),2) --binary $(UPESI) --report docs/evidence || status=$$?
 	$(MAKE) evidence
+	exit $$status
 
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at a time; TARGETS="bodies journal" for some.
 	@fuzz/run
