@@ -37,17 +37,32 @@ fn saying(is_error: bool, body: &[u8]) -> Saying {
     }
 }
 
-/// Takes a PUT, PUT error or PATCH in. Gives whether the transfer is one that `receiver` knows.
-pub(crate) fn take(shared: &Shared, receiver: u32, id: &TransferId, is_error: bool, body: &Bytes) -> bool {
+/// What a DFSP is to a transfer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Payer,
+    Payee,
+}
+
+/// Takes a PUT, PUT error or PATCH in. Gives what `receiver` is to the transfer, as far as it knows it.
+pub(crate) fn take(
+    shared: &Shared,
+    receiver: u32,
+    id: &TransferId,
+    is_error: bool,
+    body: &Bytes,
+) -> Option<Role> {
     let counters = &shared.dfsp(receiver).counters;
     let saying = saying(is_error, body);
     // In a simulator without a hub the payer gets the payee's own PUT, so the role is found by the receiver.
     let outgoing = shared.table.with_outgoing(id, |transfer| (transfer.payer, transfer.condition.clone()));
     let pays = outgoing.as_ref().is_some_and(|(payer, _)| *payer == receiver);
     let is_paid = !pays && shared.table.with_incoming(id, |one| one.payee == receiver).unwrap_or(false);
-    if !pays && !is_paid {
-        return false;
-    }
+    let role = match (pays, is_paid) {
+        (true, _) => Role::Payer,
+        (false, true) => Role::Payee,
+        (false, false) => return None,
+    };
     if pays && saying == Saying::Committed {
         let fulfilment = scan::text_member(body, b"\"fulfilment\"");
         let right = match outgoing.and_then(|(_, condition)| condition) {
@@ -61,7 +76,7 @@ pub(crate) fn take(shared: &Shared, receiver: u32, id: &TransferId, is_error: bo
     let settled = match (saying, pays) {
         (Saying::NothingFinal, _) => {
             count(&counters.callbacks_informative);
-            return true;
+            return Some(role);
         }
         (Saying::Committed, true) => settle_outgoing(shared, id, OutgoingEvent::Committed, None),
         (Saying::Aborted, true) => {
@@ -80,7 +95,7 @@ pub(crate) fn take(shared: &Shared, receiver: u32, id: &TransferId, is_error: bo
         }
         Settled::Unknown => {}
     }
-    true
+    Some(role)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! - `GET /health` answers 200 once the simulators serve.
 //! - `GET /_sim/dfsps` lists every DFSP with settings, counters and books.
 //! - `PUT /_sim/dfsps/{id}` replaces the settings of one; members left out take their defaults.
+//! - `GET /metrics` has the counters too, and durations, as OpenMetrics text, where the simulator measures.
 //!
 //! What a DFSP is told to do is in [`crate::order`].
 
@@ -14,6 +15,10 @@ use crate::dfsp::Dfsp;
 use crate::settings::DfspSettings;
 use crate::simulator::Shared;
 
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const OPEN_METRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
 #[derive(Serialize)]
 struct Problem<'text> {
     error: &'text str,
@@ -24,6 +29,10 @@ pub(crate) fn answer(shared: &Shared, method: &Method, path: &str, body: &[u8]) 
         (&Method::GET, None) if path == "/health" => {
             json(StatusCode::OK, &serde_json::json!({"status": "OK"}))
         }
+        (&Method::GET, None) if path == "/metrics" => match &shared.metrics {
+            Some(metrics) => with_body(StatusCode::OK, OPEN_METRICS, metrics.text(&shared.dfsps)),
+            None => problem(StatusCode::NOT_FOUND, "this simulator does not measure"),
+        },
         (&Method::GET, Some("")) => {
             let reports: Vec<_> = shared.dfsps.iter().map(Dfsp::report).collect();
             json(StatusCode::OK, &reports)
@@ -34,7 +43,7 @@ pub(crate) fn answer(shared: &Shared, method: &Method, path: &str, body: &[u8]) 
         },
         _ => problem(
             StatusCode::NOT_FOUND,
-            "unknown path; there are /health, /_sim/dfsps and /_sim/dfsps/{id}",
+            "unknown path; there are /health, /metrics, /_sim/dfsps and /_sim/dfsps/{id}",
         ),
     }
 }
@@ -62,9 +71,12 @@ pub(crate) fn problem(status: StatusCode, text: &str) -> Response<Full<Bytes>> {
 
 fn json(status: StatusCode, value: &impl Serialize) -> Response<Full<Bytes>> {
     // Cannot fail: no value has keys that are not texts.
-    let body = serde_json::to_vec(value).unwrap_or_default();
+    with_body(status, JSON, serde_json::to_vec(value).unwrap_or_default())
+}
+
+fn with_body(status: StatusCode, content_type: HeaderValue, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(body.into()));
     *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     response
 }

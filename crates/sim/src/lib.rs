@@ -16,7 +16,8 @@
 //! | `POST /{dfsp}/payments` | a whole payment as that DFSP, answered when it ended |
 //! | `POST /{dfsp}/parties` | registers a party of that DFSP with the hub |
 //!
-//! and for all of them `GET /health`, `GET /_sim/dfsps`, `GET` and `PUT /_sim/dfsps/{dfsp}`.
+//! and for all of them `GET /health`, `GET /_sim/dfsps`, `GET` and `PUT /_sim/dfsps/{dfsp}`; `GET /metrics` where
+//! [`SimConfig::metrics`] is set.
 //!
 //! # As payer
 //!
@@ -57,6 +58,7 @@ mod dfsp;
 mod exchange;
 mod lookup;
 mod message;
+mod metrics;
 mod money;
 mod oracle;
 mod order;
@@ -78,6 +80,7 @@ mod settings;
 mod simulator;
 mod socket;
 mod table;
+mod tracestate;
 mod upstream;
 mod watch;
 

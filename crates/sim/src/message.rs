@@ -30,6 +30,9 @@ pub(crate) enum Family {
 }
 
 impl Family {
+    /// How many there are.
+    pub(crate) const COUNT: usize = Self::CONVERSATIONS.len() + 1;
+
     /// Those that begin the paths of messages other than transfers.
     pub(crate) const CONVERSATIONS: [Self; 7] = [
         Self::Participants,
@@ -40,6 +43,12 @@ impl Family {
         Self::TransactionRequests,
         Self::Authorizations,
     ];
+
+    /// The family with whose name a path begins; the path has no slash before it.
+    pub(crate) fn of_path(path: &str) -> Option<Self> {
+        let name = path.split('/').next()?;
+        Self::CONVERSATIONS.into_iter().chain([Self::Transfers]).find(|family| family.name() == name)
+    }
 
     /// The resource's name, with which its paths begin.
     pub(crate) const fn name(self) -> &'static str {
@@ -71,6 +80,9 @@ impl Family {
         })
     }
 }
+
+// They are indexes of tables of that length.
+const _: () = assert!(Family::Authorizations as usize + 1 == Family::COUNT);
 
 /// The time of day as this process knows it.
 pub(crate) fn now() -> Timestamp {
@@ -260,6 +272,21 @@ mod tests {
         let expected = serde_json::json!({"fulfilment": "f".repeat(43), "completedTimestamp":
             "2031-04-01T12:00:30.000Z", "transferState": "RESERVED"});
         assert_eq!(json, expected);
+    }
+
+    #[test]
+    fn paths_begin_with_the_names_of_families() {
+        for (path, family) in [
+            ("transfers", Some(Family::Transfers)),
+            ("transfers/x/error", Some(Family::Transfers)),
+            ("bulkQuotes/x", Some(Family::BulkQuotes)),
+            ("authorizations/x", Some(Family::Authorizations)),
+            ("fxTransfers/x", None),
+            ("/quotes", None),
+            ("", None),
+        ] {
+            assert_eq!(Family::of_path(path), family, "{path}");
+        }
     }
 
     #[test]

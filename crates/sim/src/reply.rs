@@ -12,6 +12,7 @@ use crate::dfsp::count;
 use crate::message::{self, Family};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
+use crate::tracestate;
 use crate::upstream::Resource;
 
 /// First wait before an answer is sent again; doubled each time.
@@ -132,6 +133,9 @@ pub(crate) async fn put(
     body: &Bytes,
 ) -> Option<StatusCode> {
     let asker = headers.get(message::DESTINATION).and_then(|name| name.to_str().ok()).unwrap_or_default();
+    // An answer that must be sent again is under way since it was first sent.
+    let stamped = shared.metrics.as_ref().and_then(|_| tracestate::leaving(headers, message::now));
+    let headers = stamped.as_ref().unwrap_or(headers);
     let mut pause = RETRY_PAUSE;
     for attempt in 1..=shared.answer_attempts_max {
         let dfsp = shared.dfsp(dfsp);

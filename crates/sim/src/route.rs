@@ -14,7 +14,18 @@ pub(crate) enum Route<'path> {
     /// A question that the DFSP answers.
     Asked(Asked<'path>),
     /// The answer to a question, on the path given, which excludes the `error` at its end.
-    Answer { path: &'path str, is_error: bool },
+    Answer { family: Family, path: &'path str, is_error: bool },
+}
+
+impl Route<'_> {
+    /// The family of the message.
+    pub const fn family(&self) -> Family {
+        match self {
+            Self::Prepare | Self::Callback { .. } => Family::Transfers,
+            Self::Asked(asked) => asked.family(),
+            Self::Answer { family, .. } => *family,
+        }
+    }
 }
 
 /// The questions. Paths and ids are as received, percent-encoded or not.
@@ -34,6 +45,20 @@ pub(crate) enum Asked<'path> {
     Again { family: Family, id: &'path str },
     /// `GET /authorizations/{ID}`.
     Authorization { id: &'path str },
+}
+
+impl Asked<'_> {
+    const fn family(&self) -> Family {
+        match self {
+            Self::Party { .. } => Family::Parties,
+            Self::Quote => Family::Quotes,
+            Self::BulkQuote => Family::BulkQuotes,
+            Self::FxQuote => Family::FxQuotes,
+            Self::TransactionRequest => Family::TransactionRequests,
+            Self::Again { family, .. } => *family,
+            Self::Authorization { .. } => Family::Authorizations,
+        }
+    }
 }
 
 /// `path` is what follows the base path and its slash.
@@ -88,8 +113,11 @@ fn answer<'path>(family: Family, path: &'path str, rest: &str) -> Option<Route<'
     let most = if matches!(family, Family::Participants | Family::Parties) { 4 } else { 2 };
     let without = path.strip_suffix("/error").filter(|_| count > named);
     let is_short_enough = count < most || (count == most && without.is_some());
-    (count >= named && is_short_enough && !rest.split('/').any(str::is_empty))
-        .then_some(Route::Answer { path: without.unwrap_or(path), is_error: without.is_some() })
+    (count >= named && is_short_enough && !rest.split('/').any(str::is_empty)).then_some(Route::Answer {
+        family,
+        path: without.unwrap_or(path),
+        is_error: without.is_some(),
+    })
 }
 
 #[cfg(test)]
@@ -145,21 +173,41 @@ mod tests {
     }
 
     #[test]
-    fn answers_are_routed_with_and_without_error() {
-        for path in [
-            "parties/MSISDN/1",
-            "parties/MSISDN/1/x",
-            "parties/ALIAS/error",
-            "participants/x",
-            "participants/MSISDN/1",
-            "participants/MSISDN/1/x",
-            "quotes/x",
-            "bulkQuotes/x",
-            "fxQuotes/x",
-            "transactionRequests/x",
-            "authorizations/x",
+    fn the_family_of_a_message_is_the_one_that_its_path_names() {
+        for (method, path) in [
+            (Method::POST, "transfers"),
+            (Method::PATCH, "transfers/x"),
+            (Method::GET, "parties/MSISDN/1"),
+            (Method::POST, "quotes"),
+            (Method::POST, "bulkQuotes"),
+            (Method::POST, "fxQuotes"),
+            (Method::GET, "fxQuotes/x"),
+            (Method::POST, "transactionRequests"),
+            (Method::GET, "authorizations/x"),
+            (Method::PUT, "participants/x"),
         ] {
-            let expected = |is_error| Some(Route::Answer { path, is_error });
+            let family = route(&method, path).map(|route| route.family());
+            assert_eq!(family, Family::of_path(path), "{method} {path}");
+            assert!(family.is_some(), "{method} {path}");
+        }
+    }
+
+    #[test]
+    fn answers_are_routed_with_and_without_error() {
+        for (family, path) in [
+            (Family::Parties, "parties/MSISDN/1"),
+            (Family::Parties, "parties/MSISDN/1/x"),
+            (Family::Parties, "parties/ALIAS/error"),
+            (Family::Participants, "participants/x"),
+            (Family::Participants, "participants/MSISDN/1"),
+            (Family::Participants, "participants/MSISDN/1/x"),
+            (Family::Quotes, "quotes/x"),
+            (Family::BulkQuotes, "bulkQuotes/x"),
+            (Family::FxQuotes, "fxQuotes/x"),
+            (Family::TransactionRequests, "transactionRequests/x"),
+            (Family::Authorizations, "authorizations/x"),
+        ] {
+            let expected = |is_error| Some(Route::Answer { family, path, is_error });
             assert_eq!(route(&Method::PUT, path), expected(false), "{path}");
             assert_eq!(route(&Method::PUT, &format!("{path}/error")), expected(true), "{path}");
         }

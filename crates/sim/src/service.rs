@@ -10,15 +10,17 @@ use upesi_http::{Full, HeaderMap, Incoming, Method, Request, Response, Service, 
 use upesi_types::TransferId;
 
 use crate::awaited::Arrived;
+use crate::callback::Role;
 use crate::dfsp::{Dfsp, count};
 use crate::message::Family;
+use crate::metrics::Leg;
 use crate::order::Order;
 use crate::party::decoded;
 use crate::route::{Asked, Route, route};
 use crate::settings::{DfspSettings, Fault, hits};
 use crate::simulator::Shared;
 use crate::watch::{Direction, SeenMessage};
-use crate::{callback, control, conversion, lookup, message, payee, quoting, request};
+use crate::{callback, control, conversion, lookup, message, payee, quoting, request, tracestate};
 
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
@@ -37,8 +39,9 @@ impl Service for SimService {
         let path = head.uri.path();
         let (base, path) =
             path[1.min(path.len())..].split_once('/').unwrap_or((&path[1.min(path.len())..], ""));
-        let deadline = Instant::now() + BODY_TIMEOUT;
-        if base == "_sim" || base == "health" {
+        let began = Instant::now();
+        let deadline = began + BODY_TIMEOUT;
+        if base == "_sim" || base == "health" || (base == "metrics" && path.is_empty()) {
             let Ok(body) = body::read(body, BODY_BYTES_MAX, deadline).await else {
                 return answer(StatusCode::BAD_REQUEST);
             };
@@ -68,21 +71,30 @@ impl Service for SimService {
         // Before anything is done about it: what it causes comes after it.
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
+        let family = route.family();
         let status = match route {
-            Route::Prepare => payee::take_prepare(&self.shared, receiver, &head.headers, &body),
+            Route::Prepare => {
+                self.observe_way(family, Leg::Request, &head.headers);
+                payee::take_prepare(&self.shared, receiver, &head.headers, &body)
+            }
             Route::Callback { id, is_error } => {
                 self.callback(receiver, id, is_error, &head.method, &head.headers, &body);
                 taken
             }
-            Route::Answer { path, is_error } => {
+            Route::Answer { path, is_error, .. } => {
+                self.observe_way(family, Leg::Answer, &head.headers);
                 self.answer(receiver, path, is_error, &head.headers, body.clone());
                 taken
             }
             Route::Asked(asked) => {
+                self.observe_way(family, Leg::Request, &head.headers);
                 let owns_it = is_community || settings.owns_every_party;
                 self.asked(receiver, asked, owns_it, head.uri.query(), &head.headers, &body)
             }
         };
+        if let Some(metrics) = &self.shared.metrics {
+            metrics.handled(&head.method, family, began.elapsed());
+        }
         if let Some(at) = arrived {
             self.shared.watch.show(SeenMessage {
                 at,
@@ -134,6 +146,15 @@ impl SimService {
         None
     }
 
+    /// Counts how long a message, and the exchange that it ends, were under way, where its `tracestate` tells when they began.
+    fn observe_way(&self, family: Family, leg: Leg, headers: &HeaderMap) {
+        if let Some(metrics) = &self.shared.metrics
+            && let Some(list) = tracestate::of(headers)
+        {
+            metrics.arrived(family, leg, list, message::now());
+        }
+    }
+
     fn callback(
         &self,
         receiver: u32,
@@ -145,11 +166,16 @@ impl SimService {
     ) {
         let counters = &self.shared.dfsp(receiver).counters;
         let parsed = TransferId::parse(id);
-        let known = parsed.is_some_and(|id| callback::take(&self.shared, receiver, &id, is_error, body));
-        let pushed = *method == Method::PUT
+        let role = parsed.and_then(|id| callback::take(&self.shared, receiver, &id, is_error, body));
+        let is_put = *method == Method::PUT;
+        // What a payee is told about a transfer that it received answers no request of its own.
+        if is_put && role != Some(Role::Payee) {
+            self.observe_way(Family::Transfers, Leg::Answer, headers);
+        }
+        let pushed = is_put
             && self.shared.channels.any()
             && self.push(receiver, headers, &format!("transfers/{id}"), is_error);
-        if !known && !pushed {
+        if role.is_none() && !pushed {
             count(&counters.callbacks_unexpected);
         }
     }

@@ -14,6 +14,7 @@ use crate::books::{ExpectedPosition, IncomingState, OutgoingState};
 use crate::condition::Secret;
 use crate::dfsp::{Counters, Dfsp, DfspReport};
 use crate::lookup::currency_list;
+use crate::metrics::SimMetrics;
 use crate::order::Orders;
 use crate::remembered::Remembered;
 use crate::service::SimService;
@@ -51,6 +52,9 @@ pub struct SimConfig {
     pub answer_attempts_max: u32,
     /// Where to show every message; `None` for no watcher.
     pub watch: Option<mpsc::Sender<SeenMessage>>,
+    /// Whether to measure messages, for those who run the community's load scripts, and to show that at `GET /metrics`. Only
+    /// then do answers carry a further instant in `tracestate`.
+    pub metrics: bool,
 }
 
 impl SimConfig {
@@ -69,6 +73,7 @@ impl SimConfig {
             request_timeout: Duration::from_secs(20),
             answer_attempts_max: 8,
             watch: None,
+            metrics: false,
         }
     }
 }
@@ -116,6 +121,8 @@ pub(crate) struct Shared {
     pub channels: Channels,
     pub answer_attempts_max: u32,
     pub watch: Watch,
+    /// `None` where nobody reads them: then nothing is measured.
+    pub metrics: Option<SimMetrics>,
     route: Route,
 }
 
@@ -135,10 +142,7 @@ impl Shared {
         body: bytes::Bytes,
     ) -> Result<upesi_http::Answer, upesi_http::SendError> {
         let way = self.route.way(receiver, resource);
-        if !self.watch.is_on() {
-            return self.route.send(method, way, headers, body).await;
-        }
-        let mut seen = SeenMessage {
+        let seen = self.watch.is_on().then(|| SeenMessage {
             at: Instant::now(),
             dfsp: sender.name,
             direction: Direction::Sent,
@@ -147,10 +151,19 @@ impl Shared {
             headers: headers.clone(),
             body: body.clone(),
             status: None,
-        };
+        });
+        let timed = self
+            .metrics
+            .as_ref()
+            .and_then(|metrics| Some((metrics, method.clone(), resource.family()?, Instant::now())));
         let answer = self.route.send(method, way, headers, body).await;
-        seen.status = answer.as_ref().ok().map(|answer| answer.status);
-        self.watch.show(seen);
+        if let Some((metrics, method, family, began)) = timed {
+            metrics.called(&method, family, began.elapsed());
+        }
+        if let Some(mut seen) = seen {
+            seen.status = answer.as_ref().ok().map(|answer| answer.status);
+            self.watch.show(seen);
+        }
         answer
     }
 }
@@ -202,6 +215,7 @@ impl Simulator {
             channels: Channels::default(),
             answer_attempts_max: config.answer_attempts_max.max(1),
             watch: Watch::new(config.watch),
+            metrics: config.metrics.then(SimMetrics::new),
             route,
         });
         let sockets = match config.socket_listen {

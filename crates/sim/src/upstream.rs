@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use upesi_http::{Answer, HeaderMap, Method, Origin, SendError, Target, Uri, UrlError, Workers};
 
-use crate::message::IdText;
+use crate::message::{Family, IdText};
 use crate::pools::Pools;
 
 /// Where DFSPs send their messages.
@@ -53,6 +53,14 @@ enum Service {
 }
 
 impl Resource<'_> {
+    /// The family of the message, if its path names one.
+    pub fn family(self) -> Option<Family> {
+        match self {
+            Self::Transfers | Self::Transfer(_) | Self::Error(_) => Some(Family::Transfers),
+            Self::Other(path) => Family::of_path(path),
+        }
+    }
+
     fn service(self) -> Service {
         let Resource::Other(path) = self else { return Service::Transfers };
         match path.split('/').next() {

@@ -3,13 +3,13 @@
 mod common;
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use common::AMPLE;
 use common::client::{Client, request};
 use common::message::media_type;
-use common::simulation::Scene;
+use common::simulation::{Scene, SimProcess};
+use common::{AMPLE, World};
 use tokio::time::timeout;
 use upesi_sim::{DfspSettings, Flavour, Originator, OriginatorOptions, Outcome};
 use upesi_types::{Amount, Currency};
@@ -88,8 +88,7 @@ fn faults_of_every_kind() {
 }
 
 /// A web socket as load scripts open it, known to the simulator by the time that its handshake is answered.
-fn channel(scene: &Scene, name: &str) -> TcpStream {
-    let address = scene.simulator.socket_addr().unwrap();
+fn channel(address: SocketAddr, name: &str) -> TcpStream {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(AMPLE)).unwrap();
     let handshake = format!(
@@ -119,10 +118,10 @@ fn told(mut socket: TcpStream) -> String {
 
 /// An iteration of the community's load scripts: a channel of the payer's simulator, named by trace, method and path; the
 /// request; what the channel is told.
-fn iterate(scene: &Scene, trace: &str, method: &str, family: &str, id: &str) -> String {
-    let socket = channel(scene, &format!("{trace}/PUT/{family}/{id}"));
-    let [expiration, date] =
-        [scene.world.now().plus_ms(30_000).to_string(), scene.world.now().http_date().to_string()];
+fn iterate(world: &World, sockets: SocketAddr, trace: &str, method: &str, family: &str, id: &str) -> String {
+    let socket = channel(sockets, &format!("{trace}/PUT/{family}/{id}"));
+    let now = world.now();
+    let [expiration, date] = [now.plus_ms(30_000).to_string(), now.http_date().to_string()];
     let (version, body) = match family {
         "transfers" => (
             "1.1",
@@ -145,7 +144,7 @@ fn iterate(scene: &Scene, trace: &str, method: &str, family: &str, id: &str) -> 
         ("Date", date),
         ("FSPIOP-Source", "dfsp-1".into()),
         ("traceparent", format!("00-{trace}-00f067aa0ba902b7-01")),
-        ("tracestate", "tx_end2end_start_ts=1700000000000".into()),
+        ("tracestate", format!("tx_end2end_start_ts={}", now.as_ms())),
     ];
     // The hub answers for transfers, the provider for what it quoted.
     if method == "POST" || family == "fxQuotes" {
@@ -156,7 +155,7 @@ fn iterate(scene: &Scene, trace: &str, method: &str, family: &str, id: &str) -> 
         _ => (format!("/{family}/{id}"), ""),
     };
     let headers: Vec<_> = headers.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
-    let answer = Client::connect(scene.world.fspiop()).exchange(&request(
+    let answer = Client::connect(world.fspiop()).exchange(&request(
         &format!("{method} {path}"),
         &headers,
         body.as_bytes(),
@@ -165,30 +164,96 @@ fn iterate(scene: &Scene, trace: &str, method: &str, family: &str, id: &str) -> 
     told(socket)
 }
 
+/// What scripts hear of a request that is answered well, of a question about it, and of one that is answered with an error.
+fn hear(world: &World, sockets: SocketAddr, family: &str, set_abort_per_mille: impl Fn(u16)) {
+    // Ids as the scripts make them: hexadecimal digits in capitals, as long as a ULID.
+    let (first, second) = ("0192F3A9B2C4D00112233445AB", "0192F3A9B2C5D00112233445AC");
+    let (success, error) = ("SUCCESS_CALLBACK_RECEIVED", "ERROR_CALLBACK_RECEIVED");
+    for (trace, method, id, abort_per_mille, expected) in [
+        ("4bf92f3577b34da6a3ce929d0e0e4736", "POST", first, 0, success),
+        ("4bf92f3577b34da6a3ce929d0e0e4737", "GET", first, 0, success),
+        ("4bf92f3577b34da6a3ce929d0e0e4738", "POST", second, 1000, error),
+    ] {
+        set_abort_per_mille(abort_per_mille);
+        let told = iterate(world, sockets, trace, method, family, id);
+        assert_eq!(told, expected, "{method} {family}");
+    }
+}
+
 #[test]
 fn load_scripts_of_the_community_hear_of_their_callbacks() {
     let scene = Scene::new(&[]);
-    // Ids as the scripts make them: hexadecimal digits in capitals, as long as a ULID.
-    let (first, second) = ("0192F3A9B2C4D00112233445AB", "0192F3A9B2C5D00112233445AC");
     // The second is a provider of currency conversions too.
     scene.world.open_account("dfsp-2", "XTS");
     for name in scene.simulator.names() {
         scene.world.set_endpoint(name.as_str(), "FX_QUOTES", &scene.simulator.base_url(&name));
     }
-    let (success, error) = ("SUCCESS_CALLBACK_RECEIVED", "ERROR_CALLBACK_RECEIVED");
     for family in ["transfers", "fxQuotes"] {
-        scene.all_are(DfspSettings::default());
-        let told = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4736", "POST", family, first);
-        assert_eq!(told, success, "{family}");
-        let told = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4737", "GET", family, first);
-        assert_eq!(told, success, "{family}");
-        scene.all_are(DfspSettings { abort_per_mille: 1000, ..DfspSettings::default() });
-        let told = iterate(&scene, "4bf92f3577b34da6a3ce929d0e0e4738", "POST", family, second);
-        assert_eq!(told, error, "{family}");
+        hear(&scene.world, scene.simulator.socket_addr().unwrap(), family, |abort_per_mille| {
+            scene.all_are(DfspSettings { abort_per_mille, ..DfspSettings::default() });
+        });
     }
     scene.world.until(&0, || scene.world.metric("upesi_relay_in_flight"));
     assert_eq!(scene.simulator.counters().answers_unasked, 0);
     scene.world.until(&(0, 0), || scene.world.undelivered());
     assert_eq!(scene.world.position("dfsp-1"), "2");
     scene.end();
+}
+
+/// How many durations a histogram of a simulator has of an operation.
+fn durations(simulator: &SimProcess, histogram: &str, operation: &str) -> u64 {
+    let series = format!("{histogram}_count{{operation=\"{operation}\"}}");
+    simulator.metrics().samples.get(&series).map_or(0, |count| count.parse().unwrap())
+}
+
+#[test]
+fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
+    let mut world = World::bare(&[]);
+    let simulator = SimProcess::start(2, world.fspiop());
+    world.prepare_scheme();
+    for name in ["dfsp-1", "dfsp-2"] {
+        let base_url = format!("http://{}/{name}", simulator.address);
+        world.onboard(name);
+        world.set_endpoints(name, &base_url);
+        world.set_endpoint(name, "FX_QUOTES", &base_url);
+    }
+    world.open_account("dfsp-2", "XTS");
+    for family in ["transfers", "fxQuotes"] {
+        hear(&world, simulator.sockets, family, |abort_per_mille| {
+            simulator.set("dfsp-2", &format!(r#"{{"abort_per_mille":{abort_per_mille}}}"#));
+        });
+    }
+    // Scripts are told of a callback after it was counted. Of transfers the hub answers the question itself.
+    for (operation, expected) in [
+        ("transfers_end2end", 3),
+        ("transfers_request", 2),
+        ("transfers_response", 2),
+        ("fxQuotes_end2end", 3),
+        ("fxQuotes_request", 3),
+        ("fxQuotes_response", 3),
+    ] {
+        assert_eq!(durations(&simulator, "cbs_tx_cb_perf", operation), expected, "{operation}");
+    }
+    // These may be counted later: the one once it was told, the other once it is answered.
+    for (histogram, operation, expected) in [
+        ("cbs_ing_callbackHandler", "post_transfers", 2),
+        ("cbs_ing_callbackHandler", "put_transfers", 3),
+        ("cbs_ing_callbackHandler", "post_fxQuotes", 2),
+        ("cbs_ing_callbackHandler", "get_fxQuotes", 1),
+        ("cbs_ing_callbackHandler", "put_fxQuotes", 3),
+        ("cbs_egress_callbackHandler", "put_transfers", 2),
+        ("cbs_egress_callbackHandler", "put_fxQuotes", 3),
+    ] {
+        world.until(&expected, || durations(&simulator, histogram, operation));
+    }
+    let metrics = simulator.metrics();
+    let took = metrics.value(r#"cbs_tx_cb_perf_sum{operation="transfers_end2end"}"#).parse().unwrap();
+    assert!(Duration::from_secs_f64(took) < 3 * AMPLE, "{took} seconds for three exchanges");
+    for (counter, expected) in [("prepares_received", "2"), ("aborts_sent", "1"), ("unreadable", "0")] {
+        let series = format!(r#"upesi_sim_counted_total{{dfsp="dfsp-2",counter="{counter}"}}"#);
+        assert_eq!(metrics.value(&series), expected, "{counter}");
+    }
+    world.until(&0, || world.metric("upesi_relay_in_flight"));
+    world.until(&(0, 0), || world.undelivered());
+    world.stop_and_audit();
 }

@@ -55,7 +55,8 @@ pub enum Command {
     ///
     /// Any number of DFSPs in one process: they answer what the hub forwards (lookups, quotes, transfers with the right
     /// fulfilment, and more), with the delays and faults asked for, and keep their own books. GET /_sim/dfsps shows them,
-    /// PUT /_sim/dfsps/NAME changes how one behaves. Prints name and base URL of each, then runs until SIGTERM or SIGINT.
+    /// PUT /_sim/dfsps/NAME changes how one behaves, GET /metrics tells Prometheus what they count and how long messages take.
+    /// Prints name and base URL of each, then runs until SIGTERM or SIGINT.
     Sim(SimArguments),
     /// Measure a hub under load.
     #[command(subcommand)]

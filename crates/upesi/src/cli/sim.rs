@@ -92,6 +92,7 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     config.listen = arguments.listen;
     config.socket_listen = arguments.sockets;
     config.seed = arguments.seed;
+    config.metrics = true;
     if !arguments.currencies.is_empty() {
         config.currencies.clone_from(&arguments.currencies);
     }

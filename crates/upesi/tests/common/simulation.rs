@@ -1,6 +1,8 @@
-//! A hub among simulated DFSPs, which keep their own books.
+//! A hub among simulated DFSPs, which keep their own books; and simulated DFSPs as a process.
 
+use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use upesi_http::Workers;
@@ -8,6 +10,8 @@ use upesi_sim::{DfspSettings, Originator, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
 use super::World;
+use super::client::{Answer, Client, request};
+use super::exposition::Exposition;
 
 pub const DFSPS: usize = 4;
 /// What is under way at a time.
@@ -100,5 +104,58 @@ impl Scene {
     pub fn end(mut self) {
         self.world.stop_and_audit();
         self.workers.shutdown();
+    }
+}
+
+/// `upesi sim` with so many DFSPs and a port for web sockets. It is killed with this value.
+pub struct SimProcess {
+    process: Child,
+    /// Where the DFSPs listen.
+    pub address: SocketAddr,
+    pub sockets: SocketAddr,
+}
+
+impl SimProcess {
+    pub fn start(dfsps: usize, hub: SocketAddr) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_upesi"));
+        // What the environment of a developer says must not matter.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_"))
+        {
+            command.env_remove(name);
+        }
+        command.args(["sim", "--listen", "127.0.0.1:0", "--sockets", "127.0.0.1:0", "--workers", "1"]);
+        command.args(["--dfsps", &dfsps.to_string(), "--hub", &format!("http://{hub}")]);
+        let mut process = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+        let lines = BufReader::new(process.stdout.take().unwrap()).lines();
+        let said: Vec<String> = lines.take(dfsps + 1).map(Result::unwrap).collect();
+        let listens = said[0].strip_prefix("dfsp-1 http://").unwrap().strip_suffix("/dfsp-1").unwrap();
+        let sockets = said[dfsps].strip_prefix("sockets ws://").unwrap();
+        Self { address: listens.parse().unwrap(), sockets: sockets.parse().unwrap(), process }
+    }
+
+    /// Changes how a DFSP behaves; what the settings do not name is as usual.
+    pub fn set(&self, dfsp: &str, settings: &str) {
+        let answer = self.ask(&format!("PUT /_sim/dfsps/{dfsp}"), settings);
+        assert_eq!(answer.status, 200, "{answer:?}");
+    }
+
+    pub fn metrics(&self) -> Exposition {
+        let answer = self.ask("GET /metrics", "");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        assert!(answer.header("content-type").is_some_and(|kind| kind.contains("openmetrics")), "{answer:?}");
+        Exposition::read(&answer.body)
+    }
+
+    fn ask(&self, line: &str, body: &str) -> Answer {
+        let headers = [("host".to_owned(), "dfsps".to_owned())];
+        Client::connect(self.address).exchange(&request(line, &headers, body.as_bytes()))
+    }
+}
+
+impl Drop for SimProcess {
+    fn drop(&mut self) {
+        // Killed or ended by itself: it keeps nothing.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
