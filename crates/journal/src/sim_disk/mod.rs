@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 pub use random::Random;
 use state::State;
+pub use state::{ArmedWrite, DiskView, FileView};
 
 use crate::disk::{Access, Disk, DiskFile};
 
@@ -59,6 +60,23 @@ pub enum Operation {
     Remove,
     /// A directory is synced.
     SyncDirectory,
+}
+
+/// An operation or a read that an injected fault befell; lies of the disk are told by [`SimDisk::deceptions`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strike {
+    /// An operation failed, or the process stopped in the middle of it.
+    Operation {
+        /// Which one of its life.
+        ordinal: u64,
+        /// What it did instead of its work.
+        fault: Fault,
+    },
+    /// A read failed.
+    Read {
+        /// Which one of its life.
+        ordinal: u64,
+    },
 }
 
 /// What a power loss leaves of that which was not synced.
@@ -131,6 +149,16 @@ impl SimDisk {
     /// How many operations and reads a fault has befallen, those without room included, in all lives.
     pub fn befallen(&self) -> u64 {
         self.state().befallen
+    }
+
+    /// The operations and reads that an injected fault befell, in the order of their befalling, in all lives.
+    pub fn strikes(&self) -> Vec<Strike> {
+        self.state().strikes.clone()
+    }
+
+    /// What it holds and what waits for it, for people.
+    pub fn view(&self) -> DiskView {
+        self.state().view()
     }
 
     /// The writes that were lost, stale or misdirected although they reported success, in all lives.

@@ -4,8 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use super::random::Random;
-use super::{Fault, Kept, Operation};
+use super::{Fault, Kept, Operation, Strike};
 use crate::frame::{SECTOR_BYTES, TAIL_BYTES};
+
+mod view;
+
+pub use view::{ArmedWrite, DiskView, FileView};
 
 /// Where a write ends that would end at this byte of a file: a sector tears at any byte, but its last eight are there whole
 /// or not at all.
@@ -71,6 +75,8 @@ pub(super) struct State {
     pub deceptions: Vec<Fault>,
     /// Operations and reads that a fault befell, or that found no room, since the beginning.
     pub befallen: u64,
+    /// Those that an injected fault befell, since the beginning.
+    pub strikes: Vec<Strike>,
 }
 
 fn broken() -> io::Error {
@@ -107,6 +113,7 @@ impl State {
             traps: Vec::new(),
             deceptions: Vec::new(),
             befallen: 0,
+            strikes: Vec::new(),
         }
     }
 
@@ -115,10 +122,14 @@ impl State {
         if self.crashed {
             return Err(crashed());
         }
-        let fault = self.faults.get(&(self.operations.len() as u64)).copied();
+        let ordinal = self.operations.len() as u64;
+        let fault = self.faults.get(&ordinal).copied();
         self.operations.push(operation);
         self.crashed = fault == Some(Fault::Crash);
-        self.befallen += u64::from(matches!(fault, Some(Fault::Broken | Fault::Full | Fault::Crash)));
+        if let Some(fault @ (Fault::Broken | Fault::Full | Fault::Crash)) = fault {
+            self.befallen += 1;
+            self.strikes.push(Strike::Operation { ordinal, fault });
+        }
         Ok(fault)
     }
 
@@ -220,10 +231,14 @@ impl State {
         if self.crashed {
             return Err(crashed());
         }
-        let fails = self.read_faults.contains(&self.reads);
+        let ordinal = self.reads;
         self.reads += 1;
-        self.befallen += u64::from(fails);
-        if fails { Err(broken()) } else { Ok(()) }
+        if !self.read_faults.contains(&ordinal) {
+            return Ok(());
+        }
+        self.befallen += 1;
+        self.strikes.push(Strike::Read { ordinal });
+        Err(broken())
     }
 
     pub fn read(&mut self, node: usize, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {

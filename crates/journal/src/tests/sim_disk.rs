@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::disk::Disk;
 use crate::frame::{SECTOR_BYTES, TAIL_BYTES};
-use crate::sim_disk::{Fault, Kept, SimDisk};
+use crate::sim_disk::{Fault, FileView, Kept, SimDisk, Strike};
 
 const FILE: &str = "file";
 const OLD: u8 = 1;
@@ -96,4 +96,57 @@ fn a_write_that_is_lied_about_is_not_where_it_was_reported() {
     assert_eq!(kept_of(Fault::StaleWrite { sector: 0 }), [false, true, false, false]);
     assert_eq!(kept_of(Fault::StaleWrite { sector: 3 }), [true, false, false, false]);
     assert_eq!(kept_of(Fault::MisdirectedWrite { sectors: 2 }), [false, false, true, true]);
+}
+
+fn seen(disk: &SimDisk) -> FileView {
+    disk.view().files.into_iter().next().expect("a file")
+}
+
+/// Whoever steps through a world sees what the next loss of power may take, and what waits for the disk.
+#[test]
+fn what_is_not_synced_and_what_waits_is_seen() {
+    let disk = disk();
+    let whole = FileView {
+        path: FILE.to_owned(),
+        bytes: Some((SECTORS * SECTOR_BYTES) as u64),
+        unsynced_bytes: 0,
+        unsynced_changes: 0,
+        is_on_medium: true,
+        is_name_synced: true,
+        lies: 0,
+    };
+    assert_eq!(seen(&disk), whole);
+    write(&disk, &[NEW; SECTOR_BYTES]);
+    let unsynced = FileView {
+        unsynced_bytes: SECTOR_BYTES as u64,
+        unsynced_changes: 1,
+        is_on_medium: false,
+        ..whole.clone()
+    };
+    assert_eq!(seen(&disk), unsynced);
+
+    let next = disk.operations().len() as u64;
+    disk.inject(next, Fault::Crash);
+    disk.inject(next + 1, Fault::Broken);
+    assert_eq!(disk.view().armed_operations, [(next, Fault::Crash), (next + 1, Fault::Broken)]);
+    let file = disk.open(FILE, crate::Access::Write).expect("opens");
+    file.sync().expect_err("crashes");
+    assert_eq!(disk.strikes(), [Strike::Operation { ordinal: next, fault: Fault::Crash }]);
+    assert!(disk.view().is_crashed);
+    assert_eq!(disk.view().armed_operations, [(next + 1, Fault::Broken)]);
+    assert_eq!(seen(&disk.after_kill()), unsynced);
+
+    let after = disk.after_power_loss(Kept::Nothing);
+    assert_eq!((seen(&after), after.view().armed_operations), (whole, Vec::new()));
+    after.inject_read_error(0);
+    assert_eq!(after.view().armed_reads, [0]);
+    let file = after.open(FILE, crate::Access::Read).expect("opens");
+    file.read_at(0, &mut [0]).expect_err("is broken");
+    assert_eq!(after.strikes()[1..], [Strike::Read { ordinal: 0 }]);
+    assert_eq!((after.view().armed_reads, after.befallen()), (Vec::new(), 2));
+
+    after.remove(FILE).expect("removes");
+    assert_eq!((seen(&after).bytes, seen(&after).is_name_synced), (None, false));
+    after.sync_directory("").expect("syncs");
+    assert_eq!(after.view().files, []);
 }
