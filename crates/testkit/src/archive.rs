@@ -17,6 +17,8 @@ pub(crate) struct SimArchive {
     inner: MemoryArchive,
     condition: AtomicU8,
     befallen: AtomicU64,
+    /// Those of them that were broken, not without room.
+    broken: AtomicU64,
     /// The bug: it never finds anything.
     forgets: AtomicBool,
 }
@@ -46,6 +48,11 @@ impl SimArchive {
         self.befallen.load(Ordering::Relaxed)
     }
 
+    /// How many writes and syncs have failed because they were broken.
+    pub(crate) fn broken(&self) -> u64 {
+        self.broken.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn crash(&self) {
         self.inner.crash();
     }
@@ -56,6 +63,7 @@ impl SimArchive {
             FULL => ErrorKind::StorageFull,
             _ => {
                 self.condition.store(SOUND, Ordering::Relaxed);
+                self.broken.fetch_add(1, Ordering::Relaxed);
                 ErrorKind::Other
             }
         };

@@ -72,7 +72,7 @@ fn whatever_goes_wrong_nothing_is_lost_and_everything_finishes() {
     }
     assert_each_fault_was_checked(&outcomes);
     // They did try something; each kind by itself, so that none can vanish unnoticed.
-    for (what, least_permille, count) in KINDS {
+    for (what, least_permille, count) in FAULTS.iter().chain(LIFE) {
         assert_tried(&outcomes, what, *least_permille, *count);
     }
 }
@@ -81,32 +81,56 @@ fn whatever_goes_wrong_nothing_is_lost_and_everything_finishes() {
 type Kind = (&'static str, u64, Count);
 type Count = fn(&Counts) -> u64;
 
-const KINDS: &[Kind] = &[
-    ("starts", 3_000, |counts| counts.starts),
+/// What goes wrong. Where a plan has no faults there is nothing of this.
+const FAULTS: &[Kind] = &[
     ("starts that failed", 100, |counts| counts.starts_failed),
+    ("starts that were cut off", 200, |counts| counts.starts_cut_off),
     ("restarts in a row", 500, |counts| counts.quick_restarts),
-    ("kills", 1_000, |counts| counts.kills),
-    ("power losses", 1_000, |counts| counts.power_losses),
+    ("kills at work", 100, |counts| counts.sudden_kills),
+    ("power losses at work", 100, |counts| counts.sudden_power_losses),
+    ("crashes at an operation", 200, |counts| counts.crashes_at_operation),
     ("stops by the disk", 500, |counts| counts.disk_stops),
     ("full disks", 100, |counts| counts.full_disks),
-    ("broken reads", 100, |counts| counts.broken_reads),
+    ("broken operations", 50, |counts| counts.broken_operations),
+    ("broken reads", 50, |counts| counts.broken_reads),
+    ("broken archives", 50, |counts| counts.broken_archives),
     ("jumps of the clock", 100, |counts| counts.clock_jumps),
     ("drifts of the clock", 100, |counts| counts.clock_drifts),
     ("clocks that stand still", 100, |counts| counts.clock_freezes),
     ("dead DFSPs", 100, |counts| counts.dead_dfsps),
     ("slow DFSPs", 100, |counts| counts.slow_dfsps),
     ("failing DFSPs", 100, |counts| counts.failing_dfsps),
+    ("messages lost", 1_000, |counts| counts.messages_lost),
+    ("messages doubled", 1_000, |counts| counts.messages_doubled),
+    ("messages delayed", 1_000, |counts| counts.messages_delayed),
+    ("answers to callbacks lost", 300, |counts| counts.callback_answers_lost),
+    ("lies", 10_000, |counts| counts.lies),
+    ("false endings", 300, |counts| counts.false_endings),
+    ("strangers' endings", 500, |counts| counts.strangers_endings),
+    ("altered prepares", 500, |counts| counts.altered_prepares),
+    ("copied prepares", 500, |counts| counts.copied_prepares),
+    ("forged prepares", 500, |counts| counts.forged_prepares),
+    ("oddities", 500, |counts| counts.oddities),
+    ("strangers' questions", 500, |counts| counts.strangers_questions),
+    ("endings of nothing", 500, |counts| counts.endings_of_nothing),
+    ("contradictions", 200, |counts| counts.contradictions),
+    ("replays", 300, |counts| counts.replays),
+    ("replays after a restart", 200, |counts| counts.replays_after_restart),
+    ("changes of a party of a transfer in flight", 1_000, |counts| counts.ambushes_in_flight),
+    ("changes right before a crash", 200, |counts| counts.ambushes_before_crash),
+    ("changes right after a start", 300, |counts| counts.ambushes_after_start),
+];
+
+/// What else there is.
+const LIFE: &[Kind] = &[
+    ("starts", 3_000, |counts| counts.starts),
+    ("kills", 1_000, |counts| counts.kills),
+    ("power losses", 1_000, |counts| counts.power_losses),
     ("acknowledgements", 50_000, |counts| counts.acknowledged),
     ("commits", 8_000, |counts| counts.committed),
     ("aborts", 5_000, |counts| counts.aborted),
     ("expiries", 2_000, |counts| counts.expired),
-    ("lies", 10_000, |counts| counts.lies),
-    ("replays", 300, |counts| counts.replays),
-    ("replays after a restart", 200, |counts| counts.replays_after_restart),
     ("operations", 10_000, |counts| counts.operations),
-    ("changes of a party of a transfer in flight", 1_000, |counts| counts.ambushes_in_flight),
-    ("changes right before a crash", 200, |counts| counts.ambushes_before_crash),
-    ("changes right after a start", 300, |counts| counts.ambushes_after_start),
     ("callbacks", 50_000, |counts| counts.callbacks_taken),
     ("recalled callbacks", 100, |counts| counts.recalled),
 ];
@@ -184,6 +208,10 @@ fn no_rot_is_believed() {
 fn a_quiet_world_delivers_everything_once() {
     let outcomes = run_all(0..20, &Plan { faults: Faults::NONE, ..Plan::default() });
     assert_sound(&outcomes);
+    // What is counted as a fault is one.
+    for (what, _, count) in FAULTS {
+        assert_eq!(sum(&outcomes, *count), 0, "{what} in quiet worlds");
+    }
     for outcome in outcomes {
         let counts = outcome.counts;
         assert_eq!(counts.callbacks, counts.callbacks_taken, "seed {}", outcome.seed);

@@ -247,6 +247,18 @@ mod tests {
         Run { commit: commit.into(), from, to, count: 10 * (to - from), details, ..Run::default() }
     }
 
+    /// More is counted as time goes by: what older runs lack does not matter.
+    #[test]
+    fn a_count_that_is_new_is_added_to_a_run_without_it() {
+        let mut evidence = Evidence::default();
+        evidence.add(run("a", 0, 5)).unwrap();
+        let mut next = run("a", 5, 7);
+        next.details.insert("doubled".to_owned(), 3);
+        evidence.add(next).unwrap();
+        let expected = BTreeMap::from([("doubled".to_owned(), 3), ("torn".to_owned(), 7)]);
+        assert_eq!(evidence.runs[0].details, expected);
+    }
+
     #[test]
     fn runs_that_continue_one_another_become_one() {
         let mut evidence = Evidence { name: "some".into(), ..Evidence::default() };

@@ -101,6 +101,23 @@ fn judge_tables(tables: Tables) {
 }
 
 #[test]
+fn a_few_worlds() {
+    let outcome = reach("world-seeds", 4, 2);
+    assert_met(
+        &outcome,
+        &[
+            ("messages lost", 5),
+            ("messages doubled", 5),
+            ("messages delayed", 5),
+            ("lies", 20),
+            ("faults", 20),
+            ("acknowledged", 50),
+            ("rotten worlds", 1),
+        ],
+    );
+}
+
+#[test]
 fn full_disks_and_room_again() {
     let outcome = reach("disk-full", 300, 2);
     assert_met(&outcome, &[("refused", 50), ("single operations", 5), ("acknowledged", 3_000)]);

@@ -58,7 +58,8 @@ impl World {
         };
         self.say(format_args!("dfsp{to} answers {sending}: {done:?}"));
         if self.plan.faults.network && self.is_troubled() && self.random.one_in(20) {
-            return;
+            self.counts.callback_answers_lost += 1;
+            return self.note_fault();
         }
         self.after(latency, Event::CallbackAnswered { life, number: sending, done });
     }

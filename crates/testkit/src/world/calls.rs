@@ -57,14 +57,17 @@ impl World {
     pub(super) fn travel(&mut self, event: impl Fn() -> Event) {
         let is_troubled = self.plan.faults.network && self.is_troubled();
         if is_troubled && self.random.one_in(20) {
+            self.counts.messages_lost += 1;
             return self.note_fault();
         }
         let copies = if is_troubled && self.random.one_in(20) { 2 } else { 1 };
         if copies > 1 {
+            self.counts.messages_doubled += 1;
             self.note_fault();
         }
         for _ in 0..copies {
             let latency = if is_troubled && self.random.one_in(15) {
+                self.counts.messages_delayed += 1;
                 self.note_fault();
                 self.between(LATENCY_MOST_US, DELAY_MOST_US)
             } else {

@@ -5,20 +5,33 @@
 pub struct Counts {
     /// Processes that were started.
     pub starts: u64,
-    /// Starts that were cut off by another fault.
+    /// Starts that failed, for whatever fault.
     pub starts_failed: u64,
+    /// Crashes at the operation of the disk that was drawn for a start when the process before it ended: in the start, or
+    /// right after it.
+    pub starts_cut_off: u64,
     /// Processes that were ended in quick succession.
     pub quick_restarts: u64,
     /// Processes that were killed.
     pub kills: u64,
     /// Losses of power.
     pub power_losses: u64,
+    /// Those kills that hit a process at work, at a moment of their own.
+    pub sudden_kills: u64,
+    /// Those losses of power that did so.
+    pub sudden_power_losses: u64,
+    /// Crashes in the middle of an operation of the disk, but for those of starts that were cut off.
+    pub crashes_at_operation: u64,
     /// Processes that ended themselves because of a failing disk.
     pub disk_stops: u64,
     /// Times that the disk was full.
     pub full_disks: u64,
-    /// Reads of the disk that were made to fail.
+    /// Operations of the disk that failed.
+    pub broken_operations: u64,
+    /// Reads of the disk that failed.
     pub broken_reads: u64,
+    /// Writes and syncs of the archive that failed with room enough.
+    pub broken_archives: u64,
     /// Times that the hub's clock jumped.
     pub clock_jumps: u64,
     /// Times that it drifted.
@@ -31,6 +44,14 @@ pub struct Counts {
     pub slow_dfsps: u64,
     /// Times that a DFSP answered with errors.
     pub failing_dfsps: u64,
+    /// Requests, their answers and callbacks that were lost on the way.
+    pub messages_lost: u64,
+    /// Those that came twice.
+    pub messages_doubled: u64,
+    /// Those that were held up, so that others overtook them.
+    pub messages_delayed: u64,
+    /// Answers to callbacks that were lost on the way.
+    pub callback_answers_lost: u64,
     /// Moments at which something went wrong.
     pub faults: u64,
     /// Those that a check of safety has followed.
@@ -65,8 +86,26 @@ pub struct Counts {
     pub acknowledged: u64,
     /// Requests that were refused.
     pub refused: u64,
-    /// Lies told by DFSPs.
+    /// Lies told by DFSPs, and what comes with them, such as questions of strangers.
     pub lies: u64,
+    /// Among them: payees' PUTs with a wrong fulfilment, destination or error code.
+    pub false_endings: u64,
+    /// PUTs of those who are not the payee.
+    pub strangers_endings: u64,
+    /// Prepares that come again with another amount.
+    pub altered_prepares: u64,
+    /// Prepares that come again from somebody else.
+    pub copied_prepares: u64,
+    /// New prepares in another payer's name.
+    pub forged_prepares: u64,
+    /// Prepares with odd amounts or cut bodies.
+    pub oddities: u64,
+    /// Questions of those who are no party.
+    pub strangers_questions: u64,
+    /// PUTs for transfers that do not exist.
+    pub endings_of_nothing: u64,
+    /// Transfers that their payee decides both to abort and to fulfil; not among the lies.
+    pub contradictions: u64,
     /// Old requests that came again.
     pub replays: u64,
     /// Those whose hub had been started anew meanwhile.

@@ -99,6 +99,7 @@ impl World {
             17 => self.after(delay, put(reserve, false)),
             18 => {
                 // An abort and a fulfil, either first.
+                self.counts.contradictions += 1;
                 let other = self.between(500, 40_000);
                 self.after(delay, put(abort, true));
                 self.after(other, put(commit, true));
@@ -128,13 +129,10 @@ impl World {
         }
         let now = true_time(self.now_us);
         let request = message::put(spec.id, (by, destination), ending, &preimage, now);
-        self.lie_if(!is_right);
+        self.counts.lies += u64::from(!is_right);
+        self.counts.false_endings += u64::from(!is_right);
         let seen = Seen::Put { id: spec.id, by, ending, good: is_right };
         self.send(by, request, seen, ATTEMPTS_MAX);
-    }
-
-    fn lie_if(&mut self, is_lie: bool) {
-        self.counts.lies += u64::from(is_lie);
     }
 
     /// A DFSP does what it must not.
@@ -154,6 +152,7 @@ impl World {
             0 | 1 => self.end_as_stranger(liar, &spec),
             2 | 3 => {
                 // Its own prepare with another amount.
+                self.counts.altered_prepares += 1;
                 let amount = spec.amount + 1;
                 let request = message::prepare(&spec, spec.payer, &amount.to_string(), now);
                 let seen = meaning(&spec, spec.payer, Some(i128::from(amount) * UNITS));
@@ -161,19 +160,23 @@ impl World {
             }
             4 => {
                 // Another's prepare as if it were its own.
+                self.counts.copied_prepares += u64::from(liar != spec.payer);
                 let request = message::prepare(&spec, liar, &spec.amount.to_string(), now);
                 self.send(liar, request, meaning(&spec, liar, Some(i128::from(spec.amount) * UNITS)), 1);
             }
             5 => {
+                self.counts.forged_prepares += u64::from(liar != spec.payer);
                 let forged = Spec { id: self.new_id(), ..spec };
                 let request = message::prepare(&forged, liar, "7", now);
                 self.send(liar, request, meaning(&forged, liar, Some(7 * UNITS)), 1);
             }
             6 => self.send_oddity(liar, &spec),
             7 => {
+                self.counts.strangers_questions += u64::from(liar != spec.payer && liar != spec.payee);
                 self.send(liar, message::get(spec.id, liar, now), Seen::Get, 1);
             }
             _ => {
+                self.counts.endings_of_nothing += 1;
                 let unknown = self.new_id();
                 let put = message::put(
                     unknown,
@@ -191,6 +194,7 @@ impl World {
         if liar == spec.payee {
             return;
         }
+        self.counts.strangers_endings += 1;
         let ending = if self.random.one_in(3) {
             Ending::Abort(ErrorCode::PAYEE_REJECTION)
         } else {
@@ -203,6 +207,7 @@ impl World {
 
     /// Amounts and bodies that no ledger takes.
     fn send_oddity(&mut self, liar: usize, spec: &Spec) {
+        self.counts.oddities += 1;
         let odd = Spec { id: self.new_id(), payer: liar, payee: (liar + 1) % self.dfsps.len(), ..*spec };
         let amounts = ["0", "0.00001", "99999999999999.9999", "-1", "1e5", "12345678901234567890", " 1", ""];
         let amount = amounts[self.random.below(amounts.len() as u64) as usize];

@@ -104,9 +104,13 @@ pub struct World {
     is_rotten: bool,
     /// Writes that the disk lied about, as far as they were noticed here.
     deceptions_seen: usize,
+    /// The operation of the disk at which this start, or the time right after it, is to be cut off.
+    start_cut_at: Option<u64>,
     // Safety.
     /// Operations that a fault has befallen, as far as they were noticed here.
     befallen: u64,
+    /// Operations and reads that a fault of the disk has struck, as far as they were counted.
+    strikes_seen: usize,
     faults_unchecked: u64,
     // Those outside.
     dfsps: Vec<Dfsp>,
@@ -148,7 +152,9 @@ impl World {
             lanes_due_us: None,
             is_rotten: false,
             deceptions_seen: 0,
+            start_cut_at: None,
             befallen: 0,
+            strikes_seen: 0,
             faults_unchecked: 0,
             operator_amount: None,
             dfsps: (0..dfsps).map(|_| Dfsp::default()).collect(),
@@ -254,6 +260,7 @@ impl World {
     pub fn outcome(&self) -> Outcome {
         let mut counts = self.counts;
         (counts.committed, counts.aborted, counts.expired) = self.auditor.totals();
+        counts.broken_archives = self.archive.broken();
         Outcome {
             seed: self.seed,
             findings: self.auditor.findings.0.clone(),

@@ -230,6 +230,8 @@ impl World {
     }
 
     pub(super) fn end_process_so(&mut self, loses_power: bool) {
+        self.note_strikes();
+        self.start_cut_at = None;
         self.hub = None;
         self.auditor.process_ended();
         self.operator_lost();
@@ -258,6 +260,7 @@ impl World {
             // The next start is cut off too.
             let ordinal = self.random.below(STARTING_OPERATIONS);
             self.disk.inject(ordinal, Fault::Crash);
+            self.start_cut_at = Some(ordinal);
         }
         let pause =
             if self.random.one_in(3) { self.between(100, 5_000) } else { self.between(5_000, 800_000) };

@@ -4,6 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use upesi_journal::Disk;
+use upesi_journal::sim_disk::{Fault, Strike};
 
 use super::World;
 
@@ -24,11 +25,29 @@ impl World {
         if befallen > self.befallen {
             self.befallen = befallen;
             self.note_fault();
+            self.note_strikes();
             self.note_deceptions();
         }
         if self.faults_unchecked > 0 && self.is_at_rest() {
             self.compare((self.counts.checks + 1).is_multiple_of(REPLAY_EVERY));
         }
+    }
+
+    /// Counts what the faults of the disk have befallen since the last time, by their kind.
+    pub(super) fn note_strikes(&mut self) {
+        let strikes = self.disk.strikes();
+        for strike in &strikes[self.strikes_seen..] {
+            let count = match strike {
+                Strike::Operation { ordinal, fault: Fault::Crash } if self.start_cut_at == Some(*ordinal) => {
+                    &mut self.counts.starts_cut_off
+                }
+                Strike::Operation { fault: Fault::Crash, .. } => &mut self.counts.crashes_at_operation,
+                Strike::Operation { .. } => &mut self.counts.broken_operations,
+                Strike::Read { .. } => &mut self.counts.broken_reads,
+            };
+            *count += 1;
+        }
+        self.strikes_seen = strikes.len();
     }
 
     /// Whether the hub runs, and the ledger, the journal and the auditor's books are at the same record.

@@ -99,7 +99,7 @@ impl World {
             Kind::Kill | Kind::PowerLoss => {
                 self.ambush_before_crash();
                 if self.hub.is_some() {
-                    self.end_process_so(kind == Kind::PowerLoss);
+                    self.end_suddenly(kind == Kind::PowerLoss);
                 }
             }
             Kind::RestartsInARow => {
@@ -120,7 +120,6 @@ impl World {
             }
             Kind::BrokenArchive => self.archive.break_once(),
             Kind::BrokenReads => {
-                self.counts.broken_reads += 1;
                 let ahead = self.random.below(20);
                 self.disk.inject_read_error(self.disk.reads() + ahead);
             }
@@ -128,6 +127,13 @@ impl World {
             Kind::DeadDfsp | Kind::SlowDfsp | Kind::FailingDfsp => self.disturb_dfsp(kind),
             Kind::Replay => self.replay(),
         }
+    }
+
+    fn end_suddenly(&mut self, loses_power: bool) {
+        let counts = &mut self.counts;
+        let count = if loses_power { &mut counts.sudden_power_losses } else { &mut counts.sudden_kills };
+        *count += 1;
+        self.end_process_so(loses_power);
     }
 
     /// Ends the process if it runs, a moment after its start or in the midst of its work, and again soon.
