@@ -53,6 +53,21 @@ impl SimArchive {
         self.broken.load(Ordering::Relaxed)
     }
 
+    /// What it holds and how it is, for people.
+    pub(crate) fn describe(&self) -> String {
+        let condition = match self.condition.load(Ordering::Relaxed) {
+            SOUND => "sound",
+            FULL => "no room",
+            _ => "the next write fails",
+        };
+        format!(
+            "applied to record {}, synced to {}, {} transfers, {condition}",
+            self.inner.watermark_applied(),
+            self.inner.watermark(),
+            self.inner.stats().transfers_estimate,
+        )
+    }
+
     pub(crate) fn crash(&self) {
         self.inner.crash();
     }

@@ -14,6 +14,11 @@ pub(crate) fn true_time(now_us: u64) -> Timestamp {
     Timestamp::from_ns(BEGINNING_MS * 1_000_000 + now_us as i64 * 1_000)
 }
 
+fn signed_seconds(us: i64) -> String {
+    let (sign, us) = (if us < 0 { '-' } else { '+' }, us.unsigned_abs());
+    format!("{sign}{}.{:06} s", us / 1_000_000, us % 1_000_000)
+}
+
 /// What the hub reads.
 #[derive(Debug, Default)]
 pub(crate) struct HubClock(AtomicI64);
@@ -72,6 +77,18 @@ impl ClockKeeper {
 
     pub(crate) const fn freeze(&mut self) {
         self.is_frozen = true;
+    }
+
+    /// How wrong it is, for people: what the hub reads, and what it is set to, against true time.
+    pub(crate) fn describe(&self, now_us: u64) -> String {
+        let read_us = (self.clock.now().as_ns() - true_time(now_us).as_ns()) / 1_000;
+        format!(
+            "read {} off, set {} off, gains {} in a thousand{}",
+            signed_seconds(read_us),
+            signed_seconds(self.offset_at(now_us)),
+            self.drift_permille,
+            if self.is_frozen { ", stands still" } else { "" },
+        )
     }
 
     /// Sets it right.

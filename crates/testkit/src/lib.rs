@@ -6,7 +6,7 @@
 //! stands outside remembers what left the hub and what was sent to it, keeps its own books, and checks the invariants
 //! after every fault; when they stop, everything that was accepted must finish.
 //!
-//! [`world::run`] lives through one seed; `sim-world --seed S` replays it.
+//! [`world::run`] lives through one seed; `sim-world --seed S` replays it, and [`stepper`] shows what each event changes.
 
 mod archive;
 mod auditor;
@@ -16,6 +16,7 @@ mod hub;
 mod log;
 mod message;
 mod plan;
+pub mod stepper;
 pub mod world;
 
 pub use plan::{Bug, Faults, Plan};

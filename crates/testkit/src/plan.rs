@@ -117,6 +117,13 @@ pub struct Plan {
     pub keep_log: bool,
 }
 
+impl Plan {
+    /// The mixed-fault world with a disk that does not keep what was written.
+    pub fn rotten() -> Self {
+        Self { faults: Faults { rot: true, ..Faults::ALL }, ..Self::default() }
+    }
+}
+
 impl Default for Plan {
     /// The mixed-fault world of the tests.
     fn default() -> Self {

@@ -3,7 +3,8 @@
 //! ```text
 //! sim-world --seed 7                   one world, what it went through
 //! sim-world --seed 7 --events          … and its event log
-//! sim-world --seed 7 --step 1200       the state before and after event 1200
+//! sim-world --seed 7 --step 1200       the state before event 1200, and what that changes
+//! sim-world --seed 7 --step 1200..1220 … and what each event up to 1219 changes
 //! sim-world --seeds 0..10000           many; those with findings, and the command that repeats each
 //! sim-world --seeds 0..30 --bug drops-callback   with a mistake made on purpose
 //! ```
@@ -14,7 +15,8 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use clap::Parser;
-use upesi_testkit::world::{Outcome, World, run};
+use upesi_testkit::stepper::write_steps;
+use upesi_testkit::world::{Outcome, run};
 use upesi_testkit::{Bug, Faults, Plan};
 
 /// Exit code when something was found.
@@ -36,9 +38,9 @@ struct Arguments {
     /// Print the event log.
     #[arg(long)]
     events: bool,
-    /// Print the state before and after this event.
-    #[arg(long, requires = "seed")]
-    step: Option<u64>,
+    /// Print the state before this event and what it changes: one event, or several, the last one left out: `A..B`.
+    #[arg(long, requires = "seed", value_parser = parse_steps)]
+    step: Option<Range<u64>>,
     /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators, ambushes, rot; `all`, `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
@@ -60,6 +62,17 @@ fn parse_range(text: &str) -> Result<Range<u64>, String> {
     let parse = |number: &str| number.parse::<u64>().map_err(|error| error.to_string());
     let (first, end) = text.split_once("..").ok_or("two numbers with two dots between them")?;
     Ok(parse(first)?..parse(end)?)
+}
+
+fn parse_steps(text: &str) -> Result<Range<u64>, String> {
+    let events = match text.parse::<u64>() {
+        Ok(first) => first..first.saturating_add(1),
+        Err(_) => parse_range(text)?,
+    };
+    if events.start == 0 || events.is_empty() {
+        return Err("events are numbered from 1, and the last one is left out".to_owned());
+    }
+    Ok(events)
 }
 
 fn parse_faults(text: &str) -> Result<Faults, String> {
@@ -107,7 +120,7 @@ fn main() -> ExitCode {
         eprintln!("seed {seed} panicked; repeat with: {}", command(seed));
     }));
     let sound = match (arguments.seed, arguments.seeds, arguments.step) {
-        (Some(seed), _, Some(step)) => show_step(seed, plan, step),
+        (Some(seed), _, Some(events)) => show_steps(seed, plan, events),
         (Some(seed), _, None) => show(seed, &plan),
         (None, seeds, _) => run_many(seeds.unwrap_or(0..100), &plan),
     };
@@ -160,25 +173,10 @@ fn write_outcome(out: &mut impl io::Write, outcome: &Outcome) -> io::Result<()> 
     Ok(())
 }
 
-fn show_step(seed: u64, plan: Plan, step: u64) -> io::Result<bool> {
+fn show_steps(seed: u64, plan: Plan, events: Range<u64>) -> io::Result<bool> {
     let mut out = io::stdout().lock();
-    writeln!(out, "seed {seed}, event {step}")?;
     begin(seed);
-    let mut world = World::new(seed, Plan { keep_log: true, ..plan });
-    while world.events() + 1 < step && world.step() {}
-    let lines = world.log().len();
-    for line in world.describe() {
-        writeln!(out, "  before  {line}")?;
-    }
-    writeln!(out, "event {}: {}", world.events() + 1, world.next_event())?;
-    world.step();
-    for line in &world.log()[lines..] {
-        writeln!(out, "  log     {line}")?;
-    }
-    for line in world.describe() {
-        writeln!(out, "  after   {line}")?;
-    }
-    let findings = world.outcome().findings;
+    let findings = write_steps(&mut out, seed, plan, events)?;
     for finding in &findings {
         writeln!(out, "FOUND {finding}")?;
     }

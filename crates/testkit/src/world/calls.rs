@@ -28,6 +28,15 @@ pub(super) struct Call {
     is_done: bool,
 }
 
+impl Call {
+    /// Who sends what, and how often already, for people.
+    pub(super) fn describe(&self) -> String {
+        let Self { from, request, attempt, attempts_max, .. } = self;
+        let (method, path) = (&request.method, &request.path);
+        format!("dfsp{from} {method} {path}, attempt {attempt} of {attempts_max}")
+    }
+}
+
 impl World {
     /// A DFSP sends a request, and sends it again if there is no answer.
     pub(super) fn send(&mut self, from: usize, request: Arc<Request>, seen: Seen, attempts_max: u32) {

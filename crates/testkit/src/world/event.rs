@@ -95,6 +95,11 @@ impl Schedule {
         self.events.pop_first().map(|((at_us, _), event)| (at_us, event))
     }
 
+    /// All that is to come, in order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u64, &Event)> {
+        self.events.iter().map(|((at_us, _), event)| (*at_us, event))
+    }
+
     pub(super) fn peek(&self) -> Option<(u64, &Event)> {
         self.events.first_key_value().map(|((at_us, _), event)| (*at_us, event))
     }

@@ -1,0 +1,146 @@
+//! One seed event by event, with the state in between: whole at first, then what each event changes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+use crate::plan::Plan;
+use crate::world::World;
+
+/// An event and what came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Its number; the first is 1.
+    pub number: u64,
+    /// When and what.
+    pub event: String,
+    /// What the event log says.
+    pub log: Vec<String>,
+    /// Lines of the state that are gone, behind `- `, and lines that have come, behind `+ `. What a line has become stands
+    /// right below it.
+    pub changes: Vec<String>,
+}
+
+/// A world, and its state before the next event.
+#[derive(Debug)]
+pub struct Stepper {
+    world: World,
+    state: Vec<String>,
+}
+
+impl Stepper {
+    /// A world right before the event of this number, or at its end where it ends sooner.
+    pub fn at(seed: u64, plan: Plan, number: u64) -> Self {
+        let mut world = World::new(seed, Plan { keep_log: true, ..plan });
+        while world.events() + 1 < number && world.step() {}
+        let state = world.describe();
+        Self { world, state }
+    }
+
+    /// The number of the next event.
+    pub const fn next_number(&self) -> u64 {
+        self.world.events() + 1
+    }
+
+    /// The state before the next event, which is the one after the last, a line for each thing.
+    pub fn state(&self) -> &[String] {
+        &self.state
+    }
+
+    /// The world as it is now.
+    pub const fn world(&self) -> &World {
+        &self.world
+    }
+
+    /// Lets the next event happen; `None` when the world is over.
+    pub fn step(&mut self) -> Option<Step> {
+        let (number, event) = (self.next_number(), self.world.next_event());
+        let logged = self.world.log().len();
+        if !self.world.step() {
+            return None;
+        }
+        let state = self.world.describe();
+        let changes = changes(&self.state, &state);
+        self.state = state;
+        Some(Step { number, event, log: self.world.log()[logged..].to_vec(), changes })
+    }
+}
+
+/// Writes the state before the first of these events, and for each event what it is, what the log says, and what it has
+/// changed. Gives what the auditor has found by then.
+pub fn write_steps(
+    out: &mut impl io::Write,
+    seed: u64,
+    plan: Plan,
+    events: Range<u64>,
+) -> io::Result<Vec<String>> {
+    let mut stepper = Stepper::at(seed, plan, events.start);
+    writeln!(out, "seed {seed}, before event {}", stepper.next_number())?;
+    for line in stepper.state() {
+        writeln!(out, "  {line}")?;
+    }
+    while stepper.next_number() < events.end {
+        let Some(step) = stepper.step() else {
+            writeln!(out, "the world is over")?;
+            break;
+        };
+        writeln!(out, "event {}: {}", step.number, step.event.trim_start())?;
+        for line in &step.log {
+            writeln!(out, "  log {}", line.trim_start())?;
+        }
+        for change in &step.changes {
+            writeln!(out, "  {change}")?;
+        }
+    }
+    Ok(stepper.world.outcome().findings)
+}
+
+/// What must be taken from the first lines and added to them to get the second.
+fn changes(before: &[String], after: &[String]) -> Vec<String> {
+    let mut come = lacking(after, before);
+    let mut changes = Vec::new();
+    for gone in lacking(before, after) {
+        changes.push(format!("- {gone}"));
+        if let Some(place) = come.iter().position(|line| subject(line) == subject(gone)) {
+            changes.push(format!("+ {}", come.remove(place)));
+        }
+    }
+    changes.extend(come.into_iter().map(|line| format!("+ {line}")));
+    changes
+}
+
+/// What a line is about.
+fn subject(line: &str) -> &str {
+    line.split_once(": ").map_or(line, |(subject, _)| subject)
+}
+
+/// Those of the lines that the others lack. Each of the others stands for one.
+fn lacking<'a>(lines: &'a [String], others: &[String]) -> Vec<&'a str> {
+    let mut left = BTreeMap::<&str, usize>::new();
+    for line in others {
+        *left.entry(line).or_default() += 1;
+    }
+    let mut lacking = Vec::new();
+    for line in lines {
+        match left.get_mut(line.as_str()) {
+            Some(count) if *count > 0 => *count -= 1,
+            _ => lacking.push(line.as_str()),
+        }
+    }
+    lacking
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_line_has_become_stands_below_it() {
+        let lines = |text: &str| text.split('|').map(str::to_owned).collect::<Vec<_>>();
+        let before = lines("clock: right|disk: 1|request 3 in flight: x|request 3 in flight: x|gone: 1");
+        let after = lines("clock: right|disk: 2|request 3 in flight: x|new: 1");
+        let expected = ["- disk: 1", "+ disk: 2", "- request 3 in flight: x", "- gone: 1", "+ new: 1"];
+        assert_eq!(changes(&before, &after), expected);
+        assert_eq!(changes(&after, &after), Vec::<String>::new());
+    }
+}
