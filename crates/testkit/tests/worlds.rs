@@ -14,6 +14,8 @@ const SEEDS: u64 = 200;
 const SEEDS_PER_BUG: u64 = 60;
 /// Worlds whose disk does not keep what was written.
 const ROTTEN_SEEDS: u64 = 120;
+/// After so many events one looks at a world.
+const LOOKS_EVERY: u64 = 16;
 const THREADS: u64 = 2;
 
 fn number(name: &str) -> Option<u64> {
@@ -185,8 +187,7 @@ fn safety_is_checked_after_troubles_that_the_hub_lives_through() {
 
 #[test]
 fn no_rot_is_believed() {
-    let plan = Plan { faults: Faults { rot: true, ..Faults::ALL }, ..Plan::default() };
-    let outcomes = run_all(0..ROTTEN_SEEDS, &plan);
+    let outcomes = run_all(0..ROTTEN_SEEDS, &Plan::rotten());
     assert_sound(&outcomes);
     let kinds: [Kind; 9] = [
         ("rotten bits", 300, |counts| counts.rotten_bits),
@@ -221,24 +222,43 @@ fn a_quiet_world_delivers_everything_once() {
 
 #[test]
 fn the_seed_decides_everything() {
-    for seed in 0..12 {
-        let outcome = run(seed, &Plan::default());
-        // Beside another one, in another thread, with the log kept, event by event: nothing of this counts.
-        let kept = Plan { keep_log: true, ..Plan::default() };
+    let outcomes = assert_repeatable(0..12, &Plan::default());
+    assert_ne!(outcomes[0].log_hash, outcomes[1].log_hash);
+}
+
+/// … in the worlds whose disk does not keep what was written, too.
+#[test]
+fn the_seed_decides_what_rots() {
+    let outcomes = assert_repeatable(0..6, &Plan::rotten());
+    let rotten = |counts: &Counts| {
+        counts.rotten_bits + counts.lost_writes + counts.misdirected_writes + counts.stale_writes
+    };
+    assert!(sum(&outcomes, rotten) > 0, "nothing has rotted");
+}
+
+/// Each seed comes out the same beside another one, in another thread, with the log kept, event by event, and looked at.
+fn assert_repeatable(seeds: Range<u64>, plan: &Plan) -> Vec<Outcome> {
+    let kept = Plan { keep_log: true, ..plan.clone() };
+    let mut outcomes = Vec::new();
+    for seed in seeds {
+        let outcome = run(seed, plan);
         let (threaded, _other) = std::thread::scope(|scope| {
             let threaded = scope.spawn(|| run(seed, &kept));
-            let other = scope.spawn(|| run(seed + 1_000, &Plan::default()));
+            let other = scope.spawn(|| run(seed + 1_000, plan));
             (threaded.join().unwrap(), other.join().unwrap())
         });
         assert!(!threaded.log.is_empty());
         assert_eq!(Outcome { log: Vec::new(), ..threaded }, outcome);
-        let mut stepped = World::new(seed, Plan::default());
+        let mut stepped = World::new(seed, plan.clone());
         while stepped.step() {
-            let _ = (stepped.describe(), stepped.next_event());
+            if stepped.events().is_multiple_of(LOOKS_EVERY) {
+                let _ = (stepped.describe(), stepped.next_event());
+            }
         }
         assert_eq!(stepped.outcome(), outcome);
+        outcomes.push(outcome);
     }
-    assert_ne!(run(0, &Plan::default()).log_hash, run(1, &Plan::default()).log_hash);
+    outcomes
 }
 
 /// A check that cannot fail is a defect: every mistake that a hub could make is found.

@@ -1,7 +1,7 @@
 //! Whole worlds, one for each seed.
 
+use upesi_testkit::Plan;
 use upesi_testkit::world::{self, Outcome};
-use upesi_testkit::{Faults, Plan};
 
 use crate::tally::Tally;
 use crate::trial::Trial;
@@ -83,8 +83,7 @@ fn assert_sound(outcome: &Outcome, world: &str) {
 
 /// Lives through the same seed with a disk that does not keep what was written.
 fn add_rotten(seed: u64, tally: &mut Tally) {
-    let plan = Plan { faults: Faults { rot: true, ..Faults::ALL }, ..Plan::default() };
-    let outcome = world::run(seed, &plan);
+    let outcome = world::run(seed, &Plan::rotten());
     assert_sound(&outcome, " with rot");
     let counts = outcome.counts;
     for (name, count) in [
