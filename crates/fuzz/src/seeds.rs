@@ -11,6 +11,7 @@ use upesi_ledger::{AbortKind, Event, Record, Transfer, TransferState};
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;
+use crate::targets::connection::{AGAIN, FALLS_SILENT, FINISH, OVER_CAP, STRETCHED};
 
 const TRANSFER: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 const PREPARE: &str = r#"{"transferId":"5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d","payerFsp":"greenbank","payeeFsp":"bluewallet","amount":{"currency":"KES","amount":"125.5"},"ilpPacket":"AYICexampleilppacket0123","condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z","extensionList":{"extension":[{"key":"k","value":"v"}]}}"#;
@@ -86,6 +87,8 @@ const BODIES: [&str; 12] = [
 
 /// Where in [`BODIES`] those of transfers end.
 const FIRST_PASSED_ON: usize = 3;
+/// Where in [`BODIES`] that of `POST /quotes` is.
+const QUOTE: usize = 6;
 
 pub(crate) fn bodies() -> Vec<Vec<u8>> {
     BODIES.map(|body| body.as_bytes().to_vec()).to_vec()
@@ -111,6 +114,72 @@ pub(crate) fn messages() -> Vec<Vec<u8>> {
     all.push(request("DELETE", "participants", "/participants/IBAN/DE44500105175407324931?currency=EUR", ""));
     all.push(request("PUT", "parties", "/parties/MSISDN/26097%2B1/error", ERROR));
     all
+}
+
+/// A request for a quote with a body of so many bytes, at least those that it needs.
+pub(crate) fn quote_of(body_bytes: usize) -> Vec<u8> {
+    request("POST", "quotes", "/quotes", &format!("{:body_bytes$}", BODIES[QUOTE]))
+}
+
+/// The same request with its body in two chunks. The length stands last in its head.
+fn chunked(request: &[u8]) -> Vec<u8> {
+    let text = String::from_utf8_lossy(request);
+    let (head, body) = text.split_once("\r\n\r\n").expect("a head and a body");
+    let (head, _length) = head.rsplit_once("\r\n").expect("headers");
+    let (one, other) = body.split_at(body.len() / 2);
+    let chunk = |text: &str| format!("{:x}\r\n{text}\r\n", text.len());
+    let (one, other) = (chunk(one), chunk(other));
+    format!("{head}\r\ntransfer-encoding: chunked\r\n\r\n{one}{other}0\r\n\r\n").into_bytes()
+}
+
+/// How connections are, what happens on them, and what comes over the wire.
+pub(crate) fn connections() -> Vec<Vec<u8>> {
+    const LIVE: &[u8] = b"GET /live HTTP/1.1\r\nhost: hub\r\n\r\n";
+    let prepare = &http_requests()[0][..];
+    let lookup = &request("GET", "parties", "/parties/BUSINESS/123/agent", "")[..];
+    let quote = &quote_of(0)[..];
+    let expecting = String::from_utf8_lossy(quote).replacen("host:", "expect: 100-continue\r\nhost:", 1);
+    let chunks = &chunked(quote)[..];
+    let pipelined = &[lookup, LIVE, prepare, b"HEAD /health HTTP/1.1\r\n\r\n", lookup][..].concat()[..];
+    let stories: [(u8, &[u8], &[u8]); 18] = [
+        (0, &[], prepare),
+        (0, &[], lookup),
+        (0, &[100, 100, 239], chunks),
+        (AGAIN, &[0], chunks),
+        (AGAIN, &[16, 2], pipelined),
+        (0, &[], expecting.as_bytes()),
+        (0, &[], &quote_of(1025)),
+        (OVER_CAP, &[10], prepare),
+        (OVER_CAP, &[], b"HEAD / HTTP/1.1\r\n\r\n"),
+        (FALLS_SILENT, &[60], b"POST /transfers HTTP/1.1\r\nhost: hub\r\ncontent-length: 5\r\n"),
+        (FALLS_SILENT, &[], LIVE),
+        (0, &[20, 0xF2, 20, FINISH], pipelined),
+        (0, &[20, 0xFE], lookup),
+        (STRETCHED, &[], b"GET /live HTTP/1.1\r\nhost: hub\r\nx-long: ~~~~~~~~~\r\n\r\n"),
+        (0, &[3], b"\x16\x03\x01\x02\x00\x01"),
+        (0, &[], b"GET /nowhere HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nxxGET / HTTP/1.1\r\n\r\n"),
+        (0, &[], b"GET /live HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET / HTTP/1.0\r\n\r\n"),
+        (0, &[], b"PUT /live HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
+    ];
+    let story = |(how, steps, wire): (u8, &[u8], &[u8])| {
+        let mut input = vec![how | steps.len() as u8];
+        input.extend_from_slice(steps);
+        input.extend_from_slice(wire);
+        input
+    };
+    stories.map(story).to_vec()
+}
+
+/// Answers of oracles to lookups, then to a batch.
+pub(crate) fn oracle_answers() -> Vec<Vec<u8>> {
+    [
+        r#"{"partyList":[{"fspId":"greenbank","currency":"USD","partySubIdOrType":"shop&+7"},{"fspId":"redbank","partySubIdOrType":null,"x":1},{"fspId":""},{"fspId":"bl\u0075e","currency":"usd"}]}"#,
+        r#"{"partyList":[]}"#,
+        r#"{"partyList":[{"partyId":{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"greenbank"}},{"partyId":{"partyIdType":"EMAIL","partyIdentifier":"a@b.cd"},"errorInformation":{"errorCode":"3003","errorDescription":"no"}},{"partyId":{"partyIdType":"BUSINESS","partyIdentifier":"acme","partySubIdOrType":"till-1"}}]}"#,
+        r#"{"partyList":[{"partyId":{"partyIdType":"BUSINESS","partyIdentifier":"acme"},"errorInformation":{"errorCode":"x"}},{"partyId":{"partyIdType":"MSISDN","partyIdentifier":"26\u0030\u00397"}}]}"#,
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
 }
 
 pub(crate) fn amounts() -> Vec<Vec<u8>> {

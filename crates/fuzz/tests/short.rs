@@ -24,6 +24,7 @@ macro_rules! every_target {
 }
 
 every_target!(
+    connection,
     http_request,
     messages,
     headers,
@@ -38,6 +39,7 @@ every_target!(
     journal,
     segment,
     snapshot_file,
+    oracle,
     config,
     scheme_file,
     quote_rules,

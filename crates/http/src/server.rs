@@ -19,8 +19,11 @@ use accept::{Accept, Shared};
 
 mod accept;
 mod connection;
+mod direct;
 mod supervision;
 mod transport;
+
+pub use direct::Direct;
 
 /// Answers requests. One value serves all connections of all workers.
 pub trait Service: Send + Sync + 'static {

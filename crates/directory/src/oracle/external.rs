@@ -21,6 +21,8 @@ mod cache;
 mod connections;
 mod wire;
 
+pub use wire::{OWNERS_MAX, read_batch, read_owners};
+
 #[cfg(test)]
 mod tests;
 

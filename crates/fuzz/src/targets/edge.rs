@@ -1,7 +1,6 @@
 //! What DFSPs send: request lines, headers, paths.
 
 use http::request::Parts;
-use upesi_fspiop::body::parse_error_body;
 use upesi_fspiop::headers::{Block, check_headers, check_no_accept, check_parties};
 use upesi_fspiop::{Method, Resource, Route, Versions, check_party_path, check_path_id, uri};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
@@ -9,7 +8,7 @@ use upesi_http::{Bytes, Target as Address, header_block};
 use upesi_relay::{Content, ErrorInformation};
 use upesi_types::Timestamp;
 
-use super::{Refusals, assert_valid_refusal, chosen};
+use super::{Refusals, assert_can_be_told, assert_valid_refusal, chosen};
 
 /// The instant at which requests come.
 pub(super) const NOW: &str = "2031-04-01T12:00:00.000Z";
@@ -50,14 +49,10 @@ pub(crate) fn messages(input: &[u8]) {
         }
     }
     // The answer of an oracle, or of a DFSP that refuses.
-    if let Some(information) = ErrorInformation::read(body) {
-        let written =
-            parse_error_body(&information.to_body()).map(|read| (read.code, read.description.into_owned()));
-        assert_eq!(written, Ok((information.code, information.description)));
-    }
+    ErrorInformation::read(body).iter().for_each(assert_can_be_told);
 }
 
-/// Head and body, parsed by the parser that the server uses.
+/// Head and body, parsed by the parser under the server's; the server's own loop is the target `connection`.
 pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
     let mut headers = [httparse::EMPTY_HEADER; upesi_http::server::HEADERS_MAX];
     let mut head = httparse::Request::new(&mut headers);

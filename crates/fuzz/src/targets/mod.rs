@@ -1,14 +1,17 @@
 //! The targets, by where their bytes come from.
 
 pub(crate) mod admin;
+pub(crate) mod connection;
 pub(crate) mod edge;
 pub(crate) mod files;
 pub(crate) mod journal;
+pub(crate) mod oracle;
 pub(crate) mod stored;
 pub(crate) mod wire;
 
 use upesi_fspiop::SyncError;
 use upesi_fspiop::body::parse_error_body;
+use upesi_relay::ErrorInformation;
 
 /// Every refusal is a FSPIOP error that a DFSP can read.
 fn assert_valid_refusal(error: &SyncError) {
@@ -17,6 +20,13 @@ fn assert_valid_refusal(error: &SyncError) {
     let body = error.to_body();
     let read = parse_error_body(&body).expect("the hub's own errors follow the schema");
     assert_eq!((read.code, &*read.description), (error.code, &*error.description));
+}
+
+/// What somebody else told as an error can be told on.
+fn assert_can_be_told(error: &ErrorInformation) {
+    let body = error.to_body();
+    let read = parse_error_body(&body).map(|read| (read.code, read.description.into_owned()));
+    assert_eq!(read, Ok((error.code, error.description.clone())));
 }
 
 /// Judges each refusal once: most of what reads one input refuses it in the same words.

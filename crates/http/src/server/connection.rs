@@ -9,7 +9,7 @@ use std::task::Poll;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::supervision::{Order, Phase, Supervisor};
 use super::transport::Transport;
@@ -22,12 +22,15 @@ pub(super) struct Serving<S> {
     pub(super) over_cap: bool,
 }
 
-pub(super) async fn serve<S: Service>(
-    stream: TcpStream,
+pub(super) async fn serve<T, S>(
+    stream: T,
     head_bytes_max: usize,
     serving: Arc<Serving<S>>,
     supervisor: &Arc<Supervisor>,
-) {
+) where
+    T: AsyncRead + AsyncWrite + Unpin,
+    S: Service,
+{
     let guard = supervisor.watch();
     let watched = guard.0.clone();
     let answer = service_fn(|request| {

@@ -1,4 +1,4 @@
-//! The socket under hyper: notes when a head begins, and closes without losing the last answer.
+//! What is under hyper, a socket but in tests: notes when a head begins, and closes without losing the last answer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -7,15 +7,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
 
 use super::supervision::{Phase, Watched};
 
 /// What is read and thrown away at most while closing.
 const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-pub(super) struct Transport {
-    stream: TcpStream,
+pub(super) struct Transport<T> {
+    stream: T,
     watched: Arc<Watched>,
     peer_closed: bool,
     closing: Option<Closing>,
@@ -26,11 +25,13 @@ struct Closing {
     discarded_bytes: usize,
 }
 
-impl Transport {
-    pub(super) const fn new(stream: TcpStream, watched: Arc<Watched>) -> Self {
+impl<T> Transport<T> {
+    pub(super) const fn new(stream: T, watched: Arc<Watched>) -> Self {
         Self { stream, watched, peer_closed: false, closing: None }
     }
+}
 
+impl<T: AsyncRead + Unpin> Transport<T> {
     /// A socket that is closed while the peer still sends answers with a reset, which can overtake the answer that says
     /// why. So the sending side is closed first, and what the peer still sends is read until it closes too.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -52,7 +53,7 @@ impl Transport {
     }
 }
 
-impl AsyncRead for Transport {
+impl<T: AsyncRead + Unpin> AsyncRead for Transport<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -69,7 +70,7 @@ impl AsyncRead for Transport {
     }
 }
 
-impl AsyncWrite for Transport {
+impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

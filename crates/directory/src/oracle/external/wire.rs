@@ -12,7 +12,7 @@ use super::{BatchInquiry, BatchOutcome, Inquiry, OracleFailure};
 use crate::party::{Entry, Owner};
 
 /// Entries of an answer that are looked at; nobody has that many accounts.
-pub(super) const OWNERS_MAX: usize = 1024;
+pub const OWNERS_MAX: usize = 1024;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -97,8 +97,10 @@ struct FoundOwner<'a> {
     sub_id: Option<Cow<'a, str>>,
 }
 
-/// Reads the answer to a lookup. What cannot be the name of a DFSP is nobody.
-pub(super) fn read_owners(body: &[u8]) -> Result<Vec<Owner>, OracleFailure> {
+/// Reads the answer to a lookup, at most [`OWNERS_MAX`] entries of it. What cannot be the name of a DFSP is nobody.
+///
+/// Errors: it is not what oracles answer.
+pub fn read_owners(body: &[u8]) -> Result<Vec<Owner>, OracleFailure> {
     let found: PartyList<FoundOwner<'_>> = serde_json::from_slice(body).map_err(|error| garbage(&error))?;
     let owner = |found: FoundOwner<'_>| {
         Some(Owner {
@@ -126,8 +128,11 @@ struct BatchError<'a> {
     description: Cow<'a, str>,
 }
 
-/// Reads the answer to a batch: what it says about each entry. One that it does not name was not registered (3003).
-pub(super) fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome, OracleFailure> {
+/// Reads the answer to a batch: what it says about each entry, in their order. One that it does not name was not registered
+/// (3003).
+///
+/// Errors: it is not what oracles answer.
+pub fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome, OracleFailure> {
     let read: PartyList<BatchResult<'_>> = serde_json::from_slice(body).map_err(|error| garbage(&error))?;
     let mut named = HashMap::with_capacity(read.list.len());
     for result in &read.list {

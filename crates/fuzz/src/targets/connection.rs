@@ -1,0 +1,262 @@
+//! Whole connections: bytes in pieces, through the server's own loop to the gateway, and what comes back.
+//!
+//! An input is a story. Its first byte says how the connection is and ends, and how many steps follow; each step is a piece of
+//! what comes over the wire, time that passes, or an order to finish; what is left of the input is the wire. There is no
+//! socket, no clock and no other thread, so that a story has one course, and a connection that would wait for ever is seen.
+
+mod answers;
+mod calls;
+mod exchange;
+#[cfg(test)]
+mod tests;
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::time::Duration;
+
+use prometheus_client::registry::Registry;
+use tempfile::TempDir;
+use tokio::runtime::{Builder, Runtime};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_fspiop::Resource;
+use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
+use upesi_http::server::Direct;
+use upesi_http::{Limits, Service};
+use upesi_journal::Durability;
+use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
+use upesi_types::Timestamp;
+
+use self::answers::{Due, check};
+use self::calls::{Call, Calls, Noted, check_same, due};
+use self::exchange::Exchange;
+
+/// Of the first byte: how many steps there are.
+pub(crate) const STEPS: u8 = 0x0F;
+/// The connection is over the cap.
+pub(crate) const OVER_CAP: u8 = 0x10;
+/// The peer falls silent at the end and waits, before it ends its side.
+pub(crate) const FALLS_SILENT: u8 = 0x20;
+/// The steps are taken again and again.
+pub(crate) const AGAIN: u8 = 0x40;
+/// Each [`STRETCH`] on the wire stands for a thousand, so that short inputs reach long limits.
+pub(crate) const STRETCHED: u8 = 0x80;
+/// See [`STRETCHED`].
+pub(crate) const STRETCH: u8 = b'~';
+
+/// A step up to this one is a piece of that many bytes and one more, …
+const PIECE_STEP_MAX: u8 = 0xEF;
+/// … this one is an order to finish, and those between are so many looks of the supervisor.
+pub(crate) const FINISH: u8 = 0xFF;
+
+const STEPS_MAX: usize = 64;
+const STRETCH_TIMES: usize = 1000;
+const WIRE_BYTES_MAX: usize = 48 * 1024;
+/// Longest body that is handed on.
+const BODY_BYTES_MAX: usize = 1024;
+/// More than the longest answer, a part of the page of documents: nothing but the service keeps a connection waiting.
+const PIPE_BYTES: usize = 4 * 1024 * 1024;
+/// Looks of the supervisor in which all time limits together pass.
+const SILENCE: usize = 32;
+/// What the gateway gives its runtime to do is done after so many stories.
+const STORIES_PER_TURN: u32 = 64;
+
+/// Of all limits the shortest that there may be, or nearly.
+const LIMITS: Limits = Limits {
+    head_bytes_max: 8 * 1024,
+    head_timeout: Duration::from_secs(1),
+    idle_timeout: Duration::from_secs(1),
+    connections_max: 1,
+};
+
+/// A connection from its first byte to its end.
+pub(crate) fn connection(input: &[u8]) {
+    thread_local! {
+        static EDGE: RefCell<Edge> = RefCell::new(Edge::open(BODY_BYTES_MAX));
+    }
+    if let Some(story) = Story::read(input) {
+        EDGE.with_borrow_mut(|edge| edge.withstand(&story));
+    }
+}
+
+/// What an input says.
+#[derive(Clone, Debug)]
+struct Story {
+    is_over_cap: bool,
+    falls_silent: bool,
+    steps: Vec<u8>,
+    wire: Vec<u8>,
+}
+
+impl Story {
+    /// `None`: there are not as many steps as it says.
+    fn read(input: &[u8]) -> Option<Self> {
+        let (&first, rest) = input.split_first()?;
+        let (steps, wire) = rest.split_at_checked(usize::from(first & STEPS))?;
+        let has = |bit: u8| first & bit != 0;
+        Some(Self {
+            is_over_cap: has(OVER_CAP),
+            falls_silent: has(FALLS_SILENT),
+            steps: match has(AGAIN) {
+                true => steps.iter().copied().cycle().take(STEPS_MAX).collect(),
+                false => steps.to_vec(),
+            },
+            wire: if has(STRETCHED) { stretch(wire) } else { wire.to_vec() },
+        })
+    }
+
+    /// The same bytes in one piece, from a peer that then ends.
+    fn in_one_piece(&self) -> Self {
+        Self { falls_silent: false, steps: Vec::new(), ..self.clone() }
+    }
+
+    /// Answers to requests for a head have no body.
+    fn begins_with_head(&self) -> bool {
+        let is_blank = |byte: &u8| matches!(byte, b'\r' | b'\n');
+        let begin = self.wire.iter().position(|byte| !is_blank(byte)).unwrap_or(0);
+        self.wire[begin..].starts_with(b"HEAD ")
+    }
+
+    /// Lives through it; gives what the peer has received.
+    fn live<S: Service>(&self, service: &Arc<Noted<S>>) -> Vec<u8> {
+        let server = Direct::new(&LIMITS, Arc::clone(service));
+        let (peer, stream) = tokio::io::duplex(PIPE_BYTES);
+        let mut exchange = Exchange::begin(server.serve(stream, self.is_over_cap), peer);
+        let mut rest = &self.wire[..];
+        for &step in &self.steps {
+            match step {
+                0..=PIECE_STEP_MAX => {
+                    let (piece, later) = rest.split_at(rest.len().min(usize::from(step) + 1));
+                    exchange.send(piece);
+                    rest = later;
+                }
+                FINISH => {
+                    server.finish_all();
+                    exchange.settle();
+                }
+                looks => (PIECE_STEP_MAX..looks).for_each(|_| {
+                    server.sweep();
+                    exchange.settle();
+                }),
+            }
+        }
+        exchange.send(rest);
+        if self.falls_silent {
+            for _ in 0..SILENCE {
+                server.sweep();
+                exchange.settle();
+            }
+            // A service that waits for a body has a deadline of its own.
+            let is_let_go = exchange.has_ended() || service.calls.is_busy();
+            assert!(is_let_go, "the peer is silent, its time has passed, and its connection is kept");
+        }
+        exchange.end()
+    }
+}
+
+fn stretch(wire: &[u8]) -> Vec<u8> {
+    let mut stretched = Vec::with_capacity(wire.len());
+    for &byte in wire {
+        let is_stretched = byte == STRETCH && stretched.len() < WIRE_BYTES_MAX;
+        let times = if is_stretched { STRETCH_TIMES } else { 1 };
+        stretched.resize(stretched.len() + times, byte);
+    }
+    stretched
+}
+
+/// The gateway behind the server's loop, without sockets.
+struct Edge {
+    runtime: Runtime,
+    service: Arc<Noted<Gateway>>,
+    stories: u32,
+}
+
+impl Edge {
+    fn open(body_bytes_max: usize) -> Self {
+        let calls = Calls::default();
+        let config = GatewayConfig {
+            body_bytes_max,
+            // How long things take must not matter.
+            admission: AdmissionSettings {
+                delay_target: Duration::ZERO,
+                refusal_hold: Duration::ZERO,
+                ..AdmissionSettings::default()
+            },
+            ..GatewayConfig::default()
+        };
+        let gateway = Gateway::new(ended_engine(), config, &mut Registry::default(), Arc::new(StandingClock))
+            .with_authenticator(calls.clone())
+            .with_conversation(Resource::ALL, Arc::new(TakesAll));
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        Self { runtime, service: Arc::new(Noted { service: gateway, calls }), stories: 0 }
+    }
+
+    /// Judges a story, and that the same requests come of it however it is cut.
+    fn withstand(&mut self, story: &Story) {
+        let (_, calls) = self.live(story);
+        if !story.is_over_cap && !story.steps.is_empty() {
+            let (_, of_one_piece) = self.live(&story.in_one_piece());
+            let same = check_same(&calls, &of_one_piece);
+            assert_eq!(same, Ok(()));
+        }
+        self.stories += 1;
+        if self.stories.is_multiple_of(STORIES_PER_TURN) {
+            self.runtime.block_on(tokio::task::yield_now());
+        }
+    }
+
+    /// What the peer received, which is judged, and what the gateway was asked.
+    fn live(&self, story: &Story) -> (Vec<u8>, Vec<Call>) {
+        let _runtime = self.runtime.enter();
+        // What a story that broke has left.
+        self.service.calls.take();
+        let received = story.live(&self.service);
+        let calls = self.service.calls.take();
+        let checked = if story.is_over_cap {
+            assert!(calls.is_empty(), "a request on a connection over the cap is handed on");
+            let refusal =
+                Due { status: 503, is_head_only: story.begins_with_head(), has_error: true, is_last: true };
+            check(&received, &[refusal], false)
+        } else {
+            check(&received, &due(&calls), true)
+        };
+        if let Err(why) = checked {
+            panic!("{why}\ncalls {calls:?}\nanswers {:?}", String::from_utf8_lossy(&received));
+        }
+        (received, calls)
+    }
+}
+
+/// An engine that has ended answers at once that it is not there: nothing waits for another thread.
+fn ended_engine() -> EngineHandle {
+    let directory = TempDir::new_in(super::files::memory()).expect("a directory");
+    let options = EngineOptions {
+        durability: Durability::Volatile,
+        segment_bytes: 1 << 20,
+        batch_bytes_max: 256 << 10,
+        keep_segments: false,
+        ..EngineOptions::new(directory.path())
+    };
+    let started = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects));
+    let (engine, handle) = started.expect("the engine starts");
+    engine.shutdown();
+    handle
+}
+
+/// It is always the instant at which requests come.
+struct StandingClock;
+
+impl Clock for StandingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::parse_iso(super::edge::NOW).expect("a valid instant")
+    }
+}
+
+/// Accepts whatever has passed the gateway's checks.
+struct TakesAll;
+
+impl Conversation for TakesAll {
+    fn take(&self, request: Received) -> TakeFuture<'_> {
+        assert!(request.body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", request.body.len());
+        Box::pin(async { Ok(Accepted) })
+    }
+}

@@ -1,0 +1,163 @@
+//! What external oracles answer.
+
+use std::fmt::Write;
+
+use upesi_directory::oracle::external::{OWNERS_MAX, read_batch, read_owners};
+use upesi_directory::oracle::{Operation, OracleFailure};
+use upesi_directory::party::{Entry, Owner, PartyIdType};
+use upesi_types::{ErrorCode, FspId};
+
+use super::assert_can_be_told;
+
+/// One body, read as the answer to a lookup and as that to a batch.
+pub(crate) fn oracle(input: &[u8]) {
+    lookup(input);
+    batch(input);
+}
+
+fn lookup(body: &[u8]) {
+    let owners = match read_owners(body) {
+        Ok(owners) => owners,
+        Err(failure) => return assert_not_understood(&failure, Operation::Find),
+    };
+    assert!(owners.len() <= OWNERS_MAX, "{} owners", owners.len());
+    assert!(owners.iter().all(|owner| owner.sub_id.as_deref() != Some("")), "{owners:?}");
+    assert!(stand_in_order(body, &owners), "{owners:?}");
+    let written = partylist(&owners);
+    assert_eq!(read_owners(written.as_bytes()).as_ref(), Ok(&owners), "{written}");
+}
+
+fn batch(body: &[u8]) {
+    let mut entries = entries();
+    let outcomes = match read_batch(body, &entries) {
+        Ok(outcomes) => outcomes,
+        Err(failure) => return assert_not_understood(&failure, Operation::RegisterBatch),
+    };
+    assert_eq!(outcomes.len(), entries.len(), "one outcome for each entry");
+    for (entry, outcome) in entries.iter().zip(&outcomes) {
+        match outcome {
+            Ok(()) => assert!(may_name(body, &entry.id), "registered, and not named: {entry:?}"),
+            Err(error) => assert_can_be_told(error),
+        }
+    }
+    // What becomes of an entry does not depend on its place.
+    entries.reverse();
+    let mut reversed = read_batch(body, &entries).expect("what was understood is understood");
+    reversed.reverse();
+    assert_eq!(reversed, outcomes);
+}
+
+/// What cannot be read is told as an oracle that gave no usable answer, and why is nobody's business but the operator's.
+fn assert_not_understood(failure: &OracleFailure, operation: Operation) {
+    assert!(matches!(failure, OracleFailure::Unusable { .. }), "{failure:?}");
+    let error = failure.to_error(operation);
+    assert_eq!(error.code, ErrorCode::DESTINATION_COMMUNICATION);
+    assert_can_be_told(&error);
+}
+
+/// Entries that differ in kind, in identifier, and in whether they have a sub id.
+fn entries() -> Vec<Entry> {
+    let fsp = FspId::parse("greenbank").expect("a name");
+    let entry = |kind, id: &str, sub_id: Option<&str>| Entry {
+        kind,
+        id: id.into(),
+        sub_id: sub_id.map(Into::into),
+        currency: None,
+        fsp,
+    };
+    vec![
+        entry(PartyIdType::Msisdn, "26097", None),
+        entry(PartyIdType::Email, "a@b.cd", None),
+        entry(PartyIdType::Business, "acme", Some("till-1")),
+        entry(PartyIdType::Business, "acme", None),
+    ]
+}
+
+/// Whether the names of the owners stand in the body one after the other; an escape may hide any of them.
+fn stand_in_order(body: &[u8], owners: &[Owner]) -> bool {
+    let mut rest = body;
+    has_escapes(body)
+        || owners.iter().all(|owner| {
+            let name = owner.fsp.as_str().as_bytes();
+            let Some(at) = rest.windows(name.len()).position(|bytes| bytes == name) else { return false };
+            rest = &rest[at + name.len()..];
+            true
+        })
+}
+
+fn may_name(body: &[u8], id: &str) -> bool {
+    has_escapes(body) || body.windows(id.len()).any(|bytes| bytes == id.as_bytes())
+}
+
+fn has_escapes(body: &[u8]) -> bool {
+    body.contains(&b'\\')
+}
+
+/// The answer of an oracle that knows these owners.
+fn partylist(owners: &[Owner]) -> String {
+    let mut text = r#"{"partyList":["#.to_owned();
+    for (index, owner) in owners.iter().enumerate() {
+        text.push_str(if index == 0 { r#"{"fspId":"# } else { r#",{"fspId":"# });
+        push_quoted(&mut text, owner.fsp.as_str());
+        if let Some(currency) = &owner.currency {
+            text.push_str(r#","currency":"#);
+            push_quoted(&mut text, currency.as_str());
+        }
+        if let Some(sub_id) = &owner.sub_id {
+            text.push_str(r#","partySubIdOrType":"#);
+            push_quoted(&mut text, sub_id);
+        }
+        text.push('}');
+    }
+    text + "]}"
+}
+
+fn push_quoted(text: &mut String, content: &str) {
+    text.push('"');
+    for character in content.chars() {
+        match character {
+            '"' | '\\' => text.extend(['\\', character]),
+            '\0'..='\x1f' => {
+                write!(text, "\\u{:04x}", u32::from(character)).expect("a String takes everything")
+            }
+            _ => text.push(character),
+        }
+    }
+    text.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(name: &str, times: usize) -> String {
+        let owners = vec![format!(r#"{{"fspId":"{name}"}}"#); times];
+        format!(r#"{{"partyList":[{}]}}"#, owners.join(","))
+    }
+
+    #[test]
+    fn no_more_owners_are_looked_at_than_there_may_be() {
+        let body = answer("a", OWNERS_MAX + 1);
+        oracle(body.as_bytes());
+        assert_eq!(read_owners(body.as_bytes()).map(|owners| owners.len()), Ok(OWNERS_MAX));
+    }
+
+    #[test]
+    fn what_is_planted_is_found() {
+        let body = answer("green", 1) + &answer("blue", 1);
+        let owner = |name| Owner { fsp: FspId::parse(name).expect("a name"), currency: None, sub_id: None };
+        assert!(stand_in_order(body.as_bytes(), &[owner("green"), owner("blue")]));
+        assert!(!stand_in_order(body.as_bytes(), &[owner("blue"), owner("green")]), "another order");
+        assert!(!stand_in_order(body.as_bytes(), &[owner("red")]), "nobody named it");
+        assert!(may_name(body.as_bytes(), "green") && !may_name(body.as_bytes(), "red"));
+    }
+
+    #[test]
+    fn owners_are_written_as_oracles_write_them() {
+        let sub_id = Some("a\"b\\c\nd".into());
+        let fsp = FspId::parse("green").expect("a name");
+        let written = partylist(&[Owner { fsp, currency: None, sub_id }]);
+        let expected = r#"{"partyList":[{"fspId":"green","partySubIdOrType":"a\"b\\c\u000ad"}]}"#;
+        assert_eq!(written, expected);
+    }
+}

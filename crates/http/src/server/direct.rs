@@ -1,0 +1,43 @@
+//! Serving without a listening socket, for tests and fuzzers.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use super::connection::{self, Serving};
+use super::supervision::Supervisor;
+use super::{Limits, Service};
+
+/// Serves connections that nobody accepted, over whatever can be read and written, by the same code as a
+/// [`Server`](super::Server) those of its socket. It has no clock: time passes for them where it is told to.
+pub struct Direct<S> {
+    service: Arc<S>,
+    head_bytes_max: usize,
+    supervisor: Arc<Supervisor>,
+}
+
+impl<S: Service> Direct<S> {
+    /// A server of connections that are handed to it. How many there are at a time is for the caller to say.
+    pub fn new(limits: &Limits, service: Arc<S>) -> Self {
+        Self { service, head_bytes_max: limits.head_bytes_max, supervisor: Arc::new(Supervisor::new(limits)) }
+    }
+
+    /// Serves one connection to its end; one over the cap is refused by [`Service::refuse`].
+    pub async fn serve<T>(&self, stream: T, is_over_cap: bool)
+    where
+        T: AsyncRead + AsyncWrite + Unpin,
+    {
+        let serving = Arc::new(Serving { service: self.service.clone(), over_cap: is_over_cap });
+        connection::serve(stream, self.head_bytes_max, serving, &self.supervisor).await;
+    }
+
+    /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.
+    pub fn sweep(&self) {
+        self.supervisor.sweep();
+    }
+
+    /// Tells all connections to finish, as the shutdown of a server does.
+    pub fn finish_all(&self) {
+        self.supervisor.finish_all();
+    }
+}
