@@ -2,7 +2,6 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,6 +19,7 @@ use accept::{Accept, Shared};
 mod accept;
 mod connection;
 mod direct;
+mod open_connections;
 mod supervision;
 mod transport;
 
@@ -168,17 +168,7 @@ impl Server {
     pub async fn shutdown(&self, deadline: Instant) -> usize {
         self.stop.send_replace(true);
         self.shared.finish_all();
-        let all_closed = async {
-            loop {
-                let mut told = pin!(self.shared.all_closed.notified());
-                told.as_mut().enable();
-                if self.connections() == 0 {
-                    return;
-                }
-                told.await;
-            }
-        };
-        let _ = timeout_at(deadline, all_closed).await;
+        let _ = timeout_at(deadline, self.shared.all_closed()).await;
         self.connections()
     }
 }

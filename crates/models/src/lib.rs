@@ -1,6 +1,7 @@
 //! Hand-written concurrency, run through all orders of events by Loom (tests only).
 //!
-//! The files below are those of `engine`, `archive`, `store` and `http`, compiled here a second time against [`sync`], which is Loom's.
+//! The files below are those of `engine`, `archive`, `store`, `http` and `profile`, compiled here a second time against [`sync`],
+//! which is Loom's.
 //! Each `*_model` file has a few threads use one of them; Loom tries every way in which they may take turns, and for atomics
 //! every value that the memory model lets a thread see, and reports a thread that waits for ever. What Loom does not model is
 //! the passing of time, so a wait with a time limit never ends by it here.
@@ -14,6 +15,10 @@ mod desk;
 #[path = "../../archive/src/filter.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod filter;
+#[path = "../../profile/src/gate.rs"]
+mod gate;
+#[path = "../../http/src/server/open_connections.rs"]
+mod open_connections;
 #[path = "../../engine/src/progress.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod progress;
@@ -29,6 +34,8 @@ mod supervision;
 
 mod desk_model;
 mod filter_model;
+mod gate_model;
+mod open_connections_model;
 mod progress_model;
 mod queue_model;
 mod resident_model;

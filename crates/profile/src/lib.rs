@@ -11,6 +11,7 @@
 mod allocator;
 mod error;
 mod flame;
+mod gate;
 mod maps;
 pub mod memory;
 mod sampler;
@@ -18,6 +19,7 @@ mod shares;
 mod signal;
 mod stacks;
 mod symbols;
+mod sync;
 mod unwind;
 
 #[cfg(test)]

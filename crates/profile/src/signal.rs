@@ -1,7 +1,7 @@
 //! The signal handler and its timer.
 //!
-//! The handler may interrupt anything, an allocation or a lock included, so it does three things only: it takes the next
-//! slot by an atomic addition, stores the registers that the kernel saved, and asks the kernel to copy the top of the stack
+//! The handler may interrupt anything, an allocation or a lock included, so behind its gate it does three things only: it takes
+//! the next slot by an atomic addition, stores the registers that the kernel saved, and asks the kernel to copy the top of the stack
 //! into the slot. The copy is a system call, because reading beyond the end of a stack would be a fault, and the call
 //! merely gives back fewer bytes.
 
@@ -10,21 +10,20 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize};
 use std::time::Duration;
 
 use libc::{c_int, c_void, iovec, itimerval, siginfo_t, timeval, ucontext_t};
 
+use crate::gate::Gate;
 use crate::sampler::{Buffer, Registers, STACK_BYTES_MAX};
 
 /// The least that memory is protected by; a read within one such piece succeeds whole or fails whole.
 const PAGE_BYTES: usize = 4096;
 const PIECES: usize = STACK_BYTES_MAX / PAGE_BYTES;
 
-/// Where samples go; null while no profile is taken.
-static BUFFER: AtomicPtr<Buffer> = AtomicPtr::new(ptr::null_mut());
-/// Handlers that may be looking at the buffer.
-static INSIDE: AtomicUsize = AtomicUsize::new(0);
+/// Leads handlers to where samples go; closed while no profile is taken.
+static GATE: Gate<Buffer> = Gate::new(AtomicPtr::new(ptr::null_mut()), AtomicUsize::new(0));
 
 /// Sends samples into the buffer while it lives.
 #[derive(Debug)]
@@ -38,7 +37,7 @@ impl Ticking {
     pub(crate) fn start(buffer: Box<Buffer>, interval: Duration) -> io::Result<Self> {
         install()?;
         let ticking = Self { buffer: Box::into_raw(buffer) };
-        BUFFER.store(ticking.buffer, Ordering::SeqCst);
+        GATE.open(ticking.buffer);
         set_timer(interval)?;
         Ok(ticking)
     }
@@ -55,12 +54,9 @@ impl Ticking {
         }
         // Stopping a timer does not fail. A signal that is under way finds no buffer, or is waited for.
         let _ = set_timer(Duration::ZERO);
-        BUFFER.store(ptr::null_mut(), Ordering::SeqCst);
-        while INSIDE.load(Ordering::SeqCst) != 0 {
-            std::thread::yield_now();
-        }
+        GATE.close();
         // SAFETY: the pointer is of `Box::into_raw` in `start`, is taken back once as it was replaced above, and no handler
-        // has it: those that loaded it were counted before they did and have left, later ones load null.
+        // has it: those that the gate let in have left, later ones find it closed (`gate.rs`, which a model runs).
         Some(unsafe { Box::from_raw(buffer) })
     }
 }
@@ -109,10 +105,9 @@ fn set_timer(interval: Duration) -> io::Result<()> {
 }
 
 extern "C" fn on_tick(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
-    INSIDE.fetch_add(1, Ordering::SeqCst);
-    let buffer = BUFFER.load(Ordering::SeqCst);
+    let buffer = GATE.enter();
     if !buffer.is_null() {
-        // SAFETY: the buffer lives until `INSIDE` is zero again; the kernel gives a handler with SA_SIGINFO a valid
+        // SAFETY: the buffer lives until this handler leaves the gate; the kernel gives a handler with SA_SIGINFO a valid
         // `ucontext_t`; `errno` is this thread's and is put back, as the interrupted code may be about to read it.
         unsafe {
             let errno = *libc::__errno_location();
@@ -120,7 +115,7 @@ extern "C" fn on_tick(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
             *libc::__errno_location() = errno;
         }
     }
-    INSIDE.fetch_sub(1, Ordering::SeqCst);
+    GATE.leave();
 }
 
 fn take_sample(buffer: &Buffer, context: &ucontext_t) {

@@ -7,9 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::connection::{self, Serving};
+use super::open_connections::OpenConnections;
 use super::supervision::Supervisor;
 use super::{Limits, REFUSALS_MAX, Service};
 use crate::{WorkerHandle, Workers};
@@ -20,10 +21,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// What the handle, the accept loop and the connections have in common.
 #[derive(Debug)]
 pub(super) struct Shared {
-    connections: AtomicUsize,
+    open: Arc<OpenConnections>,
     refused: AtomicUsize,
-    /// Told when the last connection ends.
-    pub(super) all_closed: Notify,
     /// One per worker.
     supervisors: Vec<Arc<Supervisor>>,
 }
@@ -34,16 +33,15 @@ impl Shared {
         for (worker, supervisor) in workers.iter().zip(&supervisors) {
             worker.spawn(supervisor.clone().run());
         }
-        Self {
-            connections: AtomicUsize::new(0),
-            refused: AtomicUsize::new(0),
-            all_closed: Notify::new(),
-            supervisors,
-        }
+        Self { open: Arc::new(OpenConnections::new()), refused: AtomicUsize::new(0), supervisors }
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.connections.load(Ordering::Acquire)
+        self.open.count()
+    }
+
+    pub(super) async fn all_closed(&self) {
+        self.open.all_closed().await;
     }
 
     pub(super) fn refused(&self) -> usize {
@@ -102,7 +100,7 @@ impl<S: Service> Accept<S> {
     }
 
     fn hand_over(&mut self, stream: StdStream) {
-        let open = self.shared.connections.load(Ordering::Relaxed);
+        let open = self.shared.connections();
         let over_cap = open >= self.limits.connections_max;
         if over_cap {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
@@ -115,7 +113,7 @@ impl<S: Service> Accept<S> {
         let _ = stream.set_nodelay(true);
         let worker = self.next % self.workers.len();
         self.next = self.next.wrapping_add(1);
-        let open = Open::new(self.shared.clone());
+        let open = self.shared.open.open();
         let head_bytes_max = self.limits.head_bytes_max;
         let serving = Arc::new(Serving { service: self.service.clone(), over_cap });
         let supervisor = self.shared.supervisors[worker].clone();
@@ -139,23 +137,5 @@ async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         // The server's handle is gone: it runs until the workers stop.
         std::future::pending::<()>().await;
-    }
-}
-
-/// Counts one connection as long as it lives.
-struct Open(Arc<Shared>);
-
-impl Open {
-    fn new(shared: Arc<Shared>) -> Self {
-        shared.connections.fetch_add(1, Ordering::Relaxed);
-        Self(shared)
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        if self.0.connections.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.all_closed.notify_waiters();
-        }
     }
 }
