@@ -53,7 +53,10 @@ impl Retention {
                 if let Err(error) = attempt(&policy, &handle, clock.now()) {
                     tracing::warn!(%error, "old transfers stay for now");
                 }
-                thread::park_timeout(INTERVAL);
+                // Looked at again: a library may have parked in the attempt, and used up the waking that came with the order.
+                if !should_stop.load(Ordering::Acquire) {
+                    thread::park_timeout(INTERVAL);
+                }
             }
         };
         let thread = thread::Builder::new().name("upesi-retention".to_owned()).spawn(work)?;
