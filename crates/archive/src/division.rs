@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use upesi_journal::durable;
 use upesi_types::{Timestamp, TransferId};
 
 use crate::filter::Filter;
@@ -187,7 +188,7 @@ impl Division {
         // What is written from now on is not in that file. Should its removal be lost, its identity does not fit.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            other => other.and_then(|()| keyspace::sync_parent(&path))?,
+            other => other.and_then(|()| durable::sync_parent(&path))?,
         }
         let is_ready = kept.is_some() || self.entries() == 0;
         let _ = self.filter.set(kept.unwrap_or_else(|| Filter::with_capacity(keys)));
@@ -284,7 +285,7 @@ impl Division {
 pub(crate) fn remove_files(path: &Path) -> std::io::Result<()> {
     let removed = with_suffix(path, ".removed");
     std::fs::rename(path, &removed)?;
-    keyspace::sync_parent(path)?;
+    durable::sync_parent(path)?;
     let _ = std::fs::remove_file(with_suffix(path, ".filter"));
     std::fs::remove_dir_all(&removed)
 }

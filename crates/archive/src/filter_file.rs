@@ -8,8 +8,10 @@ use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use upesi_journal::durable;
+
 use crate::filter::Filter;
-use crate::keyspace::{sync_parent, with_suffix};
+use crate::keyspace::with_suffix;
 
 const MAGIC: &[u8; 8] = b"UPESIFLT";
 /// Also stands for the hash and the layout of the blocks: a filter of another version finds nothing.
@@ -62,7 +64,7 @@ pub(crate) fn save(path: &Path, identity: Identity, filter: &Filter) -> io::Resu
     sink.file.write_all(&crc.to_le_bytes())?;
     sink.file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
     std::fs::rename(&unfinished, path)?;
-    sync_parent(path)
+    durable::sync_parent(path)
 }
 
 /// Reads a filter of this identity; `None` where there is none, or it is not whole.

@@ -9,6 +9,7 @@ use fjall::config::{
     PartitioningPolicy, PinningPolicy,
 };
 use fjall::{CompressionType, Config, Database, Keyspace, KeyspaceCreateOptions};
+use upesi_journal::durable;
 use upesi_lsm::Fault;
 use upesi_types::Timestamp;
 
@@ -81,20 +82,13 @@ pub(crate) fn create(path: &Path, shared: &Shared, options: &ArchiveOptions) -> 
     }
     drop(open(&unfinished, shared, options)?);
     std::fs::rename(&unfinished, path).map_err(fail)?;
-    sync_parent(path).map_err(fail)
+    durable::sync_parent(path).map_err(fail)
 }
 
 pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()
-}
-
-/// Makes a rename survive a power loss.
-pub(crate) fn sync_parent(path: &Path) -> std::io::Result<()> {
-    // The parent of a relative name is the empty path, which stands for the working directory.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    std::fs::File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all())
 }
 
 pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Result<Store, ArchiveError> {

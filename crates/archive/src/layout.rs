@@ -11,9 +11,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use upesi_journal::durable;
+
 use crate::ArchiveError;
 use crate::division::remove_files;
-use crate::keyspace::{sync_parent, with_suffix};
+use crate::keyspace::with_suffix;
 
 const DIGITS: usize = 20;
 /// A directory that every store of fjall has.
@@ -43,10 +45,9 @@ pub(crate) fn prepare(archive: &Path) -> Result<BTreeMap<u64, PathBuf>, ArchiveE
 
 fn prepare_files(archive: &Path) -> std::io::Result<BTreeMap<u64, PathBuf>> {
     adopt(archive)?;
-    if !archive.try_exists()? {
-        std::fs::create_dir_all(archive)?;
-        sync_parent(archive)?;
-    }
+    durable::create_directory(archive)?;
+    // A crash may have come between a rename and its sync, and what follows removes for good what those names replace.
+    durable::sync_directory(archive)?;
     let (mut growing, mut settled) = (BTreeMap::new(), BTreeMap::new());
     for file in std::fs::read_dir(archive)? {
         let file = file?;
@@ -100,17 +101,18 @@ fn adopt(archive: &Path) -> std::io::Result<()> {
             // Made, and not yet filled, before a crash.
             std::fs::remove_dir(&beside)?;
         }
-        std::fs::create_dir(&beside)?;
+        durable::create_directory(&beside)?;
         std::fs::rename(archive, division_path(&beside, 1))?;
-        std::fs::File::open(&beside)?.sync_all()?;
-        sync_parent(archive)?;
     }
     if beside.try_exists()? {
         if archive.try_exists()? {
             return std::fs::remove_dir(&beside);
         }
+        // Also where a crash came right after the rename.
+        durable::sync_directory(&beside)?;
+        durable::sync_parent(archive)?;
         std::fs::rename(&beside, archive)?;
-        sync_parent(archive)?;
+        durable::sync_parent(archive)?;
     }
     Ok(())
 }

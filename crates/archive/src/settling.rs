@@ -7,9 +7,11 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use upesi_journal::durable;
+
 use crate::division::Division;
 use crate::filter::Filter;
-use crate::keyspace::{self, Shared, store_error, sync_parent, with_suffix};
+use crate::keyspace::{self, Shared, store_error, with_suffix};
 use crate::layout::settled_path;
 use crate::{ArchiveError, ArchiveOptions};
 
@@ -44,7 +46,7 @@ pub(crate) fn settle(
         std::fs::remove_dir_all(&unfinished).map_err(fail)?;
         return Ok(None);
     }
-    std::fs::rename(&unfinished, &path).and_then(|()| sync_parent(&path)).map_err(fail)?;
+    std::fs::rename(&unfinished, &path).and_then(|()| durable::sync_parent(&path)).map_err(fail)?;
     let settled = Division::open(path, division.first_seq, shared, options)?;
     settled.close_for_writing();
     settled.take_filter(filter);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::disk::{Access, Disk};
 use crate::real_disk::RealDisk;
-use crate::{segment, snapshot};
+use crate::{durable, segment, snapshot};
 
 const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_TEMPORARY: &str = "FORMAT.tmp";
@@ -88,7 +88,7 @@ impl DataDirectory {
         if fs::metadata(&path).is_ok_and(|found| !found.is_dir()) {
             return Err(DataDirectoryError::NotADirectory(path));
         }
-        create_durably(&path).map_err(|source| failed(&path, source))?;
+        durable::create_directory(&path).map_err(|source| failed(&path, source))?;
         let lock = lock(&path)?;
         let disk = RealDisk::new(&path, Access::Write);
         if let Some(found) = read_format(&path)? {
@@ -154,18 +154,6 @@ fn failed(path: &Path, source: io::Error) -> DataDirectoryError {
         io::ErrorKind::NotADirectory => DataDirectoryError::NotADirectory(path),
         _ => DataDirectoryError::Io { path, source },
     }
-}
-
-/// Makes a directory and those above it, so that they survive a power loss.
-fn create_durably(path: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = path.ancestors().take_while(|ancestor| !ancestor.exists()).collect();
-    fs::create_dir_all(path)?;
-    for created in missing {
-        // The parent of a relative name is the empty path, which stands for the working directory.
-        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn lock(path: &Path) -> Result<File, DataDirectoryError> {

@@ -9,6 +9,7 @@ mod batch;
 mod cursor;
 mod data_directory;
 mod disk;
+pub mod durable;
 mod error;
 mod frame;
 mod reader;

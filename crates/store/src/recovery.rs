@@ -15,18 +15,6 @@ pub(crate) struct Recovered {
     pub(crate) log: Writer,
 }
 
-/// Makes the store's directory, durably.
-pub(crate) fn create_directory(path: &Path) -> Result<(), StoreError> {
-    let fail = |source| StoreError::io(path, source);
-    if path.try_exists().map_err(fail)? {
-        return Ok(());
-    }
-    std::fs::create_dir_all(path).map_err(fail)?;
-    // The parent of a relative name is the empty path, which stands for the working directory.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    std::fs::File::open(parent.unwrap_or(Path::new("."))).and_then(|parent| parent.sync_all()).map_err(fail)
-}
-
 pub(crate) fn recover(
     path: &Path,
     disk: &Arc<dyn Disk>,

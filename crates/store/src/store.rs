@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use tokio::sync::oneshot;
-use upesi_journal::{Access, Disk, JournalError, RealDisk};
+use upesi_journal::{Access, Disk, JournalError, RealDisk, durable};
 
 use crate::recovery::{self, Recovered};
 use crate::resident::Resident;
@@ -69,7 +69,7 @@ impl Store {
     /// whatever happened meanwhile; an update that was not answered is there as a whole or not at all.
     pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, StoreError> {
         let path = path.as_ref();
-        recovery::create_directory(path)?;
+        durable::create_directory(path).map_err(|source| StoreError::io(path, source))?;
         Self::open_with_log_on(path, Arc::new(RealDisk::new(path, Access::Write)), options)
     }
 

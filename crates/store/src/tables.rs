@@ -14,6 +14,7 @@ use fjall::config::{
     PartitioningPolicy, PinningPolicy,
 };
 use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use upesi_journal::durable;
 
 use crate::resident::Resident;
 use crate::table::TableState;
@@ -169,7 +170,7 @@ fn create(path: &Path, directory: &Path, options: &StoreOptions) -> Result<(), S
     }
     drop(open_database(path, &unfinished, options)?);
     std::fs::rename(&unfinished, directory).map_err(fail)?;
-    std::fs::File::open(path).and_then(|parent| parent.sync_all()).map_err(fail)
+    durable::sync_directory(path).map_err(fail)
 }
 
 fn open_database(

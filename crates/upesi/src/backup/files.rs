@@ -5,6 +5,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use upesi_journal::durable;
+
 use super::manifest::Entry;
 
 const CHUNK_BYTES: usize = 1 << 20;
@@ -29,8 +31,8 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Copies a file durably, with its directories, and gives the CRC-32C of what was copied. Room that holds only zeros is
-/// not taken.
+/// Copies a file durably, and gives the CRC-32C of what was copied. Room that holds only zeros is not taken. Directories that
+/// are missing are made; their names and the file's are durable after [`sync_directories`].
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u32> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;
@@ -93,14 +95,7 @@ pub(super) fn sync_directories(root: &Path) -> io::Result<()> {
                 directories.push(file.path());
             }
         }
-        File::open(&directory)?.sync_all()?;
+        durable::sync_directory(&directory)?;
     }
     Ok(())
-}
-
-/// Makes the name of a file or directory durable.
-pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
-    // The parent of a relative name is the empty path, which stands for the working directory.
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }

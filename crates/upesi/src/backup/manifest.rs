@@ -7,8 +7,8 @@ use std::path::Path;
 use std::time::UNIX_EPOCH;
 
 use serde::{Deserialize, Serialize};
+use upesi_journal::durable;
 
-use super::files;
 use super::staging::Staging;
 
 /// The manifest's file within a backup.
@@ -98,15 +98,19 @@ impl Manifest {
     pub fn remove(backup: &Path) -> io::Result<()> {
         match fs::remove_file(backup.join(FILE)) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            other => other.and_then(|()| files::sync_parent(&backup.join(FILE))),
+            other => other.and_then(|()| durable::sync_directory(backup)),
         }
     }
 
+    /// Makes the backup one; where that fails, it is none.
     pub fn write(&self, backup: &Path) -> io::Result<()> {
         let (unfinished, path) = (backup.join("backup.json.new"), backup.join(FILE));
         fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
         fs::File::open(&unfinished)?.sync_all()?;
         fs::rename(&unfinished, &path)?;
-        files::sync_parent(&path)
+        durable::sync_directory(backup).inspect_err(|_| {
+            // Whether it would be there after a power loss nobody knows, and whoever reads of the failure relies on none.
+            let _ = fs::remove_file(&path);
+        })
     }
 }

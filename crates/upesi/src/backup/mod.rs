@@ -10,6 +10,7 @@ mod tests;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use upesi_journal::durable;
 use upesi_types::Timestamp;
 
 pub use restore::{RestoreArguments, RestoreReport, restore};
@@ -88,7 +89,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
         return Err(Failure::new(Exit::CannotCreate, text));
     }
     let previous = Manifest::read(to).unwrap_or_default();
-    std::fs::create_dir_all(to.join(DATA)).map_err(failed)?;
+    durable::create_directory(&to.join(DATA)).map_err(failed)?;
     // From here until the new one is written this is no backup.
     Manifest::remove(to).map_err(failed)?;
     let mut report = BackupReport {

@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use upesi_journal::durable;
 
 use super::manifest::Manifest;
 use super::{DATA, files};
@@ -55,6 +56,7 @@ pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     if unfinished.exists() {
         fs::remove_dir_all(&unfinished).map_err(failed)?;
     }
+    durable::create_directory(&unfinished).map_err(failed)?;
     let mut bytes = 0;
     for entry in &manifest.files {
         let source = from.join(DATA).join(&entry.path);
@@ -69,7 +71,7 @@ pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     }
     let audit = audit_of(&unfinished, &manifest)?;
     files::sync_directories(&unfinished).map_err(failed)?;
-    fs::rename(&unfinished, data).and_then(|()| files::sync_parent(data)).map_err(failed)?;
+    fs::rename(&unfinished, data).and_then(|()| durable::sync_parent(data)).map_err(failed)?;
     Ok(RestoreReport { files: manifest.files.len() as u64, bytes, audit })
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use upesi_archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
-use upesi_journal::{Access, Disk, END, Reader, SnapshotStore};
+use upesi_journal::{Access, Disk, END, Reader, SnapshotStore, durable};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
 use upesi_types::Timestamp;
@@ -208,8 +208,7 @@ impl Table {
         };
         file.sync_all()?;
         fs::rename(&self.unfinished, &self.path)?;
-        let parent = self.path.parent().filter(|parent| !parent.as_os_str().is_empty());
-        File::open(parent.unwrap_or(Path::new(".")))?.sync_all()?;
+        durable::sync_parent(&self.path)?;
         Ok(self.count)
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use upesi_archive::{Archive, Division};
 use upesi_engine::{Clock, EngineHandle};
+use upesi_journal::durable;
 use upesi_ledger::Ledger;
 use upesi_types::Timestamp;
 
@@ -144,13 +145,13 @@ fn export_before(
     names: &Names,
 ) -> Result<(), String> {
     let told = |error: std::io::Error| format!("{}: {error}", directory.display());
-    std::fs::create_dir_all(directory).map_err(told)?;
+    durable::create_directory(directory).map_err(told)?;
     let (first, last, ending) = (division.first_seq, division.watermark, format.ending());
     let name = format!("transfers-{first:020}-{last:020}.{ending}");
     let path = directory.join(name);
     if path.try_exists().map_err(told)? {
-        // It has its name only since it is whole.
-        return Ok(());
+        // It has its name only since it is whole; a crash may have come before that was durable.
+        return durable::sync_directory(directory).map_err(told);
     }
     let count = export_division(archive, division.first_seq, names, &path, format)?;
     tracing::info!(count, path = %path.display(), "old transfers exported");

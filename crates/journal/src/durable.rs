@@ -1,0 +1,174 @@
+//! Names that survive a power loss.
+//!
+//! What is synced of a file are its bytes. Its name is an entry of the directory above it, and so is that directory's own name:
+//! each is durable once the directory that holds it is synced.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::Path;
+
+/// Something that is done with one path.
+type Step<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
+
+/// Makes a directory, and those above it that are missing, so that all their names are durable when this returns `Ok`.
+///
+/// They are made from the top, each synced before the next is made in it, so that a crash can leave only the lowest without a
+/// durable name. That one is synced where it is found: a directory that is there already is not trusted to be durable.
+pub fn create_directory(path: &Path) -> io::Result<()> {
+    create_by(path, &mut |missing: &Path| fs::create_dir(missing), &mut sync_parent)
+}
+
+/// Makes the names in a directory durable.
+pub fn sync_directory(path: &Path) -> io::Result<()> {
+    // The empty path stands for the working directory.
+    let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+    File::open(path)?.sync_all()
+}
+
+/// Makes the name of a file or directory durable, after it was made, renamed or removed.
+pub fn sync_parent(path: &Path) -> io::Result<()> {
+    sync_directory(path.parent().unwrap_or(path))
+}
+
+fn create_by(path: &Path, make: Step<'_>, sync: Step<'_>) -> io::Result<()> {
+    let is_missing = |above: &&Path| !above.as_os_str().is_empty() && !above.exists();
+    let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+    // The root and the working directory have their names from elsewhere.
+    let present = path.ancestors().nth(missing.len()).filter(|present| present.parent().is_some());
+    if let Some(present) = present {
+        match sync(present) {
+            // Nobody who may not look there has made it, and there may be file systems that sync no directories.
+            Err(error) if matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::InvalidInput) => {}
+            other => other?,
+        }
+    }
+    for directory in missing.iter().rev() {
+        match make(directory) {
+            // Another process was faster.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && directory.is_dir() => {}
+            other => other?,
+        }
+        sync(directory)?;
+    }
+    // It may have been there, and be something else.
+    fs::create_dir_all(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeSet;
+    use std::path::PathBuf;
+
+    use super::*;
+
+    /// As [`create_by`].
+    type Create = fn(&Path, Step<'_>, Step<'_>) -> io::Result<()>;
+
+    const PATH: &str = "a/b/c";
+
+    /// Stops before a step, begins again, and gives the names below `root` that a power loss could take then; `None` where it
+    /// needs no more steps than that.
+    fn loses_after(create: Create, steps: u64) -> Option<BTreeSet<PathBuf>> {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, synced) = (directory.path(), RefCell::new(BTreeSet::new()));
+        let left = Cell::new(steps);
+        let step = || match left.get() {
+            0 => Err(io::Error::other("the process was killed")),
+            more => {
+                left.set(more - 1);
+                Ok(())
+            }
+        };
+        let mut make = |path: &Path| step().and_then(|()| fs::create_dir(path));
+        let mut sync = |path: &Path| -> io::Result<()> {
+            step()?;
+            synced.borrow_mut().insert(path.to_path_buf());
+            Ok(())
+        };
+        let path = root.join(PATH);
+        if create(&path, &mut make, &mut sync).is_ok() {
+            return None;
+        }
+        left.set(u64::MAX);
+        create(&path, &mut make, &mut sync).unwrap();
+        assert!(path.is_dir());
+        let made = path.ancestors().take_while(|above| *above != root);
+        let synced = synced.borrow();
+        Some(made.filter(|name| !synced.contains(*name)).map(Path::to_path_buf).collect())
+    }
+
+    /// Makes all of them, then syncs those that it made.
+    fn make_all_first(path: &Path, make: Step<'_>, sync: Step<'_>) -> io::Result<()> {
+        let missing: Vec<&Path> = path.ancestors().take_while(|above| !above.exists()).collect();
+        missing.iter().rev().try_for_each(|directory| make(directory))?;
+        missing.iter().try_for_each(|directory| sync(directory))
+    }
+
+    #[test]
+    fn stopped_anywhere_and_begun_again_it_leaves_no_name_to_a_power_loss() {
+        // The directory that was there; three that are made.
+        let steps = 1 + 3 * 2;
+        for stop in 0..steps {
+            assert_eq!(loses_after(create_by, stop), Some(BTreeSet::new()), "before step {stop}");
+        }
+        assert_eq!(loses_after(create_by, steps), None);
+        let lost = (0..6).filter_map(|stop| loses_after(make_all_first, stop)).map(|names| names.len());
+        assert_eq!(lost.max(), Some(3), "what is made first and synced later is lost");
+    }
+
+    #[test]
+    fn each_has_a_durable_name_before_the_next_is_made_in_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let (root, steps) = (directory.path(), RefCell::new(Vec::new()));
+        let note = |what: &str, path: &Path| {
+            let below = path.strip_prefix(root).unwrap().display().to_string();
+            steps.borrow_mut().push(format!("{what} {below}"));
+        };
+        let mut make = |path: &Path| {
+            note("make", path);
+            fs::create_dir(path)
+        };
+        let mut sync = |path: &Path| -> io::Result<()> {
+            note("sync", path);
+            Ok(())
+        };
+        create_by(&root.join(PATH), &mut make, &mut sync).unwrap();
+        assert_eq!(
+            *steps.borrow(),
+            ["sync ", "make a", "sync a", "make a/b", "sync a/b", "make a/b/c", "sync a/b/c"]
+        );
+        steps.borrow_mut().clear();
+        create_by(&root.join(PATH), &mut make, &mut sync).unwrap();
+        assert_eq!(*steps.borrow(), ["sync a/b/c"], "what is there may be all that a crash left");
+    }
+
+    #[test]
+    fn what_is_in_the_way_is_told_and_what_cannot_be_synced_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "mine").unwrap();
+        assert!(create_directory(&file).is_err());
+        assert!(create_directory(&file.join("below")).is_err());
+        assert_eq!(fs::read(&file).unwrap(), b"mine");
+        let made = directory.path().join(PATH);
+        create_directory(&made).unwrap();
+        create_directory(&made).unwrap();
+        assert!(made.is_dir());
+        assert!(sync_parent(&directory.path().join("none/file")).is_err());
+
+        let mut make = |path: &Path| fs::create_dir(path);
+        let fails_with = |kind: ErrorKind| {
+            let mut sync = |_: &Path| -> io::Result<()> { Err(io::Error::from(kind)) };
+            create_by(&made, &mut |_: &Path| unreachable!("it is there"), &mut sync)
+        };
+        assert!(fails_with(ErrorKind::StorageFull).is_err());
+        assert!(fails_with(ErrorKind::PermissionDenied).is_ok(), "somebody else made it");
+        let new = directory.path().join("new");
+        let denied = create_by(&new, &mut make, &mut |path: &Path| {
+            let is_new = path == new;
+            if is_new { Err(io::Error::from(ErrorKind::PermissionDenied)) } else { Ok(()) }
+        });
+        assert!(denied.is_err(), "what was made just now must be durable");
+    }
+}
