@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use upesi_journal::durable;
 use upesi_types::{Timestamp, TransferId};
@@ -40,13 +40,20 @@ pub(crate) struct Division {
 struct Files {
     path: PathBuf,
     is_doomed: AtomicBool,
+    /// Of all divisions of the archive.
+    is_removal_stuck: Arc<AtomicBool>,
 }
 
 impl Drop for Files {
     fn drop(&mut self) {
-        if self.is_doomed.load(Ordering::Acquire)
-            && let Err(error) = remove_files(&self.path)
-        {
+        if !self.is_doomed.load(Ordering::Acquire) {
+            return;
+        }
+        // They go oldest first. Where one stays the younger ones stay too, or the next start would find a gap.
+        if self.is_removal_stuck.load(Ordering::Acquire) {
+            tracing::warn!(path = %self.path.display(), "a division's files stay behind an older one's");
+        } else if let Err(error) = remove_files(&self.path) {
+            self.is_removal_stuck.store(true, Ordering::Release);
             tracing::warn!(%error, path = %self.path.display(), "a division's files are still there");
         }
     }
@@ -67,7 +74,11 @@ impl Division {
             time_ns: AtomicI64::new(mark.time.as_ns()),
             entries: AtomicU64::new(store.keyspace.approximate_len() as u64),
             store,
-            files: Files { path: path.clone(), is_doomed: AtomicBool::new(false) },
+            files: Files {
+                path: path.clone(),
+                is_doomed: AtomicBool::new(false),
+                is_removal_stuck: Arc::clone(&shared.is_removal_stuck),
+            },
             path,
             filter: OnceLock::new(),
             is_filter_ready: AtomicBool::new(false),

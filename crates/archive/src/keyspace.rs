@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fjall::config::{
@@ -63,12 +64,18 @@ pub(crate) struct Store {
     _database: Database,
 }
 
-/// What all stores of a process share. The block cache's type has no public name, but a configuration carries it.
-pub(crate) struct Shared(Config);
+/// What all stores of an archive share.
+pub(crate) struct Shared {
+    /// For its block cache, whose type has no public name.
+    config: Config,
+    /// Set once the files of a division that left could not be removed.
+    pub(crate) is_removal_stuck: Arc<AtomicBool>,
+}
 
 impl Shared {
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
-        Self(Database::builder(".").cache_size(options.cache_bytes).into_config())
+        let config = Database::builder(".").cache_size(options.cache_bytes).into_config();
+        Self { config, is_removal_stuck: Arc::default() }
     }
 }
 
@@ -96,7 +103,7 @@ pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Re
         .worker_threads(options.merge_threads.max(1))
         .max_cached_files(Some(OPEN_FILES_MAX))
         .into_config();
-    config.cache = Arc::clone(&shared.0.cache);
+    config.cache = Arc::clone(&shared.config.cache);
     let opened = upesi_lsm::open(path, REMEDY, || {
         let database = Database::open(config)?;
         let keyspace = database.keyspace(KEYSPACE, || keyspace_options(options))?;

@@ -121,7 +121,8 @@ pub trait Archive: Send + Sync {
     }
 
     /// Removes the oldest division for good, if it begins with `first_seq` and is closed; `false` where it does not. Whoever
-    /// is reading it reads on, and then its files go. Any thread may call this.
+    /// is reading it reads on, and then its files go. Where they cannot be removed, they and those of divisions that leave after
+    /// it are there again at the next start. Any thread may call this.
     fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {
         let _ = first_seq;
         Ok(false)

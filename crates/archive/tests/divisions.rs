@@ -111,6 +111,29 @@ fn the_oldest_division_leaves_and_stays_away() {
 }
 
 #[test]
+fn where_one_cannot_be_removed_the_younger_ones_stay_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("archive");
+    let archive = open(&path);
+    apply(&archive, 0, 350);
+    archive.finish_upkeep().unwrap();
+    // What is removed is renamed first; there something is in the way.
+    let mut obstacle = directory_of(&path, 1).into_os_string();
+    obstacle.push(".removed");
+    std::fs::write(&obstacle, "in the way").unwrap();
+    assert!(archive.remove_oldest(1).unwrap() && archive.remove_oldest(101).unwrap());
+    assert_eq!(firsts(&archive), [201, 301]);
+    drop(archive);
+    std::fs::remove_file(&obstacle).unwrap();
+    let archive = open(&path);
+    assert_eq!(firsts(&archive), [1, 101, 201, 301], "nothing is missing in between");
+    expect_exactly(&archive, 0, 350);
+    assert!(archive.remove_oldest(1).unwrap() && archive.remove_oldest(101).unwrap());
+    drop(archive);
+    assert_eq!(firsts(&open(&path)), [201, 301], "and they can leave again");
+}
+
+#[test]
 fn a_division_that_is_read_is_read_to_its_end() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
