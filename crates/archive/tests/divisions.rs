@@ -252,27 +252,6 @@ fn what_a_crash_interrupted_is_finished_or_forgotten() {
 }
 
 #[test]
-fn an_archive_of_an_earlier_version_becomes_the_first_division() {
-    for crashed_between in [false, true] {
-        let directory = tempfile::tempdir().unwrap();
-        let (new, old) = (directory.path().join("new"), directory.path().join("old"));
-        apply(&open(&new), 0, 90);
-        // As earlier versions had it: one store in the directory itself.
-        let target = if crashed_between { directory.path().join("old.divided") } else { old.clone() };
-        let target = if crashed_between { target.join("00000000000000000001") } else { target };
-        std::fs::create_dir_all(target.parent().unwrap()).unwrap();
-        std::fs::rename(new.join("00000000000000000001"), target).unwrap();
-        let archive = open(&old);
-        assert_eq!(firsts(&archive), [1]);
-        assert_eq!(archive.watermark(), 90);
-        apply(&archive, 90, 250);
-        expect_exactly(&archive, 0, 250);
-        drop(archive);
-        expect_exactly(&open(&old), 0, 250);
-    }
-}
-
-#[test]
 fn filters_are_kept_and_never_stale() {
     let directory = tempfile::tempdir().unwrap();
     let options =
