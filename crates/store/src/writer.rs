@@ -102,8 +102,12 @@ impl Worker {
 
     /// What is due between batches: the next segment, and sorted tables from what has gathered in memory.
     fn keep_house(&mut self) {
-        if let Err(error) = self.try_keep_house() {
-            self.inner.poison(&error);
+        match self.try_keep_house() {
+            // No room even for removing a segment; the next sorted tables are another occasion.
+            Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+            Err(error) => {
+                self.inner.poison(&error);
+            }
         }
     }
 
