@@ -2,16 +2,19 @@
 //!
 //! fjall checks its blocks when it reads them, but believes its lists of tables: where one is rotten it deletes tables that
 //! it finds no more in the list, or panics. So [`open`] checks every list by the checksum that fjall keeps of it and never
-//! looks at, before fjall may touch anything. Panics that are left become a [`Fault`] like any other where that is possible.
+//! looks at, before fjall may touch anything; and by what an owner has had [noted](note), that none is an old copy of itself.
+//! Panics that are left become a [`Fault`] like any other where that is possible.
 
 mod fault;
 mod guard;
 mod lists;
+mod noted;
 
 use std::path::Path;
 
 pub use fault::Fault;
 pub use guard::{Opening, opening};
+pub use noted::note;
 
 /// Opens the database in `path`, or makes one there, with `work`; `remedy` is what an operator does about damage.
 ///
@@ -22,6 +25,8 @@ pub fn open<T>(
     remedy: &'static str,
     work: impl FnOnce() -> Result<T, fjall::Error>,
 ) -> Result<T, Fault> {
+    let notes = noted::read(path)?;
     lists::check(path)?;
+    noted::check(path, &notes)?;
     guard::guarded(path, remedy, work).map_err(Fault::at_opening)
 }

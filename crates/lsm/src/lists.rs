@@ -17,7 +17,8 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use crate::Fault;
 
-const CURRENT: &str = "current";
+pub(crate) const CURRENT: &str = "current";
+pub(crate) const KEYSPACES: &str = "keyspaces";
 const TABLES: &str = "tables";
 const FIRST_KEYSPACE: &str = "0";
 const MAGIC: &[u8; 4] = b"SFA!";
@@ -31,7 +32,7 @@ const ATTEMPTS_MAX: usize = 16;
 
 /// Checks the lists of the database in `path`. One that is not there yet is whole.
 pub(crate) fn check(path: &Path) -> Result<(), Fault> {
-    let keyspaces = path.join("keyspaces");
+    let keyspaces = path.join(KEYSPACES);
     let entries = match fs::read_dir(&keyspaces) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(Fault::Io)?,
@@ -44,7 +45,7 @@ pub(crate) fn check(path: &Path) -> Result<(), Fault> {
                 Ok(_) => check_keyspace(&entry.path(), name == FIRST_KEYSPACE),
                 Err(_) => Err(Flaw::Damaged("does not belong there".to_owned())),
             };
-            checked.map_err(|flaw| flaw.in_directory(&format!("keyspaces/{name}")))?;
+            checked.map_err(|flaw| flaw.in_directory(&format!("{KEYSPACES}/{name}")))?;
         }
     }
     Ok(())

@@ -156,3 +156,49 @@ fn a_keyspace_without_tables_needs_no_folder_for_them() {
     fs::remove_dir_all(&tables).unwrap();
     assert_refused(&path, "the folder of tables that are named");
 }
+
+/// `current`, as it was when a part of the keys was there, comes back: with a note that is told, and nothing is changed.
+#[test]
+fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
+    for is_noted in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("database");
+        let current = path.join("keyspaces/1/current");
+        let (database, keyspace) = open(&path).unwrap();
+        let mut copies = Vec::new();
+        // Tables that overlap, and too few to be merged: after the second fjall moves and removes nothing by itself.
+        for from in 0..3 {
+            let mut table = keyspace.start_ingestion().unwrap();
+            for key in (from..KEYS).step_by(3) {
+                table.write(key.to_be_bytes(), b"number").unwrap();
+            }
+            table.finish().unwrap();
+            if is_noted {
+                upesi_lsm::note(&path).unwrap();
+            }
+            copies.push(fs::read(&current).unwrap());
+        }
+        drop((keyspace, database));
+        fs::write(&current, &copies[1]).unwrap();
+        if !is_noted {
+            assert_eq!(with_database(&path).unwrap(), KEYS.div_ceil(3) * 2, "fjall goes back to it");
+            continue;
+        }
+        assert_refused(&path, "an old copy");
+        fs::remove_file(&current).unwrap();
+        assert_refused(&path, "none");
+        fs::write(&current, &copies[2]).unwrap();
+        let noted = path.join("noted");
+        let note = fs::read(&noted).unwrap();
+        for rotten in [&note[..note.len() - 1], &[][..], &[0; 48][..]] {
+            fs::write(&noted, rotten).unwrap();
+            let refused = with_database(&path);
+            let Err(Fault::Damaged(detail)) = &refused else { panic!("{rotten:?}: {refused:?}") };
+            assert!(detail.contains("noted is not what was written"), "{detail}");
+        }
+        fs::write(&noted, &note).unwrap();
+        assert_eq!(with_database(&path).unwrap(), KEYS);
+        fs::remove_file(&noted).unwrap();
+        assert_eq!(with_database(&path).unwrap(), KEYS, "a database of an earlier version has none");
+    }
+}

@@ -45,7 +45,7 @@ pub(crate) struct Tables {
 impl Tables {
     /// Opens the tables of the store in `path`, and locks them.
     pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
-        let directory = path.join("tables");
+        let directory = directory_of(path);
         let fail = |source| StoreError::io(path, source);
         if !directory.try_exists().map_err(fail)? {
             create(path, &directory, options)?;
@@ -107,6 +107,8 @@ impl Tables {
         let mut meta = self.meta.start_ingestion().map_err(fail)?;
         meta.write(WATERMARK_KEY, value).map_err(fail)?;
         meta.finish().map_err(fail)?;
+        // From here on the log may lose what the tables have.
+        upesi_lsm::note(&directory_of(&self.path)).map_err(|source| StoreError::io(&self.path, source))?;
         for (_, state) in &states {
             self.wait_for_merging(&state.keyspace)?;
         }
@@ -158,6 +160,10 @@ impl Tables {
         }
         Ok(())
     }
+}
+
+fn directory_of(store: &Path) -> PathBuf {
+    store.join("tables")
 }
 
 /// Makes an empty database beside its place and moves it there. fjall makes its files one by one and cannot go on where a
