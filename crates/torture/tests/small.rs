@@ -75,6 +75,50 @@ fn flips_in_tables_are_told_or_harmless() {
     }
 }
 
+/// Every other seed with tables changes their sectors in all other ways.
+#[test]
+fn changed_sectors_of_tables_are_told_or_harmless() {
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
+    let output = command.args(["bit-flips", "--from", "8", "--count", "100"]).output().expect("the command");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains(" sectors of tables") && text.contains(" in the archive"), "{text}");
+}
+
+/// The file that says which list of tables is in use comes back as it was halfway: the archive's watermark tells, and what the
+/// store has noted; without its note nothing would.
+#[test]
+fn a_list_of_tables_that_went_back_is_told() {
+    for tables in Tables::ALL {
+        let directory = tempfile::tempdir().expect("a directory");
+        let [whole, halfway, rotten] = ["whole", "halfway", "rotten"].map(|name| directory.path().join(name));
+        tables.live(&whole, &halfway);
+        let read = |directory: &Path, file: &Path| std::fs::read(directory.join(file)).expect("a file");
+        let mut went_back = files_below(&halfway).expect("files");
+        went_back.retain(|file| file.ends_with("current") && read(&halfway, file) != read(&whole, file));
+        assert!(!went_back.is_empty(), "{tables:?}: nothing has changed since");
+        let judged = |file: &Path, has_note: bool| {
+            copy_directory(&whole, &rotten).expect("a copy");
+            std::fs::copy(halfway.join(file), rotten.join(file)).expect("an old copy");
+            if !has_note {
+                std::fs::remove_file(rotten.join("tables/noted")).expect("a note");
+            }
+            let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_torture"));
+            let status = command.args(["judge-tables", tables.name()]).arg(&rotten).status();
+            std::fs::remove_dir_all(&rotten).expect("a copy");
+            status.expect("the command").code()
+        };
+        let detected = Some(i32::from(Judgement::Detected.code()));
+        for file in &went_back {
+            assert_eq!(judged(file, true), detected, "{tables:?}: {}", file.display());
+        }
+        if tables == Tables::Store {
+            let wrong = Some(i32::from(Judgement::Wrong(String::new()).code()));
+            assert!(went_back.iter().any(|file| judged(file, false) == wrong), "{went_back:?}");
+        }
+    }
+}
+
 /// What is whole is harmless, and a byte of a table's middle that changed is told: by a judge that does not just crash.
 fn judge_tables(tables: Tables) {
     let directory = tempfile::tempdir().expect("a directory");

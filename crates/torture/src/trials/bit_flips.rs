@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
-use upesi_journal::{Disk, END, JournalError, Reader, SECTOR_BYTES, SnapshotStore};
+use upesi_journal::{Disk, END, JournalError, Reader, SnapshotStore};
 
+use super::changes::Change;
 use super::{journal_flips, table_flips};
 use crate::hub::life::Memory;
 use crate::hub::verdict::state;
@@ -51,47 +52,6 @@ impl Trial for BitFlips {
             original.change_and_judge(&mut random, &mut tally);
         }
         tally
-    }
-}
-
-/// What happens to a sector.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Change {
-    /// One bit.
-    Flip,
-    /// Several bits of one sector.
-    Flips,
-    /// Another sector's contents, of the same file or another: a write that went to the wrong place.
-    Misdirected,
-    /// Bytes that never belonged there.
-    Foreign,
-    /// Zeros: a write that never arrived.
-    Lost,
-    /// What was there halfway through the life: a later write that never arrived.
-    Stale,
-}
-
-impl Change {
-    fn draw(random: &mut Random) -> Self {
-        match random.below(13) {
-            0 => Self::Flips,
-            1 => Self::Misdirected,
-            2 => Self::Foreign,
-            3 => Self::Lost,
-            4 => Self::Stale,
-            _ => Self::Flip,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Flip => "one bit",
-            Self::Flips => "several bits",
-            Self::Misdirected => "misdirected",
-            Self::Foreign => "foreign",
-            Self::Lost => "lost",
-            Self::Stale => "stale",
-        }
     }
 }
 
@@ -156,7 +116,7 @@ impl Original {
         }
         let (name, bytes) = &self.files[random.below(self.files.len() as u64) as usize];
         let early = self.early.iter().find(|(early, _)| early == name).map(|(_, bytes)| &bytes[..]);
-        let Some(changed) = self.changed(change, bytes, early, random) else { return };
+        let Some(changed) = change.apply(bytes, early, &self.files, random) else { return };
         let what = format!("seed {}, {} in {name}", self.seed, change.name());
         let remains = self.remains.after_kill();
         remains.disk.corrupt(name, |bytes| *bytes = changed);
@@ -171,40 +131,6 @@ impl Original {
         }
         tally.add(if is_journal { "in the journal" } else { "in snapshots" }, 1);
         tally.add(if is_detected { "detected" } else { "harmless" }, 1);
-    }
-
-    fn changed(
-        &self,
-        change: Change,
-        bytes: &[u8],
-        early: Option<&[u8]>,
-        random: &mut Random,
-    ) -> Option<Vec<u8>> {
-        let mut changed = bytes.to_vec();
-        // Most of a segment is free room; what is in use is of more interest.
-        let used = bytes.len() - bytes.iter().rev().take_while(|byte| **byte == 0).count();
-        let range = if random.one_in(8) { bytes.len() } else { used };
-        let at = random.below(range as u64) as usize;
-        let start = at / SECTOR_BYTES * SECTOR_BYTES;
-        let end = bytes.len().min(start + SECTOR_BYTES);
-        match change {
-            Change::Flip => changed[at] ^= 1 << random.below(8),
-            Change::Flips => {
-                for _ in 0..2 + random.below(30) {
-                    changed[start + random.below((end - start) as u64) as usize] ^= 1 << random.below(8);
-                }
-            }
-            Change::Foreign => changed[start..end].fill_with(|| random.bits() as u8),
-            Change::Lost => changed[start..end].fill(0),
-            Change::Stale => changed[start..end].copy_from_slice(early?.get(start..end)?),
-            Change::Misdirected => {
-                let (_, other) = &self.files[random.below(self.files.len() as u64) as usize];
-                let from = random.below(other.len().div_ceil(SECTOR_BYTES) as u64) as usize * SECTOR_BYTES;
-                let length = (end - start).min(other.len() - from);
-                changed[start..start + length].copy_from_slice(&other[from..from + length]);
-            }
-        }
-        (changed != bytes).then_some(changed)
     }
 
     /// Reads everything. Whether something was found; panics where something else was read than was written.

@@ -1,6 +1,7 @@
 //! What is tried, one file for each.
 
 mod bit_flips;
+mod changes;
 mod crash_images;
 mod disk_full;
 mod fsync;

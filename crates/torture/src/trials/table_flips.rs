@@ -1,9 +1,9 @@
 //! Rot in the sorted tables: of the archive of finished transfers, and of the store.
 
 use std::fs;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive};
@@ -11,19 +11,29 @@ use upesi_journal::sim_disk::Random;
 use upesi_store::{Store, StoreError, StoreOptions};
 use upesi_types::TransferId;
 
+use super::changes::Change;
 use crate::real_files::{copy_directory, directory_in_memory, files_below};
 use crate::tally::Tally;
 
 /// One seed in so many: these are real files, which take their time.
 const STRIDE: u64 = 8;
-/// Flips in the directory of one seed.
+/// Flips, or changes of a sector, in the directory of one seed.
 const FLIPS: u64 = 16;
+/// What a flip draws: a file, a byte, a bit.
+const NUMBERS_OF_A_FLIP: u64 = 3;
 const HARMLESS: &str = "harmless";
 /// The exit code of a program that panics, and the signal of one that aborts.
 const PANICKED: i32 = 101;
 const ABORTED: i32 = 6;
 const TRANSFERS: u64 = 400;
+/// Transfers of one table, where there are several.
+const TABLE_TRANSFERS: u64 = 100;
 const KEYS: u64 = 300;
+/// Where tables are to be there, and the lists that name them, until the end: more than will ever wait to be merged.
+const UNMERGED: u8 = 100;
+/// The sorted tables of the store. Its log is the journal's, which has trials of its own; and what nobody else knows of, such as
+/// the log's last updates, can vanish without a trace.
+const STORE_TABLES: &str = "tables";
 
 /// Which tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +67,14 @@ impl Tables {
         }
     }
 
+    /// In the evidence.
+    const fn place(self) -> &'static str {
+        match self {
+            Self::Archive => "in the archive",
+            Self::Store => "in the store",
+        }
+    }
+
     /// By name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|tables| tables.name() == name)
@@ -67,6 +85,23 @@ impl Tables {
         match self {
             Self::Archive => fill_archive(path),
             Self::Store => fill_store(path),
+        }
+    }
+
+    /// Makes them in a directory that is not there yet, copies them to another one halfway, and closes them. Nothing is merged: what
+    /// was there halfway could still be read.
+    pub fn live(self, path: &Path, halfway: &Path) {
+        match self {
+            Self::Archive => live_archive(path, halfway),
+            Self::Store => live_store(path, halfway),
+        }
+    }
+
+    /// Whether sectors of a file are changed, too.
+    fn has_sectors(self, file: &Path) -> bool {
+        match self {
+            Self::Archive => true,
+            Self::Store => file.starts_with(STORE_TABLES),
         }
     }
 
@@ -94,13 +129,22 @@ impl Judgement {
     }
 }
 
-/// Flips bits of a closed archive and of a closed store. Only the `torture` command can: it judges in processes of its own.
+/// Flips bits of a closed archive and of a closed store; with every other seed, changes sectors of theirs. Only the `torture`
+/// command can: it judges in processes of its own.
 pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     let program =
         std::env::current_exe().ok().filter(|path| path.file_name().is_some_and(|name| name == "torture"));
     let Some(program) = program.filter(|_| seed.is_multiple_of(STRIDE)) else { return };
     for tables in Tables::ALL {
-        flip(seed, random, tally, tables, &program);
+        if (seed / STRIDE).is_multiple_of(2) {
+            flip(seed, random, tally, tables, &program);
+        } else {
+            change(seed, tally, tables, &program);
+            // What is drawn next is what this seed has always drawn there.
+            for _ in 0..FLIPS * NUMBERS_OF_A_FLIP {
+                random.bits();
+            }
+        }
     }
 }
 
@@ -125,9 +169,51 @@ fn flip(seed: u64, random: &mut Random, tally: &mut Tally, tables: Tables, progr
         });
         fs::remove_dir_all(&rotten).expect("a directory that was made");
         tally.unit("one bit");
-        tally.add(if tables == Tables::Archive { "in the archive" } else { "in the store" }, 1);
+        tally.add(tables.place(), 1);
         tally.add(kind, 1);
     }
+}
+
+/// The ways of [`Change`] that are more than a bit.
+fn change(seed: u64, tally: &mut Tally, tables: Tables, program: &Path) {
+    let mut random = Random::new(seed ^ 0x7365_6374);
+    let directory = directory_in_memory();
+    let [whole, halfway, rotten] = ["whole", "halfway", "rotten"].map(|name| directory.path().join(name));
+    tables.live(&whole, &halfway);
+    copy_directory(&whole, &rotten).expect("a copy");
+    assert_eq!(judged(program, tables, &rotten), Ok(HARMLESS), "seed {seed}, {tables:?}, nothing changed");
+    fs::remove_dir_all(&rotten).expect("a directory that was made");
+    let (files, early) = (contents(tables, &whole), contents(tables, &halfway));
+    let early_of = |file: &Path| early.iter().find(|(name, _)| name == file).map(|(_, bytes)| &bytes[..]);
+    // Most files are written once. What is an old copy of itself has changed since.
+    let overwritten: Vec<usize> = (0..files.len())
+        .filter(|place| early_of(&files[*place].0).is_some_and(|early| early != files[*place].1))
+        .collect();
+    for _ in 0..FLIPS {
+        let change = Change::LARGER[random.below(Change::LARGER.len() as u64) as usize];
+        let place = match change {
+            Change::Stale => overwritten[random.below(overwritten.len() as u64) as usize],
+            _ => random.below(files.len() as u64) as usize,
+        };
+        let (file, bytes) = &files[place];
+        let Some(changed) = change.apply(bytes, early_of(file), &files, &mut random) else { continue };
+        copy_directory(&whole, &rotten).expect("a copy");
+        fs::write(rotten.join(file), changed).expect("a file");
+        let kind = judged(program, tables, &rotten).unwrap_or_else(|wrong| {
+            panic!("seed {seed}, {tables:?}, {} in {}: {wrong}", change.name(), file.display())
+        });
+        fs::remove_dir_all(&rotten).expect("a directory that was made");
+        tally.unit(change.name());
+        tally.add(tables.place(), 1);
+        tally.add("sectors of tables", 1);
+        tally.add(kind, 1);
+    }
+}
+
+/// The files of which sectors are changed, with their contents.
+fn contents(tables: Tables, directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let files = files_below(directory).expect("files").into_iter().filter(|file| tables.has_sectors(file));
+    files.map(|file| (file.clone(), fs::read(directory.join(file)).expect("a file"))).collect()
 }
 
 /// Has a process of its own judge tables. The error is what must not be.
@@ -175,6 +261,21 @@ fn fill_archive(path: &Path) {
     let entries: Vec<_> = (0..TRANSFERS).map(transfer).collect();
     archive.apply(&entries, TRANSFERS).expect("applies");
     archive.sync().expect("syncs");
+}
+
+/// A table for each portion, one after the other.
+fn live_archive(path: &Path, halfway: &Path) {
+    let options = ArchiveOptions { unmerged_tables: UNMERGED, ..archive_options() };
+    let archive = FjallArchive::open(path, &options).expect("opens");
+    for from in (0..TRANSFERS).step_by(TABLE_TRANSFERS as usize) {
+        let end = from + TABLE_TRANSFERS;
+        let entries: Vec<_> = (from..end).map(transfer).collect();
+        archive.apply(&entries, end).expect("applies");
+        archive.sync().expect("syncs");
+        if end == TRANSFERS / 2 {
+            copy_directory(path, halfway).expect("a copy");
+        }
+    }
 }
 
 /// Everything up to the watermark is there and right; a watermark that is lower sends the reader of the journal back.
@@ -229,13 +330,33 @@ fn value(index: u64) -> Vec<u8> {
 
 fn fill_store(path: &Path) {
     let store = Store::open(path, &store_options()).expect("opens");
+    put(&store, 0..KEYS);
+    store.close();
+}
+
+fn put(store: &Store, indexes: Range<u64>) {
     let table = store.table("counted").expect("a table");
-    for index in 0..KEYS {
+    for index in indexes {
         let table = table.clone();
         let put =
             store.update_blocking(move |transaction| transaction.put(&table, &key(index), &value(index)));
         put.expect("an update");
     }
+}
+
+fn live_store(path: &Path, halfway: &Path) {
+    let options = StoreOptions {
+        pending_bytes: 4 << 10,
+        segment_bytes: 4 << 10,
+        unmerged_tables: UNMERGED,
+        ..store_options()
+    };
+    let store = Store::open(path, &options).expect("opens");
+    put(&store, 0..KEYS / 2);
+    // Behind the tables that the last of them may have made due.
+    store.update_blocking(|_| Ok(())).expect("an update of nothing");
+    copy_directory(&path.join(STORE_TABLES), &halfway.join(STORE_TABLES)).expect("a copy");
+    put(&store, KEYS / 2..KEYS);
     store.close();
 }
 
