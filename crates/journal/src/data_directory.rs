@@ -93,6 +93,8 @@ impl DataDirectory {
         let disk = RealDisk::new(&path, Access::Write);
         if let Some(found) = read_format(&path)? {
             check_format(&path, found)?;
+            // A process before this one may have left its name in the cache only, and the directories must not outlive it.
+            disk.sync_directory("").map_err(|source| failed(&path, source))?;
         } else {
             for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
                 if fs::exists(path.join(directory)).map_err(|source| failed(&path, source))? {

@@ -4,7 +4,9 @@
 //! it finds no more in the list, or panics. So [`open`] checks every list by the checksum that fjall keeps of it and never
 //! looks at, before fjall may touch anything; and by what an owner has had [noted](note), that none is an old copy of itself.
 //! Panics that are left become a [`Fault`] like any other where that is possible.
+//! Names that fjall leaves to the file system are made durable here, too.
 
+mod durable;
 mod fault;
 mod guard;
 mod lists;
@@ -12,6 +14,7 @@ mod noted;
 
 use std::path::Path;
 
+pub use durable::sync_keyspaces;
 pub use fault::Fault;
 pub use guard::{Opening, opening};
 pub use noted::note;
@@ -28,5 +31,8 @@ pub fn open<T>(
     let notes = noted::read(path)?;
     lists::check(path)?;
     noted::check(path, &notes)?;
-    guard::guarded(path, remedy, work).map_err(Fault::at_opening)
+    durable::sync_found(path).map_err(Fault::Io)?;
+    let opened = guard::guarded(path, remedy, work).map_err(Fault::at_opening)?;
+    sync_keyspaces(path).map_err(Fault::Io)?;
+    Ok(opened)
 }

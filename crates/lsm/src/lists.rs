@@ -18,6 +18,7 @@ use xxhash_rust::xxh3::xxh3_128;
 use crate::Fault;
 
 pub(crate) const CURRENT: &str = "current";
+/// The directory of all keyspaces.
 pub(crate) const KEYSPACES: &str = "keyspaces";
 const TABLES: &str = "tables";
 const FIRST_KEYSPACE: &str = "0";

@@ -73,10 +73,15 @@ impl Tables {
         if let Some(state) = states.get(name) {
             return Ok(Arc::clone(state));
         }
+        let is_there = self.database.keyspace_exists(name);
         let keyspace = self
             .database
             .keyspace(name, || keyspace_options(&self.options))
             .map_err(|error| self.fail(error))?;
+        if !is_there {
+            upesi_lsm::sync_keyspaces(&directory_of(&self.path))
+                .map_err(|source| StoreError::io(&self.path, source))?;
+        }
         let state = Arc::new(TableState::new(keyspace));
         states.insert(name.to_owned(), Arc::clone(&state));
         Ok(state)
