@@ -1,19 +1,22 @@
 //! Disks that report errors, on the shipped binary: after the first failed write or sync nothing is acknowledged, the hub ends
 //! with its code, and the next start has all that was answered 202.
 
+mod common;
 mod support_crash;
 mod support_faults;
 
 use std::path::Path;
 use std::time::Instant;
 
+use common::client::Client;
+use common::message::Message;
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use support_crash::hub::{Hub, PATIENCE, upesi};
 use support_crash::load::Load;
 use support_crash::scene::block_on;
 use support_crash::verdict;
 use support_crash::world::World;
-use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, SHORT, Shim};
+use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, SHORT, Shim, UNNOTICED};
 use tempfile::TempDir;
 use upesi::exit::Exit;
 
@@ -23,6 +26,8 @@ const BETWEEN: u64 = 60;
 const UNDER_SHORT_WRITES: u64 = 400;
 /// and they cause at least so many: each transfer is several records, of which many share one write.
 const SHORT_WRITES_MIN: u64 = 20;
+/// More than can have been on their way to their answer at one moment.
+const SINCE_THE_LIE: u64 = 60;
 
 struct Scene {
     world: World,
@@ -95,17 +100,20 @@ impl Scene {
 }
 
 const fn journal(calls: &'static str, from: u64, errno: i32) -> Fault {
-    Fault { calls, path: "/data/journal/", from, count: 0, errno }
+    Fault { calls, path: "/data/journal/", from, count: 0, errno, loses: false }
 }
 
 /// Faults that a hub must not outlive.
 const FATAL: &[Fault] = &[
+    // The page cache goes on showing what is not on the disk, or forgets it, which finds out who has acknowledged it.
     journal("fdatasync", 1, INPUT_OUTPUT),
-    journal("fdatasync", 2, INPUT_OUTPUT),
-    journal("fdatasync", 7, INPUT_OUTPUT),
+    journal("fdatasync", 2, INPUT_OUTPUT).losing(),
+    journal("fdatasync", 7, INPUT_OUTPUT).losing(),
     // Once only: what a later sync says cannot be believed any more.
-    Fault { calls: "fdatasync", path: "/data/journal/", from: 3, count: 1, errno: INPUT_OUTPUT },
-    journal("fdatasync", 4, NO_SPACE),
+    Fault { count: 1, ..journal("fdatasync", 3, INPUT_OUTPUT) }.losing(),
+    journal("fdatasync", 4, NO_SPACE).losing(),
+    // What is behind the journal's writer reads it: the archivist.
+    journal("pread64", 1, INPUT_OUTPUT),
     journal("pwrite64", 1, INPUT_OUTPUT),
     journal("pwrite64", 12, INPUT_OUTPUT),
     // Into room that was allocated: what is decided cannot be recorded.
@@ -115,10 +123,11 @@ const FATAL: &[Fault] = &[
     journal("fallocate", 2, INPUT_OUTPUT),
     // A segment's name, and a snapshot's.
     journal("rename", 1, INPUT_OUTPUT),
-    Fault { calls: "rename", path: "/data/snapshots/", from: 1, count: 0, errno: INPUT_OUTPUT },
+    Fault { path: "/data/snapshots/", ..journal("rename", 1, INPUT_OUTPUT) },
+    Fault { path: "/data/snapshots/", ..journal("fdatasync", 1, INPUT_OUTPUT) }.losing(),
     // The directory, when a segment gets its name.
-    Fault { calls: "fsync", path: "/data/journal", from: 1, count: 0, errno: INPUT_OUTPUT },
-    Fault { calls: "fsync,fdatasync", path: "/data/archive/", from: 1, count: 0, errno: INPUT_OUTPUT },
+    Fault { path: "/data/journal", ..journal("fsync", 1, INPUT_OUTPUT) },
+    Fault { path: "/data/archive/", ..journal("fsync,fdatasync", 1, INPUT_OUTPUT) }.losing(),
 ];
 
 #[test]
@@ -140,11 +149,29 @@ fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
     scene.judge();
 }
 
+/// The check can fail: where the syncs lose what was written and nobody notices, transfers are missing that were answered 202.
+#[test]
+fn a_disk_that_lies_about_its_syncs_is_found_out() {
+    let Some(mut scene) = Scene::new(17) else { return };
+    // Nobody reads the journal meanwhile, who would notice.
+    scene.world.settings = vec!["data.snapshot_every_records=1000000"];
+    let hub = scene.start(journal("fdatasync", 1, UNNOTICED).losing());
+    scene.shim.arm();
+    scene.load.wait_for_accepted(SINCE_THE_LIE);
+    let accepted = scene.load.accepted();
+    hub.kill();
+    assert!(scene.shim.met() > 0, "no call met it");
+    // A journal whose segments do not continue one another any more cannot be read: that finds it out, too.
+    let known = std::panic::catch_unwind(|| verdict::outcomes(&scene.world.data)).unwrap_or_default();
+    let lost = accepted.iter().filter(|transfer| !known.contains_key(&transfer.id)).count();
+    assert!(lost > 0, "of {} accepted transfers none is missing", accepted.len());
+}
+
 /// Half of every write is done. Nobody notices.
 #[test]
 fn short_writes_are_continued() {
     let Some(mut scene) = Scene::new(12) else { return };
-    let fault = Fault { calls: "pwrite64,write", path: "/data/", from: 1, count: 0, errno: SHORT };
+    let fault = Fault { path: "/data/", ..journal("pwrite64,write", 1, SHORT) };
     let hub = scene.start(fault);
     scene.shim.arm();
     scene.load.wait_for_accepted(UNDER_SHORT_WRITES);
@@ -153,11 +180,57 @@ fn short_writes_are_continued() {
     scene.judge_running(hub);
 }
 
+/// Asks for a party to be registered, and waits until the hub has done so or cannot.
+fn register(scene: &Scene, number: &str) {
+    let path = format!("/participants/MSISDN/{number}");
+    let message = Message::of("POST", &path, "dfsp-1", None, r#"{"fspId":"dfsp-1"}"#);
+    // Accepted means understood; the outcome is told by a callback.
+    let answer = Client::connect(scene.world.ports[0]).exchange(&message.into_sent().bytes());
+    assert_eq!(answer.status, 202, "{answer:?}");
+}
+
+fn is_registered(scene: &Scene, number: &str) -> bool {
+    let admin = scene.world.admin();
+    let found = block_on(admin.get(&format!("/directory/parties/MSISDN/{number}"))).unwrap();
+    String::from_utf8_lossy(&found).contains("dfsp-1")
+}
+
+/// The store's log cannot be synced: nobody is registered any more, who is registered is found, and payments go on.
+#[test]
+fn a_store_that_cannot_sync_takes_no_more_parties_and_payments_go_on() {
+    let Some(mut scene) = Scene::new(16) else { return };
+    let hub = scene.start(Fault { path: "/data/store/", ..journal("fdatasync", 1, INPUT_OUTPUT) }.losing());
+    register(&scene, "25471000001");
+    assert!(is_registered(&scene, "25471000001"));
+    scene.shim.arm();
+    for number in ["25471000002", "25471000003"] {
+        register(&scene, number);
+        assert!(!is_registered(&scene, number), "{number}");
+    }
+    assert!(scene.shim.met() > 0, "no call met it");
+    assert!(is_registered(&scene, "25471000001"));
+    scene.load.wait_for_accepted(BETWEEN);
+    scene.shim.disarm();
+    register(&scene, "25471000004");
+    assert!(!is_registered(&scene, "25471000004"), "the store goes on after a failure");
+    assert_eq!(hub.stop().0.code(), Some(0));
+
+    let mut hub = scene.world.start();
+    hub.serves();
+    assert!(is_registered(&scene, "25471000001"));
+    for number in ["25471000002", "25471000003", "25471000004"] {
+        assert!(!is_registered(&scene, number), "{number} was never registered");
+    }
+    register(&scene, "25471000004");
+    assert!(is_registered(&scene, "25471000004"));
+    scene.judge_running(hub);
+}
+
 /// The archive and the snapshots run out of room and the journal does not: nobody waits for them.
 #[test]
 fn without_room_for_snapshots_the_hub_goes_on() {
     let Some(mut scene) = Scene::new(13) else { return };
-    let fault = Fault { calls: "pwrite64", path: "/data/snapshots/", from: 1, count: 0, errno: NO_SPACE };
+    let fault = Fault { path: "/data/snapshots/", ..journal("pwrite64", 1, NO_SPACE) };
     let mut hub = scene.start(fault);
     scene.shim.arm();
     assert!(hub.logs("archive and snapshots wait for room on the disk"));

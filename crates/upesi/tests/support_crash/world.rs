@@ -1,5 +1,6 @@
 //! One data directory with its ports, for as many hubs as it takes.
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,19 +26,24 @@ pub struct World {
     pub data: PathBuf,
     pub log: Option<PathBuf>,
     pub ports: [SocketAddr; 2],
+    /// Beside the usual ones; the last of two for one key counts.
+    pub settings: Vec<&'static str>,
+    pub environment: Vec<(OsString, OsString)>,
 }
 
 impl World {
     /// On a directory that exists.
     pub fn new(data: &Path) -> Self {
-        Self { data: data.to_owned(), log: None, ports: free_ports() }
+        let (settings, environment) = (Vec::new(), Vec::new());
+        Self { data: data.to_owned(), log: None, ports: free_ports(), settings, environment }
     }
 
     /// The arguments of a hub of this world.
     pub fn serve(&self, mut command: Command) -> Command {
         let [fspiop, admin] = self.ports.map(|port| port.to_string());
         command.arg("serve").arg("--data").arg(&self.data).args(["--fspiop", &fspiop, "--admin", &admin]);
-        command.args(SETTINGS.iter().flat_map(|setting| ["--set", setting]));
+        command.args(SETTINGS.iter().chain(&self.settings).flat_map(|setting| ["--set", setting]));
+        command.envs(self.environment.clone());
         command
     }
 

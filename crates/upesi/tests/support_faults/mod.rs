@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::support_crash::may_skip::leave_out;
+use super::support_crash::library::compile;
 
 /// What a call sets `errno` to.
 pub const INPUT_OUTPUT: i32 = 5;
@@ -12,6 +12,8 @@ pub const INPUT_OUTPUT: i32 = 5;
 pub const NO_SPACE: i32 = 28;
 /// A write stores its first half and says so.
 pub const SHORT: i32 = 0;
+/// A sync says that all is well.
+pub const UNNOTICED: i32 = 0;
 
 /// Which calls fail, and how.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +28,15 @@ pub struct Fault {
     pub count: u64,
     /// The error.
     pub errno: i32,
+    /// Whether a sync that meets the fault also loses what was written to its file since the last that did not.
+    pub loses: bool,
+}
+
+impl Fault {
+    /// The same, and what was not synced is lost.
+    pub const fn losing(self) -> Self {
+        Self { loses: true, ..self }
+    }
 }
 
 /// The library, and the switch that turns faults on.
@@ -38,21 +49,8 @@ pub struct Shim {
 impl Shim {
     /// Compiles it into a directory. `None` where there is no C compiler and the test may be left out.
     pub fn build(directory: &Path) -> Option<Self> {
-        let source = directory.join("shim.c");
-        let library = directory.join("shim.so");
-        fs::write(&source, include_str!("shim.c")).unwrap();
-        let mut compiler = Command::new("cc");
-        compiler.args(["-O1", "-shared", "-fPIC", "-o"]).arg(&library).arg(&source).arg("-ldl");
-        match compiler.output() {
-            Ok(output) if output.status.success() => {
-                Some(Self { library, switch: directory.join("armed"), met: directory.join("met") })
-            }
-            Ok(output) => panic!("{}", String::from_utf8_lossy(&output.stderr)),
-            Err(error) => {
-                leave_out(&format!("a C compiler (cc) cannot be run: {error}"));
-                None
-            }
-        }
+        let library = compile(directory, "shim", include_str!("shim.c"))?;
+        Some(Self { library, switch: directory.join("armed"), met: directory.join("met") })
     }
 
     /// Has a command meet a fault once it is armed.
@@ -65,7 +63,8 @@ impl Shim {
             .env("FAULT_PATH", fault.path)
             .env("FAULT_FROM", fault.from.to_string())
             .env("FAULT_COUNT", fault.count.to_string())
-            .env("FAULT_ERRNO", fault.errno.to_string());
+            .env("FAULT_ERRNO", fault.errno.to_string())
+            .env("FAULT_LOSES", if fault.loses { "1" } else { "0" });
     }
 
     /// From now on calls fail.

@@ -1,29 +1,21 @@
 /*
  * Makes system calls of one process fail: loaded in front of the C library with LD_PRELOAD. A call fails when the file
- * FAULT_ARMED exists, the call is one of FAULT_CALLS ("fallocate,fdatasync,fsync,pwrite64,rename,write"), the path of its
+ * FAULT_ARMED exists, the call is one of FAULT_CALLS ("fallocate,fdatasync,fsync,pread64,pwrite64,rename,write"), the path of its
  * descriptor, or the new name, contains FAULT_PATH, and it is the FAULT_FROM-th such call since then (1 is the next) or one of the FAULT_COUNT - 1 after it (0: all
- * that come). It sets errno to FAULT_ERRNO; with 0 a write stores only its first half and says so. The file FAULT_MET grows by
- * one byte with each call that met a fault; a write of one byte, which has no half, meets none.
+ * that come). It sets errno to FAULT_ERRNO; with 0 a write stores only its first half and says so, and a sync says that all is
+ * well. The file FAULT_MET grows by one byte with each call that met a fault; a write of one byte, which has no half, meets none.
+ *
+ * With FAULT_LOSES=1 a sync that meets a fault also undoes what was written to its file since the last that was good: the
+ * kernel takes pages for clean whose writing failed, so that no later sync writes them, and forgets them when it likes.
  */
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <signal.h>
+#include "files.h"
+
+#include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/types.h>
-#include <ucontext.h>
-#include <unistd.h>
 
 #define SECTOR_BYTES 512
+#define PATH_BYTES 4096
 
 static atomic_long seen;
 
@@ -49,11 +41,16 @@ static int is_armed_for(const char *call)
     return armed && is_listed(call) && !access(armed, F_OK);
 }
 
+static int is_meant(const char *path)
+{
+    const char *part = getenv("FAULT_PATH");
+    return part && strstr(path, part);
+}
+
 /* Whether a call that is listed is to fail, by the path of its file. */
 static int fails_on(const char *path)
 {
-    const char *part = getenv("FAULT_PATH");
-    if (!part || !strstr(path, part))
+    if (!is_meant(path))
         return 0;
     long nth = atomic_fetch_add(&seen, 1) + 1;
     long from = number("FAULT_FROM"), count = number("FAULT_COUNT");
@@ -64,38 +61,20 @@ static int fails_on(const char *path)
 static int fails(const char *call, int descriptor)
 {
     int before = errno;
-    char link[64], path[4096];
-    int found = 0;
-    if (is_armed_for(call)) {
-        snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
-        ssize_t length = readlink(link, path, sizeof path - 1);
-        if (length > 0) {
-            path[length] = '\0';
-            found = fails_on(path);
-        }
-    }
+    char path[PATH_BYTES];
+    int found = is_armed_for(call) && path_of(descriptor, path, sizeof path) && fails_on(path);
     errno = before;
     return found;
-}
-
-static void *next(const char *name)
-{
-    return dlsym(RTLD_NEXT, name);
-}
-
-static ssize_t (*real_write(void))(int, const void *, size_t)
-{
-    return next("write");
 }
 
 /* Says that a call met a fault. */
 static void tell(void)
 {
     const char *met = getenv("FAULT_MET");
-    int file = met ? open(met, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600) : -1;
+    int file = met ? plain_open(met, O_WRONLY | O_CREAT | O_APPEND) : -1;
     if (file < 0)
         return;
-    if (real_write()(file, ".", 1) != 1)
+    if (plain_write(file, ".", 1) != 1)
         abort();
     close(file);
 }
@@ -119,32 +98,151 @@ static size_t half(size_t bytes)
     return half;
 }
 
+/* What a write has replaced, and the length that the file had before. */
+struct change {
+    struct change *older;
+    /* Another descriptor of the file, so that no other file can be taken for it meanwhile. */
+    int file;
+    dev_t device;
+    ino_t inode;
+    long serial;
+    off_t offset, size;
+    size_t length;
+    char bytes[];
+};
+
+/* Those that no good sync has followed, the newest first. */
+static struct change *changes;
+static long serials;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Whether what is written to a descriptor may have to be undone. Leaves errno as it was. */
+static int may_be_lost(int descriptor)
+{
+    int before = errno;
+    char path[PATH_BYTES];
+    struct stat about;
+    int may = number("FAULT_LOSES") && !fstat(descriptor, &about) && S_ISREG(about.st_mode) &&
+              path_of(descriptor, path, sizeof path) && is_meant(path);
+    errno = before;
+    return may;
+}
+
+/* Keeps what a write is about to replace; the lock is held until it is done. A negative offset stands for the present one. */
+static void keep(int descriptor, off_t offset, size_t count)
+{
+    int before = errno;
+    struct stat about;
+    int file = plain_open(link_of(descriptor).text, O_RDWR);
+    if (file < 0 || fstat(file, &about))
+        abort();
+    if (offset < 0)
+        offset = fcntl(descriptor, F_GETFL) & O_APPEND ? about.st_size : lseek(descriptor, 0, SEEK_CUR);
+    size_t length = offset < about.st_size ? (size_t)(about.st_size - offset) : 0;
+    if (length > count)
+        length = count;
+    struct change *change = malloc(sizeof *change + length);
+    if (!change)
+        abort();
+    *change = (struct change){changes, file, about.st_dev, about.st_ino, ++serials, offset, about.st_size, length};
+    if (read_all(file, change->bytes, length, offset) != length)
+        abort();
+    changes = change;
+    errno = before;
+}
+
+/* Forgets what was kept of a file up to a moment, and undoes it before where it is to be lost. Leaves errno as it was. */
+static void let_go(const struct stat *about, long until, int is_lost)
+{
+    int before = errno;
+    ssize_t (*real)(int, const void *, size_t, off_t) = next("pwrite64");
+    pthread_mutex_lock(&lock);
+    for (struct change **at = &changes; *at;) {
+        struct change *change = *at;
+        if (change->device != about->st_dev || change->inode != about->st_ino || change->serial > until) {
+            at = &change->older;
+            continue;
+        }
+        if (is_lost && (real(change->file, change->bytes, change->length, change->offset) != (ssize_t)change->length ||
+                        ftruncate(change->file, change->size)))
+            abort();
+        *at = change->older;
+        close(change->file);
+        free(change);
+    }
+    pthread_mutex_unlock(&lock);
+    errno = before;
+}
+
+static int sync_or_fail(const char *call, int descriptor)
+{
+    int (*real)(int) = next(call);
+    struct stat about;
+    if (!may_be_lost(descriptor) || fstat(descriptor, &about)) {
+        if (!fails(call, descriptor))
+            return real(descriptor);
+        return number("FAULT_ERRNO") ? fail() : (tell(), 0);
+    }
+    if (fails(call, descriptor)) {
+        let_go(&about, LONG_MAX, 1);
+        return number("FAULT_ERRNO") ? fail() : (tell(), 0);
+    }
+    pthread_mutex_lock(&lock);
+    long until = serials;
+    pthread_mutex_unlock(&lock);
+    int outcome = real(descriptor);
+    if (!outcome)
+        let_go(&about, until, 0);
+    return outcome;
+}
+
 int fdatasync(int descriptor)
 {
-    int (*real)(int) = next("fdatasync");
-    return fails("fdatasync", descriptor) ? fail() : real(descriptor);
+    return sync_or_fail("fdatasync", descriptor);
 }
 
 int fsync(int descriptor)
 {
-    int (*real)(int) = next("fsync");
-    return fails("fsync", descriptor) ? fail() : real(descriptor);
+    return sync_or_fail("fsync", descriptor);
+}
+
+ssize_t pread64(int descriptor, void *bytes, size_t count, off64_t offset)
+{
+    ssize_t (*real)(int, void *, size_t, off64_t) = next("pread64");
+    return fails("pread64", descriptor) ? fail() : real(descriptor, bytes, count, offset);
+}
+
+/* A write, at the present offset where that is negative. */
+static ssize_t store(int descriptor, const void *bytes, size_t count, off64_t offset)
+{
+    ssize_t (*real)(int, const void *, size_t, off64_t) = next("pwrite64");
+    return offset < 0 ? plain_write(descriptor, bytes, count) : real(descriptor, bytes, count, offset);
+}
+
+static ssize_t write_or_fail(const char *call, int descriptor, const void *bytes, size_t count, off64_t offset)
+{
+    if (fails(call, descriptor)) {
+        if (number("FAULT_ERRNO"))
+            return fail();
+        count = half(count);
+    }
+    if (!may_be_lost(descriptor))
+        return store(descriptor, bytes, count, offset);
+    pthread_mutex_lock(&lock);
+    keep(descriptor, offset, count);
+    ssize_t outcome = store(descriptor, bytes, count, offset);
+    pthread_mutex_unlock(&lock);
+    return outcome;
 }
 
 ssize_t pwrite64(int descriptor, const void *bytes, size_t count, off64_t offset)
 {
-    ssize_t (*real)(int, const void *, size_t, off64_t) = next("pwrite64");
-    if (!fails("pwrite64", descriptor))
-        return real(descriptor, bytes, count, offset);
-    return number("FAULT_ERRNO") ? fail() : real(descriptor, bytes, half(count), offset);
+    return write_or_fail("pwrite64", descriptor, bytes, count, offset);
 }
 
 ssize_t write(int descriptor, const void *bytes, size_t count)
 {
-    ssize_t (*real)(int, const void *, size_t) = real_write();
-    if (!fails("write", descriptor))
-        return real(descriptor, bytes, count);
-    return number("FAULT_ERRNO") ? fail() : real(descriptor, bytes, half(count));
+    return write_or_fail("write", descriptor, bytes, count, -1);
 }
 
 int rename(const char *from, const char *to)
@@ -156,23 +254,7 @@ int rename(const char *from, const char *to)
     return is_due ? fail() : real(from, to);
 }
 
-/*
- * The journal allocates its room by a system call of its own, past the C library. Where it is to fail, a filter has the kernel
- * hand each such call to this process first, as SIGSYS; what is not to fail is then called from here. The sixth argument,
- * which fallocate does not have, tells the filter which calls come from here.
- */
-#define FROM_HERE 0x5ca1ab1e
-
-#if defined(__x86_64__)
-#define ARGUMENT(at, index) ((at)->uc_mcontext.gregs[(const int[]){REG_RDI, REG_RSI, REG_RDX, REG_R10}[index]])
-#define RESULT(at) ((at)->uc_mcontext.gregs[REG_RAX])
-#elif defined(__aarch64__)
-#define ARGUMENT(at, index) ((at)->uc_mcontext.regs[index])
-#define RESULT(at) ((at)->uc_mcontext.regs[0])
-#else
-#error "where are the arguments of a system call on this processor?"
-#endif
-
+/* The journal allocates its room by a system call of its own, past the C library. */
 static void on_fallocate(int signal, siginfo_t *about, void *context)
 {
     (void)signal;
@@ -192,26 +274,8 @@ static void on_fallocate(int signal, siginfo_t *about, void *context)
     RESULT(at) = outcome;
 }
 
-__attribute__((constructor)) static void filter_fallocate(void)
+__attribute__((constructor)) static void begin(void)
 {
-    if (!is_listed("fallocate"))
-        return;
-    struct sock_filter filter[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fallocate, 0, 3),
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[5])),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, FROM_HERE, 1, 0),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_sigaction = on_fallocate;
-    action.sa_flags = SA_SIGINFO;
-    if (sigaction(SIGSYS, &action, NULL) || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) {
-        perror("the shim cannot filter fallocate");
-        abort();
-    }
+    if (is_listed("fallocate"))
+        filter_calls((const int[]){SYS_fallocate}, 1, on_fallocate);
 }
