@@ -11,86 +11,19 @@ use std::path::Path;
 use std::time::Instant;
 
 use rustix::event::Timespec;
-use support_crash::events::{FileEvents, Waited, patience};
+use support_crash::events::{FileEvents, Waited};
 use support_crash::hub::SERVING;
-use support_crash::load::Load;
+use support_crash::moments::Moment;
 use support_crash::world::World;
-use support_crash::{Chance, verdict};
+use support_crash::{Chance, setting, verdict};
 use tempfile::TempDir;
 
 const KILLS: u64 = 50;
-
-/// When a life of the hub ends.
-#[derive(Clone, Copy, Debug)]
-enum Moment {
-    /// As soon as there is a process.
-    Spawned,
-    /// At its first log line.
-    FirstLine,
-    /// At the n-th change or opening of a file since its start: within the recovery, or soon after.
-    Recovery(u64),
-    /// After n further transfers were answered 202.
-    Accepted(u64),
-    /// At the n-th file that comes, goes or changes its name under load: segments, snapshots, the archive's tables.
-    Files(u64),
-}
-
-impl Moment {
-    fn draw(chance: &mut Chance) -> Self {
-        match chance.below(20) {
-            0 => Self::Spawned,
-            1 => Self::FirstLine,
-            2..=6 => Self::Recovery(chance.spread(160)),
-            7..=11 => Self::Files(chance.spread(16)),
-            _ => Self::Accepted(chance.spread(512)),
-        }
-    }
-}
-
-/// One life. Whether the hub came to serve.
-fn live(world: &World, load: &Load, moment: Moment) -> bool {
-    let mut serves = false;
-    let hub = match moment {
-        Moment::Spawned => world.start(),
-        Moment::FirstLine => {
-            let mut hub = world.start();
-            assert!(hub.logs(""), "the hub ended without a word");
-            hub
-        }
-        Moment::Recovery(count) => {
-            let events = FileEvents::of_recovery(&world.data);
-            let hub = world.start();
-            events.wait(count, patience());
-            hub
-        }
-        Moment::Accepted(count) => {
-            let mut hub = world.start();
-            hub.serves();
-            load.wait_for_accepted(count);
-            serves = true;
-            hub
-        }
-        Moment::Files(count) => {
-            let mut hub = world.start();
-            hub.serves();
-            let events = FileEvents::of_structure(&world.data);
-            events.wait(count, patience());
-            serves = true;
-            hub
-        }
-    };
-    hub.kill();
-    serves
-}
 
 fn world(directory: &Path) -> World {
     let data = directory.join("data");
     std::fs::create_dir(&data).unwrap();
     World { log: Some(directory.join("hub.log")), ..World::new(&data) }
-}
-
-fn setting(name: &str) -> Option<u64> {
-    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
 }
 
 /// Says how to repeat a run, when it fails.
@@ -134,7 +67,7 @@ fn nothing_acknowledged_is_lost_by_kills_under_load() {
     let begun = Instant::now();
     for life in 1..kills {
         let moment = Moment::draw(&mut chance);
-        let serves = live(&world, &load, moment);
+        let serves = moment.live(&world, &load);
         println!(
             "{:6} ms  life {life}: {moment:?}, served: {serves}, {} accepted so far",
             begun.elapsed().as_millis(),

@@ -6,10 +6,16 @@ pub mod hub;
 pub mod library;
 pub mod load;
 pub mod may_skip;
+pub mod moments;
 pub mod scene;
 pub mod small_disk;
 pub mod verdict;
 pub mod world;
+
+/// A number that the environment gives.
+pub fn setting(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|text| text.parse().unwrap_or_else(|_| panic!("{name} must be a number")))
+}
 
 /// Random numbers (SplitMix64): the same seed gives the same numbers everywhere.
 pub struct Chance(u64);

@@ -84,6 +84,34 @@ pub fn archive_agrees(data: &Path) {
     assert_eq!(stored, archived);
 }
 
+/// Where the journal begins, by the names of its segments; 0 where it is empty. A hub may be writing it.
+pub fn first_record(data: &Path) -> u64 {
+    let names = std::fs::read_dir(data.join("journal")).unwrap().map(|entry| entry.unwrap().file_name());
+    let records = names.filter_map(|name| name.to_str()?.strip_suffix(".seg")?.parse().ok());
+    records.min().unwrap_or(0)
+}
+
+/// The archive holds every transfer that was answered 202, as its payer was told it, and nothing else. Parts of the journal
+/// may be gone.
+pub fn archive_has_all(data: &Path, accepted: &[Accepted]) {
+    let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
+    for transfer in accepted {
+        let id = transfer.id;
+        let bytes = archive.get(&id).unwrap();
+        let bytes = bytes.unwrap_or_else(|| panic!("{id} was answered 202 and is not in the archive"));
+        let state = Transfer::decode(&mut Decoder(&bytes)).unwrap().public_state();
+        let told = transfer.outcome.unwrap_or_else(|| panic!("the payer of {id} was told nothing"));
+        assert!(is_same(told, state), "the payer of {id} was told {told:?}, the archive says {state:?}");
+    }
+    let mut stored = 0;
+    let mut count = |_: TransferId, _: &[u8]| {
+        stored += 1;
+        std::ops::ControlFlow::Continue(())
+    };
+    archive.for_each(&mut count).unwrap();
+    assert_eq!(stored, accepted.len(), "the archive has transfers that nobody sent");
+}
+
 /// Waits until no payee waits for anything any more. Each question to the hub gives it time.
 pub async fn quiet(admin: &AdminClient, load: &Load) {
     let begun = std::time::Instant::now();

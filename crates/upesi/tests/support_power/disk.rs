@@ -1,0 +1,217 @@
+//! What the disk holds after the power went: contents by sector, names by directory.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use upesi_sim::mix;
+
+use super::Loss;
+use super::log::{Change, Name, NameChange, Pending};
+use crate::support_crash::Chance;
+
+const SECTOR_BYTES: u64 = 512;
+/// The last bytes of a sector are stored whole or not at all.
+const WHOLE_BYTES: u64 = 8;
+/// One undone sector in so many is torn.
+const TORN_ONE_IN: u64 = 4;
+
+/// What became of what a process had done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Lost {
+    /// Changes of contents and names that were durable.
+    pub durable: usize,
+    /// Changes of contents that were not, whatever became of them.
+    pub unsynced: usize,
+    /// Stretches of files, of a sector at most, that are as they were before some change.
+    pub sectors: usize,
+    /// Changes of names that were undone.
+    pub names: usize,
+}
+
+/// Undoes what a log says, below the data directory, as far as it is to be lost. What lost its name is in `kept`.
+pub fn cut(log: &str, data: &Path, kept: &Path, loss: Loss, seed: u64) -> Lost {
+    let pending = Pending::read(log);
+    let mut tree = Tree { roots: [data.to_owned(), kept.to_owned()], places: HashMap::new(), moved: 0 };
+    let mut lost = Lost { durable: pending.durable, ..Lost::default() };
+    for (number, (inode, changes)) in (0..).zip(&pending.changes) {
+        let file = File::options().write(true).open(tree.find(*inode)).unwrap();
+        lost.unsynced += changes.len();
+        lost.sectors += undo_changes(&file, changes, loss, mix(seed ^ mix(number)));
+    }
+    let is_lost = lost_names(&pending.names, loss, &mut Chance::new(mix(seed)));
+    for (change, _) in pending.names.iter().zip(is_lost).rev().filter(|(_, is_lost)| *is_lost) {
+        tree.undo(change);
+        lost.names += 1;
+    }
+    lost
+}
+
+/// How much of the changes of a sector, or of a length, is left.
+struct Fate {
+    /// So many changes, the oldest, are there whole,
+    kept: usize,
+    /// and so many bytes from the sector's beginning are as the next has left them.
+    torn_bytes: u64,
+}
+
+impl Loss {
+    /// `place` tells the sectors of a file apart, and its length from them.
+    fn fate(self, seed: u64, place: u64, changes: usize) -> Fate {
+        let draw = |chance: &mut Chance| chance.below(changes as u64 + 1) as usize;
+        match self {
+            Self::Everything => Fate { kept: 0, torn_bytes: 0 },
+            Self::Latest => Fate { kept: draw(&mut Chance::new(seed)), torn_bytes: 0 },
+            Self::AnyOrder => {
+                let mut chance = Chance::new(mix(seed ^ mix(place)));
+                let kept = draw(&mut chance);
+                let is_torn = chance.below(TORN_ONE_IN) == 0;
+                let torn_bytes = chance.below(SECTOR_BYTES - WHOLE_BYTES + 1);
+                Fate { kept, torn_bytes: if is_torn { torn_bytes } else { 0 } }
+            }
+        }
+    }
+}
+
+/// Undoes changes of a file, the newest first, each sector and the length as far as their fates say. Gives how many stretches
+/// were written.
+fn undo_changes(file: &File, changes: &[Change], loss: Loss, seed: u64) -> usize {
+    let mut size = file.metadata().unwrap().len();
+    let size_fate = loss.fate(seed, u64::MAX, changes.len());
+    let mut stretches = 0;
+    for (number, change) in changes.iter().enumerate().rev() {
+        for (offset, bytes) in &change.pieces {
+            let end = offset + bytes.len() as u64;
+            let mut at = *offset;
+            while at < end {
+                let sector = at / SECTOR_BYTES;
+                let until = end.min((sector + 1) * SECTOR_BYTES);
+                let fate = loss.fate(seed, sector, changes.len());
+                let torn_bytes = if number == fate.kept { fate.torn_bytes } else { 0 };
+                let from = at.max(sector * SECTOR_BYTES + torn_bytes);
+                if number >= fate.kept && from < until {
+                    let part = &bytes[(from - offset) as usize..(until - offset) as usize];
+                    file.write_all_at(part, from).unwrap();
+                    stretches += 1;
+                }
+                at = until;
+            }
+        }
+        if number >= size_fate.kept {
+            size = change.size;
+        }
+    }
+    file.set_len(size).unwrap();
+    stretches
+}
+
+/// Which changes of names are lost: of each chain that belongs together, the last.
+fn lost_names(names: &[NameChange], loss: Loss, chance: &mut Chance) -> Vec<bool> {
+    let mut is_lost = vec![true; names.len()];
+    if loss == Loss::Everything {
+        return is_lost;
+    }
+    let chains = chains(names, loss);
+    for chain in chains.iter().collect::<BTreeSet<_>>() {
+        let members: Vec<usize> = (0..names.len()).filter(|at| chains[*at] == *chain).collect();
+        let kept = chance.below(members.len() as u64 + 1) as usize;
+        for at in &members[..kept] {
+            is_lost[*at] = false;
+        }
+    }
+    is_lost
+}
+
+/// For each change of names the chain that it belongs to: that of its directory, or of its name where any order is possible.
+fn chains(names: &[NameChange], loss: Loss) -> Vec<usize> {
+    let mut chains: Vec<usize> = Vec::with_capacity(names.len());
+    let mut members: HashMap<(u64, &str), usize> = HashMap::new();
+    for (at, change) in names.iter().enumerate() {
+        chains.push(at);
+        for name in change.names() {
+            let within = if loss == Loss::AnyOrder { name.name.as_str() } else { "" };
+            let member = *members.entry((name.directory, within)).or_insert(at);
+            let (own, other) = (chains[at], chains[member]);
+            // What a rename touches belongs together.
+            for chain in chains.iter_mut().filter(|chain| **chain == own) {
+                *chain = other;
+            }
+        }
+    }
+    chains
+}
+
+/// Files and directories by inode, wherever they are now.
+struct Tree {
+    /// The data directory, and where is kept what lost its name.
+    roots: [PathBuf; 2],
+    places: HashMap<u64, PathBuf>,
+    moved: usize,
+}
+
+impl Tree {
+    fn find(&mut self, inode: u64) -> PathBuf {
+        if self.places.get(&inode).is_none_or(|path| inode_of(path) != Some(inode)) {
+            self.walk();
+        }
+        let place = self.places.get(&inode).cloned();
+        place.unwrap_or_else(|| panic!("nothing below {:?} has inode {inode}", self.roots))
+    }
+
+    fn walk(&mut self) {
+        self.places.clear();
+        let mut open = self.roots.to_vec();
+        while let Some(path) = open.pop() {
+            if path.is_dir() {
+                open.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+            }
+            if let Some(inode) = inode_of(&path) {
+                self.places.insert(inode, path);
+            }
+        }
+    }
+
+    fn path(&mut self, name: &Name) -> PathBuf {
+        self.find(name.directory).join(&name.name)
+    }
+
+    fn undo(&mut self, change: &NameChange) {
+        let kept_in = self.roots[1].clone();
+        match change {
+            NameChange::Created(name) => {
+                // Not removed: what is in a directory may still be looked for by its inode.
+                let path = self.path(name);
+                self.moved += 1;
+                move_what_is_there(&path, &kept_in.join(format!("lost-{}", self.moved)));
+            }
+            NameChange::Renamed { inode, from, to, kept } => {
+                let (from, to) = (self.path(from), self.path(to));
+                // Else it was not begun.
+                if inode_of(&to) == Some(*inode) {
+                    fs::rename(&to, &from).unwrap();
+                    if let Some(kept) = kept {
+                        fs::rename(kept_in.join(kept), &to).unwrap();
+                    }
+                }
+            }
+            NameChange::Removed { name, kept } => {
+                let path = self.path(name);
+                move_what_is_there(&kept_in.join(kept), &path);
+            }
+        }
+    }
+}
+
+fn inode_of(path: &Path) -> Option<u64> {
+    fs::symlink_metadata(path).ok().map(|about| about.ino())
+}
+
+/// A change that was written down and not begun has left nothing to be moved.
+fn move_what_is_there(from: &Path, to: &Path) {
+    match fs::rename(from, to) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        other => other.unwrap(),
+    }
+}
