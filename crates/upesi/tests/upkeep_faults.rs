@@ -32,7 +32,7 @@ const AGO_MS: i64 = 40 * 86_400_000;
 
 /// From the first call on.
 const fn at(calls: &'static str, path: &'static str, errno: i32) -> Fault {
-    Fault { calls, path, from: 1, count: 0, errno }
+    Fault { calls, path, from: 1, count: 0, errno, loses: false }
 }
 
 /// A data directory whose transfers finished long ago, all of them archived, with a store beside them.

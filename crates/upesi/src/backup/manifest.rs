@@ -13,6 +13,8 @@ use super::staging::Staging;
 
 /// The manifest's file within a backup.
 pub(super) const FILE: &str = "backup.json";
+/// The manifest while it is written; also what a crash or a failure then leaves.
+pub(super) const UNFINISHED: &str = "backup.json.new";
 const FORMAT: &str = "upesi-backup 1";
 
 /// A file of a backup.
@@ -104,7 +106,7 @@ impl Manifest {
 
     /// Makes the backup one; where that fails, it is none.
     pub fn write(&self, backup: &Path) -> io::Result<()> {
-        let (unfinished, path) = (backup.join("backup.json.new"), backup.join(FILE));
+        let (unfinished, path) = (backup.join(UNFINISHED), backup.join(FILE));
         fs::write(&unfinished, serde_json::to_vec_pretty(self)?)?;
         fs::File::open(&unfinished)?.sync_all()?;
         fs::rename(&unfinished, &path)?;

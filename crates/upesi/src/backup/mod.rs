@@ -109,10 +109,13 @@ pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     Ok(report)
 }
 
-/// A backup that was interrupted has its data and no manifest.
+/// A backup that was interrupted has its data, perhaps the beginning of a manifest, and no manifest.
 fn is_empty_or_unfinished(to: &Path) -> std::io::Result<bool> {
     let mut names = std::fs::read_dir(to)?.map(|file| file.map(|file| file.file_name()));
-    names.try_fold(true, |is, name| Ok(is && name? == DATA))
+    names.try_fold(true, |is, name| {
+        let name = name?;
+        Ok(is && (name == DATA || name == manifest::UNFINISHED))
+    })
 }
 
 fn copy_new(

@@ -133,7 +133,7 @@ fn what_was_cut_off_or_added_to_a_file_is_taken_back() {
     scene.did(&format!("resize {inode} 100 0 0:{}", hexadecimal("01")));
     scene.did(&format!("write {inode} 0 3 0 -"));
     scene.cut(Loss::Everything, 0);
-    assert_eq!(scene.read("a"), "01234\0678");
+    assert_eq!(scene.read("a"), "01234\x00678");
 }
 
 #[test]
