@@ -35,6 +35,8 @@ enum Command {
     DiskFull(Amount),
     /// kill -9 of the real binary under load.
     Kill9(Amount),
+    /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store, too.
+    PowerLoss(Amount),
     /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
     BlackHole(Lost),
     /// All of them, in turn. Time goes to what lacks most of its goal; once all are reached, to new seeds of each.
@@ -79,6 +81,7 @@ impl Arguments {
             Command::BitFlips(amount) => amount.run("bit-flips"),
             Command::DiskFull(amount) => amount.run("disk-full"),
             Command::Kill9(amount) => amount.run("kill9"),
+            Command::PowerLoss(amount) => amount.run("power-loss"),
             Command::BlackHole(lost) => lost.run(),
             Command::All(amount) => amount.run_all(),
             Command::Table(table) => table.run(),

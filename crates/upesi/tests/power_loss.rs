@@ -21,7 +21,7 @@ use support_crash::moments::Moment;
 use support_crash::scene::block_on;
 use support_crash::world::World;
 use support_crash::{Chance, setting, verdict};
-use support_power::{Loss, Power};
+use support_power::{Loss, Lost, Power};
 use tempfile::TempDir;
 
 /// Of each hub under load.
@@ -97,7 +97,7 @@ impl Drop for Repeat {
 }
 
 /// The first starts on an empty directory, which make files that are not there yet.
-fn begin(machine: &Machine, world: &World, chance: &mut Chance) {
+fn begin(machine: &Machine, world: &World, chance: &mut Chance, sums: &mut Sums) {
     for _ in 0..FIRST_STARTS {
         let events = FileEvents::of_recovery(&machine.data);
         let hub = world.start();
@@ -106,6 +106,7 @@ fn begin(machine: &Machine, world: &World, chance: &mut Chance) {
         hub.kill();
         let loss = Loss::draw(chance);
         let lost = machine.power.goes(loss, chance.below(u64::MAX));
+        sums.add(&lost);
         println!("first start, to change {count}: {loss:?}, {lost:?}");
     }
 }
@@ -119,10 +120,25 @@ fn outlive_segments(world: &World, load: &Load) {
     }
 }
 
-/// Lives under load, each of which ends with a kill and, as a rule, without power. Gives what was durable and what was lost.
-fn live(repeat: &Repeat, world: &World, load: &Load, chance: &mut Chance) -> [usize; 2] {
+/// What became of changes when the power went, and how often it did.
+#[derive(Default)]
+struct Sums {
+    cuts: usize,
+    durable: usize,
+    lost: usize,
+}
+
+impl Sums {
+    fn add(&mut self, lost: &Lost) {
+        self.cuts += 1;
+        self.durable += lost.durable;
+        self.lost += lost.unsynced + lost.names;
+    }
+}
+
+/// Lives under load, each of which ends with a kill and, as a rule, without power.
+fn live(repeat: &Repeat, world: &World, load: &Load, chance: &mut Chance, sums: &mut Sums) {
     let (machine, begun) = (repeat.machine(), Instant::now());
-    let mut sums = [0, 0];
     for life in 1..repeat.lives {
         let moment = Moment::draw(chance);
         let serves = moment.live(world, load);
@@ -132,8 +148,7 @@ fn live(repeat: &Repeat, world: &World, load: &Load, chance: &mut Chance) -> [us
             "the power stays".to_owned()
         } else {
             let lost = machine.power.goes(loss, seed);
-            sums[0] += lost.durable;
-            sums[1] += lost.unsynced + lost.names;
+            sums.add(&lost);
             format!("{loss:?}, {lost:?}")
         };
         let accepted = load.accepted_count();
@@ -142,7 +157,6 @@ fn live(repeat: &Repeat, world: &World, load: &Load, chance: &mut Chance) -> [us
             begun.elapsed().as_millis()
         );
     }
-    sums
 }
 
 /// A hub on what is left, against what the DFSPs saw.
@@ -188,7 +202,8 @@ fn run(settings: &[&'static str], is_archive_alone: bool) {
     let mut world = machine.world(settings);
     let repeat = Repeat { seed, lives, machine: Some(machine) };
     let mut chance = Chance::new(upesi_sim::mix(seed ^ u64::from(is_archive_alone)));
-    begin(repeat.machine(), &world, &mut chance);
+    let mut sums = Sums::default();
+    begin(repeat.machine(), &world, &mut chance, &mut sums);
 
     let mut hub = world.start();
     hub.serves();
@@ -201,12 +216,16 @@ fn run(settings: &[&'static str], is_archive_alone: bool) {
     hub.kill();
     let lost = repeat.machine().power.goes(Loss::Everything, 0);
     assert!(lost.durable > 0 && lost.unsynced > 0, "the library saw nothing of it: {lost:?}");
-    let [durable, unsynced] = live(&repeat, &world, &load, &mut chance);
+    sums.add(&lost);
+    live(&repeat, &world, &load, &mut chance, &mut sums);
 
     world.environment.clear();
     let accepted = judge(&world, &mut load, is_archive_alone);
     nothing_was_missed(&repeat.machine().log());
-    println!("{accepted} accepted, {durable} changes were durable, {unsynced} were not, {lost:?} at first");
+    let Sums { cuts, durable, lost } = sums;
+    println!(
+        "{accepted} accepted, {cuts} times the power went, {durable} changes were durable, {lost} changes were lost"
+    );
 }
 
 #[test]

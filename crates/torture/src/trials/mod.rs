@@ -9,6 +9,8 @@ mod hub_images;
 mod journal_flips;
 mod journal_images;
 mod kill9;
+mod lives;
+mod power_loss;
 mod store_images;
 mod table_flips;
 mod world_seeds;
@@ -18,13 +20,15 @@ pub use crash_images::CrashImages;
 pub use disk_full::FullDisks;
 pub use fsync::FailedSyncs;
 pub use kill9::Kills;
+pub use power_loss::PowerLosses;
 pub use table_flips::{Judgement, Tables};
 pub use world_seeds::WorldSeeds;
 
 use crate::trial::Trial;
 
 /// All trials, in the order of the table.
-pub const TRIALS: &[&dyn Trial] = &[&CrashImages, &WorldSeeds, &Kills, &FailedSyncs, &BitFlips, &FullDisks];
+pub const TRIALS: &[&dyn Trial] =
+    &[&CrashImages, &WorldSeeds, &Kills, &PowerLosses, &FailedSyncs, &BitFlips, &FullDisks];
 
 /// A trial by its name.
 pub fn named(name: &str) -> Option<&'static dyn Trial> {
