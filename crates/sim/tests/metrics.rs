@@ -1,37 +1,23 @@
 //! What a simulator measures where it is told to, and what it leaves in its answers for that.
 
-use std::time::Duration;
+#[path = "common/watched.rs"]
+mod watched;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
-use upesi_http::{
-    Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers,
-};
-use upesi_sim::{Direction, SeenMessage, SimConfig, Simulator, Upstream};
+use tokio::time::Instant;
+use upesi_http::{Method, StatusCode};
+use upesi_sim::{SimConfig, Upstream};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use watched::{PATIENCE, World};
+
 const IDS: [&str; 2] = ["5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5e"];
 /// The one that simulators of the community answer.
 const CONDITION: &str = "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA";
 const OF_SCRIPT: &str = "vendor=x,tx_end2end_start_ts=1700000000000";
 
-/// Two DFSPs that talk straight to each other.
-struct World {
-    workers: Workers,
-    simulator: Simulator,
-    pool: Pool,
-    seen: tokio::sync::mpsc::Receiver<SeenMessage>,
-}
-
 impl World {
     fn new(metrics: bool) -> Self {
-        let workers = Workers::start(1, "test").unwrap();
-        let (watch, seen) = tokio::sync::mpsc::channel(1000);
-        let config = SimConfig { metrics, watch: Some(watch), ..SimConfig::new(2, Upstream::Peers) };
-        let simulator = Simulator::start(config, &workers).unwrap();
-        let address = simulator.local_addr();
-        let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
-        Self { workers, simulator, pool, seen }
+        Self::start(SimConfig { metrics, ..SimConfig::new(2, Upstream::Peers) })
     }
 
     async fn send(
@@ -41,21 +27,9 @@ impl World {
         tracestate: Option<&'static str>,
         body: &Value,
     ) -> (StatusCode, String) {
-        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
-        *request.method_mut() = method;
-        *request.uri_mut() = Uri::try_from(path).unwrap();
-        let headers = [
-            ("fspiop-source", Some("dfsp-1")),
-            ("fspiop-destination", Some("dfsp-2")),
-            ("tracestate", tracestate),
-        ];
-        for (name, value) in headers {
-            if let Some(value) = value {
-                request.headers_mut().insert(name, HeaderValue::from_static(value));
-            }
-        }
-        let answer = self.pool.send(request, Instant::now() + PATIENCE).await.unwrap();
-        (answer.status, String::from_utf8(answer.body.to_vec()).unwrap())
+        let tracestate = tracestate.map(|list| ("tracestate", list));
+        let (status, body) = self.request(method, path, tracestate, body).await;
+        (status, String::from_utf8(body.to_vec()).unwrap())
     }
 
     async fn prepare(&self, id: &str, tracestate: Option<&'static str>) {
@@ -63,16 +37,6 @@ impl World {
             "amount": {"currency": "XXX", "amount": "2"}, "ilpPacket": "AYIC", "expiration": "2030-01-01T00:00:00.000Z"});
         let (status, _) = self.send(Method::POST, "/dfsp-2/transfers", tracestate, &body).await;
         assert_eq!(status, StatusCode::ACCEPTED);
-    }
-
-    /// The next message that a DFSP sent.
-    async fn sent(&mut self) -> SeenMessage {
-        loop {
-            let seen = timeout(PATIENCE, self.seen.recv()).await.expect("a message").unwrap();
-            if seen.direction == Direction::Sent {
-                return seen;
-            }
-        }
     }
 
     async fn metrics(&self) -> String {
@@ -93,11 +57,6 @@ impl World {
             assert!(Instant::now() < deadline, "{line} is not in\n{text}");
             tokio::task::yield_now().await;
         }
-    }
-
-    async fn end(self) {
-        self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
-        tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
     }
 }
 

@@ -1,75 +1,46 @@
 //! What the simulators serve beside well-formed transfers of their own: the hub's messages to payees, the community's
 //! routes with their web sockets, the controls, and a watcher.
 
+#[path = "common/watched.rs"]
+mod watched;
+
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::WebSocketStream;
-use upesi_http::{
-    Bytes, Full, HeaderValue, Method, Origin, Pool, PoolConfig, Request, StatusCode, Uri, Workers,
-};
-use upesi_sim::{Direction, Secret, SimConfig, Simulator, Upstream};
+use upesi_http::{Method, StatusCode};
+use upesi_sim::{Secret, SimConfig, Upstream};
 use upesi_types::TransferId;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+use watched::{PATIENCE, World};
+
 const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const KNOWN_CONDITION: &str = "GIxd5xcohkmnnXolpTv_OxwpyaH__Oiq49JTvCo8pyA";
 const KNOWN_FULFILMENT: &str = "V-IalzIzy-zxy0SrlY1Ku2OE9aS4KgGZ0W-Zq5_BeC0";
 
-struct World {
-    workers: Workers,
-    simulator: Simulator,
-    pool: Pool,
-    seen: tokio::sync::mpsc::Receiver<upesi_sim::SeenMessage>,
-}
-
 impl World {
     fn new() -> Self {
-        let workers = Workers::start(1, "test").unwrap();
-        let mut config = SimConfig::new(2, Upstream::Peers);
-        config.socket_listen = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
-        config.answer_attempts_max = 1;
-        let (watch, seen) = tokio::sync::mpsc::channel(1000);
-        config.watch = Some(watch);
-        let simulator = Simulator::start(config, &workers).unwrap();
-        let address = simulator.local_addr();
-        let pool = Pool::new(Origin::new(&address.ip().to_string(), address.port()), PoolConfig::default());
-        Self { workers, simulator, pool, seen }
+        Self::start(SimConfig {
+            socket_listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+            answer_attempts_max: 1,
+            ..SimConfig::new(2, Upstream::Peers)
+        })
     }
 
     async fn send(&self, method: Method, path: &str, body: &Value) -> (StatusCode, Value) {
-        let mut request = Request::new(Full::new(Bytes::from(body.to_string())));
-        *request.method_mut() = method;
-        *request.uri_mut() = Uri::try_from(path).unwrap();
         let trace = format!("00-{TRACE}-b7ad6b7169203331-01");
-        for (name, value) in
-            [("fspiop-source", "dfsp-1"), ("fspiop-destination", "dfsp-2"), ("traceparent", trace.as_str())]
-        {
-            request.headers_mut().insert(name, HeaderValue::from_str(value).unwrap());
-        }
-        let answer = self.pool.send(request, Instant::now() + PATIENCE).await.unwrap();
-        (answer.status, serde_json::from_slice(&answer.body).unwrap_or_default())
+        let (status, body) = self.request(method, path, Some(("traceparent", &trace)), body).await;
+        (status, serde_json::from_slice(&body).unwrap_or_default())
     }
 
     async fn prepare(&self, base: &str, condition: &str) -> StatusCode {
         let body = json!({"transferId": ID, "payerFsp": "dfsp-1", "payeeFsp": "dfsp-2", "condition": condition,
             "amount": {"currency": "XXX", "amount": "2"}, "ilpPacket": "AYIC", "expiration": "2030-01-01T00:00:00.000Z"});
         self.send(Method::POST, &format!("{base}/transfers"), &body).await.0
-    }
-
-    /// The next message that a DFSP sent.
-    async fn sent(&mut self) -> upesi_sim::SeenMessage {
-        loop {
-            let seen = timeout(PATIENCE, self.seen.recv()).await.expect("a message").unwrap();
-            if seen.direction == Direction::Sent {
-                return seen;
-            }
-        }
     }
 
     /// A web socket, which the simulator knows by the time that its handshake is answered.
@@ -87,11 +58,6 @@ impl World {
             assert!(Instant::now() < deadline, "{:?}", self.simulator.counters());
             tokio::task::yield_now().await;
         }
-    }
-
-    async fn end(self) {
-        self.simulator.shutdown(Instant::now() + Duration::from_secs(1)).await;
-        tokio::task::spawn_blocking(move || self.workers.shutdown()).await.unwrap();
     }
 }
 

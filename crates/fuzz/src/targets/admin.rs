@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use upesi_admin::{AdminContext, AdminService, NoLanes};
-use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_engine::{Engine, EngineHandle};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_http::{Bytes, Request, StatusCode};
-use upesi_journal::{Access, Durability, END, Reader, RealDisk};
+use upesi_journal::{Access, END, Reader, RealDisk};
 
 use super::edge;
 
@@ -50,16 +50,7 @@ pub(crate) fn admin(input: &[u8]) {
 impl Hub {
     /// A hub with two DFSPs.
     pub(crate) fn start() -> Self {
-        let directory = TempDir::new_in(super::files::memory()).expect("a directory");
-        let options = EngineOptions {
-            durability: Durability::Volatile,
-            segment_bytes: 1 << 20,
-            batch_bytes_max: 256 << 10,
-            keep_segments: false,
-            ..EngineOptions::new(directory.path())
-        };
-        let (engine, handle) =
-            Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).expect("the engine starts");
+        let (engine, handle, directory) = super::engine::start();
         let context = AdminContext { lanes: Arc::new(NoLanes), ..AdminContext::new(handle.clone()) };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let service = AdminService::new(context);

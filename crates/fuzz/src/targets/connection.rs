@@ -15,14 +15,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use tempfile::TempDir;
 use tokio::runtime::{Builder, Runtime};
-use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_engine::{Clock, EngineHandle};
 use upesi_fspiop::Resource;
 use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
 use upesi_http::server::Direct;
 use upesi_http::{Limits, Service};
-use upesi_journal::Durability;
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_types::Timestamp;
 
@@ -228,16 +226,7 @@ impl Edge {
 
 /// An engine that has ended answers at once that it is not there: nothing waits for another thread.
 fn ended_engine() -> EngineHandle {
-    let directory = TempDir::new_in(super::files::memory()).expect("a directory");
-    let options = EngineOptions {
-        durability: Durability::Volatile,
-        segment_bytes: 1 << 20,
-        batch_bytes_max: 256 << 10,
-        keep_segments: false,
-        ..EngineOptions::new(directory.path())
-    };
-    let started = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects));
-    let (engine, handle) = started.expect("the engine starts");
+    let (engine, handle, _directory) = super::engine::start();
     engine.shutdown();
     handle
 }

@@ -3,6 +3,7 @@
 pub(crate) mod admin;
 pub(crate) mod connection;
 pub(crate) mod edge;
+mod engine;
 pub(crate) mod files;
 pub(crate) mod journal;
 pub(crate) mod oracle;

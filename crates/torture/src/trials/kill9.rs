@@ -1,7 +1,6 @@
 //! `kill -9` of the real binary under load, by the crash run of the `upesi` crate's tests.
 
-use super::lives::Lives;
-use crate::hub_binary;
+use super::lives::{self, Lives};
 use crate::tally::Tally;
 use crate::trial::Trial;
 
@@ -30,7 +29,7 @@ impl Trial for Kills {
     }
 
     fn build(&self) -> Result<String, String> {
-        hub_binary::get().map(|program| hub_binary::build_of(&program))
+        lives::build()
     }
 
     fn run(&self, seed: u64) -> Tally {

@@ -7,6 +7,11 @@ use crate::hub_binary;
 /// Of what a failed run has printed, so much is told, in lines.
 const LINES_TOLD_MAX: usize = 40;
 
+/// What is built of the hub that ends; an error where there is none.
+pub(super) fn build() -> Result<String, String> {
+    hub_binary::get().map(|program| hub_binary::build_of(&program))
+}
+
 /// One run of such a test.
 pub(super) struct Lives {
     pub(super) file: &'static str,

@@ -1,7 +1,6 @@
 //! Power that goes under the real binary, by the test `power_loss` of the `upesi` crate.
 
-use super::lives::Lives;
-use crate::hub_binary;
+use super::lives::{self, Lives};
 use crate::tally::Tally;
 use crate::trial::Trial;
 
@@ -30,7 +29,7 @@ impl Trial for PowerLosses {
     }
 
     fn build(&self) -> Result<String, String> {
-        hub_binary::get().map(|program| hub_binary::build_of(&program))
+        lives::build()
     }
 
     fn run(&self, seed: u64) -> Tally {
