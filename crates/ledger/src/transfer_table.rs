@@ -1,8 +1,6 @@
 //! The transfers in memory: those in flight, and those finished but not yet archived.
 
 use alloc::collections::{BTreeSet, VecDeque};
-use alloc::vec::Vec;
-
 use core::hash::BuildHasher;
 
 use foldhash::fast::FixedState;
@@ -10,6 +8,9 @@ use hashbrown::hash_table::{Entry, HashTable};
 use upesi_types::{Timestamp, TransferId};
 
 use crate::transfer::{Transfer, TransferState};
+use slots::Slots;
+
+mod slots;
 
 /// Transfers by id, by deadline while reserved, and by age once finished.
 ///
@@ -17,8 +18,7 @@ use crate::transfer::{Transfer, TransferState};
 /// that is not there, and what that costs is fetching the index from memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
-    slots: Vec<Option<Transfer>>,
-    free: Vec<u32>,
+    slots: Slots<Transfer>,
     index: HashTable<Indexed>,
     hash: FixedState,
     deadlines: BTreeSet<(Timestamp, u32)>,
@@ -43,8 +43,7 @@ impl Indexed {
 impl TransferTable {
     pub(crate) fn new(hash_seed: u64) -> Self {
         Self {
-            slots: Vec::new(),
-            free: Vec::new(),
+            slots: Slots::new(),
             index: HashTable::new(),
             hash: FixedState::with_seed(hash_seed),
             deadlines: BTreeSet::new(),
@@ -64,27 +63,24 @@ impl TransferTable {
     }
 
     pub(crate) fn get(&self, id: TransferId) -> Option<&Transfer> {
-        self.slots[self.slot_of(id)? as usize].as_ref()
+        self.slots.get(self.slot_of(id)?)
     }
 
     /// Adds a transfer that `seq` prepared.
     pub(crate) fn insert(&mut self, seq: u64, transfer: Transfer) {
-        let slot = self.free.pop().unwrap_or(self.slots.len() as u32);
-        let entry = self.indexed(transfer.id, slot);
-        let is_it = |found: &Indexed| found.hash == entry.hash && holds(&self.slots, found.slot, transfer.id);
+        let (id, expires_at) = (transfer.id, transfer.expires_at);
+        let is_reserved = transfer.state == TransferState::Reserved;
+        let slot = self.slots.fill(transfer);
+        let entry = self.indexed(id, slot);
+        let is_it = |found: &Indexed| found.hash == entry.hash && holds(&self.slots, found.slot, id);
         match self.index.entry(entry.spread(), is_it, Indexed::spread) {
             Entry::Vacant(place) => place.insert(entry),
-            Entry::Occupied(_) => panic!("transfer {} is prepared twice", transfer.id),
+            Entry::Occupied(_) => panic!("transfer {id} is prepared twice"),
         };
-        match transfer.state {
-            TransferState::Reserved => {
-                self.deadlines.insert((transfer.expires_at, slot));
-            }
-            _ => self.finished.push_back((seq, slot)),
-        }
-        match self.slots.get_mut(slot as usize) {
-            Some(free) => *free = Some(transfer),
-            None => self.slots.push(Some(transfer)),
+        if is_reserved {
+            self.deadlines.insert((expires_at, slot));
+        } else {
+            self.finished.push_back((seq, slot));
         }
     }
 
@@ -92,8 +88,7 @@ impl TransferTable {
     pub(crate) fn finish(&mut self, seq: u64, id: TransferId, change: impl FnOnce(&mut Transfer)) {
         let slot =
             self.slot_of(id).unwrap_or_else(|| panic!("transfer {id} is finished but was never prepared"));
-        let transfer =
-            self.slots[slot as usize].as_mut().unwrap_or_else(|| unreachable!("an indexed slot is filled"));
+        let transfer = self.slots.get_mut(slot).unwrap_or_else(|| unreachable!("an indexed slot is filled"));
         assert!(transfer.state == TransferState::Reserved, "transfer {id} is finished twice");
         change(transfer);
         let was_waiting = self.deadlines.remove(&(transfer.expires_at, slot));
@@ -105,12 +100,11 @@ impl TransferTable {
     pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
         core::iter::from_fn(move || {
             let slot = self.finished.pop_front_if(|(finished_seq, _)| *finished_seq <= seq)?.1;
-            let transfer = self.slots[slot as usize].take()?;
+            let transfer = self.slots.take(slot)?;
             let entry = self.indexed(transfer.id, slot);
             if let Ok(found) = self.index.find_entry(entry.spread(), |found| found.slot == slot) {
                 found.remove();
             }
-            self.free.push(slot);
             Some(transfer)
         })
     }
@@ -118,7 +112,7 @@ impl TransferTable {
     /// The reserved transfers whose deadline is before `now`, oldest deadline first.
     pub(crate) fn due(&self, now: Timestamp) -> impl Iterator<Item = &Transfer> {
         let due = self.deadlines.iter().take_while(move |(deadline, _)| *deadline < now);
-        due.filter_map(|(_, slot)| self.slots[*slot as usize].as_ref())
+        due.filter_map(|(_, slot)| self.slots.get(*slot))
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
@@ -135,15 +129,15 @@ impl TransferTable {
 
     /// The reserved transfers, oldest deadline first.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = &Transfer> {
-        self.deadlines.iter().filter_map(|(_, slot)| self.slots[*slot as usize].as_ref())
+        self.deadlines.iter().filter_map(|(_, slot)| self.slots.get(*slot))
     }
 
     /// The finished transfers with the sequence that finished each, oldest first.
     pub(crate) fn finished(&self) -> impl Iterator<Item = (u64, &Transfer)> {
-        self.finished.iter().filter_map(|(seq, slot)| Some((*seq, self.slots[*slot as usize].as_ref()?)))
+        self.finished.iter().filter_map(|(seq, slot)| Some((*seq, self.slots.get(*slot)?)))
     }
 }
 
-fn holds(slots: &[Option<Transfer>], slot: u32, id: TransferId) -> bool {
-    slots[slot as usize].as_ref().is_some_and(|transfer| transfer.id == id)
+fn holds(slots: &Slots<Transfer>, slot: u32, id: TransferId) -> bool {
+    slots.get(slot).is_some_and(|transfer| transfer.id == id)
 }
