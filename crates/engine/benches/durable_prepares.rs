@@ -16,6 +16,10 @@ use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects
 use upesi_ledger::Reply;
 use upesi_types::Timestamp;
 
+/// The hub's.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
 /// Callers that wait at the same time.
 const IN_FLIGHT: u64 = 8_192;
 const DFSPS: [&str; 8] = ["dfsp1", "dfsp2", "dfsp3", "dfsp4", "dfsp5", "dfsp6", "dfsp7", "dfsp8"];

@@ -1,32 +1,34 @@
-//! What the C library's allocator says of itself.
+//! The allocator of every process that has this crate in it, and what it says of itself.
+//!
+//! jemalloc instead of the C library's: what an edge allocates, the engine's thread or the journal's lets go of, which
+//! glibc answers with locks and searches (docs/decisions/0015-jemalloc.md).
 
-#![allow(unsafe_code, reason = "the standard library has no way to ask the allocator")]
+use tikv_jemalloc_ctl::{Error, epoch, stats};
+
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// Bytes as the allocator counts them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Allocator {
-    /// Handed out to the program, its large allocations included.
+    /// Handed out to the program.
     pub(crate) in_use: u64,
     /// Returned by the program and kept for its next allocations.
     pub(crate) kept_free: u64,
-    /// Handed out as mappings of their own, because they are large.
-    pub(crate) mapped: u64,
+    /// What it needs for itself.
+    pub(crate) bookkeeping: u64,
 }
 
-/// Asks glibc. It takes the lock of each arena in turn, for microseconds.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+/// Asks for the present numbers. It takes the lock of each arena in turn, for microseconds.
 pub(crate) fn ask() -> Option<Allocator> {
-    // SAFETY: takes no arguments and gives a structure of numbers by value.
-    let info = unsafe { libc::mallinfo2() };
-    Some(Allocator {
-        in_use: (info.uordblks + info.hblkhd) as u64,
-        kept_free: info.fordblks as u64,
-        mapped: info.hblkhd as u64,
-    })
+    read().ok()
 }
 
-/// Other C libraries have no such question.
-#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
-pub(crate) fn ask() -> Option<Allocator> {
-    None
+fn read() -> Result<Allocator, Error> {
+    // The numbers are those of the last epoch; each call begins one.
+    epoch::advance()?;
+    let (in_use, resident, bookkeeping) =
+        (stats::allocated::read()?, stats::resident::read()?, stats::metadata::read()?);
+    let kept_free = resident.saturating_sub(in_use).saturating_sub(bookkeeping);
+    Ok(Allocator { in_use: in_use as u64, kept_free: kept_free as u64, bookkeeping: bookkeeping as u64 })
 }

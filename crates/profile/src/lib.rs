@@ -6,7 +6,8 @@
 //! copies mean is found out afterwards, by an ordinary thread. [`memory::summary`] reads what the kernel and the allocator
 //! count anyway.
 //!
-//! This is the one crate with `unsafe` code: `signal.rs` and `allocator.rs`, each block with its reason.
+//! This is the one crate with `unsafe` code, in `signal.rs`, each block with its reason. It also brings the allocator of the
+//! process, so that the numbers are those of the memory that the program really uses.
 
 mod allocator;
 mod error;

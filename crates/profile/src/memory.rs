@@ -44,7 +44,7 @@ pub fn summary(holders: &[Holder]) -> MemorySummary {
         json!({
             "inUse": allocator.in_use,
             "keptFree": allocator.kept_free,
-            "inUseAsOwnMappings": allocator.mapped,
+            "bookkeeping": allocator.bookkeeping,
         })
     });
     let held: Vec<Value> = holders
@@ -87,9 +87,12 @@ mod tests {
         assert!(bytes("/process/residentPeak") >= bytes("/process/resident"), "{summary}");
         assert_eq!(bytes("/holders/0/bytes"), 8 << 20);
         assert!(bytes("/threads") >= 1);
-        if cfg!(target_env = "gnu") {
-            assert!(bytes("/allocator/inUse") >= 8 << 20, "{summary}");
-        }
+        assert!(bytes("/allocator/inUse") >= 8 << 20, "{summary}");
+        assert!(bytes("/allocator/bookkeeping") > 0, "{summary}");
+        drop(block);
+        let after: Value = serde_json::from_str(&super::summary(&[]).to_json()).unwrap();
+        let in_use = after.pointer("/allocator/inUse").and_then(Value::as_u64).unwrap();
+        assert!(in_use + (4 << 20) < bytes("/allocator/inUse"), "{summary} {after}");
     }
 
     #[test]

@@ -59,11 +59,9 @@ fn memory(before: &Value, after: &Value) -> String {
     for (pointer, what) in [
         ("/process/resident", "resident, says the kernel"),
         ("/process/residentAnonymous", "of it memory of its own, not of files"),
-        (
-            "/allocator/inUse",
-            "handed out, says the allocator (glibc's mallinfo2; what threads keep for themselves is in it)",
-        ),
+        ("/allocator/inUse", "handed out, says the allocator (jemalloc)"),
         ("/allocator/keptFree", "given back and kept for later, says the allocator"),
+        ("/allocator/bookkeeping", "what the allocator needs for itself"),
     ] {
         row(what, before.pointer(pointer), after.pointer(pointer));
     }
