@@ -6,9 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
+use cores::Cores;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+
+mod cores;
 
 /// Worker threads started so far in this process.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -78,8 +81,18 @@ struct Thread {
 }
 
 impl Workers {
-    /// Starts `count` threads named `name-0`, `name-1` and so on.
+    /// Starts `count` threads named `name-0`, `name-1` and so on, which run wherever the system puts them.
     pub fn start(count: usize, name: &str) -> Result<Self, WorkersError> {
+        Self::start_on(count, name, None)
+    }
+
+    /// The same, each on a core of its own where there are as many cores as workers. Left to itself the system gathers
+    /// threads that wake each other on one core, and leaves another idle beside them.
+    pub fn start_on_cores(count: usize, name: &str) -> Result<Self, WorkersError> {
+        Self::start_on(count, name, Cores::for_each_of(count))
+    }
+
+    fn start_on(count: usize, name: &str, cores: Option<Cores>) -> Result<Self, WorkersError> {
         if count == 0 {
             return Err(WorkersError::None);
         }
@@ -87,12 +100,20 @@ impl Workers {
         let mut threads = Vec::with_capacity(count);
         for index in 0..count {
             let refused = |source| WorkersError::Refused { index, source };
-            let runtime = Builder::new_current_thread().enable_all().build().map_err(refused)?;
+            let mut builder = Builder::new_current_thread();
+            if let Some(cores) = cores {
+                // Threads for blocking work are begun by a worker, and would share its core.
+                builder.on_thread_start(move || cores.spread());
+            }
+            let runtime = builder.enable_all().build().map_err(refused)?;
             handles.push(WorkerHandle { runtime: runtime.handle().clone(), index });
             let (stop, stopped) = oneshot::channel::<()>();
             let number = STARTED.fetch_add(1, Ordering::Relaxed);
             let run = move || {
                 NUMBER.set(Some(number));
+                if let Some(cores) = cores {
+                    cores.keep_to(index);
+                }
                 // Ends when the sender is dropped; tasks that still run are dropped with the runtime.
                 let _ = runtime.block_on(stopped);
             };
@@ -173,6 +194,33 @@ mod tests {
         }
         assert_eq!(numbers.len(), 3);
         assert_eq!(current_worker(), None);
+    }
+
+    /// The cores that the worker and its threads for blocking work may use.
+    fn cores_of(worker: &WorkerHandle) -> [Vec<usize>; 2] {
+        let (send, receive) = std::sync::mpsc::channel();
+        worker.spawn(async move {
+            let blocking = tokio::task::spawn_blocking(cores::allowed);
+            send.send([cores::allowed(), blocking.await.unwrap()])
+        });
+        receive.recv().unwrap()
+    }
+
+    #[test]
+    fn with_a_worker_for_each_core_each_keeps_to_its_own_and_otherwise_to_none() {
+        let all = cores::allowed();
+        let (own, more) = (
+            Workers::start_on_cores(all.len(), "own").unwrap(),
+            Workers::start_on_cores(all.len() + 1, "more").unwrap(),
+        );
+        for (worker, core) in own.iter().zip(&all) {
+            assert_eq!(cores_of(worker), [vec![*core], all.clone()]);
+        }
+        let anywhere = Workers::start(all.len(), "anywhere").unwrap();
+        for worker in more.iter().chain(anywhere.iter()) {
+            assert_eq!(cores_of(worker), [all.clone(), all.clone()]);
+        }
+        assert_eq!(cores::allowed(), all, "who starts them goes where it likes");
     }
 
     #[test]

@@ -162,7 +162,7 @@ pub fn run(
     prefixes: &[Prefix],
     worker_count: usize,
 ) -> Result<(), ForwarderError> {
-    let workers = Workers::start(worker_count, "forwarder")?;
+    let workers = Workers::start_on_cores(worker_count, "forwarder")?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let ended = runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;

@@ -95,7 +95,7 @@ pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
         std::fs::create_dir_all(out)
             .map_err(|source| LabError::Io { what: format!("cannot create {}", out.display()), source })?;
     }
-    let workers = Arc::new(Workers::start(options.worker_count(), "lab")?);
+    let workers = Arc::new(Workers::start_on_cores(options.worker_count(), "lab")?);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

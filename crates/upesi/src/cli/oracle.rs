@@ -104,7 +104,7 @@ pub fn run(arguments: &OracleArguments) -> Outcome {
     config.listen = arguments.listen;
     config.settings = arguments.behaviour.settings();
     config.seed = arguments.seed;
-    let workers = Workers::start(worker_count(arguments.workers), "oracle")
+    let workers = Workers::start_on_cores(worker_count(arguments.workers), "oracle")
         .map_err(|error| Failure::new(Exit::Unavailable, error))?;
     let runtime = runtime()?;
     let oracle =

@@ -98,7 +98,7 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     }
     let (watch, seen) = mpsc::channel(UNSHOWN_MESSAGES_MAX);
     config.watch = arguments.show.then_some(watch);
-    let workers = Workers::start(worker_count(arguments.workers), "sim")
+    let workers = Workers::start_on_cores(worker_count(arguments.workers), "sim")
         .map_err(|error| Failure::new(Exit::Unavailable, error))?;
     let runtime = runtime()?;
     let simulator =

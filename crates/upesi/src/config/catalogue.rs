@@ -48,6 +48,9 @@ settings! {
         listen: address = "127.0.0.1:4000",
         /// Threads that serve connections and deliver callbacks; 0 takes one per core.
         workers: integer(0, 256) = "0",
+        /// Whether each of them keeps to a core of its own, where there are as many threads as cores. Turn it off where other
+        /// programs keep cores of this machine busy.
+        workers_pinned: flag = "true",
         /// Longest request body in bytes; longer ones are answered 400 with code 3104.
         body_bytes_max: integer(1024, 64 * MIB) = "5242880",
         /// Longest request line and headers in bytes; longer ones are answered 431.

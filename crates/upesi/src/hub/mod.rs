@@ -135,7 +135,7 @@ impl Hub {
     ) -> Result<Self, HubError> {
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
-        let workers = Workers::start(options::worker_count(settings), "upesi-edge")?;
+        let workers = options::start_edges(settings)?;
         // Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
         let admin_workers = Workers::start(1, "upesi-admin")?;
         let participants = SharedParticipants::default();

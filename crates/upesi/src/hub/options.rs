@@ -12,7 +12,7 @@ use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
-use upesi_http::Limits;
+use upesi_http::{Limits, Workers, WorkersError};
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
@@ -198,10 +198,12 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
     }
 }
 
-/// Worker threads: as many as asked for, or one per core.
-pub(super) fn worker_count(settings: &Settings) -> usize {
-    match size(settings.fspiop.workers) {
+/// Starts the worker threads: as many as asked for, or one per core.
+pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> {
+    let count = match size(settings.fspiop.workers) {
         0 => thread::available_parallelism().map_or(1, NonZero::get),
         count => count,
-    }
+    };
+    let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
+    start(count, "upesi-edge")
 }
