@@ -196,19 +196,23 @@ mod tests {
         assert_eq!(current_worker(), None);
     }
 
+    fn allowed() -> Vec<usize> {
+        Cores::of_this_thread().unwrap().numbers().collect()
+    }
+
     /// The cores that the worker and its threads for blocking work may use.
     fn cores_of(worker: &WorkerHandle) -> [Vec<usize>; 2] {
         let (send, receive) = std::sync::mpsc::channel();
         worker.spawn(async move {
-            let blocking = tokio::task::spawn_blocking(cores::allowed);
-            send.send([cores::allowed(), blocking.await.unwrap()])
+            let blocking = tokio::task::spawn_blocking(allowed);
+            send.send([allowed(), blocking.await.unwrap()])
         });
         receive.recv().unwrap()
     }
 
     #[test]
     fn with_a_worker_for_each_core_each_keeps_to_its_own_and_otherwise_to_none() {
-        let all = cores::allowed();
+        let all = allowed();
         let (own, more) = (
             Workers::start_on_cores(all.len(), "own").unwrap(),
             Workers::start_on_cores(all.len() + 1, "more").unwrap(),
@@ -220,7 +224,7 @@ mod tests {
         for worker in more.iter().chain(anywhere.iter()) {
             assert_eq!(cores_of(worker), [all.clone(), all.clone()]);
         }
-        assert_eq!(cores::allowed(), all, "who starts them goes where it likes");
+        assert_eq!(allowed(), all, "who starts them goes where it likes");
     }
 
     #[test]

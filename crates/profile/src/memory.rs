@@ -40,7 +40,7 @@ const STATUS: [(&str, &str); 7] = [
 /// Asks kernel and allocator. Takes some microseconds.
 pub fn summary(holders: &[Holder]) -> MemorySummary {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let allocator = allocator::ask().map(|allocator| {
+    let allocator = allocator::ask().ok().map(|allocator| {
         json!({
             "inUse": allocator.in_use,
             "keptFree": allocator.kept_free,

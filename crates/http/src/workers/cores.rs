@@ -1,8 +1,9 @@
 //! Which core a worker keeps to.
 
+use rustix::io;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// The cores that this process may use.
+/// Cores that a thread may use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cores(CpuSet);
 
@@ -10,34 +11,30 @@ impl Cores {
     /// The cores, if there are as many as workers. With fewer workers, which core would be free cannot be known
     /// beforehand; with more, or where a quota grants a part of many cores, they would only be in each other's way.
     pub(super) fn for_each_of(workers: usize) -> Option<Self> {
-        let allowed = sched_getaffinity(None).ok()?;
-        (usize::try_from(allowed.count()) == Ok(workers)).then_some(Self(allowed))
+        Self::of_this_thread().ok().filter(|cores| cores.numbers().count() == workers)
+    }
+
+    pub(super) fn of_this_thread() -> io::Result<Self> {
+        sched_getaffinity(None).map(Self)
+    }
+
+    /// Their numbers, ascending.
+    pub(super) fn numbers(&self) -> impl Iterator<Item = usize> {
+        (0..CpuSet::MAX_CPU).filter(|core| self.0.is_set(*core))
     }
 
     /// Keeps the calling thread to the core at `index` among these.
     pub(super) fn keep_to(&self, index: usize) {
-        let Some(core) = (0..CpuSet::MAX_CPU).filter(|core| self.0.is_set(*core)).nth(index) else { return };
+        let Some(core) = self.numbers().nth(index) else { return };
         let mut own = CpuSet::new();
         own.set(core);
-        apply(&own);
+        Self(own).spread();
     }
 
-    /// Lets the calling thread run on all of these.
+    /// Lets the calling thread run on all of these. A worker that is refused them works all the same.
     pub(super) fn spread(&self) {
-        apply(&self.0);
-    }
-}
-
-/// The cores that the calling thread may use.
-#[cfg(test)]
-pub(super) fn allowed() -> Vec<usize> {
-    let allowed = sched_getaffinity(None).unwrap();
-    (0..CpuSet::MAX_CPU).filter(|core| allowed.is_set(*core)).collect()
-}
-
-/// A worker that is refused its core works all the same.
-fn apply(cores: &CpuSet) {
-    if let Err(error) = sched_setaffinity(None, cores) {
-        tracing::debug!(%error, "a worker runs on any core");
+        if let Err(error) = sched_setaffinity(None, &self.0) {
+            tracing::debug!(%error, "a worker runs on any core");
+        }
     }
 }
