@@ -19,7 +19,7 @@ pub use body::BodyError;
 pub use client::{Answer, Pool, PoolConfig, ResponseBody, SendError};
 pub use server::{BindError, BoundServer, Limits, Server, Service};
 pub use url::{Origin, Target, UrlError};
-pub use workers::{WorkerHandle, Workers, WorkersError, current_worker};
+pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 
 // The types in the signatures above, so that a user needs no dependency of its own to name them.
 pub use bytes::Bytes;

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -24,6 +25,11 @@ thread_local! {
 /// worker, such as its connections, is kept apart by it.
 pub fn current_worker() -> Option<usize> {
     NUMBER.get()
+}
+
+/// How many threads of this process can run at once: the cores that it may use, within its quota; 1 where nobody knows.
+pub fn available_cores() -> usize {
+    thread::available_parallelism().map_or(1, NonZero::get)
 }
 
 /// Why the workers could not be started.

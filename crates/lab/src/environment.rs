@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use serde::Serialize;
+use upesi_http::available_cores;
 
 use crate::target_hub::TargetRecord;
 
@@ -79,7 +80,7 @@ impl Environment {
         let memory = read("/proc/meminfo").and_then(|text| value_of(&text, "MemTotal"));
         let kibibytes = memory.and_then(|text| text.trim_end_matches("kB").trim().parse::<u64>().ok());
         Self {
-            cores: std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            cores: available_cores(),
             cpu: read("/proc/cpuinfo").and_then(|text| value_of(&text, "model name")),
             memory_mb: kibibytes.map(|kibibytes| kibibytes / 1024),
             kernel: read("/proc/sys/kernel/osrelease").map(|text| text.trim().to_owned()),

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Serialize;
+use upesi_http::available_cores;
 use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
 
@@ -356,8 +357,7 @@ impl RunOptions {
 
     /// How many threads simulate and generate load.
     pub fn worker_count(&self) -> usize {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        self.workers.unwrap_or(cores.min(4)).max(1)
+        self.workers.unwrap_or(available_cores().min(4)).max(1)
     }
 }
 

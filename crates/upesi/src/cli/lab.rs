@@ -12,6 +12,7 @@ use super::lab_results::{
 };
 use super::lab_run::{self, RunArguments};
 use super::lab_suite::{self, SuiteArguments};
+use super::sim::worker_count;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::fill::{self, FillArguments};
 use crate::grow::{self, GrowArguments};
@@ -114,14 +115,13 @@ pub fn run(command: LabCommand) -> Outcome {
 }
 
 fn forward(arguments: &ForwarderArguments) -> Outcome {
-    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let parsed = || -> Result<(Vec<Route>, Vec<Prefix>), ForwarderError> {
         let routes = arguments.routes.iter().map(|route| route.parse()).collect::<Result<_, _>>()?;
         let prefixes = arguments.prefixes.iter().map(|prefix| prefix.parse()).collect::<Result<_, _>>()?;
         Ok((routes, prefixes))
     };
     let ended = parsed().and_then(|(routes, prefixes)| {
-        forwarder::run(arguments.listen, &routes, &prefixes, arguments.workers.unwrap_or(cores))
+        forwarder::run(arguments.listen, &routes, &prefixes, worker_count(arguments.workers))
     });
     ended.map_err(|error| {
         let exit = match error {

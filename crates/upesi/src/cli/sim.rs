@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
-use upesi_http::Workers;
+use upesi_http::{Workers, available_cores};
 use upesi_sim::{SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
@@ -156,7 +156,7 @@ impl Show {
 
 /// The threads asked for, or one per core.
 pub(super) fn worker_count(wanted: Option<usize>) -> usize {
-    wanted.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
+    wanted.unwrap_or_else(available_cores)
 }
 
 /// The runtime that waits for the signal to stop.

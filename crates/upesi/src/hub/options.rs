@@ -1,9 +1,7 @@
 //! From settings to what the parts are set up with.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
-use std::num::NonZero;
 use std::path::PathBuf;
-use std::thread;
 use std::time::Duration;
 
 use upesi_archive::ArchiveOptions;
@@ -12,7 +10,7 @@ use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
-use upesi_http::{Limits, Workers, WorkersError};
+use upesi_http::{Limits, Workers, WorkersError, available_cores};
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
@@ -201,7 +199,7 @@ pub(super) fn quoting(settings: &Settings) -> QuotingConfig {
 /// Starts the worker threads: as many as asked for, or one per core.
 pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> {
     let count = match size(settings.fspiop.workers) {
-        0 => thread::available_parallelism().map_or(1, NonZero::get),
+        0 => available_cores(),
         count => count,
     };
     let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
