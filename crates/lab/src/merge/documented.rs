@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::tests::{full, merged};
+use super::sample::full;
+use super::tests::merged;
 use super::to_value;
 use crate::plan::SuiteFile;
 use crate::scenario::Scenario;

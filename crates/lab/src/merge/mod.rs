@@ -8,6 +8,8 @@ mod documented;
 mod load;
 mod rules;
 #[cfg(test)]
+mod sample;
+#[cfg(test)]
 mod tests;
 mod timeline;
 
