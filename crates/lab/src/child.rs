@@ -204,8 +204,23 @@ pub(crate) fn free_loopback_addresses<const COUNT: usize>() -> Result<[SocketAdd
 #[derive(Debug)]
 pub struct HubProcess {
     process: Process,
+    command: HubCommand,
     fspiop: SocketAddr,
     admin: SocketAddr,
+}
+
+/// How a hub was started.
+#[derive(Debug)]
+struct HubCommand {
+    binary: PathBuf,
+    arguments: Vec<String>,
+    log: Option<PathBuf>,
+}
+
+impl HubCommand {
+    fn start(&self) -> Result<Process, ChildError> {
+        Process::start("the hub", &self.binary, &self.arguments, self.log.as_deref())
+    }
 }
 
 impl HubProcess {
@@ -229,9 +244,30 @@ impl HubProcess {
             admin.to_string(),
         ]);
         arguments.extend_from_slice(more_arguments);
-        let mut process = Process::start("the hub", binary, &arguments, log)?;
+        let command = HubCommand { binary: binary.to_owned(), arguments, log: log.map(Path::to_owned) };
+        let mut process = command.start()?;
         process.ready(&[fspiop, admin]).await?;
-        Ok(Self { process, fspiop, admin })
+        Ok(Self { process, command, fspiop, admin })
+    }
+
+    /// Ends it and starts it again as before, on the same addresses; waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not start or does not become ready.
+    pub async fn restart(&mut self) -> Result<(), ChildError> {
+        self.process.end();
+        self.process = self.command.start()?;
+        self.process.ready(&[self.fspiop, self.admin]).await
+    }
+
+    /// How it ended, if it has.
+    pub fn has_ended(&mut self) -> Option<String> {
+        self.process.child.try_wait().ok().flatten().map(|status| status.to_string())
+    }
+
+    /// Where it listens for DFSPs, and for operators.
+    pub const fn addresses(&self) -> [SocketAddr; 2] {
+        [self.fspiop, self.admin]
     }
 
     /// Its process id.

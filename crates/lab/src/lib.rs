@@ -71,7 +71,7 @@ pub use merge::{MergeError, merge};
 pub use options::{Baseline, Identity, OptionsError, Role, RunOptions};
 pub use pairs::{ListedPair, PairChoice};
 pub use parallel::LoadResult;
-pub use process::{ProcessError, Usage};
+pub use process::{ProcessError, Usage, allow_many_files};
 pub use result::{
     AuditSummary, BaselineResult, LabResult, OptionsEcho, ProcessResult, SCHEMA_VERSION, SliceResult,
 };

@@ -69,7 +69,7 @@ impl Usage {
 
 /// Raises the number of files (and so connections) this process and the ones it starts may open, as far as the system
 /// lets it without privilege.
-pub(crate) fn allow_many_files() {
+pub fn allow_many_files() {
     let limits = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limits.maximum, maximum: limits.maximum };
     if let Err(error) = setrlimit(Resource::Nofile, raised) {

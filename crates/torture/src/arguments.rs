@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use upesi_torture::{table, trials};
 
 use crate::amount::Amount;
+use crate::attacked::Attacked;
 use crate::lost::Lost;
 use crate::note::{Next, Note};
 
@@ -39,6 +40,8 @@ enum Command {
     PowerLoss(Amount),
     /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
     BlackHole(Lost),
+    /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of `all`.
+    Attacks(Attacked),
     /// All of them, in turn. Time goes to what lacks most of its goal; once all are reached, to new seeds of each.
     All(Amount),
     /// Reads all of an archive or a store that was damaged; for bit-flips, which runs it in a process of its own.
@@ -83,6 +86,7 @@ impl Arguments {
             Command::Kill9(amount) => amount.run("kill9"),
             Command::PowerLoss(amount) => amount.run("power-loss"),
             Command::BlackHole(lost) => lost.run(),
+            Command::Attacks(attacked) => attacked.run(),
             Command::All(amount) => amount.run_all(),
             Command::Table(table) => table.run(),
             Command::Note(note) => note.run(),

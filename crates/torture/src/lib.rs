@@ -4,6 +4,7 @@
 //! broken. A [`campaign`] runs many seeds, counts, and merges what it counted into `docs/evidence/`, from which the
 //! README's table is written.
 
+pub mod attacks;
 pub mod black_hole;
 pub mod campaign;
 pub mod evidence;
@@ -12,6 +13,7 @@ pub mod hub_binary;
 pub mod machine;
 pub mod measured;
 pub mod noted;
+mod pacing;
 pub mod real_files;
 pub mod sharing;
 pub mod table;

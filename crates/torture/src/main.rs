@@ -2,6 +2,7 @@
 
 mod amount;
 mod arguments;
+mod attacked;
 mod lost;
 mod note;
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::attacks::AttacksEvidence;
 use crate::black_hole::{BlackHoleEvidence, GROWTH_PERMILLE_MAX};
 use crate::evidence::{Evidence, EvidenceError};
 use crate::measured::{MeasuredAim, MeasuredEvidence, MeasuredRun};
@@ -19,7 +20,7 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", table(evidence)?))
 }
 
-/// One line for each trial, for each thing that other programs try, for the black hole, and for what the lab measures.
+/// One line for each trial, for each thing that other programs try, for the black hole, for attacks, and for what the lab measures.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");
@@ -36,6 +37,7 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
         ));
     }
     lines.push_str(&black_hole(&BlackHoleEvidence::read(directory)?));
+    lines.push_str(&attacks(&AttacksEvidence::read(directory)?));
     let overload = MeasuredEvidence::read(directory, "overload")?;
     let (alike, one) = overload.runs.iter().partition::<Vec<_>, _>(|run| run.flooders.is_none());
     let flood = "transfers offered at many times what the hub takes";
@@ -74,6 +76,18 @@ fn black_hole(evidence: &BlackHoleEvidence) -> String {
         grouped(delivered),
         span(runs)
     )
+}
+
+/// The last run, as a line: how many attacks of it broke a promise, and how many of the first did.
+fn attacks(evidence: &AttacksEvidence) -> String {
+    let what = "attacks that need no credential, or only one DFSP's, beside honest payments";
+    let runs = evidence.runs.iter().map(|run| (run.commit.as_str(), run.date.as_str()));
+    let span = span(runs);
+    let Some(last) = evidence.runs.last() else { return format!("| {what} | 0 | 0 | – | {span} |\n") };
+    let first = evidence.runs.first().filter(|_| evidence.runs.len() > 1);
+    let before = first.map_or_else(String::new, |first| format!(", {} in {}", first.broken(), first.commit));
+    let (tried, broken) = (last.attacks.len(), last.broken());
+    format!("| {what} | {tried} | {broken}{before} | {} | {span} |\n", last.aims())
 }
 
 /// What the lab measured, as a line: how much of it in the last run, and each aim beside what that reached.
@@ -122,6 +136,7 @@ pub fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::attacks::{AttackResult, AttacksRun};
     use crate::black_hole::BlackHoleRun;
     use crate::evidence::Run;
 
@@ -191,6 +206,21 @@ mod tests {
             assert!(black_hole(&evidence).contains(&format!("others' p99 ≤ +10 %: {growth} % |")));
         }
         assert!(black_hole(&evidence).contains("| 2,000 | 0 |"));
+    }
+
+    #[test]
+    fn attacks_have_a_line_that_says_what_the_first_run_found() {
+        let mut evidence = AttacksEvidence::default();
+        assert!(attacks(&evidence).ends_with("| 0 | 0 | – | not run yet |\n"));
+        for (commit, violations) in [("a", vec!["slow".to_owned()]), ("b", Vec::new())] {
+            let attack = AttackResult { violations, p99_permille: Some(900), ..AttackResult::default() };
+            let (commit, date) = (commit.to_owned(), "2026-11-22T1".to_owned());
+            let attacks = vec![attack];
+            evidence.runs.push(AttacksRun { commit, date, attacks, ..AttacksRun::default() });
+        }
+        let line = attacks(&evidence);
+        assert!(line.contains("payments | 1 | 0, 1 in a | payments' p99 ≤ 3 ×"), "{line}");
+        assert!(line.ends_with("| a to b (2), 2026-11-22 |\n"), "{line}");
     }
 
     #[test]

@@ -125,7 +125,7 @@ impl Counting {
 }
 
 /// The least value that so many of a hundred do not exceed; 0 without any.
-fn of_hundred(sorted: &[u64], part: usize) -> u64 {
+pub(crate) fn of_hundred(sorted: &[u64], part: usize) -> u64 {
     let rank = (sorted.len() * part).div_ceil(100);
     rank.checked_sub(1).map_or(0, |index| sorted[index])
 }

@@ -1,8 +1,7 @@
 //! Open-loop load: transfers are due at a fixed rate, whatever becomes of those before.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use upesi_http::Workers;
@@ -12,6 +11,7 @@ use upesi_types::{Amount, Currency, ErrorCode};
 use super::books::{Books, End};
 use super::figures::Figures;
 use super::{DFSPS, LOST, Plan};
+use crate::pacing::Pacer;
 
 /// Transfers without an end at a time; more are not sent, and count as failed.
 const OPEN_MAX: u64 = 200_000;
@@ -24,7 +24,7 @@ const SHORT: Duration = Duration::from_secs(10);
 /// Load that runs until it is told to stop.
 pub struct Load {
     shared: Arc<Shared>,
-    pacer: Option<JoinHandle<()>>,
+    pacer: Pacer,
 }
 
 struct Shared {
@@ -32,7 +32,6 @@ struct Shared {
     originators: [Originator; 2],
     seed: u64,
     open: AtomicU64,
-    is_ending: AtomicBool,
     books: Arc<Books>,
     figures: Arc<Figures>,
 }
@@ -84,24 +83,18 @@ impl Load {
             originators: [originator(LONG, plan.seed), originator(SHORT, !plan.seed)],
             seed: plan.seed,
             open: AtomicU64::new(0),
-            is_ending: AtomicBool::new(false),
             books: Arc::clone(books),
             figures: Arc::clone(figures),
         });
         let (pacing, workers) = (Arc::clone(&shared), Arc::clone(workers));
-        let pause = Duration::from_secs(1) / u32::try_from(plan.rate_per_s.max(1)).unwrap_or(u32::MAX);
-        // A thread of its own: a runtime's timers tell milliseconds apart only.
-        let pacer = std::thread::spawn(move || pacing.pace(&workers, pause));
-        Self { shared, pacer: Some(pacer) }
+        let pacer =
+            Pacer::start(plan.rate_per_s, move |number, intended| pacing.send(&workers, number, intended));
+        Self { shared, pacer }
     }
 
     /// Sends no more.
     pub fn stop(&mut self) {
-        self.shared.is_ending.store(true, Ordering::Release);
-        if let Some(pacer) = self.pacer.take() {
-            // A panic there has been printed; what it did not send is missing in the counts.
-            let _ = pacer.join();
-        }
+        self.pacer.stop();
     }
 
     /// Transfers that have not ended.
@@ -110,30 +103,14 @@ impl Load {
     }
 }
 
-impl Drop for Load {
-    fn drop(&mut self) {
-        self.stop();
-    }
-}
-
 impl Shared {
-    fn pace(self: Arc<Self>, workers: &Workers, pause: Duration) {
-        let begun = Instant::now();
-        for number in 0_u32.. {
-            let intended = begun + pause * number;
-            std::thread::sleep(intended.saturating_duration_since(Instant::now()));
-            if self.is_ending.load(Ordering::Acquire) {
-                return;
-            }
-            let number = u64::from(number);
-            let pair = Pair::draw(self.seed, number);
-            if self.open.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
-                self.end(pair, intended, None);
-                continue;
-            }
-            let shared = Arc::clone(&self);
-            drop(workers.round_robin().spawn(async move { shared.transfer(number, pair, intended).await }));
+    fn send(self: &Arc<Self>, workers: &Workers, number: u64, intended: Instant) {
+        let pair = Pair::draw(self.seed, number);
+        if self.open.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
+            return self.end(pair, intended, None);
         }
+        let shared = Arc::clone(self);
+        drop(workers.round_robin().spawn(async move { shared.transfer(number, pair, intended).await }));
     }
 
     async fn transfer(&self, number: u64, pair: Pair, intended: Instant) {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub use books::{Books, Verdict};
+pub(crate) use figures::of_hundred;
 pub use figures::{Phase, PhaseResult};
 pub use report::{BlackHoleEvidence, BlackHoleRun, GROWTH_PERMILLE_MAX};
 use serde_json::json;
@@ -129,7 +130,7 @@ impl Trial {
         }
         let phases = trial.figures.results();
         trial.hub.end();
-        verdict.violations.extend(audit(&plan.binary, data));
+        verdict.violations.extend(audit(&plan.binary, &data.join("hub")));
         Ok(BlackHoleRun::new(plan, begun.elapsed(), phases, caught_up.unwrap_or(PATIENCE), verdict))
     }
 
@@ -205,9 +206,9 @@ async fn lead_through(admin: &AdminClient, lost: &FspId, hole: &Hole) -> Result<
     Ok(())
 }
 
-/// What an audit of the data that the hub left behind finds.
-fn audit(binary: &Path, data: &Path) -> Option<String> {
-    match Command::new(binary).arg("audit").arg(data.join("hub")).output() {
+/// What an audit of the data that a hub left behind finds.
+pub(crate) fn audit(binary: &Path, data: &Path) -> Option<String> {
+    match Command::new(binary).arg("audit").arg(data).output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => Some(format!("the audit: {}", String::from_utf8_lossy(&output.stdout))),
         Err(error) => Some(format!("the audit cannot be run: {error}")),

@@ -1,0 +1,264 @@
+//! What is measured of an attack, and the verdict on it.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use crate::black_hole::of_hundred;
+
+/// Payments' p99 may be so many thousandths of what it is without the flood.
+pub const P99_PERMILLE_MAX: u64 = 3_000;
+/// A p99 without a flood that is less than this counts as this: below it, the scheduler of a machine that hub, DFSPs
+/// and attackers share decides, and not the hub.
+pub const P99_FLOOR_US: u64 = 5_000;
+/// The hub's resident memory at most.
+pub const RSS_MIB_MAX: u64 = 300;
+/// A phase in which less than so many of a hundred due payments ended tells no p99.
+const MEASURED_PERCENT_MIN: u64 = 50;
+
+/// A payment that has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// When it was due.
+    pub intended: Instant,
+    /// How long it took from then; or what went wrong.
+    pub outcome: Result<Duration, String>,
+}
+
+/// The p99 of the payments that were due in that time, in microseconds; `None` where too few of them ended.
+pub fn p99_us(ended: &[Ended], from: Instant, to: Instant, rate_per_s: u64) -> Option<u64> {
+    let due = ended.iter().filter(|ended| (from..to).contains(&ended.intended));
+    let latencies = due.filter_map(|ended| ended.outcome.as_ref().ok());
+    let mut us: Vec<u64> =
+        latencies.map(|latency| u64::try_from(latency.as_micros()).unwrap_or(u64::MAX)).collect();
+    us.sort_unstable();
+    let due = (to - from).as_secs() * rate_per_s;
+    (us.len() as u64 * 100 >= due * MEASURED_PERCENT_MIN).then(|| of_hundred(&us, 99))
+}
+
+/// One round: without the flood, with it, and with the same flood against a stand-in that is not the hub.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Payments' p99 without the flood.
+    pub quiet_p99_us: Option<u64>,
+    /// With it.
+    pub flood_p99_us: Option<u64>,
+    /// With a flood of the same kind and rate against a server that answers everything at once and does nothing;
+    /// only where the flood itself keeps the machine busy.
+    pub control_p99_us: Option<u64>,
+}
+
+impl Round {
+    /// By how many thousandths of what it was p99 was with the flood. Where the machine was as slow with the flood against
+    /// the stand-in, that counts as before.
+    fn permille(self) -> Option<u64> {
+        let before = self.quiet_p99_us?.max(self.control_p99_us.unwrap_or(0)).max(P99_FLOOR_US);
+        Some(self.flood_p99_us?.saturating_mul(1_000) / before)
+    }
+}
+
+impl std::fmt::Display for Round {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let ms = |us: Option<u64>| {
+            us.map_or_else(|| "–".to_owned(), |us| format!("{}.{} ms", us / 1_000, us % 1_000 / 100))
+        };
+        write!(f, "{} before, {} in the flood", ms(self.quiet_p99_us), ms(self.flood_p99_us))?;
+        match self.control_p99_us {
+            None => Ok(()),
+            control => write!(f, ", {} with the flood elsewhere", ms(control)),
+        }
+    }
+}
+
+/// What is asked of an attack beyond what is asked of each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bounds {
+    /// Written to the disk at most because of it, in KiB per second.
+    pub written_kib_per_s_max: Option<u64>,
+    /// Of a thousand transfers to the DFSP that refuses some, so many must end.
+    pub delivered_permille_min: Option<u64>,
+}
+
+/// One attack.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttackResult {
+    /// Which.
+    pub name: String,
+    /// What it does.
+    pub what: String,
+    /// The rounds in order.
+    #[serde(skip)]
+    pub rounds: Vec<Round>,
+    /// The same in words: payments' p99 in milliseconds.
+    pub p99: Vec<String>,
+    /// The median over the rounds of p99 with the flood, in thousandths of that before.
+    pub p99_permille: Option<u64>,
+    /// The hub's resident memory at most, in MiB.
+    pub rss_mib_max: u64,
+    /// The hub wrote so much more to the disk with the flood than without it, in KiB per second.
+    pub written_kib_per_s: u64,
+    /// Requests that the attacker sent, or connections that it opened or took.
+    pub sent: u64,
+    /// How the first answer to it begins.
+    pub answered: String,
+    /// Honest payments that ended as they should.
+    pub paid: u64,
+    /// Those that did not.
+    pub failed: u64,
+    /// Honest requests on new connections, to DFSPs' port and operators', that were answered as they should be.
+    pub asked: u64,
+    /// Those that were not.
+    pub unanswered: u64,
+    /// Of a thousand transfers to the DFSP that refuses some, those that ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_permille: Option<u64>,
+    /// What went wrong beside the figures: the hub ended, the audit found something.
+    pub findings: Vec<String>,
+    /// Broken promises, in words.
+    pub violations: Vec<String>,
+}
+
+impl AttackResult {
+    /// Computes the median and holds all of it against the bounds.
+    #[must_use]
+    pub fn judged(mut self, bounds: Bounds) -> Self {
+        self.p99_permille = self.median_permille();
+        self.p99 = self.rounds.iter().map(ToString::to_string).collect();
+        self.violations = self.findings.clone();
+        let mut broken = |is_broken: bool, what: String| {
+            if is_broken {
+                self.violations.push(what);
+            }
+        };
+        let too_slow = self.p99_permille.is_none_or(|permille| permille > P99_PERMILLE_MAX);
+        broken(too_slow, format!("payments' p99 is {} of before", times(self.p99_permille)));
+        broken(lasts(&self.rounds), "payments' p99 does not come down again after the flood".to_owned());
+        broken(self.rss_mib_max > RSS_MIB_MAX, format!("the hub took {} MiB", self.rss_mib_max));
+        broken(self.rss_mib_max == 0, "the hub's memory was not measured".to_owned());
+        let (paid, failed) = (self.paid, self.failed);
+        broken(failed > 0, format!("{failed} honest payments of {} failed", paid + failed));
+        let unanswered = self.unanswered;
+        let asked = self.asked + unanswered;
+        broken(
+            unanswered > 0,
+            format!("{unanswered} of {asked} honest requests on new connections were not served"),
+        );
+        broken(asked == 0, "no honest request on a new connection was tried".to_owned());
+        broken(self.sent == 0, "the attack reached nothing".to_owned());
+        let written = self.written_kib_per_s;
+        let is_too_much = bounds.written_kib_per_s_max.is_some_and(|most| written > most);
+        broken(is_too_much, format!("it made the hub write {written} KiB a second"));
+        let delivered = self.delivered_permille.unwrap_or(0);
+        let is_too_little = bounds.delivered_permille_min.is_some_and(|least| delivered < least);
+        broken(
+            is_too_little,
+            format!("only {delivered} of 1,000 transfers reached the DFSP that refuses 100"),
+        );
+        self
+    }
+
+    fn median_permille(&self) -> Option<u64> {
+        let mut permille: Vec<u64> =
+            self.rounds.iter().copied().map(Round::permille).collect::<Option<_>>()?;
+        permille.sort_unstable();
+        (!permille.is_empty()).then(|| permille[permille.len() / 2])
+    }
+}
+
+/// Whether it is still slow in the quiet after a flood: the quieter half of the later rounds is, too.
+fn lasts(rounds: &[Round]) -> bool {
+    let quiet = |round: &Round| round.quiet_p99_us.unwrap_or(u64::MAX);
+    let Some(first) = rounds.first() else { return false };
+    let least = rounds[1..].iter().map(quiet).min().unwrap_or(0);
+    least.saturating_mul(1_000) / quiet(first).max(P99_FLOOR_US) > P99_PERMILLE_MAX
+}
+
+/// Thousandths as a factor.
+pub fn times(permille: Option<u64>) -> String {
+    permille.map_or_else(
+        || "not measured".to_owned(),
+        |permille| format!("{}.{} ×", permille / 1_000, permille % 1_000 / 100),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round(quiet: u64, flood: u64, control: Option<u64>) -> Round {
+        Round { quiet_p99_us: Some(quiet), flood_p99_us: Some(flood), control_p99_us: control }
+    }
+
+    fn good() -> AttackResult {
+        AttackResult {
+            rounds: vec![round(6_000, 9_000, None); 3],
+            rss_mib_max: 40,
+            sent: 9,
+            paid: 1_000,
+            asked: 30,
+            delivered_permille: Some(900),
+            written_kib_per_s: 100,
+            ..AttackResult::default()
+        }
+    }
+
+    const BOUNDS: Bounds = Bounds { written_kib_per_s_max: Some(1_024), delivered_permille_min: Some(850) };
+
+    /// Each figure alone breaks the verdict as soon as it is out of bounds, and not before.
+    #[test]
+    fn each_figure_is_held_against_its_bound() {
+        type Change = fn(&mut AttackResult);
+        let cases: [(Change, usize, &str); 20] = [
+            (|_| {}, 0, "nothing"),
+            (|it| it.rounds = vec![round(6_000, 18_000, None); 3], 0, "exactly three times"),
+            (|it| it.rounds = vec![round(6_000, 18_007, None); 3], 1, "more than three times"),
+            (|it| it.rounds = vec![round(100, 15_000, None); 3], 0, "three times the floor"),
+            (|it| it.rounds = vec![round(100, 15_006, None); 3], 1, "more than that"),
+            (|it| it.rounds = vec![round(6_000, 30_000, Some(10_000)); 3], 0, "as slow without the hub"),
+            (|it| it.rounds = vec![round(6_000, 30_011, Some(10_000)); 3], 1, "slower with the hub"),
+            (|it| it.rounds[1].flood_p99_us = Some(900_000), 0, "one round of three"),
+            (|it| it.rounds[1..].fill(round(6_000, 900_000, None)), 1, "two rounds of three"),
+            (|it| it.rounds[0].flood_p99_us = None, 1, "a flood in which too few payments ended"),
+            (|it| it.rounds.clear(), 1, "no rounds"),
+            (|it| it.rounds[1..].fill(round(19_000, 19_000, None)), 1, "a quiet that is none any more"),
+            (|it| it.rss_mib_max = 301, 1, "memory"),
+            (|it| it.rss_mib_max = 0, 1, "memory that nobody measured"),
+            (|it| it.failed = 1, 1, "a payment"),
+            (|it| it.unanswered = 1, 1, "a request"),
+            (|it| it.sent = 0, 1, "an attack that never was"),
+            (|it| it.written_kib_per_s = 1_025, 1, "the disk"),
+            (|it| it.delivered_permille = Some(849), 1, "callbacks"),
+            (|it| it.findings.push("the hub ended".into()), 1, "an end"),
+        ];
+        for (change, violations, what) in cases {
+            let mut result = good();
+            change(&mut result);
+            let judged = result.judged(BOUNDS);
+            assert_eq!(judged.violations.len(), violations, "{what}: {:?}", judged.violations);
+        }
+        let unbounded = AttackResult { written_kib_per_s: 1 << 20, delivered_permille: None, ..good() };
+        assert_eq!(unbounded.judged(Bounds::default()).violations, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_payment_counts_when_it_was_due_and_too_few_tell_nothing() {
+        let from = Instant::now();
+        let ms = Duration::from_millis;
+        let ended = |at: u64, outcome| Ended { intended: from + ms(at), outcome };
+        let mut all: Vec<Ended> = (0..10).map(|number| ended(100 * number, Ok(ms(number + 1)))).collect();
+        all.push(ended(1_000, Ok(ms(900))));
+        assert_eq!(p99_us(&all, from, from + ms(1_000), 10), Some(10_000));
+        assert_eq!(p99_us(&all, from, from + ms(1_000), 20), Some(10_000));
+        assert_eq!(p99_us(&all, from, from + ms(1_000), 21), None);
+        all[3].outcome = Err("refused".to_owned());
+        assert_eq!(p99_us(&all, from, from + ms(1_000), 20), None);
+    }
+
+    #[test]
+    fn factors_are_told_with_one_decimal() {
+        let text = "5.0 ms before, – in the flood, 0.9 ms with the flood elsewhere";
+        let round = Round { flood_p99_us: None, ..round(5_010, 0, Some(999)) };
+        assert_eq!(round.to_string(), text);
+        assert_eq!((times(Some(2_961)), times(None)), ("2.9 ×".to_owned(), "not measured".to_owned()));
+    }
+}

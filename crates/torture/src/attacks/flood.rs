@@ -1,0 +1,320 @@
+//! What attackers do: a few bounded tasks on a thread of their own.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep, sleep_until};
+use upesi_http::Bytes;
+
+/// Attackers have an address that no DFSP has.
+pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+/// How long one waits before it connects again.
+const AGAIN: Duration = Duration::from_secs(1);
+/// A connection that is not refused, but ends after each refused request, is used that soon again.
+const AGAIN_SOON: Duration = Duration::from_millis(5);
+const DRIP: Duration = Duration::from_secs(1);
+/// `HTTP/1.1 202`.
+const STATUS_BYTES: usize = 12;
+const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
+
+/// Makes a request with a number.
+pub type Make = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
+
+/// What an attacker's connections do.
+#[derive(Clone)]
+pub enum Means {
+    /// So many stand open after some bytes; with `drips` another byte comes each second.
+    Hold { connections: usize, opening: Bytes, drips: bool },
+    /// Requests without waiting for answers: as fast as they are taken, or so many a second; at most so many.
+    /// Where answers are not read, nothing ever reads them.
+    Pipeline { connections: usize, make: Make, per_s: Option<u64>, count_max: u64, reads: bool },
+}
+
+/// What came of it, as the attacker sees it.
+#[derive(Clone, Debug, Default)]
+struct Tally {
+    sent: Arc<AtomicU64>,
+    answered: Arc<OnceLock<String>>,
+}
+
+/// A flood that goes on until it is dropped.
+pub struct Flood {
+    tally: Tally,
+    end: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Flood {
+    /// Begins, against an address.
+    pub fn start(means: Means, target: SocketAddr) -> Self {
+        let (end, ended) = oneshot::channel();
+        let tally = Tally::default();
+        let counted = tally.clone();
+        let thread = on_thread(async move {
+            let connections = match &means {
+                Means::Hold { connections, .. } | Means::Pipeline { connections, .. } => *connections,
+            };
+            for _ in 0..connections {
+                tokio::spawn(attack(means.clone(), target, counted.clone()));
+            }
+            // Whichever way it ends.
+            let _ = ended.await;
+        });
+        Self { tally, end: Some(end), thread: Some(thread) }
+    }
+
+    /// Requests that were sent; of connections that are held, those that were opened.
+    pub fn sent(&self) -> u64 {
+        self.tally.sent.load(Ordering::Relaxed)
+    }
+
+    /// How the first answer begins.
+    pub fn answered(&self) -> String {
+        self.tally.answered.get().cloned().unwrap_or_default()
+    }
+}
+
+impl Drop for Flood {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Runs a story on a thread with a runtime of its own. What it spawned ends with it.
+fn on_thread(story: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(story);
+    })
+}
+
+async fn connect(target: SocketAddr) -> std::io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((ADDRESS, 0).into())?;
+    socket.connect(target).await
+}
+
+async fn attack(means: Means, target: SocketAddr, tally: Tally) {
+    loop {
+        let pause = match (connect(target).await, &means) {
+            (Ok(stream), Means::Hold { opening, drips, .. }) => {
+                tally.sent.fetch_add(1, Ordering::Relaxed);
+                let _ = hold(stream, opening, *drips).await;
+                AGAIN
+            }
+            (Ok(stream), Means::Pipeline { make, per_s, count_max, reads, .. }) => {
+                let (reading, writing) = stream.into_split();
+                let written = pipeline(writing, make, *per_s, *count_max, &tally.sent);
+                // Read by a task of its own, or kept open and never read.
+                let kept =
+                    if *reads { Ok(tokio::spawn(discard(reading, tally.clone()))) } else { Err(reading) };
+                let _ = written.await;
+                if let Ok(reader) = kept {
+                    reader.abort();
+                }
+                AGAIN_SOON
+            }
+            (Err(_), _) => AGAIN,
+        };
+        sleep(pause).await;
+    }
+}
+
+/// Until the other side closes it.
+async fn hold(mut stream: TcpStream, opening: &[u8], drips: bool) -> std::io::Result<()> {
+    stream.write_all(opening).await?;
+    let mut buffer = [0; 4096];
+    loop {
+        tokio::select! {
+            read = stream.read(&mut buffer) => if read? == 0 { return Ok(()) },
+            () = sleep(DRIP), if drips => stream.write_all(b"a").await?,
+        }
+    }
+}
+
+async fn pipeline(
+    mut writing: impl AsyncWriteExt + Unpin,
+    make: &Make,
+    per_s: Option<u64>,
+    count_max: u64,
+    sent: &AtomicU64,
+) -> std::io::Result<()> {
+    let begun = Instant::now();
+    for number in 0.. {
+        if sent.fetch_add(1, Ordering::Relaxed) >= count_max {
+            sent.fetch_sub(1, Ordering::Relaxed);
+            // All was sent: the connection stands.
+            std::future::pending::<()>().await;
+        }
+        if let Some(per_s) = per_s {
+            sleep_until(begun + Duration::from_micros(number * 1_000_000 / per_s.max(1))).await;
+        }
+        let written = writing.write_all(&make(sent.load(Ordering::Relaxed))).await;
+        if written.is_err() {
+            sent.fetch_sub(1, Ordering::Relaxed);
+            return written;
+        }
+    }
+    Ok(())
+}
+
+async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: Tally) {
+    let mut buffer = vec![0; 1 << 16];
+    while let Ok(1..) = reading.read(&mut buffer).await {
+        tally.answered.get_or_init(|| String::from_utf8_lossy(&buffer[..STATUS_BYTES]).into_owned());
+    }
+}
+
+/// How the attacker's own endpoint behaves to the hub.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Manner {
+    /// Each request is answered 200.
+    Polite,
+    /// `100 Continue` without end.
+    Interim,
+    /// Connections are taken, and nothing is read.
+    Silent,
+    /// The answer's body comes byte by byte.
+    Drips,
+}
+
+/// A server of the attacker: its endpoint as DFSP and as oracle, or a stand-in for a hub.
+pub struct Endpoint {
+    address: SocketAddr,
+    manner: watch::Sender<Manner>,
+    taken: Arc<AtomicU64>,
+}
+
+impl Endpoint {
+    /// Listens on a free port, politely. It ends with this value.
+    ///
+    /// # Errors
+    /// When there is no port.
+    pub fn listen() -> std::io::Result<Self> {
+        let listener = std::net::TcpListener::bind((ADDRESS, 0))?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (manner, mut shown) = watch::channel(Manner::Polite);
+        let taken = Arc::new(AtomicU64::new(0));
+        let counted = Arc::clone(&taken);
+        on_thread(async move {
+            let listener = TcpListener::from_std(listener).expect("a listener");
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => {
+                        let Ok((stream, _)) = accepted else { continue };
+                        counted.fetch_add(1, Ordering::Relaxed);
+                        tokio::spawn(serve(stream, shown.clone()));
+                    }
+                    changed = shown.changed() => if changed.is_err() { return },
+                }
+            }
+        });
+        Ok(Self { address, manner, taken })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// From now on it behaves like that; connections of before end.
+    pub fn behave(&self, manner: Manner) {
+        self.manner.send_replace(manner);
+    }
+
+    /// Connections that came.
+    pub fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+async fn serve(stream: TcpStream, mut shown: watch::Receiver<Manner>) {
+    let manner = *shown.borrow_and_update();
+    tokio::select! {
+        _ = answer(stream, manner) => {}
+        _ = shown.changed() => {}
+    }
+}
+
+async fn answer(mut stream: TcpStream, manner: Manner) -> std::io::Result<()> {
+    if manner == Manner::Silent {
+        return std::future::pending().await;
+    }
+    let mut buffer = vec![0; 1 << 16];
+    let mut ends = 0;
+    loop {
+        let count = stream.read(&mut buffer).await?;
+        if count == 0 {
+            return Ok(());
+        }
+        let heads = buffer[..count].iter().filter(|byte| head_ends(&mut ends, **byte)).count();
+        if heads > 0 && manner == Manner::Interim {
+            let many = INTERIM.repeat(400);
+            while stream.write_all(&many).await.is_ok() {}
+        }
+        if heads > 0 && manner == Manner::Drips {
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await?;
+            while stream.write_all(b"a").await.is_ok() {
+                sleep(DRIP).await;
+            }
+        }
+        stream.write_all(&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(heads)).await?;
+    }
+}
+
+/// Whether a byte is the last of a head, by how many of its last four came before. Bodies here have no line ends.
+const fn head_ends(ends: &mut usize, byte: u8) -> bool {
+    *ends = match (byte, *ends) {
+        (b'\r', 0 | 2) | (b'\n', 1 | 3) => *ends + 1,
+        (b'\r', _) => 1,
+        _ => 0,
+    };
+    if *ends == 4 {
+        *ends = 0;
+        return true;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_are_counted_however_they_are_split() {
+        let mut ends = 0;
+        let count = |text: &str, ends: &mut usize| text.bytes().filter(|byte| head_ends(ends, *byte)).count();
+        assert_eq!(count("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r", &mut ends), 1);
+        assert_eq!(count("\n{\"a\":1}\r\r\n\r\n", &mut ends), 2);
+    }
+
+    /// Both ends of every attack at once: a flood against the attacker's own polite server.
+    #[test]
+    fn a_flood_reaches_a_server_and_ends_with_its_value() {
+        let server = Endpoint::listen().unwrap();
+        let make: Make = Arc::new(|_| Bytes::from_static(b"GET / HTTP/1.1\r\n\r\n"));
+        let means =
+            Means::Pipeline { connections: 1, make, per_s: Some(1_000_000), count_max: 50, reads: true };
+        let flood = Flood::start(means, server.address());
+        while flood.sent() < 50 || flood.answered().is_empty() {
+            std::thread::yield_now();
+        }
+        let held = Means::Hold { connections: 3, opening: Bytes::from_static(b"G"), drips: true };
+        let held = Flood::start(held, server.address());
+        while held.sent() < 3 || server.taken() < 4 {
+            std::thread::yield_now();
+        }
+        drop(held);
+        assert_eq!((flood.sent(), flood.answered().as_str()), (50, "HTTP/1.1 200"));
+    }
+}

@@ -1,0 +1,218 @@
+//! A hub with its scheme, honest payments, and an attacker's endpoint; and what is seen of it all.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use upesi_http::Workers;
+use upesi_lab::onboard::{onboard, set_answer_endpoints};
+use upesi_lab::{AdminClient, HubProcess, Usage};
+use upesi_sim::{SimConfig, Simulator, Upstream};
+
+use super::flood::Endpoint;
+use super::list::{DFSPS, HONEST, HOSTILE, quote};
+use super::payments::{Payments, currency};
+use super::{Plan, told};
+
+/// How long an honest request on a new connection may take.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
+const PROBE_INTERVAL: Duration = Duration::from_millis(500);
+/// A body that counts as large.
+const LARGE_BYTES: usize = 200_000;
+const PATIENCE: Duration = Duration::from_secs(60);
+const ENDPOINTS: [(&str, &str); 5] = [
+    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
+    ("FSPIOP_CALLBACK_URL_QUOTES", ""),
+];
+
+/// Everything that an attack is tried on.
+pub struct Ground {
+    /// The hub.
+    pub hub: HubProcess,
+    /// The honest payments.
+    pub payments: Payments,
+    /// The attacker's endpoint, as DFSP and as oracle.
+    pub endpoint: Endpoint,
+    /// The DFSPs.
+    pub simulator: Simulator,
+    /// The most memory that the hub had, in MiB.
+    pub rss_mib_max: u64,
+    probes: Arc<Probes>,
+    log: PathBuf,
+}
+
+/// Honest requests on new connections.
+#[derive(Debug, Default)]
+pub struct Probes {
+    /// Those that were served.
+    pub asked: AtomicU64,
+    /// Those that were not.
+    pub unanswered: AtomicU64,
+    number: AtomicU64,
+    open: AtomicU64,
+}
+
+impl Ground {
+    /// Starts a hub with its shipped settings, and begins to pay.
+    ///
+    /// # Errors
+    /// When something cannot be started.
+    pub async fn start(
+        plan: &Plan,
+        data: &Path,
+        descriptors: Option<u64>,
+        workers: &Arc<Workers>,
+    ) -> Result<Self, String> {
+        let binary = match descriptors {
+            None => plan.binary.clone(),
+            Some(count) => limited(&plan.binary, data, count).map_err(told)?,
+        };
+        let log = data.join("hub.log");
+        let hub = HubProcess::start(&binary, &data.join("hub"), &[], Some(&log)).await.map_err(told)?;
+        let admin = AdminClient::new(&hub.admin_url()).map_err(told)?;
+        let simulator = Simulator::start(SimConfig::new(DFSPS, Upstream::Hub(hub.fspiop_url())), workers);
+        let simulator = simulator.map_err(told)?;
+        onboard(&admin, &simulator, currency(), 17).await.map_err(told)?;
+        set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
+        let endpoint = Endpoint::listen().map_err(told)?;
+        let base = format!("http://{}", endpoint.address());
+        let hostile = format!("dfsp-{}", HOSTILE + 1);
+        for (kind, path) in ENDPOINTS {
+            let value = json!({ "type": kind, "value": format!("{base}{path}") }).to_string();
+            admin.create(&format!("/participants/{hostile}/endpoints"), value).await.map_err(told)?;
+        }
+        let oracle = json!({ "oracleIdType": "ALIAS", "endpoint": { "value": base, "endpointType": "URL" },
+            "currency": "KES", "isDefault": true });
+        admin.create("/oracles", oracle.to_string()).await.map_err(told)?;
+        let mut payments = Payments::prepare(&simulator, HONEST, plan.rate_per_s, workers).await?;
+        payments.resume();
+        Ok(Self { hub, payments, endpoint, simulator, rss_mib_max: 0, probes: Arc::default(), log })
+    }
+
+    /// Lets time pass while honest requests come on new connections.
+    ///
+    /// # Errors
+    /// When the hub has ended, with how.
+    pub async fn pass(&mut self, time: Duration) -> Result<(Instant, Instant), String> {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            let addresses = self.hub.addresses();
+            for probe in Probe::ALL {
+                let probes = Arc::clone(&self.probes);
+                probes.open.fetch_add(1, Ordering::AcqRel);
+                std::thread::spawn(move || probes.ask(probe, addresses));
+            }
+            tokio::time::sleep(PROBE_INTERVAL.min(time.saturating_sub(begun.elapsed()))).await;
+            if let Some(status) = self.hub.has_ended() {
+                let last = fs::read_to_string(&self.log).unwrap_or_default();
+                let last = last.lines().last().unwrap_or_default();
+                return Err(format!("the hub ended with {status}: {last}"));
+            }
+            let peak = Usage::of(self.hub.pid()).map_or(0, |usage| usage.resident_peak_bytes);
+            self.rss_mib_max = self.rss_mib_max.max(peak >> 20);
+        }
+        Ok((begun, Instant::now()))
+    }
+
+    /// What the hub has caused to be written to disks, in KiB: records, tables and its log.
+    pub fn written_kib(&self) -> u64 {
+        let io = fs::read_to_string(format!("/proc/{}/io", self.hub.pid())).unwrap_or_default();
+        let written = io.lines().find_map(|line| line.strip_prefix("write_bytes: "));
+        written.and_then(|bytes| bytes.parse::<u64>().ok()).unwrap_or(0) >> 10
+    }
+
+    /// Honest requests on new connections, once the last of them has ended: those that were served, and the others.
+    pub async fn probed(&self) -> (u64, u64) {
+        while self.probes.open.load(Ordering::Acquire) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        (self.probes.asked.load(Ordering::Acquire), self.probes.unanswered.load(Ordering::Acquire))
+    }
+
+    /// Waits until the hub's positions are what the DFSPs' own books say; what differs at last.
+    pub async fn books(&self) -> Vec<String> {
+        let Ok(admin) = AdminClient::new(&self.hub.admin_url()) else { return Vec::new() };
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            let differing = match admin.positions(currency()).await {
+                Err(error) => vec![error.to_string()],
+                Ok(positions) => self.differing(&positions),
+            };
+            if differing.is_empty() || Instant::now() > deadline {
+                return differing;
+            }
+            tokio::time::sleep(PROBE_INTERVAL).await;
+        }
+    }
+
+    fn differing(&self, positions: &std::collections::BTreeMap<String, upesi_types::Amount>) -> Vec<String> {
+        let books = self.simulator.expected_positions();
+        let differing = books.iter().filter_map(|(name, book)| {
+            let expected = book.get(&currency()).map_or((0, 0), |book| (book.low, book.high));
+            let hub = positions.get(&name.to_string()).map(|amount| i128::from(amount.units()));
+            let agree = hub.is_some_and(|hub| (expected.0..=expected.1).contains(&hub));
+            (!agree).then(|| format!("{name}: the hub's position is {hub:?}, the books say {expected:?}"))
+        });
+        differing.collect()
+    }
+}
+
+/// A program that starts another with so many descriptors, soft and hard.
+fn limited(binary: &Path, directory: &Path, descriptors: u64) -> std::io::Result<PathBuf> {
+    let path = directory.join("limited");
+    let script = format!("#!/bin/sh\nulimit -n {descriptors} && exec '{}' \"$@\"\n", binary.display());
+    fs::write(&path, script)?;
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o700))?;
+    Ok(path)
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Probe {
+    Dfsp,
+    Large,
+    Operator,
+}
+
+impl Probe {
+    const ALL: [Self; 3] = [Self::Dfsp, Self::Large, Self::Operator];
+
+    fn request(self, number: u64) -> Vec<u8> {
+        match self {
+            Self::Dfsp => b"GET /health HTTP/1.1\r\nHost: hub\r\n\r\n".to_vec(),
+            Self::Large => quote(1 << 41 | number, "dfsp-1", "dfsp-2", LARGE_BYTES),
+            Self::Operator => b"GET /participants HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+        }
+    }
+}
+
+impl Probes {
+    fn ask(&self, probe: Probe, [fspiop, admin]: [SocketAddr; 2]) {
+        let address = if matches!(probe, Probe::Operator) { admin } else { fspiop };
+        let expected = if matches!(probe, Probe::Large) { "202" } else { "200" };
+        let request = probe.request(self.number.fetch_add(1, Ordering::Relaxed));
+        let is_served = answer(address, &request).is_ok_and(|status| status == expected);
+        let counter = if is_served { &self.asked } else { &self.unanswered };
+        counter.fetch_add(1, Ordering::AcqRel);
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The status of the answer to a request on a new connection.
+fn answer(address: SocketAddr, request: &[u8]) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, PROBE_TIMEOUT)?;
+    stream.set_read_timeout(Some(PROBE_TIMEOUT))?;
+    stream.set_write_timeout(Some(PROBE_TIMEOUT))?;
+    stream.write_all(request)?;
+    let mut head = [0; 12];
+    stream.read_exact(&mut head)?;
+    Ok(String::from_utf8_lossy(&head[9..]).into_owned())
+}

@@ -1,0 +1,267 @@
+//! The attacks.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use upesi_http::Bytes;
+use upesi_types::Timestamp;
+
+use super::figures::Bounds;
+use super::flood::{Make, Manner, Means};
+
+/// DFSPs of the scheme. The first four are honest; the next one refuses some callbacks, and the last one is the attacker's.
+pub const DFSPS: usize = 6;
+/// How many are honest.
+pub const HONEST: usize = 4;
+/// The one that refuses some callbacks, and in whose name the attacker quotes.
+pub const REFUSING: usize = 4;
+/// The attacker's.
+pub const HOSTILE: usize = 5;
+/// Short requests that go together.
+const BLOCK: usize = 64;
+
+/// One attack.
+pub struct Attack {
+    /// Its name, for `--only` and in the evidence.
+    pub name: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// What the attacker's connections do; `None` where only a DFSP misbehaves.
+    pub means: Option<Means>,
+    /// Whether they go to the admin port.
+    pub at_operators: bool,
+    /// How the attacker's endpoint behaves meanwhile.
+    pub manner: Manner,
+    /// Whether it keeps the machine busy by itself, so that it is compared with the same flood elsewhere.
+    pub has_control: bool,
+    /// What is asked of it beyond what is asked of each.
+    pub bounds: Bounds,
+    /// Descriptors that the hub may have, where those are what is attacked; it is started again in the flood then.
+    pub descriptors: Option<u64>,
+}
+
+impl Attack {
+    const fn new(name: &'static str, what: &'static str, means: Option<Means>) -> Self {
+        let bounds = Bounds { written_kib_per_s_max: None, delivered_permille_min: None };
+        let manner = Manner::Polite;
+        Self { name, what, means, at_operators: false, manner, has_control: false, bounds, descriptors: None }
+    }
+
+    fn writes(self, kib_per_s_max: u64) -> Self {
+        let bounds = Bounds { written_kib_per_s_max: Some(kib_per_s_max), ..self.bounds };
+        Self { bounds, has_control: true, ..self }
+    }
+
+    fn behaving(self, manner: Manner) -> Self {
+        Self { manner, ..self }
+    }
+
+    fn at_operators(self) -> Self {
+        Self { at_operators: true, ..self }
+    }
+}
+
+/// The instant so many seconds from now.
+fn in_seconds(seconds: u64) -> Timestamp {
+    let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default() + Duration::from_secs(seconds);
+    Timestamp::from_ms(i64::try_from(at.as_millis()).unwrap_or(i64::MAX))
+}
+
+fn id(number: u64) -> String {
+    format!("{:08x}-0000-4000-8000-{number:012x}", in_seconds(0).as_ms() & 0xffff_ffff)
+}
+
+/// A request of a DFSP. `length` is what the body is said to have.
+fn request(line: &str, source: &str, destination: &str, body: &str, length: usize) -> Vec<u8> {
+    let path = line.split(' ').nth(1).unwrap_or_default();
+    let resource = path.split('/').nth(1).unwrap_or_default();
+    let media = format!("application/vnd.interoperability.{resource}+json;version=1.1");
+    let date = in_seconds(0).http_date();
+    let mut head = format!(
+        "{line} HTTP/1.1\r\nHost: hub\r\nContent-Type: {media}\r\nAccept: {media}\r\nDate: {date}\r\nFSPIOP-Source: {source}\r\n"
+    );
+    if !destination.is_empty() {
+        head.push_str(&format!("FSPIOP-Destination: {destination}\r\n"));
+    }
+    if length > 0 {
+        head.push_str(&format!("Content-Length: {length}\r\n"));
+    }
+    head.push_str("\r\n");
+    head.push_str(body);
+    let mut bytes = head.into_bytes();
+    // Blanks after a JSON text are part of the body and say nothing.
+    let blanks = if body.is_empty() { 0 } else { length.saturating_sub(body.len()) };
+    bytes.resize(bytes.len() + blanks, b' ');
+    bytes
+}
+
+/// A quote whose body has so many bytes.
+pub fn quote(number: u64, source: &str, destination: &str, length: usize) -> Vec<u8> {
+    let party =
+        |msisdn: u64| format!(r#"{{"partyIdInfo":{{"partyIdType":"MSISDN","partyIdentifier":"{msisdn}"}}}}"#);
+    let body = format!(
+        r#"{{"quoteId":"{}","transactionId":"{}","payer":{},"payee":{},"amountType":"SEND","amount":{{"amount":"{}.5","currency":"KES"}},"transactionType":{{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}}}"#,
+        id(number),
+        id(number ^ 1 << 40),
+        party(26_000_000_000 + number),
+        party(26_100_000_000 + number),
+        1 + number % 900
+    );
+    request("POST /quotes", source, destination, &body, length)
+}
+
+/// A prepare to a DFSP that there is not, whose body has so many bytes.
+fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
+    let (id, expiration, condition) = (id(number), in_seconds(3_600), "A".repeat(43));
+    let amount = 1 + number % 900;
+    let body = format!(
+        r#"{{"transferId":"{id}","payerFsp":"{source}","payeeFsp":"nowhere","amount":{{"currency":"KES","amount":"{amount}.5"}},"ilpPacket":"AYICexample","condition":"{condition}","expiration":"{expiration}"}}"#
+    );
+    request("POST /transfers", source, "nowhere", &body, length)
+}
+
+fn hold(connections: usize, opening: Vec<u8>) -> Option<Means> {
+    let drips = !opening.is_empty();
+    Some(Means::Hold { connections, opening: opening.into(), drips })
+}
+
+fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Option<Means> {
+    let make: Make = Arc::new(move |number| Bytes::from(make(number)));
+    Some(Means::Pipeline { connections: 1, make, per_s: None, count_max: u64::MAX, reads: true })
+}
+
+/// The same request again and again, in blocks.
+fn pages(path: &str, connections: usize, reads: bool) -> Option<Means> {
+    let block = Bytes::from(format!("GET {path} HTTP/1.1\r\nHost: hub\r\n\r\n").repeat(BLOCK));
+    let make: Make = Arc::new(move |_| block.clone());
+    Some(Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads })
+}
+
+/// So many requests a second that the hub answers by calling the attacker.
+fn provoke(per_s: u64, make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Option<Means> {
+    let make: Make = Arc::new(move |number| Bytes::from(make(number)));
+    Some(Means::Pipeline { connections: 1, make, per_s: Some(per_s), count_max: u64::MAX, reads: true })
+}
+
+/// All of them.
+pub fn attacks() -> Vec<Attack> {
+    let hostile = || format!("dfsp-{}", HOSTILE + 1);
+    let (me, payer) = (hostile(), format!("dfsp-{}", REFUSING + 1));
+    let prepare_of_mine = {
+        let me = hostile();
+        move |number| prepare(number, &me, 60_000)
+    };
+    let state = {
+        let me = hostile();
+        move |number| request(&format!("GET /transfers/{}", id(number)), &me, "", "", 0)
+    };
+    let alias = {
+        let me = hostile();
+        move |number| request(&format!("GET /parties/ALIAS/a{number}"), &me, "", "", 0)
+    };
+    let quotes = {
+        let me = hostile();
+        move |number| quote(number, &payer, &me, 4_900_000)
+    };
+    let mut silent = pipeline(quotes);
+    if let Some(Means::Pipeline { count_max, .. }) = &mut silent {
+        *count_max = 230;
+    }
+    let large = [request("POST /quotes", &me, "dfsp-1", "", 4_900_000), vec![b' '; 1_000]].concat();
+    let slow_body = request("POST /transfers", &me, "dfsp-1", "", 60_000);
+    let slow_head = b"POST /transfers HTTP/1.1\r\nHost: hub\r\nX-Slow: ".to_vec();
+    let mut list = vec![
+        Attack {
+            descriptors: Some(1_024),
+            ..Attack::new(
+                "descriptors",
+                "1,100 idle connections, and the hub may open 1,024 files",
+                hold(1_100, Vec::new()),
+            )
+        },
+        Attack::new(
+            "unknown-sender",
+            "transfers of 60 KB from a sender that is no participant",
+            pipeline(|number| prepare(number, "nobody", 60_000)),
+        )
+        .writes(1_024),
+        Attack::new(
+            "unknown-sender-large",
+            "the same with 1 MB",
+            pipeline(|number| prepare(number, "nobody", 1_000_000)),
+        )
+        .writes(1_024),
+        Attack::new(
+            "refused-prepares",
+            "transfers of 60 KB from a DFSP, all of them refused",
+            pipeline(prepare_of_mine),
+        )
+        .writes(8_192),
+    ];
+    for path in ["/metrics", "/docs", "/openapi.yaml", "/health"] {
+        let what = "one connection that asks for a page of the hub's own without waiting for answers";
+        list.push(Attack { has_control: true, ..Attack::new(path, what, pages(path, 1, true)) });
+    }
+    let metrics =
+        Attack::new("admin /metrics", "the same for metrics at the admin port", pages("/metrics", 1, true));
+    list.push(Attack { has_control: true, ..metrics.at_operators() });
+    list.extend([
+        Attack::new(
+            "interim-dfsp",
+            "a DFSP that answers callbacks with `100 Continue` without end",
+            provoke(20, state.clone()),
+        )
+        .behaving(Manner::Interim),
+        Attack::new("interim-oracle", "an oracle that does so", provoke(20, alias)).behaving(Manner::Interim),
+        Attack::new("silent-quotes", "230 quotes of 4.9 MB to a DFSP that reads nothing", silent)
+            .behaving(Manner::Silent),
+        Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large)),
+        Attack::new("idle-operators", "512 idle connections at the admin port", hold(512, Vec::new()))
+            .at_operators(),
+        Attack::new("idle-dfsps", "10,000 idle connections at the DFSPs' port", hold(10_000, Vec::new())),
+        Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
+        Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
+        Attack::new(
+            "slow-readers",
+            "64 connections that ask for pages and read no answer",
+            pages("/docs", 64, false),
+        ),
+        Attack::new(
+            "slow-callbacks",
+            "a DFSP whose answers to callbacks come byte by byte",
+            provoke(20, state),
+        )
+        .behaving(Manner::Drips),
+    ]);
+    let tenth = Attack::new(
+        "tenth-refused",
+        "a DFSP that answers one of ten callbacks with 500, a minute long",
+        None,
+    );
+    let bounds = Bounds { delivered_permille_min: Some(850), ..tenth.bounds };
+    list.push(Attack { bounds, ..tenth });
+    list
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_differ_and_bodies_have_the_length_that_they_are_said_to_have() {
+        let names: BTreeSet<_> = attacks().iter().map(|attack| attack.name).collect();
+        assert_eq!(names.len(), attacks().len());
+        for request in [quote(7, "dfsp-1", "dfsp-2", 4_000), prepare(7, "nobody", 4_000)] {
+            let text = String::from_utf8(request).unwrap();
+            let (head, body) = text.split_once("\r\n\r\n").unwrap();
+            assert!(
+                head.contains("Content-Length: 4000\r\n") || head.ends_with("Content-Length: 4000"),
+                "{head}"
+            );
+            let json: serde_json::Value = serde_json::from_str(body).unwrap();
+            assert_eq!((body.len(), json["amount"]["amount"].as_str()), (4_000, Some("8.5")));
+        }
+    }
+}

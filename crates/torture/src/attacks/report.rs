@@ -1,0 +1,168 @@
+//! The evidence of attacks: `attacks.json`, one entry for each run.
+
+use std::path::Path;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use upesi_lab::Environment;
+
+use super::figures::{AttackResult, times};
+use super::{P99_FLOOR_US, P99_PERMILLE_MAX, Plan, RSS_MIB_MAX};
+use crate::evidence::{EvidenceError, read_file, write_file};
+use crate::{hub_binary, machine};
+
+const FILE: &str = "attacks.json";
+
+/// One run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttacksRun {
+    /// The commit of the hub.
+    pub commit: String,
+    /// Where.
+    pub machine: String,
+    /// How the hub was built.
+    pub build: String,
+    /// What was run, with its arguments.
+    pub command: String,
+    /// When it ended, ISO 8601.
+    pub date: String,
+    /// Duration in seconds.
+    pub duration_s: u64,
+    /// Honest payments begun per second.
+    pub rate_per_s: u64,
+    /// How long each phase of a round lasted, in seconds.
+    pub phase_s: u64,
+    /// The attacks in order.
+    pub attacks: Vec<AttackResult>,
+}
+
+impl AttacksRun {
+    /// Of results; the hub is of the commit of this program, unless that is said.
+    pub fn new(plan: &Plan, commit: Option<String>, duration: Duration, attacks: Vec<AttackResult>) -> Self {
+        Self {
+            commit: commit.unwrap_or_else(machine::commit),
+            machine: machine::machine(),
+            build: hub_binary::build_of(&plan.binary),
+            command: Environment::command(),
+            date: machine::now(),
+            duration_s: duration.as_secs(),
+            rate_per_s: plan.rate_per_s,
+            phase_s: plan.phase.as_secs(),
+            attacks,
+        }
+    }
+
+    /// Attacks that broke a promise.
+    pub fn broken(&self) -> usize {
+        self.attacks.iter().filter(|attack| !attack.violations.is_empty()).count()
+    }
+
+    /// What is aimed at, and the worst of all attacks.
+    pub fn aims(&self) -> String {
+        let slowest = self.attacks.iter().map(|attack| attack.p99_permille);
+        // An attack that tells no p99 is worse than any that does.
+        let slowest =
+            if slowest.clone().any(|permille| permille.is_none()) { None } else { slowest.flatten().max() };
+        let memory = self.attacks.iter().map(|attack| attack.rss_mib_max).max().unwrap_or(0);
+        format!(
+            "payments' p99 ≤ {} × (of at least {} ms): {}; ≤ {RSS_MIB_MAX} MiB: {memory}; no end, none refused",
+            P99_PERMILLE_MAX / 1_000,
+            P99_FLOOR_US / 1_000,
+            times(slowest)
+        )
+    }
+}
+
+impl AttackResult {
+    /// What came of it, in lines.
+    pub fn summary(&self) -> String {
+        let verdict = if self.violations.is_empty() { "kept" } else { "BROKEN" };
+        let mut text = format!(
+            "{}: {verdict}: p99 {} ({}); {} MiB; {} KiB/s more written; {} payments, {} failed; {} requests, {} unanswered; \
+             {} sent, answered {:?}",
+            self.name,
+            times(self.p99_permille),
+            self.p99.join("; "),
+            self.rss_mib_max,
+            self.written_kib_per_s,
+            self.paid,
+            self.failed,
+            self.asked,
+            self.unanswered,
+            self.sent,
+            self.answered,
+        );
+        if let Some(permille) = self.delivered_permille {
+            text.push_str(&format!("; {permille} of 1,000 delivered"));
+        }
+        self.violations.iter().for_each(|violation| text.push_str(&format!("\n    {violation}")));
+        text
+    }
+}
+
+/// All runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AttacksEvidence {
+    /// `attacks`.
+    pub name: String,
+    /// What was tried.
+    pub what: String,
+    /// The command that adds to this file.
+    pub command: String,
+    /// The runs, oldest first. The first is of the hub before it was made to stand them.
+    pub runs: Vec<AttacksRun>,
+}
+
+impl AttacksEvidence {
+    /// What a directory knows; nothing, where there is no file.
+    ///
+    /// # Errors
+    /// When the file there cannot be read.
+    pub fn read(directory: &Path) -> Result<Self, EvidenceError> {
+        read_file(directory.join(FILE))
+    }
+
+    /// Adds a run to the evidence in a directory.
+    ///
+    /// # Errors
+    /// When the file there cannot be read or written.
+    pub fn add(directory: &Path, run: AttacksRun) -> Result<(), EvidenceError> {
+        let mut evidence = Self::read(directory)?;
+        evidence.name = "attacks".to_owned();
+        evidence.what =
+            "floods that need no credential, or only one DFSP's, beside honest payments".to_owned();
+        evidence.command = "torture attacks --report docs/evidence".to_owned();
+        evidence.runs.push(run);
+        write_file(directory.join(FILE), &evidence)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_added_and_the_worst_of_a_run_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let attack = |permille, mib, violations: &[&str]| AttackResult {
+            p99_permille: permille,
+            rss_mib_max: mib,
+            violations: violations.iter().map(|text| (*text).to_owned()).collect(),
+            ..AttackResult::default()
+        };
+        let before = vec![attack(Some(1_000), 30, &[]), attack(None, 870, &["slow", "large"])];
+        let after = vec![attack(Some(2_100), 30, &[]), attack(Some(1_000), 90, &[])];
+        for attacks in [before, after] {
+            AttacksEvidence::add(directory.path(), AttacksRun { attacks, ..AttacksRun::default() }).unwrap();
+        }
+        let evidence = AttacksEvidence::read(directory.path()).unwrap();
+        let broken: Vec<_> = evidence.runs.iter().map(AttacksRun::broken).collect();
+        assert_eq!(broken, [1, 0]);
+        let aims: Vec<_> = evidence.runs.iter().map(AttacksRun::aims).collect();
+        assert!(aims[0].contains(": not measured;") && aims[0].contains("MiB: 870;"), "{}", aims[0]);
+        assert!(aims[1].contains(": 2.1 ×;") && aims[1].contains("MiB: 90;"), "{}", aims[1]);
+        assert!(evidence.runs[0].attacks[1].summary().contains("BROKEN: p99 not measured"));
+        std::fs::write(directory.path().join(FILE), "[]").unwrap();
+        assert!(AttacksEvidence::add(directory.path(), AttacksRun::default()).is_err());
+    }
+}

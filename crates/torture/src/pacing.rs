@@ -1,0 +1,71 @@
+//! Work that is due at a fixed rate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Calls at a fixed rate, whatever becomes of the calls before, until it is told to stop.
+#[derive(Debug)]
+pub struct Pacer {
+    is_ending: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Pacer {
+    /// Begins to call with the number of the call, from 0, and the time at which it is due.
+    pub fn start(rate_per_s: u64, mut due: impl FnMut(u64, Instant) + Send + 'static) -> Self {
+        let pause = Duration::from_secs(1) / u32::try_from(rate_per_s.max(1)).unwrap_or(u32::MAX);
+        let is_ending = Arc::new(AtomicBool::new(false));
+        let is_over = Arc::clone(&is_ending);
+        // A thread of its own: a runtime's timers tell milliseconds apart only.
+        let thread = std::thread::spawn(move || {
+            let begun = Instant::now();
+            for number in 0_u32.. {
+                let intended = begun + pause * number;
+                std::thread::sleep(intended.saturating_duration_since(Instant::now()));
+                if is_over.load(Ordering::Acquire) {
+                    return;
+                }
+                due(u64::from(number), intended);
+            }
+        });
+        Self { is_ending, thread: Some(thread) }
+    }
+
+    /// Calls no more.
+    pub fn stop(&mut self) {
+        self.is_ending.store(true, Ordering::Release);
+        if let Some(thread) = self.thread.take() {
+            // A panic there has been printed; what it did not do is missing in the counts.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Pacer {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn calls_are_numbered_and_due_at_the_rate_until_it_stops() {
+        let (sender, receiver) = mpsc::channel();
+        let mut pacer = Pacer::start(1_000, move |number, intended| {
+            let _ = sender.send((number, intended));
+        });
+        let calls: Vec<_> = receiver.iter().take(20).collect();
+        pacer.stop();
+        assert!(calls.iter().zip(0..).all(|((number, _), expected)| *number == expected), "{calls:?}");
+        assert_eq!(calls[19].1 - calls[0].1, Duration::from_millis(19));
+        // The sender is gone with the thread.
+        assert!(receiver.iter().count() < 1_000_000);
+    }
+}
