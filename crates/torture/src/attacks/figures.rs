@@ -75,8 +75,10 @@ impl std::fmt::Display for Round {
 pub struct Bounds {
     /// Written to the disk at most because of it, in KiB per second.
     pub written_kib_per_s_max: Option<u64>,
-    /// Of a thousand transfers to the DFSP that refuses some, so many must end.
+    /// Of a thousand callbacks to the DFSP that refuses some, so many must be delivered.
     pub delivered_permille_min: Option<u64>,
+    /// Whether the hub is attacked by what it calls.
+    pub calls: bool,
 }
 
 /// One attack.
@@ -97,8 +99,10 @@ pub struct AttackResult {
     pub rss_mib_max: u64,
     /// The hub wrote so much more to the disk with the flood than without it, in KiB per second.
     pub written_kib_per_s: u64,
-    /// Requests that the attacker sent, or connections that it opened or took.
+    /// Requests that the attacker sent, short ones in blocks of 64; of connections that it held, those that it opened.
     pub sent: u64,
+    /// Connections that the hub opened to the attacker's endpoint meanwhile.
+    pub called: u64,
     /// How the first answer to it begins.
     pub answered: String,
     /// Honest payments that ended as they should.
@@ -109,7 +113,7 @@ pub struct AttackResult {
     pub asked: u64,
     /// Those that were not.
     pub unanswered: u64,
-    /// Of a thousand transfers to the DFSP that refuses some, those that ended.
+    /// Of a thousand callbacks to the DFSP that refuses some, those that were delivered at last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_permille: Option<u64>,
     /// What went wrong beside the figures: the hub ended, the audit found something.
@@ -145,6 +149,7 @@ impl AttackResult {
         );
         broken(asked == 0, "no honest request on a new connection was tried".to_owned());
         broken(self.sent == 0, "the attack reached nothing".to_owned());
+        broken(bounds.calls && self.called == 0, "the hub did not call the attacker's endpoint".to_owned());
         let written = self.written_kib_per_s;
         let is_too_much = bounds.written_kib_per_s_max.is_some_and(|most| written > most);
         broken(is_too_much, format!("it made the hub write {written} KiB a second"));
@@ -152,7 +157,7 @@ impl AttackResult {
         let is_too_little = bounds.delivered_permille_min.is_some_and(|least| delivered < least);
         broken(
             is_too_little,
-            format!("only {delivered} of 1,000 transfers reached the DFSP that refuses 100"),
+            format!("only {delivered} of 1,000 callbacks reached the DFSP that refuses 100"),
         );
         self
     }
@@ -194,6 +199,7 @@ mod tests {
             rounds: vec![round(6_000, 9_000, None); 3],
             rss_mib_max: 40,
             sent: 9,
+            called: 1,
             paid: 1_000,
             asked: 30,
             delivered_permille: Some(900),
@@ -202,13 +208,14 @@ mod tests {
         }
     }
 
-    const BOUNDS: Bounds = Bounds { written_kib_per_s_max: Some(1_024), delivered_permille_min: Some(850) };
+    const BOUNDS: Bounds =
+        Bounds { written_kib_per_s_max: Some(1_024), delivered_permille_min: Some(850), calls: true };
 
     /// Each figure alone breaks the verdict as soon as it is out of bounds, and not before.
     #[test]
     fn each_figure_is_held_against_its_bound() {
         type Change = fn(&mut AttackResult);
-        let cases: [(Change, usize, &str); 20] = [
+        let cases: [(Change, usize, &str); 21] = [
             (|_| {}, 0, "nothing"),
             (|it| it.rounds = vec![round(6_000, 18_000, None); 3], 0, "exactly three times"),
             (|it| it.rounds = vec![round(6_000, 18_007, None); 3], 1, "more than three times"),
@@ -226,6 +233,7 @@ mod tests {
             (|it| it.failed = 1, 1, "a payment"),
             (|it| it.unanswered = 1, 1, "a request"),
             (|it| it.sent = 0, 1, "an attack that never was"),
+            (|it| it.called = 0, 1, "an endpoint that was not called"),
             (|it| it.written_kib_per_s = 1_025, 1, "the disk"),
             (|it| it.delivered_permille = Some(849), 1, "callbacks"),
             (|it| it.findings.push("the hub ended".into()), 1, "an end"),
@@ -236,7 +244,8 @@ mod tests {
             let judged = result.judged(BOUNDS);
             assert_eq!(judged.violations.len(), violations, "{what}: {:?}", judged.violations);
         }
-        let unbounded = AttackResult { written_kib_per_s: 1 << 20, delivered_permille: None, ..good() };
+        let unbounded =
+            AttackResult { written_kib_per_s: 1 << 20, called: 0, delivered_permille: None, ..good() };
         assert_eq!(unbounded.judged(Bounds::default()).violations, Vec::<String>::new());
     }
 

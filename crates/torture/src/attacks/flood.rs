@@ -18,9 +18,12 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 const AGAIN: Duration = Duration::from_secs(1);
 /// A connection that is not refused, but ends after each refused request, is used that soon again.
 const AGAIN_SOON: Duration = Duration::from_millis(5);
+const AT_THE_DOOR: Duration = Duration::from_millis(100);
 const DRIP: Duration = Duration::from_secs(1);
 /// `HTTP/1.1 202`.
 const STATUS_BYTES: usize = 12;
+const TAKEN: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+const REFUSED: &[u8] = b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n";
 const INTERIM: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
 /// Makes a request with a number.
@@ -45,6 +48,7 @@ struct Tally {
 
 /// A flood that goes on until it is dropped.
 pub struct Flood {
+    held: u64,
     tally: Tally,
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -56,6 +60,7 @@ impl Flood {
         let (end, ended) = oneshot::channel();
         let tally = Tally::default();
         let counted = tally.clone();
+        let held = if let Means::Hold { connections, .. } = &means { *connections as u64 } else { 0 };
         let thread = on_thread(async move {
             let connections = match &means {
                 Means::Hold { connections, .. } | Means::Pipeline { connections, .. } => *connections,
@@ -66,7 +71,12 @@ impl Flood {
             // Whichever way it ends.
             let _ = ended.await;
         });
-        Self { tally, end: Some(end), thread: Some(thread) }
+        Self { held, tally, end: Some(end), thread: Some(thread) }
+    }
+
+    /// Whether all connections that are to be held were opened.
+    pub fn stands(&self) -> bool {
+        self.sent() >= self.held
     }
 
     /// Requests that were sent; of connections that are held, those that were opened.
@@ -123,7 +133,8 @@ async fn attack(means: Means, target: SocketAddr, tally: Tally) {
                 }
                 AGAIN_SOON
             }
-            (Err(_), _) => AGAIN,
+            // A hub that starts again finds them at its door.
+            (Err(_), _) => AT_THE_DOOR,
         };
         sleep(pause).await;
     }
@@ -185,13 +196,21 @@ pub enum Manner {
     Silent,
     /// The answer's body comes byte by byte.
     Drips,
+    /// What is about one of ten ids is answered 500, each time that it comes.
+    Refusing,
 }
 
 /// A server of the attacker: its endpoint as DFSP and as oracle, or a stand-in for a hub.
 pub struct Endpoint {
     address: SocketAddr,
     manner: watch::Sender<Manner>,
+    counts: Counts,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Counts {
     taken: Arc<AtomicU64>,
+    delivered: Arc<AtomicU64>,
 }
 
 impl Endpoint {
@@ -204,22 +223,22 @@ impl Endpoint {
         listener.set_nonblocking(true)?;
         let address = listener.local_addr()?;
         let (manner, mut shown) = watch::channel(Manner::Polite);
-        let taken = Arc::new(AtomicU64::new(0));
-        let counted = Arc::clone(&taken);
+        let counts = Counts::default();
+        let counted = counts.clone();
         on_thread(async move {
             let listener = TcpListener::from_std(listener).expect("a listener");
             loop {
                 tokio::select! {
                     accepted = listener.accept() => {
                         let Ok((stream, _)) = accepted else { continue };
-                        counted.fetch_add(1, Ordering::Relaxed);
-                        tokio::spawn(serve(stream, shown.clone()));
+                        counted.taken.fetch_add(1, Ordering::Relaxed);
+                        tokio::spawn(serve(stream, shown.clone(), counted.clone()));
                     }
                     changed = shown.changed() => if changed.is_err() { return },
                 }
             }
         });
-        Ok(Self { address, manner, taken })
+        Ok(Self { address, manner, counts })
     }
 
     /// Where it listens.
@@ -234,42 +253,66 @@ impl Endpoint {
 
     /// Connections that came.
     pub fn taken(&self) -> u64 {
-        self.taken.load(Ordering::Relaxed)
+        self.counts.taken.load(Ordering::Relaxed)
+    }
+
+    /// Requests that were answered 200.
+    pub fn delivered(&self) -> u64 {
+        self.counts.delivered.load(Ordering::Relaxed)
     }
 }
 
-async fn serve(stream: TcpStream, mut shown: watch::Receiver<Manner>) {
+async fn serve(stream: TcpStream, mut shown: watch::Receiver<Manner>, counts: Counts) {
     let manner = *shown.borrow_and_update();
     tokio::select! {
-        _ = answer(stream, manner) => {}
+        _ = answer(stream, manner, &counts) => {}
         _ = shown.changed() => {}
     }
 }
 
-async fn answer(mut stream: TcpStream, manner: Manner) -> std::io::Result<()> {
+async fn answer(mut stream: TcpStream, manner: Manner, counts: &Counts) -> std::io::Result<()> {
     if manner == Manner::Silent {
         return std::future::pending().await;
     }
-    let mut buffer = vec![0; 1 << 16];
-    let mut ends = 0;
+    let (mut buffer, mut head, mut ends) = (vec![0; 1 << 16], Vec::new(), 0);
     loop {
         let count = stream.read(&mut buffer).await?;
         if count == 0 {
             return Ok(());
         }
-        let heads = buffer[..count].iter().filter(|byte| head_ends(&mut ends, **byte)).count();
-        if heads > 0 && manner == Manner::Interim {
-            let many = INTERIM.repeat(400);
-            while stream.write_all(&many).await.is_ok() {}
-        }
-        if heads > 0 && manner == Manner::Drips {
-            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await?;
-            while stream.write_all(b"a").await.is_ok() {
-                sleep(DRIP).await;
+        let mut answers = Vec::new();
+        for byte in &buffer[..count] {
+            head.push(*byte);
+            if head_ends(&mut ends, *byte) {
+                let is_refused = manner == Manner::Refusing && is_tenth(&head);
+                counts.delivered.fetch_add(u64::from(!is_refused), Ordering::Relaxed);
+                answers.extend_from_slice(if is_refused { REFUSED } else { TAKEN });
+                head.clear();
             }
         }
-        stream.write_all(&b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".repeat(heads)).await?;
+        match manner {
+            Manner::Interim if !answers.is_empty() => {
+                let many = INTERIM.repeat(400);
+                while stream.write_all(&many).await.is_ok() {}
+            }
+            Manner::Drips if !answers.is_empty() => {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n").await?;
+                while stream.write_all(b"a").await.is_ok() {
+                    sleep(DRIP).await;
+                }
+            }
+            _ => stream.write_all(&answers).await?,
+        }
     }
+}
+
+/// Whether a head, what came before it included, is about one id of ten: the number that the id ends with decides.
+fn is_tenth(head: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(head);
+    let path = text.rsplit("PUT ").next().and_then(|rest| rest.split(' ').next()).unwrap_or_default();
+    let id = path.split('/').nth(2).unwrap_or_default();
+    let number = id.rsplit('-').next().and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    number.is_some_and(|number| number.is_multiple_of(10))
 }
 
 /// Whether a byte is the last of a head, by how many of its last four came before. Bodies here have no line ends.
@@ -296,6 +339,16 @@ mod tests {
         let count = |text: &str, ends: &mut usize| text.bytes().filter(|byte| head_ends(ends, *byte)).count();
         assert_eq!(count("GET / HTTP/1.1\r\nHost: a\r\n\r\nGET / HTTP/1.1\r\n\r", &mut ends), 1);
         assert_eq!(count("\n{\"a\":1}\r\r\n\r\n", &mut ends), 2);
+    }
+
+    #[test]
+    fn one_of_ten_ids_is_refused_whatever_came_before_its_head() {
+        let head = |number: u64| {
+            format!("{{\"a\":1}}PUT /transfers/{:08x}-0-4-8-{number:012x}/error HTTP/1.1\r\n\r\n", 10)
+        };
+        let refused: Vec<_> = (1..=40).filter(|number| is_tenth(head(*number).as_bytes())).collect();
+        assert_eq!(refused, [10, 20, 30, 40]);
+        assert!(!is_tenth(b"GET / HTTP/1.1\r\n\r\n"));
     }
 
     /// Both ends of every attack at once: a flood against the attacker's own polite server.

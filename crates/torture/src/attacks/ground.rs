@@ -85,10 +85,9 @@ impl Ground {
         set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
         let base = format!("http://{}", endpoint.address());
-        let hostile = format!("dfsp-{}", HOSTILE + 1);
         for (kind, path) in ENDPOINTS {
             let value = json!({ "type": kind, "value": format!("{base}{path}") }).to_string();
-            admin.create(&format!("/participants/{hostile}/endpoints"), value).await.map_err(told)?;
+            admin.create(&format!("/participants/{HOSTILE}/endpoints"), value).await.map_err(told)?;
         }
         let oracle = json!({ "oracleIdType": "ALIAS", "endpoint": { "value": base, "endpointType": "URL" },
             "currency": "KES", "isDefault": true });

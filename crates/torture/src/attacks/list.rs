@@ -9,14 +9,14 @@ use upesi_types::Timestamp;
 use super::figures::Bounds;
 use super::flood::{Make, Manner, Means};
 
-/// DFSPs of the scheme. The first four are honest; the next one refuses some callbacks, and the last one is the attacker's.
+/// DFSPs of the scheme. The first four are honest, the last one is the attacker's.
 pub const DFSPS: usize = 6;
 /// How many are honest.
 pub const HONEST: usize = 4;
-/// The one that refuses some callbacks, and in whose name the attacker quotes.
-pub const REFUSING: usize = 4;
+/// The one in whose name the attacker quotes.
+const QUOTING: &str = "dfsp-5";
 /// The attacker's.
-pub const HOSTILE: usize = 5;
+pub const HOSTILE: &str = "dfsp-6";
 /// Short requests that go together.
 const BLOCK: usize = 64;
 
@@ -26,8 +26,8 @@ pub struct Attack {
     pub name: &'static str,
     /// What it does.
     pub what: &'static str,
-    /// What the attacker's connections do; `None` where only a DFSP misbehaves.
-    pub means: Option<Means>,
+    /// What the attacker's connections do.
+    pub means: Means,
     /// Whether they go to the admin port.
     pub at_operators: bool,
     /// How the attacker's endpoint behaves meanwhile.
@@ -36,15 +36,27 @@ pub struct Attack {
     pub has_control: bool,
     /// What is asked of it beyond what is asked of each.
     pub bounds: Bounds,
+    /// How long the flood lasts in the one round that there is then.
+    pub time: Option<Duration>,
     /// Descriptors that the hub may have, where those are what is attacked; it is started again in the flood then.
     pub descriptors: Option<u64>,
 }
 
 impl Attack {
-    const fn new(name: &'static str, what: &'static str, means: Option<Means>) -> Self {
-        let bounds = Bounds { written_kib_per_s_max: None, delivered_permille_min: None };
+    const fn new(name: &'static str, what: &'static str, means: Means) -> Self {
+        let bounds = Bounds { written_kib_per_s_max: None, delivered_permille_min: None, calls: false };
         let manner = Manner::Polite;
-        Self { name, what, means, at_operators: false, manner, has_control: false, bounds, descriptors: None }
+        Self {
+            name,
+            what,
+            means,
+            at_operators: false,
+            manner,
+            has_control: false,
+            bounds,
+            time: None,
+            descriptors: None,
+        }
     }
 
     fn writes(self, kib_per_s_max: u64) -> Self {
@@ -53,7 +65,7 @@ impl Attack {
     }
 
     fn behaving(self, manner: Manner) -> Self {
-        Self { manner, ..self }
+        Self { manner, bounds: Bounds { calls: true, ..self.bounds }, ..self }
     }
 
     fn at_operators(self) -> Self {
@@ -120,127 +132,109 @@ fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
     request("POST /transfers", source, "nowhere", &body, length)
 }
 
-fn hold(connections: usize, opening: Vec<u8>) -> Option<Means> {
+fn hold(connections: usize, opening: Vec<u8>) -> Means {
     let drips = !opening.is_empty();
-    Some(Means::Hold { connections, opening: opening.into(), drips })
+    Means::Hold { connections, opening: opening.into(), drips }
 }
 
-fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Option<Means> {
+fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Means {
     let make: Make = Arc::new(move |number| Bytes::from(make(number)));
-    Some(Means::Pipeline { connections: 1, make, per_s: None, count_max: u64::MAX, reads: true })
+    Means::Pipeline { connections: 1, make, per_s: None, count_max: u64::MAX, reads: true }
 }
 
 /// The same request again and again, in blocks.
-fn pages(path: &str, connections: usize, reads: bool) -> Option<Means> {
+fn pages(path: &str, connections: usize, reads: bool) -> Means {
     let block = Bytes::from(format!("GET {path} HTTP/1.1\r\nHost: hub\r\n\r\n").repeat(BLOCK));
     let make: Make = Arc::new(move |_| block.clone());
-    Some(Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads })
+    Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads }
 }
 
-/// So many requests a second that the hub answers by calling the attacker.
-fn provoke(per_s: u64, make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Option<Means> {
-    let make: Make = Arc::new(move |number| Bytes::from(make(number)));
-    Some(Means::Pipeline { connections: 1, make, per_s: Some(per_s), count_max: u64::MAX, reads: true })
+/// So many requests a second that the hub answers by calling the attacker as DFSP.
+fn provoke(per_s: u64) -> Means {
+    let state = |number| request(&format!("GET /transfers/{}", id(number)), HOSTILE, "", "", 0);
+    paced(pipeline(state), Some(per_s), u64::MAX)
+}
+
+/// At most so many a second, and so many in all.
+fn paced(means: Means, rate: Option<u64>, most: u64) -> Means {
+    match means {
+        Means::Pipeline { connections, make, reads, .. } => {
+            Means::Pipeline { connections, make, per_s: rate, count_max: most, reads }
+        }
+        held @ Means::Hold { .. } => held,
+    }
 }
 
 /// All of them.
 pub fn attacks() -> Vec<Attack> {
-    let hostile = || format!("dfsp-{}", HOSTILE + 1);
-    let (me, payer) = (hostile(), format!("dfsp-{}", REFUSING + 1));
-    let prepare_of_mine = {
-        let me = hostile();
-        move |number| prepare(number, &me, 60_000)
-    };
-    let state = {
-        let me = hostile();
-        move |number| request(&format!("GET /transfers/{}", id(number)), &me, "", "", 0)
-    };
-    let alias = {
-        let me = hostile();
-        move |number| request(&format!("GET /parties/ALIAS/a{number}"), &me, "", "", 0)
-    };
-    let quotes = {
-        let me = hostile();
-        move |number| quote(number, &payer, &me, 4_900_000)
-    };
-    let mut silent = pipeline(quotes);
-    if let Some(Means::Pipeline { count_max, .. }) = &mut silent {
-        *count_max = 230;
-    }
-    let large = [request("POST /quotes", &me, "dfsp-1", "", 4_900_000), vec![b' '; 1_000]].concat();
-    let slow_body = request("POST /transfers", &me, "dfsp-1", "", 60_000);
+    [bodies(), own_pages(), endpoints(), connections()].into_iter().flatten().collect()
+}
+
+/// Transfers that make the hub write.
+fn bodies() -> Vec<Attack> {
+    let unknown = |length| pipeline(move |number| prepare(number, "nobody", length));
+    let known = pipeline(|number| prepare(number, HOSTILE, 60_000));
+    let what = "transfers of 60 KB from a sender that is no participant";
+    vec![
+        Attack::new("unknown-sender", what, unknown(60_000)).writes(1_024),
+        Attack::new("unknown-sender-large", "the same with 1 MB", unknown(1_000_000)).writes(1_024),
+        Attack::new("refused-prepares", "transfers of 60 KB from a DFSP, all refused", known).writes(8_192),
+    ]
+}
+
+/// Questions that the hub answers itself.
+fn own_pages() -> Vec<Attack> {
+    let what = "one connection that asks for a page of the hub's own without waiting for answers";
+    let ask = |path| Attack { has_control: true, ..Attack::new(path, what, pages(path, 1, true)) };
+    let mut list: Vec<Attack> = ["/metrics", "/docs", "/openapi.yaml", "/health"].map(ask).into();
+    list.push(
+        Attack { name: "admin /metrics", what: "the same at the admin port", ..ask("/metrics") }
+            .at_operators(),
+    );
+    list
+}
+
+/// Servers that the hub calls.
+fn endpoints() -> Vec<Attack> {
+    let alias = pipeline(|number| request(&format!("GET /parties/ALIAS/a{number}"), HOSTILE, "", "", 0));
+    let quotes = pipeline(|number| quote(number, QUOTING, HOSTILE, 4_900_000));
+    let what = "a DFSP that answers what is about one of ten transfers with 500, a minute long";
+    let tenth = Attack::new("tenth-refused", what, provoke(300)).behaving(Manner::Refusing);
+    let bounds = Bounds { delivered_permille_min: Some(850), ..tenth.bounds };
+    let interim = "a DFSP that answers callbacks with `100 Continue` without end";
+    let silent = "230 quotes of 4.9 MB to a DFSP that reads nothing";
+    let drips = "a DFSP whose answers to callbacks come byte by byte";
+    vec![
+        Attack::new("interim-dfsp", interim, provoke(20)).behaving(Manner::Interim),
+        Attack::new("interim-oracle", "an oracle that does so", paced(alias, Some(20), u64::MAX))
+            .behaving(Manner::Interim),
+        Attack::new("silent-quotes", silent, paced(quotes, None, 230)).behaving(Manner::Silent),
+        Attack::new("slow-callbacks", drips, provoke(20)).behaving(Manner::Drips),
+        Attack { bounds, time: Some(Duration::from_secs(60)), ..tenth },
+    ]
+}
+
+/// Connections that stand.
+fn connections() -> Vec<Attack> {
+    let large = [request("POST /quotes", HOSTILE, "dfsp-1", "", 4_900_000), vec![b' '; 100_000]].concat();
     let slow_head = b"POST /transfers HTTP/1.1\r\nHost: hub\r\nX-Slow: ".to_vec();
-    let mut list = vec![
+    let slow_body = request("POST /transfers", HOSTILE, "dfsp-1", "", 60_000);
+    let idle = |connections| hold(connections, Vec::new());
+    let short = "1,100 idle connections, and the hub may open 1,024 files";
+    let unread = "64 connections that ask for pages and read no answer";
+    vec![
         Attack {
             descriptors: Some(1_024),
-            ..Attack::new(
-                "descriptors",
-                "1,100 idle connections, and the hub may open 1,024 files",
-                hold(1_100, Vec::new()),
-            )
+            time: Some(Duration::from_secs(45)),
+            ..Attack::new("descriptors", short, idle(1_100))
         },
-        Attack::new(
-            "unknown-sender",
-            "transfers of 60 KB from a sender that is no participant",
-            pipeline(|number| prepare(number, "nobody", 60_000)),
-        )
-        .writes(1_024),
-        Attack::new(
-            "unknown-sender-large",
-            "the same with 1 MB",
-            pipeline(|number| prepare(number, "nobody", 1_000_000)),
-        )
-        .writes(1_024),
-        Attack::new(
-            "refused-prepares",
-            "transfers of 60 KB from a DFSP, all of them refused",
-            pipeline(prepare_of_mine),
-        )
-        .writes(8_192),
-    ];
-    for path in ["/metrics", "/docs", "/openapi.yaml", "/health"] {
-        let what = "one connection that asks for a page of the hub's own without waiting for answers";
-        list.push(Attack { has_control: true, ..Attack::new(path, what, pages(path, 1, true)) });
-    }
-    let metrics =
-        Attack::new("admin /metrics", "the same for metrics at the admin port", pages("/metrics", 1, true));
-    list.push(Attack { has_control: true, ..metrics.at_operators() });
-    list.extend([
-        Attack::new(
-            "interim-dfsp",
-            "a DFSP that answers callbacks with `100 Continue` without end",
-            provoke(20, state.clone()),
-        )
-        .behaving(Manner::Interim),
-        Attack::new("interim-oracle", "an oracle that does so", provoke(20, alias)).behaving(Manner::Interim),
-        Attack::new("silent-quotes", "230 quotes of 4.9 MB to a DFSP that reads nothing", silent)
-            .behaving(Manner::Silent),
         Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large)),
-        Attack::new("idle-operators", "512 idle connections at the admin port", hold(512, Vec::new()))
-            .at_operators(),
-        Attack::new("idle-dfsps", "10,000 idle connections at the DFSPs' port", hold(10_000, Vec::new())),
+        Attack::new("idle-operators", "600 idle connections at the admin port", idle(600)).at_operators(),
+        Attack::new("idle-dfsps", "10,000 idle connections at the DFSPs' port", idle(10_000)),
         Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
         Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
-        Attack::new(
-            "slow-readers",
-            "64 connections that ask for pages and read no answer",
-            pages("/docs", 64, false),
-        ),
-        Attack::new(
-            "slow-callbacks",
-            "a DFSP whose answers to callbacks come byte by byte",
-            provoke(20, state),
-        )
-        .behaving(Manner::Drips),
-    ]);
-    let tenth = Attack::new(
-        "tenth-refused",
-        "a DFSP that answers one of ten callbacks with 500, a minute long",
-        None,
-    );
-    let bounds = Bounds { delivered_permille_min: Some(850), ..tenth.bounds };
-    list.push(Attack { bounds, ..tenth });
-    list
+        Attack::new("slow-readers", unread, pages("/docs", 64, false)),
+    ]
 }
 
 #[cfg(test)]

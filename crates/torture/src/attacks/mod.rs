@@ -17,27 +17,24 @@ pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, R
 pub use report::{AttacksEvidence, AttacksRun};
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
-use upesi_sim::DfspSettings;
 
 use self::figures::p99_us;
 use self::flood::{Endpoint, Flood, Manner, Means};
 use self::ground::Ground;
-use self::list::{Attack, REFUSING};
-use self::payments::Stream;
+use self::list::Attack;
+use self::payments::stream;
 use crate::black_hole::audit;
 
 /// Payments before the first phase, so that connections are open.
 const WARM_UP: Duration = Duration::from_secs(3);
 /// Between a flood and the next phase.
 const SETTLING: Duration = Duration::from_secs(2);
-/// Transfers a second to the DFSP that refuses one of ten.
+/// Further transfers a second where descriptors are short: the files of journal and archive come and go then.
 const STREAM_PER_S: u64 = 300;
-/// How long it refuses them, and the last part of that, in which as many must reach it as in the first.
-const REFUSING_TIME: Duration = Duration::from_secs(60);
-const REFUSING_END: Duration = Duration::from_secs(15);
-/// Transfers that were begun in the last seconds may still be on their way.
-const ON_THE_WAY: Duration = Duration::from_secs(5);
-const STATUS_REFUSED: u16 = 500;
+/// The last part of a flood, in which as many callbacks must be delivered as in the first.
+const LAST: Duration = Duration::from_secs(15);
+/// How long connections that are to be held may take to open.
+const OPENING_MAX: Duration = Duration::from_secs(20);
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -127,67 +124,80 @@ struct Trial<'a> {
 
 impl Trial<'_> {
     async fn go(&mut self, workers: &Arc<Workers>) -> Result<(), String> {
+        let is_short = self.attack.descriptors.is_some();
+        let _more = is_short.then(|| stream(&self.ground.simulator, STREAM_PER_S, workers));
         self.ground.pass(WARM_UP).await?;
-        if self.attack.means.is_none() {
-            return self.refuse(workers).await;
-        }
-        for _ in 0..self.plan.rounds {
+        for _ in 0..self.attack.time.map_or(self.plan.rounds, |_| 1) {
             self.round().await?;
         }
-        match self.attack.descriptors {
-            None => Ok(()),
-            Some(_) => self.restart().await,
-        }
+        if is_short { self.restart().await } else { Ok(()) }
     }
 
     async fn round(&mut self) -> Result<(), String> {
         let phase = self.plan.phase;
+        let time = self.attack.time.unwrap_or(phase);
         let place = self.windows.len();
-        let [mut written, before] = [0, self.ground.written_kib()];
-        self.windows.push([Some(self.ground.pass(phase).await?), None, None]);
-        let quiet = self.ground.written_kib() - before;
-        let flood = self.begin();
-        let came = self.ground.endpoint.taken();
         let before = self.ground.written_kib();
-        let window = self.ground.pass(phase).await;
-        if window.is_ok() {
-            written = self.ground.written_kib().saturating_sub(before);
+        self.windows.push([Some(self.ground.pass(phase).await?), None, None]);
+        let quiet = (self.ground.written_kib() - before) / phase.as_secs().max(1);
+        let flood = self.begin();
+        let begun = std::time::Instant::now();
+        while !flood.stands() && begun.elapsed() < OPENING_MAX {
+            self.ground.pass(SETTLING).await?;
         }
-        let sent = flood.as_ref().map_or(0, Flood::sent);
-        // What goes to the attacker's endpoint counts where it reaches that.
-        let reached =
-            if self.attack.manner == Manner::Polite { sent } else { self.ground.endpoint.taken() - came };
-        self.result.sent += reached;
-        self.result.answered = flood.as_ref().map(Flood::answered).unwrap_or_default();
+        let [came, before] = [self.ground.endpoint.taken(), self.ground.written_kib()];
+        let outcome = self.flooded(time).await;
+        let written = self.ground.written_kib().saturating_sub(before) / time.as_secs().max(1);
+        self.result.sent += flood.sent();
+        self.result.answered = flood.answered();
+        self.result.called += self.ground.endpoint.taken() - came;
+        let rate_per_s = flood.sent() / time.as_secs().max(1);
         drop(flood);
         self.ground.endpoint.behave(Manner::Polite);
-        // A hub that ended in the flood has been asked for nothing since.
-        self.windows[place][1] = Some(window?);
-        let more = written.saturating_sub(quiet) / phase.as_secs().max(1);
+        self.windows[place][1] = Some(outcome?);
+        let more = written.saturating_sub(quiet);
         self.result.written_kib_per_s = self.result.written_kib_per_s.max(more);
         self.ground.pass(SETTLING).await?;
         if self.attack.has_control {
-            self.windows[place][2] = Some(self.control(sent / phase.as_secs().max(1)).await?);
+            self.windows[place][2] = Some(self.control(rate_per_s).await?);
             self.ground.pass(SETTLING).await?;
         }
         Ok(())
     }
 
-    fn begin(&self) -> Option<Flood> {
+    /// Lets the flood go on for that time; of callbacks to one that refuses some, those of the last part count.
+    async fn flooded(&mut self, time: Duration) -> Result<Window, String> {
+        let first = self.ground.pass(time.saturating_sub(LAST)).await?;
+        if self.attack.manner != Manner::Refusing {
+            let last = self.ground.pass(time.min(LAST)).await?;
+            return Ok((first.0, last.1));
+        }
+        let before = self.ground.endpoint.delivered();
+        let last = self.ground.pass(LAST).await?;
+        let Means::Pipeline { per_s: Some(per_s), .. } = self.attack.means else {
+            return Err("what provokes callbacks has a rate".to_owned());
+        };
+        let due = per_s * LAST.as_secs();
+        let delivered = self.ground.endpoint.delivered() - before;
+        self.result.delivered_permille = Some(delivered * 1_000 / due.max(1));
+        Ok((first.0, last.1))
+    }
+
+    fn begin(&self) -> Flood {
         self.ground.endpoint.behave(self.attack.manner);
         let [fspiop, admin] = self.ground.hub.addresses();
         let target = if self.attack.at_operators { admin } else { fspiop };
-        self.attack.means.clone().map(|means| Flood::start(means, target))
+        Flood::start(self.attack.means.clone(), target)
     }
 
     /// The same flood, as fast as it was, against a server that does nothing.
     async fn control(&mut self, rate_per_s: u64) -> Result<Window, String> {
         let elsewhere = Endpoint::listen().map_err(told)?;
         let mut means = self.attack.means.clone();
-        if let Some(Means::Pipeline { per_s, .. }) = &mut means {
+        if let Means::Pipeline { per_s, .. } = &mut means {
             *per_s = Some(rate_per_s);
         }
-        let _flood = means.map(|means| Flood::start(means, elsewhere.address()));
+        let _flood = Flood::start(means, elsewhere.address());
         self.ground.pass(self.plan.phase).await
     }
 
@@ -201,26 +211,6 @@ impl Trial<'_> {
         self.ground.payments.resume();
         self.ground.pass(self.plan.phase).await?;
         drop(flood);
-        Ok(())
-    }
-
-    /// One DFSP of the simulator refuses one of ten callbacks.
-    async fn refuse(&mut self, workers: &Arc<Workers>) -> Result<(), String> {
-        let stream = Stream::start(&self.ground.simulator, REFUSING, STREAM_PER_S, workers);
-        let quiet = self.ground.pass(self.plan.phase).await?;
-        let refusing = DfspSettings {
-            http_error_per_mille: 100,
-            http_error_status: STATUS_REFUSED,
-            ..DfspSettings::default()
-        };
-        self.ground.simulator.set_settings(REFUSING, refusing).map_err(told)?;
-        let flood = self.ground.pass(REFUSING_TIME).await?;
-        self.windows.push([Some(quiet), Some(flood), None]);
-        let to = flood.1 - ON_THE_WAY;
-        let delivered = stream.ended_permille(to - REFUSING_END, to);
-        self.result.delivered_permille = Some(delivered);
-        self.result.sent += STREAM_PER_S * REFUSING_TIME.as_secs();
-        self.ground.simulator.set_settings(REFUSING, DfspSettings::default()).map_err(told)?;
         Ok(())
     }
 

@@ -79,7 +79,7 @@ impl AttackResult {
         let verdict = if self.violations.is_empty() { "kept" } else { "BROKEN" };
         let mut text = format!(
             "{}: {verdict}: p99 {} ({}); {} MiB; {} KiB/s more written; {} payments, {} failed; {} requests, {} unanswered; \
-             {} sent, answered {:?}",
+             {} sent, answered {:?}, {} calls",
             self.name,
             times(self.p99_permille),
             self.p99.join("; "),
@@ -91,6 +91,7 @@ impl AttackResult {
             self.unanswered,
             self.sent,
             self.answered,
+            self.called,
         );
         if let Some(permille) = self.delivered_permille {
             text.push_str(&format!("; {permille} of 1,000 delivered"));
