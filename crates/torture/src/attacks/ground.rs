@@ -112,9 +112,9 @@ impl Ground {
             }
             tokio::time::sleep(PROBE_INTERVAL.min(time.saturating_sub(begun.elapsed()))).await;
             if let Some(status) = self.hub.has_ended() {
-                let last = fs::read_to_string(&self.log).unwrap_or_default();
-                let last = last.lines().last().unwrap_or_default();
-                return Err(format!("the hub ended with {status}: {last}"));
+                let log = fs::read_to_string(&self.log).unwrap_or_default();
+                let said = log.lines().rev().find(|line| line.contains("ERROR")).unwrap_or_default();
+                return Err(format!("the hub ended with {status}: {said}"));
             }
             let peak = Usage::of(self.hub.pid()).map_or(0, |usage| usage.resident_peak_bytes);
             self.rss_mib_max = self.rss_mib_max.max(peak >> 20);

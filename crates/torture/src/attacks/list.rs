@@ -208,7 +208,10 @@ fn endpoints() -> Vec<Attack> {
         Attack::new("interim-dfsp", interim, provoke(20)).behaving(Manner::Interim),
         Attack::new("interim-oracle", "an oracle that does so", paced(alias, Some(20), u64::MAX))
             .behaving(Manner::Interim),
-        Attack::new("silent-quotes", silent, paced(quotes, None, 230)).behaving(Manner::Silent),
+        Attack {
+            time: Some(Duration::from_secs(30)),
+            ..Attack::new("silent-quotes", silent, paced(quotes, None, 230)).behaving(Manner::Silent)
+        },
         Attack::new("slow-callbacks", drips, provoke(20)).behaving(Manner::Drips),
         Attack { bounds, time: Some(Duration::from_secs(60)), ..tenth },
     ]
@@ -230,7 +233,7 @@ fn connections() -> Vec<Attack> {
         },
         Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large)),
         Attack::new("idle-operators", "600 idle connections at the admin port", idle(600)).at_operators(),
-        Attack::new("idle-dfsps", "10,000 idle connections at the DFSPs' port", idle(10_000)),
+        Attack::new("idle-dfsps", "10,500 idle connections at the DFSPs' port", idle(10_500)),
         Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
         Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
         Attack::new("slow-readers", unread, pages("/docs", 64, false)),

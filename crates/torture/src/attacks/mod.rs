@@ -141,17 +141,15 @@ impl Trial<'_> {
         self.windows.push([Some(self.ground.pass(phase).await?), None, None]);
         let quiet = (self.ground.written_kib() - before) / phase.as_secs().max(1);
         let flood = self.begin();
-        let begun = std::time::Instant::now();
-        while !flood.stands() && begun.elapsed() < OPENING_MAX {
-            self.ground.pass(SETTLING).await?;
-        }
         let [came, before] = [self.ground.endpoint.taken(), self.ground.written_kib()];
-        let outcome = self.flooded(time).await;
-        let written = self.ground.written_kib().saturating_sub(before) / time.as_secs().max(1);
+        let begun = std::time::Instant::now();
+        let outcome = self.flooded(&flood, time).await;
+        let seconds = begun.elapsed().as_secs().max(1);
+        let written = self.ground.written_kib().saturating_sub(before) / seconds;
         self.result.sent += flood.sent();
         self.result.answered = flood.answered();
         self.result.called += self.ground.endpoint.taken() - came;
-        let rate_per_s = flood.sent() / time.as_secs().max(1);
+        let rate_per_s = flood.sent() / seconds;
         drop(flood);
         self.ground.endpoint.behave(Manner::Polite);
         self.windows[place][1] = Some(outcome?);
@@ -165,8 +163,12 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Lets the flood go on for that time; of callbacks to one that refuses some, those of the last part count.
-    async fn flooded(&mut self, time: Duration) -> Result<Window, String> {
+    /// Lets the flood go on for that time once all connections stand; of callbacks to one that refuses some, those of the last part count.
+    async fn flooded(&mut self, flood: &Flood, time: Duration) -> Result<Window, String> {
+        let begun = std::time::Instant::now();
+        while !flood.stands() && begun.elapsed() < OPENING_MAX {
+            self.ground.pass(SETTLING).await?;
+        }
         let first = self.ground.pass(time.saturating_sub(LAST)).await?;
         if self.attack.manner != Manner::Refusing {
             let last = self.ground.pass(time.min(LAST)).await?;
