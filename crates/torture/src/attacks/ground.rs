@@ -186,9 +186,9 @@ impl Probe {
 
     fn request(self, number: u64) -> Vec<u8> {
         match self {
-            Self::Dfsp => b"GET /health HTTP/1.1\r\nHost: hub\r\n\r\n".to_vec(),
+            Self::Dfsp => b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_vec(),
             Self::Large => quote(1 << 41 | number, "dfsp-1", "dfsp-2", LARGE_BYTES),
-            Self::Operator => b"GET /participants HTTP/1.1\r\nHost: localhost\r\n\r\n".to_vec(),
+            Self::Operator => b"GET /participants HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".to_vec(),
         }
     }
 }

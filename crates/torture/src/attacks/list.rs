@@ -90,7 +90,7 @@ fn request(line: &str, source: &str, destination: &str, body: &str, length: usiz
     let media = format!("application/vnd.interoperability.{resource}+json;version=1.1");
     let date = in_seconds(0).http_date();
     let mut head = format!(
-        "{line} HTTP/1.1\r\nHost: hub\r\nContent-Type: {media}\r\nAccept: {media}\r\nDate: {date}\r\nFSPIOP-Source: {source}\r\n"
+        "{line} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {media}\r\nAccept: {media}\r\nDate: {date}\r\nFSPIOP-Source: {source}\r\n"
     );
     if !destination.is_empty() {
         head.push_str(&format!("FSPIOP-Destination: {destination}\r\n"));
@@ -122,14 +122,14 @@ pub fn quote(number: u64, source: &str, destination: &str, length: usize) -> Vec
     request("POST /quotes", source, destination, &body, length)
 }
 
-/// A prepare to a DFSP that there is not, whose body has so many bytes.
+/// A prepare of more than any DFSP may pay, whose body has so many bytes.
 fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
     let (id, expiration, condition) = (id(number), in_seconds(3_600), "A".repeat(43));
-    let amount = 1 + number % 900;
+    let amount = 50_000_000_000 + number;
     let body = format!(
-        r#"{{"transferId":"{id}","payerFsp":"{source}","payeeFsp":"nowhere","amount":{{"currency":"KES","amount":"{amount}.5"}},"ilpPacket":"AYICexample","condition":"{condition}","expiration":"{expiration}"}}"#
+        r#"{{"transferId":"{id}","payerFsp":"{source}","payeeFsp":"dfsp-1","amount":{{"currency":"KES","amount":"{amount}.5"}},"ilpPacket":"AYICexample","condition":"{condition}","expiration":"{expiration}"}}"#
     );
-    request("POST /transfers", source, "nowhere", &body, length)
+    request("POST /transfers", source, "dfsp-1", &body, length)
 }
 
 fn hold(connections: usize, opening: Vec<u8>) -> Means {
@@ -144,7 +144,7 @@ fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Means {
 
 /// The same request again and again, in blocks.
 fn pages(path: &str, connections: usize, reads: bool) -> Means {
-    let block = Bytes::from(format!("GET {path} HTTP/1.1\r\nHost: hub\r\n\r\n").repeat(BLOCK));
+    let block = Bytes::from(format!("GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n").repeat(BLOCK));
     let make: Make = Arc::new(move |_| block.clone());
     Means::Pipeline { connections, make, per_s: None, count_max: u64::MAX, reads }
 }
@@ -219,8 +219,8 @@ fn endpoints() -> Vec<Attack> {
 
 /// Connections that stand.
 fn connections() -> Vec<Attack> {
-    let large = [request("POST /quotes", HOSTILE, "dfsp-1", "", 4_900_000), vec![b' '; 100_000]].concat();
-    let slow_head = b"POST /transfers HTTP/1.1\r\nHost: hub\r\nX-Slow: ".to_vec();
+    let large = [request("POST /quotes", HOSTILE, "dfsp-1", "", 4_900_000), vec![b' '; 4_800_000]].concat();
+    let slow_head = b"POST /transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ".to_vec();
     let slow_body = request("POST /transfers", HOSTILE, "dfsp-1", "", 60_000);
     let idle = |connections| hold(connections, Vec::new());
     let short = "1,100 idle connections, and the hub may open 1,024 files";
@@ -250,7 +250,9 @@ mod tests {
     fn names_differ_and_bodies_have_the_length_that_they_are_said_to_have() {
         let names: BTreeSet<_> = attacks().iter().map(|attack| attack.name).collect();
         assert_eq!(names.len(), attacks().len());
-        for request in [quote(7, "dfsp-1", "dfsp-2", 4_000), prepare(7, "nobody", 4_000)] {
+        let requests =
+            [(quote(7, "dfsp-1", "dfsp-2", 4_000), "8.5"), (prepare(7, "nobody", 4_000), "50000000007.5")];
+        for (request, amount) in requests {
             let text = String::from_utf8(request).unwrap();
             let (head, body) = text.split_once("\r\n\r\n").unwrap();
             assert!(
@@ -258,7 +260,7 @@ mod tests {
                 "{head}"
             );
             let json: serde_json::Value = serde_json::from_str(body).unwrap();
-            assert_eq!((body.len(), json["amount"]["amount"].as_str()), (4_000, Some("8.5")));
+            assert_eq!((body.len(), json["amount"]["amount"].as_str()), (4_000, Some(amount)));
         }
     }
 }
