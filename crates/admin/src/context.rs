@@ -10,6 +10,7 @@ use upesi_quoting::KeptQuote;
 use upesi_store::StoreError;
 use upesi_types::Timestamp;
 
+use crate::changes::Change;
 use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
@@ -17,8 +18,38 @@ use crate::lanes::{LaneStatus, NoLanes};
 
 /// Gives the metrics in the OpenMetrics text format.
 pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
-/// Changes what is logged; the error says why the text is no log level.
-pub type LogLevel = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
+/// What is logged, and how that is changed.
+pub trait LogLevel: Send + Sync {
+    /// What is in force: a level, or a list of directives.
+    fn level(&self) -> String;
+
+    /// The targets that directives may name.
+    fn targets(&self) -> Vec<String>;
+
+    /// Puts another level in force.
+    ///
+    /// # Errors
+    /// Why it is none; nothing was changed.
+    fn set_level(&self, level: &str) -> Result<(), String>;
+}
+
+/// The log of a process that cannot change it.
+#[derive(Clone, Copy, Debug)]
+pub struct FixedLog;
+
+impl LogLevel for FixedLog {
+    fn level(&self) -> String {
+        "unknown".to_owned()
+    }
+
+    fn targets(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn set_level(&self, _level: &str) -> Result<(), String> {
+        Err("this process cannot change its log level".to_owned())
+    }
+}
 
 /// Finds a kept quote by its id.
 pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<KeptQuote>, StoreError> + Send + Sync>;
@@ -42,8 +73,8 @@ pub struct AdminContext {
     pub metrics: Metrics,
     /// What `/debug/heap` shows of the hub itself; `None` where profiling is off.
     pub profiling: Option<Holders>,
-    /// What changes the log level.
-    pub log_level: LogLevel,
+    /// The log's level.
+    pub log_level: Arc<dyn LogLevel>,
     /// When the process started, for its uptime.
     pub started: Instant,
     /// The same by the calendar.
@@ -64,15 +95,20 @@ impl AdminContext {
             lanes: Arc::new(NoLanes),
             metrics: Arc::new(String::new),
             profiling: None,
-            log_level: Arc::new(|_| Err("this process cannot change its log level".to_owned())),
+            log_level: Arc::new(FixedLog),
             started: Instant::now(),
             started_at: Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)),
         }
     }
 
-    /// Makes a change and waits until it is durable.
+    /// Makes a change and waits until it is durable. The log tells from what to what; another operator's change of the same
+    /// thing at the same moment may lie between.
     pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
-        self.submit(Command::Admin(command)).await
+        let asked = command.clone();
+        let change = self.ask(move |ledger| Change::of(&asked, ledger)).await?;
+        let outcome = self.submit(Command::Admin(command)).await?;
+        change.log(&outcome);
+        Ok(outcome)
     }
 
     pub(crate) async fn submit(&self, command: Command) -> Result<AdminOutcome, ApiError> {

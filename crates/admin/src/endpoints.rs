@@ -6,6 +6,7 @@ use axum::response::Response;
 use serde::Serialize;
 use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
 use upesi_http::Target;
+use upesi_ledger::command::ENDPOINT_VALUE_BYTES_MAX;
 use upesi_ledger::{AdminCommand, EndpointType};
 
 use crate::body::JsonBody;
@@ -33,17 +34,24 @@ pub(crate) async fn set(
         .ok_or_else(|| kind_field.refuse("must be a known endpoint type; GET /enums lists them"))?;
     let value_field = fields.required("value")?;
     let value = value_field.text()?;
-    if kind.is_url() && !is_absolute_url(&value) {
-        return Err(
-            value_field.refuse("must be a URL that begins with http:// or https:// and has no fragment")
-        );
-    }
-    if kind.is_called() {
-        check_callable(kind, &value).map_err(|reason| value_field.refuse(&reason))?;
-    }
+    check_endpoint(kind, &value).map_err(|reason| value_field.refuse(&reason))?;
     fields.only(&["type", "value"])?;
     context.change(AdminCommand::SetEndpoint { name, kind, value: value.into() }).await?;
     empty(StatusCode::CREATED)
+}
+
+/// Whether an endpoint of a type may have a value: who sets it hears at once what would fail later.
+///
+/// # Errors
+/// What the value must be, or what is wrong with it: a phrase that follows the value's name.
+pub fn check_endpoint(kind: EndpointType, value: &str) -> Result<(), String> {
+    if value.is_empty() || value.len() > ENDPOINT_VALUE_BYTES_MAX {
+        return Err(format!("length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters"));
+    }
+    if kind.is_url() && !is_absolute_url(value) {
+        return Err("must be a URL that begins with http:// or https:// and has no fragment".to_owned());
+    }
+    if kind.is_called() { check_callable(kind, value) } else { Ok(()) }
 }
 
 /// Templates such as `http://dfsp/transfers/{{transferId}}` are no URLs yet, so only their beginning is looked at.

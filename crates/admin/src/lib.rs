@@ -4,6 +4,7 @@ mod account_types;
 mod accounts;
 mod body;
 mod callbacks;
+mod changes;
 mod context;
 mod debug;
 mod directory;
@@ -30,8 +31,9 @@ mod settlement_models;
 mod transactions;
 mod transfers;
 
-pub use context::{AdminContext, FindQuote, LogLevel, Metrics};
+pub use context::{AdminContext, FindQuote, FixedLog, LogLevel, Metrics};
 pub use debug::Holders;
 pub use directory::DirectoryHandle;
+pub use endpoints::check_endpoint;
 pub use lanes::{Lane, LaneStatus, NoLanes};
 pub use service::{AdminService, BODY_BYTES_MAX, limits};

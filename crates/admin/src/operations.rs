@@ -18,7 +18,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 18],
+    resources: [&'static str; 19],
 }
 
 pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Response, ApiError> {
@@ -38,6 +38,7 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/directory",
             "/callbacks",
             "/lanes",
+            "/log-level",
             "/health",
             "/metrics",
             "/debug/profile",
@@ -56,6 +57,12 @@ pub(crate) async fn metrics(State(context): State<AdminContext>) -> Response {
 #[derive(Serialize)]
 struct Level {
     level: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    targets: Option<Vec<String>>,
+}
+
+pub(crate) async fn log_level(State(context): State<AdminContext>) -> Result<Response, ApiError> {
+    ok(&Level { level: context.log_level.level(), targets: Some(context.log_level.targets()) })
 }
 
 pub(crate) async fn set_log_level(
@@ -66,7 +73,7 @@ pub(crate) async fn set_log_level(
     let field = fields.required("level")?;
     let level = field.text_of(1, LOG_LEVEL_CHARS_MAX)?;
     fields.only(&["level"])?;
-    (context.log_level)(&level).map_err(|error| field.refuse(&format!("is refused: {error}")))?;
-    tracing::info!(%level, "the log level was changed");
-    ok(&Level { level })
+    // The log tells of it itself: one of the two levels may keep the line back.
+    context.log_level.set_level(&level).map_err(|error| field.refuse(&error))?;
+    ok(&Level { level, targets: None })
 }

@@ -8,10 +8,11 @@ use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use upesi_directory::party::PartyIdType;
-use upesi_directory::registry::{Oracle, OracleChange, OracleSpec, URL_CHARS_MAX};
+use upesi_directory::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
 use upesi_types::Timestamp;
 
 use crate::body::{Fields, JsonBody};
+use crate::changes::Change;
 use crate::context::AdminContext;
 use crate::directory::party_id_type;
 use crate::error::ApiError;
@@ -77,7 +78,9 @@ pub(crate) async fn create(
     let change = read_rest(&fields)?;
     let is_default = change.is_default.unwrap_or(false);
     let spec = OracleSpec { kind, currency: change.currency, url, is_default };
+    let to = described(&spec);
     let id = registry.create(spec, now()).await?;
+    Change::new(format!("oracle {id}"), "none", to).tell();
     Ok((StatusCode::CREATED, [(LOCATION, format!("/oracles/{id}"))]).into_response())
 }
 
@@ -91,7 +94,10 @@ pub(crate) async fn update(
     let mut change = read_rest(&fields)?;
     change.kind = fields.optional("oracleIdType").map(|field| read_kind(&field)).transpose()?;
     change.url = fields.optional("endpoint").map(|field| read_endpoint(&field)).transpose()?;
-    registry.update(number(&id), change).await?;
+    let id = number(&id);
+    let from = description(registry, id);
+    registry.update(id, change).await?;
+    Change::new(format!("oracle {id}"), from, description(registry, id)).tell();
     empty(StatusCode::NO_CONTENT)
 }
 
@@ -99,8 +105,22 @@ pub(crate) async fn delete(
     State(context): State<AdminContext>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
-    context.directory()?.oracles.delete(number(&id)).await?;
+    let (registry, id) = (&context.directory()?.oracles, number(&id));
+    let from = description(registry, id);
+    registry.delete(id).await?;
+    Change::new(format!("oracle {id}"), from, "none").tell();
     empty(StatusCode::NO_CONTENT)
+}
+
+/// An oracle as the log tells it.
+fn described(spec: &OracleSpec) -> String {
+    let currency = spec.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());
+    let default = if spec.is_default { ", the default" } else { "" };
+    format!("{} in {currency} at {}{default}", spec.kind, spec.url)
+}
+
+fn description(registry: &OracleRegistry, id: u32) -> String {
+    registry.oracles().get(id).map_or_else(|| "none".to_owned(), |oracle| described(&oracle.spec))
 }
 
 fn now() -> Timestamp {

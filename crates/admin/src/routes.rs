@@ -72,7 +72,7 @@ fn operator_routes() -> Router<AdminContext> {
         .route("/callbacks/redeliver", post(callbacks::redeliver))
         .route("/callbacks/{key}", get(callbacks::get))
         .route("/lanes", get(lanes::list))
-        .route("/log-level", put(operations::set_log_level))
+        .route("/log-level", get(operations::log_level).put(operations::set_log_level))
         .route("/health", get(health::get))
         .route("/live", get(health::live))
         .route("/metrics", get(operations::metrics))

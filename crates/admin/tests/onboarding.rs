@@ -104,7 +104,7 @@ async fn settlement_model(hub: &Hub) {
 }
 
 async fn limits(hub: &Hub) {
-    let shown = r#"[{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000,"alarmPercentage":10}}]"#;
+    let shown = r#"[{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000,"alarmPercentage":80}}]"#;
     for query in ["", "?currency=KES", "?type=NET_DEBIT_CAP", "?currency=KES&type=NET_DEBIT_CAP"] {
         assert_eq!(hub.get(&format!("/participants/greenbank/limits{query}")).await, shown, "{query}");
     }

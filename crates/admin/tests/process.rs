@@ -55,9 +55,12 @@ async fn metrics_lanes_and_the_log_level_come_from_the_process() {
             r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null}]"#
         )
     );
+    let level = |level: &str| format!(r#"{{"level":"{level}","targets":["upesi_courier","upesi_engine"]}}"#);
+    assert_eq!(hub.get("/log-level").await, level("info"));
     assert_eq!(hub.expect("PUT", "/log-level", r#"{"level":"debug"}"#, 200).await, r#"{"level":"debug"}"#);
+    assert_eq!(hub.get("/log-level").await, level("debug"));
     let refused = hub.expect("PUT", "/log-level", r#"{"level":"loud"}"#, 400).await;
-    let sentence = r#"Malformed syntax - \"level\" is refused: there is no such level"#;
+    let sentence = r#"Malformed syntax - \"level\" is no level"#;
     assert_eq!(refused, refusal(3101, sentence));
     assert_eq!(*hub.levels.lock().unwrap(), ["debug"]);
     assert!(hub.get("/").await.starts_with(r#"{"name":"upesi admin","version":""#));
@@ -104,7 +107,7 @@ async fn requests_that_no_resource_takes_are_refused_in_the_same_form() {
         ("POST", "/participants/Hub/nothing", 404, refusal(3002, "Unknown URI")),
         ("DELETE", "/participants", 405, wrong_method.clone()),
         ("PATCH", "/participants/Hub", 405, wrong_method.clone()),
-        ("GET", "/log-level", 405, wrong_method),
+        ("POST", "/log-level", 405, wrong_method),
     ] {
         assert_eq!(hub.call(method, path, "").await, (status, answer), "{method} {path}");
     }

@@ -196,6 +196,7 @@ impl Walk {
     fn look_around(&mut self) {
         for id in [
             "listLanes",
+            "getLogLevel",
             "setLogLevel",
             "getHealth",
             "getLive",

@@ -30,6 +30,13 @@ pub struct CallbackRenderer {
 }
 
 impl Renderer<DurableRecord> for CallbackRenderer {
+    fn name(&self, target: ParticipantId) -> String {
+        let participants = self.participants.get();
+        participants
+            .name(target)
+            .map_or_else(|| format!("participant {}", target.number()), |name| name.to_string())
+    }
+
     fn render(&self, key: NoticeKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
         let Some(notice) = record.notices.get(usize::from(key.index)) else {
             return Err(Unroutable::BadRecord { reason: format!("it has no notice {}", key.index) });
@@ -266,7 +273,6 @@ impl Backlog<DurableRecord> for OutboxBacklog {
     }
 
     fn parked(&self, key: NoticeKey, reason: String, attempts: u32) {
-        tracing::warn!(target = key.target.number(), seq = key.seq, attempts, %reason, "a callback is parked");
         self.report(Command::Park { key, attempts, reason: reason.into_boxed_str() });
     }
 }

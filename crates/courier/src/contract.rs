@@ -173,6 +173,11 @@ pub trait Renderer<R>: Send + Sync + 'static {
     /// The request for the notice `key` of `record`. Runs on the worker that sends: must be quick and must not block.
     fn render(&self, key: NoticeKey, record: &R) -> Result<OutgoingRequest, Unroutable>;
 
+    /// The name of a target, for the log.
+    fn name(&self, target: ParticipantId) -> String {
+        format!("participant {}", target.number())
+    }
+
     /// Which party's message the notice `key` of `record` brings to the other, where it does. Asked when it has just been
     /// delivered; must be quick and must not block.
     fn leg(&self, _key: NoticeKey, _record: &R) -> Option<Leg> {

@@ -189,14 +189,20 @@ impl<R: Send + Sync + 'static> Lane<R> {
         if effects.fell_behind {
             add(&self.metrics.catch_ups, 1);
             tracing::info!(
-                participant = self.target.number(),
+                participant = %self.renderer.name(self.target),
                 "the lane is full; further notices wait in the outbox"
             );
         }
         for parked in effects.parked {
             add(&self.metrics.parked, 1);
             let (key, attempts) = (parked.key, parked.attempts);
-            tracing::warn!(?key, attempts, reason = %parked.reason, "a notice is parked");
+            tracing::warn!(
+                participant = %self.renderer.name(self.target),
+                record = key.seq,
+                attempts,
+                reason = %parked.reason,
+                "a callback is parked"
+            );
             self.backlog.parked(key, parked.reason, attempts);
         }
         if !effects.delivered.is_empty() {

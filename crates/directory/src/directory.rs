@@ -120,7 +120,8 @@ impl Shared {
         if self.is_known(&request.source) {
             return Ok(());
         }
-        Err(SyncError::new(ErrorCode::ID_NOT_FOUND, "Requester FSP not found"))
+        let detail = format!("Requester FSP not found: no participant '{}'", request.source);
+        Err(SyncError::new(ErrorCode::ID_NOT_FOUND, &detail))
     }
 
     fn oracle(
@@ -250,7 +251,7 @@ fn currency_of(request: &Received) -> Result<Option<Currency>, SyncError> {
     }
     let text = decode_segment(text).unwrap_or_default();
     let currency = Currency::parse(&text).ok_or_else(|| {
-        let detail = "/query/currency must be equal to one of the allowed values";
+        let detail = "/query/currency must be equal to one of the allowed values: ISO 4217 codes such as KES";
         SyncError::new(ErrorCode::VALIDATION, detail)
     })?;
     Ok(Some(currency))

@@ -10,7 +10,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 use upesi_courier::BreakerState;
 
-use crate::oracle::Operation;
+use crate::oracle::{Operation, OracleFailure};
 
 /// Times of questions to oracles, in seconds: 500 µs to 16 s, doubling.
 const ORACLE_SECONDS: [f64; 16] = [
@@ -158,6 +158,22 @@ impl DirectoryMetrics {
     pub(crate) fn count_cache(&self, oracle: &str, is_hit: bool) {
         let result = if is_hit { "hit" } else { "miss" };
         self.cache.get_or_create(&CacheLabels { oracle: oracle.to_owned(), result }).inc();
+    }
+
+    /// Ends the series of an oracle that is asked no more.
+    pub(crate) fn forget_oracle(&self, oracle: &str) {
+        let name = || oracle.to_owned();
+        for operation in Operation::ALL {
+            for outcome in OracleFailure::OUTCOMES.into_iter().chain(["answered"]) {
+                let labels = QuestionLabels { oracle: name(), operation: operation.as_str(), outcome };
+                self.questions.remove(&labels);
+            }
+        }
+        for result in ["hit", "miss"] {
+            self.cache.remove(&CacheLabels { oracle: name(), result });
+        }
+        self.seconds.remove(&OracleLabels { oracle: name() });
+        self.breakers.remove(&OracleLabels { oracle: name() });
     }
 
     pub(crate) fn show_breaker(&self, oracle: &str, state: BreakerState) {

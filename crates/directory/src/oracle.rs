@@ -63,6 +63,10 @@ pub enum Operation {
 }
 
 impl Operation {
+    /// Every one.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Find, Self::Register, Self::Change, Self::Remove, Self::RegisterBatch];
+
     /// For metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -139,6 +143,9 @@ impl OracleFailure {
             }
         }
     }
+
+    /// All that [`Self::outcome`] gives.
+    pub(crate) const OUTCOMES: [&'static str; 4] = ["not_found", "refused", "failed", "busy"];
 
     /// For metrics.
     pub(crate) const fn outcome(&self) -> &'static str {

@@ -45,7 +45,12 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     // So that the first batches find a segment that is written already.
     while writer.maintain()? == Maintenance::Advanced {}
     if let Some(torn) = &opened.recovered.torn {
-        tracing::warn!(?torn, "removed what was left of a batch that was never acknowledged");
+        tracing::warn!(
+            file = torn.file,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "removed what was left of a batch that was never acknowledged"
+        );
     }
     if archive.watermark() < snapshot.last_seq() {
         rebuild_archive(&disk, &archive, &config, snapshot.last_seq(), options)?;

@@ -440,7 +440,10 @@ impl<H: Hands> Worker<H> {
         let mut present = self.shared.serving();
         // Who has stopped does not serve again.
         if *present != serving && !matches!(*present, Serving::Stopped(_)) {
-            tracing::warn!(from = ?*present, to = ?serving, "the engine changes what it serves");
+            match serving {
+                Serving::Yes => tracing::warn!("the disk has room again: commands are taken"),
+                _ => tracing::warn!("the disk has no room: questions are answered, commands are refused"),
+            }
             *present = serving;
         }
         Ok(room)

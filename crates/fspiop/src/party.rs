@@ -5,7 +5,7 @@ use alloc::format;
 
 use upesi_types::{ErrorCode, TransferId};
 
-use crate::body::ID_PATTERN;
+use crate::body::{ID_RULE, NOT_ALLOWED};
 use crate::percent::decode_segment;
 use crate::{Resource, SyncError};
 
@@ -49,6 +49,10 @@ party_id_types! {
     Consent = "CONSENT", "A consent for payments by third parties; an extended type.";
     ThirdPartyLink = "THIRD_PARTY_LINK", "A link of an account to a third party; an extended type.";
 }
+
+/// The types that every hub serves, for refusals.
+pub(crate) const PARTY_ID_TYPES: &str =
+    "MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE, ACCOUNT_ID, IBAN, ALIAS";
 
 impl PartyIdType {
     /// Whether only hubs that serve third-party payment initiators know it.
@@ -94,7 +98,8 @@ impl<'a> PartySegments<'a> {
     pub fn check(self, extended_types: bool) -> Result<PartyPath<'a>, SyncError> {
         let kind = PartyIdType::parse(self.kind).filter(|kind| extended_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| {
-            SyncError::new(ErrorCode::VALIDATION, "/path/Type must be equal to one of the allowed values")
+            let detail = format!("/path/Type {NOT_ALLOWED}: {PARTY_ID_TYPES}");
+            SyncError::new(ErrorCode::VALIDATION, &detail)
         })?;
         check_segment("ID", self.id)?;
         if let Some(sub_id) = self.sub_id {
@@ -155,7 +160,7 @@ fn check_segment<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncE
     }
     let text = decode_checked(name, segment)?;
     if text.contains(|character: char| is_white_space(character) || matches!(character, '{' | '}')) {
-        return Err(refuse(name, r#"must match pattern "^[^\s{}]{1,128}$""#));
+        return Err(refuse(name, "must match pattern: no blanks and no braces"));
     }
     Ok(text)
 }
@@ -174,7 +179,7 @@ fn is_white_space(character: char) -> bool {
 pub fn check_path_id(resource: Resource, segment: &str) -> Result<Cow<'_, str>, SyncError> {
     let text = decode_checked("ID", segment)?;
     if resource.is_quoting() && TransferId::parse(&text).is_none() {
-        return Err(refuse("ID", &format!("must match pattern \"{ID_PATTERN}\"")));
+        return Err(refuse("ID", &format!("must match pattern: {ID_RULE}")));
     }
     if text.contains(char::is_control) {
         return Err(refuse("ID", "must be an identifier"));

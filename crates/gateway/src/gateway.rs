@@ -209,7 +209,8 @@ impl Gateway {
         match outcome {
             Ok(()) => answer::empty(call.success()),
             Err(error) => {
-                tracing::debug!(?call, %error, "refused a request");
+                let Labels { method, resource } = call.labels();
+                tracing::debug!(method, resource, %error, "refused a request");
                 answer::refusal(&error)
             }
         }
@@ -226,7 +227,8 @@ impl Gateway {
         match taken {
             Ok(Accepted) => answer::empty(call.success),
             Err(error) => {
-                tracing::debug!(?call, %error, "refused a request");
+                let Labels { method, resource } = call.labels();
+                tracing::debug!(method, resource, %error, "refused a request");
                 answer::refusal(&error)
             }
         }

@@ -34,7 +34,12 @@ pub(crate) fn recover(
     let opened = upesi_journal::open(Arc::clone(disk), journal_options)
         .map_err(|error| StoreError::of_journal(path, error))?;
     if let Some(torn) = &opened.recovered.torn {
-        tracing::warn!(?torn, "removed what was left of updates that were never answered");
+        tracing::warn!(
+            file = torn.file,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "removed what was left of updates that were never answered"
+        );
     }
     if opened.recovered.first_seq > watermark + 1 {
         let detail = format!(

@@ -110,11 +110,23 @@ impl ErrorCode {
         self.text().is_some() || matches!(self.0 / 100, 10 | 20 | 30 | 31 | 32 | 33 | 40..=44 | 50..=54 | 60)
     }
 
-    /// The `errorDescription` for this code: its standard text, `" - "` and the detail, cut at 128 characters.
+    /// The `errorDescription` for this code: its standard text, `" - "` and the detail. What has more than 128 characters ends
+    /// before a word, with an ellipsis.
     pub fn describe(self, detail: &str) -> String {
         let text = self.text().unwrap_or("Error");
         let separator = if detail.is_empty() { "" } else { " - " };
-        [text, separator, detail].iter().flat_map(|part| part.chars()).take(DESCRIPTION_CHARS_MAX).collect()
+        let whole = [text, separator, detail].concat();
+        if whole.chars().nth(DESCRIPTION_CHARS_MAX).is_none() {
+            return whole;
+        }
+        // The ellipsis takes the last place, unless a word ends just before it.
+        let places = || whole.char_indices().map(|(at, _)| at).skip(DESCRIPTION_CHARS_MAX - 1);
+        let room = places().next().unwrap_or(whole.len());
+        let last_blank = whole[..places().nth(1).unwrap_or(whole.len())].rfind(' ');
+        // A detail of one long word is cut within it.
+        let end = last_blank.filter(|end| *end >= text.len() + separator.len()).unwrap_or(room);
+        let kept = whole[..end].trim_end_matches([' ', ',', ';', ':', '-', '(', '"', '\'']);
+        [kept, "…"].concat()
     }
 }
 
@@ -133,6 +145,29 @@ impl fmt::Debug for ErrorCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn descriptions_end_before_a_word_where_there_is_no_room() {
+        let code = ErrorCode::VALIDATION;
+        let start = "Generic validation error - ";
+        let words = |count: usize| "twelve-chars ".repeat(count);
+        // 27 + 101 characters fit exactly; one more does not.
+        let exact = "x".repeat(101);
+        assert_eq!(code.describe(&exact), [start, &exact].concat());
+        let cut = code.describe(&"x".repeat(102));
+        assert_eq!(cut, [start, &"x".repeat(100), "…"].concat());
+        assert_eq!(cut.chars().count(), DESCRIPTION_CHARS_MAX);
+        let cut = code.describe(&words(9));
+        assert_eq!(cut, [start, words(7).trim_end(), "…"].concat());
+        // A word that ends where the room ends stays; what would lead on to the next does not.
+        let fitting = [&*"y".repeat(100), " z"].concat();
+        assert_eq!(code.describe(&fitting), [start, &"y".repeat(100), "…"].concat());
+        let listed = [&*"y".repeat(90), ": zzzzzzzzzzzzzz"].concat();
+        assert_eq!(code.describe(&listed), [start, &"y".repeat(90), "…"].concat());
+        let wide = "é".repeat(200);
+        assert_eq!(code.describe(&wide), [start, &"é".repeat(100), "…"].concat());
+        assert_eq!(code.describe(""), "Generic validation error");
+    }
 
     #[test]
     fn listed_codes_ascend_and_have_a_text_and_a_status() {

@@ -45,7 +45,7 @@ impl Provenance {
     pub(crate) fn since(started: Instant) -> Self {
         let environment = Environment::detect(None, String::new(), Path::new("."));
         Self {
-            commit: option_env!("UPESI_COMMIT").unwrap_or("unknown").to_owned(),
+            commit: crate::version::commit().unwrap_or("unknown").to_owned(),
             machine: environment.machine(),
             build: environment.build.profile,
             date: SystemClock.now().to_string(),

@@ -1,6 +1,7 @@
 //! What the `upesi` binary is made of (L5): its settings, its log, its commands.
 
 mod aim;
+mod await_hub;
 pub mod backup;
 pub mod cli;
 pub mod config;
@@ -20,3 +21,4 @@ pub mod overload;
 pub mod panics;
 pub mod scheme;
 pub mod signals;
+mod version;

@@ -8,8 +8,31 @@ use tracing_subscriber::reload;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
+use crate::config::nearest;
+
 /// The archive's store tells of its housekeeping at `info`; directives that name it still win.
 const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
+
+/// What directives may name: our crates that log, the access log, and the libraries that do.
+pub const TARGETS: [&str; 17] = [
+    "fjall",
+    "lsm_tree",
+    "upesi",
+    "upesi_access",
+    "upesi_admin",
+    "upesi_archive",
+    "upesi_callbacks",
+    "upesi_courier",
+    "upesi_directory",
+    "upesi_engine",
+    "upesi_gateway",
+    "upesi_http",
+    "upesi_lab",
+    "upesi_quoting",
+    "upesi_relay",
+    "upesi_sim",
+    "upesi_store",
+];
 
 /// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,12 +58,27 @@ pub enum LevelError {
         "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_courier=debug"
     )]
     Malformed(String),
+    /// A directive names what does not log.
+    #[error("{target:?} is not a target, {}", known_targets(.meant))]
+    UnknownTarget {
+        /// What it names.
+        target: String,
+        /// What was meant, perhaps.
+        meant: Option<&'static str>,
+    },
     /// Another log was set up before this one.
     #[error("the log was already started in this process")]
     Started,
     /// The log is gone.
     #[error("the log has ended")]
     Ended,
+}
+
+fn known_targets(meant: &Option<&'static str>) -> String {
+    match meant {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("there are {}", TARGETS.join(", ")),
+    }
 }
 
 /// Changes the level of a running log. Cheap to clone.
@@ -70,11 +108,48 @@ impl LogControl {
     pub fn set_level(&self, directives: &str) -> Result<(), LevelError> {
         let filter = filter(directives)?;
         let mut current = self.directives.lock().unwrap_or_else(PoisonError::into_inner);
+        let tell =
+            || tracing::info!(what = "log level", from = %current, to = directives, "an operator's change");
+        // Under whichever of the two levels lets the line through.
+        let is_told = tracing::enabled!(tracing::Level::INFO);
+        if is_told {
+            tell();
+        }
         if let Some(handle) = &self.handle {
             handle.reload(filter).map_err(|_| LevelError::Ended)?;
         }
+        if !is_told {
+            tell();
+        }
         directives.clone_into(&mut current);
         Ok(())
+    }
+}
+
+impl upesi_admin::LogLevel for LogControl {
+    fn level(&self) -> String {
+        Self::level(self)
+    }
+
+    fn targets(&self) -> Vec<String> {
+        TARGETS.map(str::to_owned).to_vec()
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        Self::set_level(self, level).map_err(|error| match error {
+            // An answer has no room for all of them.
+            LevelError::UnknownTarget { target, meant: None } => {
+                format!("names {target:?}, which is not a target; GET /log-level lists them")
+            }
+            LevelError::UnknownTarget { target, meant: Some(meant) } => {
+                format!("names {target:?}, which is not a target; did you mean {meant}?")
+            }
+            LevelError::Malformed(_) => {
+                "must be off, error, warn, info, debug or trace, or such as info,upesi_courier=debug"
+                    .to_owned()
+            }
+            other => other.to_string(),
+        })
     }
 }
 
@@ -112,6 +187,13 @@ fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
     if !sound {
         return Err(malformed());
     }
+    // The filter itself would take a misspelt target, and what was asked for would never come.
+    for target in directives.split(',').filter_map(|directive| Some(directive.rsplit_once('=')?.0.trim())) {
+        if !TARGETS.contains(&target) {
+            let (target, meant) = (target.to_owned(), nearest(target, TARGETS));
+            return Err(LevelError::UnknownTarget { target, meant });
+        }
+    }
     EnvFilter::builder().parse(format!("{STORE_LEVELS},{directives}")).map_err(|_| malformed())
 }
 
@@ -139,6 +221,52 @@ mod tests {
         {
             assert!(matches!(check(bad), Err(LevelError::Malformed(text)) if text == bad), "{bad}");
         }
+    }
+
+    #[test]
+    fn targets_that_do_not_log_are_refused() {
+        for (directives, target, meant) in [
+            ("info,upesi_couriers=debug", "upesi_couriers", Some("upesi_courier")),
+            ("courier=debug", "courier", None),
+            // A module of a crate could be misspelt unnoticed.
+            ("upesi_courier::lane=debug", "upesi_courier::lane", None),
+            ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", None),
+        ] {
+            match check(directives) {
+                Err(LevelError::UnknownTarget { target: found, meant: also }) => {
+                    assert_eq!((&*found, also), (target, meant), "{directives}");
+                }
+                other => panic!("{directives}: {other:?}"),
+            }
+        }
+        let control: &dyn upesi_admin::LogLevel = &LogControl::detached();
+        let refusal = control.set_level("upesi_enigne=debug").unwrap_err();
+        assert_eq!(refusal, "names \"upesi_enigne\", which is not a target; did you mean upesi_engine?");
+        let refusal = control.set_level("kafka=debug").unwrap_err();
+        assert_eq!(refusal, "names \"kafka\", which is not a target; GET /log-level lists them");
+        assert_eq!((control.level().as_str(), control.targets().len()), ("info", TARGETS.len()));
+        let all = check("kafka=debug").unwrap_err().to_string();
+        assert!(all.contains("there are fjall, lsm_tree, ") && all.contains(", upesi_store"), "{all}");
+    }
+
+    #[test]
+    fn every_crate_that_logs_is_a_target_and_no_other() {
+        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let mut logging = vec!["upesi_access".to_owned()];
+        for entry in std::fs::read_dir(crates).unwrap() {
+            let directory = entry.unwrap().path();
+            let manifest = std::fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+            let dependencies = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+            let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+            let is_ours_to_run = !matches!(name.as_str(), "testkit" | "torture" | "fuzz" | "models");
+            if is_ours_to_run && dependencies.lines().any(|line| line.starts_with("tracing")) {
+                let name = if name == "upesi" { name } else { format!("upesi_{name}") };
+                logging.push(name);
+            }
+        }
+        logging.sort();
+        let ours: Vec<_> = TARGETS.into_iter().filter(|target| target.starts_with("upesi")).collect();
+        assert_eq!(ours, logging);
     }
 
     #[test]

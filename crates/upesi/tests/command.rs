@@ -221,6 +221,14 @@ fn ask(address: &str, line: &str, body: &str) -> String {
     answer.lines().next().unwrap_or_default().to_owned()
 }
 
+/// From which to which level, if a line of the log tells of such a change.
+fn log_level_change(line: &str) -> Option<(String, String)> {
+    let event: serde_json::Value = serde_json::from_str(line).ok()?;
+    let text = |key: &str| event[key].as_str().map(str::to_owned);
+    (text("what")? == "log level").then_some(())?;
+    Some((text("from")?, text("to")?))
+}
+
 #[test]
 fn the_log_follows_its_level_while_the_hub_runs() {
     let directory = tempfile::tempdir().unwrap();
@@ -236,13 +244,21 @@ fn the_log_follows_its_level_while_the_hub_runs() {
     set_level("info,upesi_gateway=debug");
     refuse("PATCH /transfers/x", "501 Not Implemented");
     let lines = hub.log_until("refused a request");
-    assert!(lines.last().unwrap().contains("Patch"), "{lines:?}");
+    assert!(lines.last().unwrap().contains("PATCH"), "{lines:?}");
     set_level("off");
     refuse("POST /transfers", "400 Bad Request");
     set_level("debug");
     refuse("GET /transfers/x", "400 Bad Request");
     let lines = hub.log_until("refused a request");
-    assert!(lines.last().unwrap().contains("Get"), "{lines:?}");
+    assert!(lines.last().unwrap().contains("GET"), "{lines:?}");
+    assert_eq!(
+        ask(&hub.admin, "PUT /log-level", r#"{"level":"upesi_couriers=debug"}"#),
+        "HTTP/1.1 400 Bad Request"
+    );
+    // Each change is told, under whichever level lets the line through.
+    let changes: Vec<_> = lines.iter().filter_map(|line| log_level_change(line)).collect();
+    let steps = [("info,upesi_gateway=debug", "off"), ("off", "debug")];
+    assert_eq!(changes, steps.map(|(from, to)| (from.to_owned(), to.to_owned())));
     assert_eq!(hub.stop(), 0);
 }
 
@@ -293,6 +309,71 @@ fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
 }
 
 #[test]
+fn the_version_names_what_the_binary_was_built_from() {
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("UPESI_BUILT_FROM"));
+    let built_from = if commit.is_empty() { "debug build" } else { commit };
+    assert_eq!(stdout(&run(&["--version"])), format!("upesi {version} ({built_from})\n"));
+}
+
+#[test]
+fn the_command_makes_its_completions_and_man_pages() {
+    for (shell, expected) in
+        [("bash", "complete -F _upesi"), ("zsh", "#compdef upesi"), ("fish", "complete -c upesi")]
+    {
+        let output = run(&["completions", shell]);
+        assert_eq!(code(&output), 0);
+        assert!(stdout(&output).contains(expected), "{shell}");
+        assert!(stdout(&output).contains("allow-live"), "{shell}: an option of a subcommand");
+    }
+    assert_eq!(code(&run(&["completions", "tcsh"])), 64);
+    let directory = tempfile::tempdir().unwrap();
+    let out = directory.path().join("share/man1");
+    let output = run(&["man", "--out", out.to_str().unwrap()]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let count = std::fs::read_dir(&out).unwrap().count();
+    assert_eq!(stdout(&output), format!("{count} pages written to {}\n", out.display()));
+    let page = std::fs::read_to_string(out.join("upesi-scheme-apply.1")).unwrap();
+    assert!(page.starts_with(".ie") || page.contains(".TH"), "{page}");
+    // A file stands where the directory should be.
+    let page = out.join("upesi.1");
+    assert_eq!(code(&run(&["man", "--out", page.to_str().unwrap()])), 73);
+}
+
+#[test]
+fn a_variable_that_sets_nothing_is_refused_by_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let data = data.to_str().unwrap();
+    for arguments in [
+        &["config"][..],
+        &["serve", "--data", data],
+        &["scheme", "apply", "/nowhere/scheme.toml"],
+        &["audit", data],
+    ] {
+        let output = upesi(arguments).env("UPESI_ADMIN_ULR", "http://prod:4001").output().unwrap();
+        assert_eq!(code(&output), 64, "{arguments:?}");
+        let expected = "env UPESI_ADMIN_ULR: this variable sets nothing; did you mean UPESI_ADMIN_URL?";
+        assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
+    }
+    assert!(!Path::new(data).exists());
+    // Variables of our tools, and what a cluster sets for a service of our name, are no mistakes.
+    let command = &mut upesi(&["config"]);
+    command.env("UPESI_COMMIT", "abc").env("UPESI_PORT", "tcp://10.0.0.1:4000");
+    assert_eq!(code(&command.output().unwrap()), 0);
+}
+
+#[test]
+fn sim_ends_where_no_hub_answers() {
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let hub = format!("http://{silent}");
+    let output = run(&["sim", "--dfsps", "1", "--listen", "127.0.0.1:0", "--hub", &hub, "--wait", "1"]);
+    assert_eq!(code(&output), 69);
+    assert!(stdout(&output).starts_with("dfsp-1 http://127.0.0.1:"), "{}", stdout(&output));
+    let expected = format!("no hub answered at {hub} within 1 s: cannot connect");
+    assert!(stderr(&output).contains(&expected), "{}", stderr(&output));
+}
+
+#[test]
 fn what_is_not_there_has_its_exit_code() {
     assert_eq!(code(&run(&["audit", "/nowhere/data"])), 66);
     assert_eq!(code(&run(&["journal", "/nowhere/data"])), 66);
@@ -305,7 +386,7 @@ fn what_is_not_there_has_its_exit_code() {
 #[test]
 fn sim_shows_what_its_dfsps_receive_and_send() {
     let hub = "http://127.0.0.1:1";
-    let arguments = ["sim", "--show", "--dfsps", "1", "--listen", "127.0.0.1:0", "--hub", hub];
+    let arguments = ["sim", "--show", "--dfsps", "1", "--listen", "127.0.0.1:0", "--hub", hub, "--wait", "0"];
     let mut process = upesi(&arguments).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
     let base = lines.next().unwrap();

@@ -146,13 +146,7 @@ impl Hub {
             quotes,
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
-            log_level: Arc::new(move |level| match level {
-                "loud" => Err("there is no such level".to_owned()),
-                level => {
-                    asked.lock().unwrap().push(level.to_owned());
-                    Ok(())
-                }
-            }),
+            log_level: Arc::new(Levels(asked)),
             ..AdminContext::new(handle.clone())
         };
         let workers = Workers::start(1, "admin").unwrap();
@@ -286,4 +280,25 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, amount: &str) -> Comman
         extensions: None,
         archived: Archived::Unknown,
     })
+}
+
+/// A log that remembers the levels it was set to.
+struct Levels(Arc<Mutex<Vec<String>>>);
+
+impl upesi_admin::LogLevel for Levels {
+    fn level(&self) -> String {
+        self.0.lock().unwrap().last().cloned().unwrap_or_else(|| "info".to_owned())
+    }
+
+    fn targets(&self) -> Vec<String> {
+        vec!["upesi_courier".to_owned(), "upesi_engine".to_owned()]
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        if level == "loud" {
+            return Err("is no level".to_owned());
+        }
+        self.0.lock().unwrap().push(level.to_owned());
+        Ok(())
+    }
 }

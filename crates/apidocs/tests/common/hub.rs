@@ -135,7 +135,7 @@ impl Hub {
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             lanes: Arc::new(OneLane),
             metrics: Arc::new(|| "# EOF\n".to_owned()),
-            log_level: Arc::new(|_| Ok(())),
+            log_level: Arc::new(QuietLog),
             profiling: Some(Arc::new(Vec::new)),
             ..AdminContext::new(handle.clone())
         };
@@ -223,5 +223,22 @@ impl Drop for Hub {
         runtime.block_on(self.fspiop.shutdown(Instant::now()));
         runtime.block_on(self.admin.shutdown(Instant::now()));
         self.workers.shutdown();
+    }
+}
+
+/// A log that takes any level.
+struct QuietLog;
+
+impl upesi_admin::LogLevel for QuietLog {
+    fn level(&self) -> String {
+        "info".to_owned()
+    }
+
+    fn targets(&self) -> Vec<String> {
+        vec!["upesi_courier".to_owned()]
+    }
+
+    fn set_level(&self, _level: &str) -> Result<(), String> {
+        Ok(())
     }
 }

@@ -97,7 +97,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
 
     fn backlog_failed(&self, error: &BacklogError) -> Instant {
         add(&self.metrics.backlog_failures, 1);
-        tracing::warn!(participant = self.target.number(), %error, "the lane cannot catch up yet");
+        tracing::warn!(participant = %self.renderer.name(self.target), %error, "the lane cannot catch up yet");
         Instant::now() + self.config.backlog_retry_wait
     }
 }

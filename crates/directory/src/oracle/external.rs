@@ -1,5 +1,6 @@
 //! Oracles of others, over the oracle HTTP interface.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
@@ -48,6 +49,17 @@ pub struct ExternalOracle {
     batch: Way,
     breaker: Mutex<(Breaker, Jitter)>,
     cache: Option<AnswerCache>,
+    /// Whether it is asked no more, and so counts nothing.
+    is_deleted: AtomicBool,
+}
+
+impl Drop for ExternalOracle {
+    fn drop(&mut self) {
+        // A question may have been counted in the very moment of the deletion.
+        if self.is_deleted.load(Ordering::Relaxed) {
+            self.metrics.forget_oracle(&self.name);
+        }
+    }
 }
 
 /// Connections and room for one kind of question.
@@ -87,7 +99,19 @@ impl ExternalOracle {
             base: base.into(),
             config,
             metrics,
+            is_deleted: AtomicBool::new(false),
         }
+    }
+
+    /// Ends its series in the metrics; what is still on its way to it is not counted any more.
+    pub(crate) fn end_series(&self) {
+        self.is_deleted.store(true, Ordering::Relaxed);
+        self.metrics.forget_oracle(&self.name);
+    }
+
+    /// Where to count, unless it is deleted.
+    fn counted(&self) -> Option<&DirectoryMetrics> {
+        (!self.is_deleted.load(Ordering::Relaxed)).then_some(&self.metrics)
     }
 
     /// Its address, as it was registered.
@@ -108,9 +132,11 @@ impl ExternalOracle {
         let started = Instant::now();
         let result = self.try_ask(question, headers).await;
         let outcome = result.as_ref().map_or_else(OracleFailure::outcome, |_| "answered");
-        self.metrics.count_oracle(&self.name, operation, outcome, started.elapsed());
+        if let Some(metrics) = self.counted() {
+            metrics.count_oracle(&self.name, operation, outcome, started.elapsed());
+        }
         if let Err(failure @ OracleFailure::Unusable { .. }) = &result {
-            tracing::debug!(oracle = self.name, operation = operation.as_str(), %failure, "an oracle gave no answer");
+            tracing::debug!(oracle = &*self.base, operation = operation.as_str(), %failure, "an oracle gave no answer");
         }
         result
     }
@@ -185,7 +211,9 @@ impl ExternalOracle {
                 return Err(OracleFailure::Unusable { reason, detail: "The oracle cannot be reached" });
             }
         };
-        self.metrics.show_breaker(&self.name, guard.0.state());
+        if let Some(metrics) = self.counted() {
+            metrics.show_breaker(&self.name, guard.0.state());
+        }
         Ok(Attempt { oracle: self, is_probe, is_ended: false })
     }
 
@@ -230,10 +258,13 @@ impl Attempt<'_> {
         if breaker.opened > opened {
             tracing::warn!(
                 oracle = self.oracle.name,
+                url = &*self.oracle.base,
                 "an oracle fails repeatedly and is not asked for a while"
             );
         }
-        self.oracle.metrics.show_breaker(&self.oracle.name, breaker.state());
+        if let Some(metrics) = self.oracle.counted() {
+            metrics.show_breaker(&self.oracle.name, breaker.state());
+        }
     }
 }
 
@@ -253,11 +284,13 @@ impl Oracle for ExternalOracle {
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>> {
         Box::pin(async move {
             let Some(cache) = &self.cache else { return self.find_uncached(inquiry).await };
-            if let Some(answer) = cache.get(inquiry) {
-                self.metrics.count_cache(&self.name, true);
+            let kept = cache.get(inquiry);
+            if let Some(metrics) = self.counted() {
+                metrics.count_cache(&self.name, kept.is_some());
+            }
+            if let Some(answer) = kept {
                 return answer;
             }
-            self.metrics.count_cache(&self.name, false);
             let epoch = cache.epoch();
             let answer = self.find_uncached(inquiry).await;
             cache.put(inquiry, epoch, &answer);

@@ -7,19 +7,22 @@ use upesi_fspiop::PartyIdType;
 use upesi_types::Currency;
 
 use super::{ExternalOracle, Oracle, OracleSource};
-use crate::registry::{OracleKind, OracleRegistry, Oracles};
+use crate::registry::{OracleKind, OracleRegistry};
 use crate::{DirectoryMetrics, OracleConfig};
 
 /// Finds oracles in the registry. An external oracle keeps its connections, breaker and cache as long as it is active
-/// under the same address.
+/// under the same address, and its metrics until it is deleted.
 pub struct RegisteredOracles {
     registry: OracleRegistry,
     built_in: Arc<dyn Oracle>,
     config: OracleConfig,
     metrics: DirectoryMetrics,
     /// Those that were asked already, by number; at most as many as are active.
-    external: Mutex<HashMap<u32, Arc<ExternalOracle>>>,
+    external: Arc<Mutex<Asked>>,
 }
+
+/// External oracles by number.
+type Asked = HashMap<u32, Arc<ExternalOracle>>;
 
 impl RegisteredOracles {
     /// Over a registry; `built_in` answers where the registry says so.
@@ -29,23 +32,37 @@ impl RegisteredOracles {
         config: OracleConfig,
         metrics: DirectoryMetrics,
     ) -> Self {
-        Self { registry, built_in, config, metrics, external: Mutex::default() }
+        let external = Arc::<Mutex<Asked>>::default();
+        let asked = Arc::downgrade(&external);
+        registry.watch(move |oracles| {
+            let Some(asked) = asked.upgrade() else { return };
+            let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.retain(|id, oracle| {
+                let is_active = oracles.get(*id).is_some();
+                if !is_active {
+                    oracle.end_series();
+                }
+                is_active
+            });
+        });
+        Self { registry, built_in, config, metrics, external }
     }
 
-    fn external(&self, oracles: &Oracles, id: u32, url: &str) -> Arc<ExternalOracle> {
+    fn external(&self, id: u32, url: &str) -> Arc<ExternalOracle> {
         let mut external = self.lock();
         if let Some(oracle) = external.get(&id).filter(|oracle| oracle.base() == url) {
             return oracle.clone();
         }
-        external
-            .retain(|id, oracle| oracles.get(*id).is_some_and(|active| *active.spec.url == *oracle.base()));
         let oracle = ExternalOracle::new(id.to_string(), url, self.config.clone(), self.metrics.clone());
         let oracle = Arc::new(oracle);
-        external.insert(id, oracle.clone());
+        // One that was deleted in this moment is asked once more and not kept.
+        if self.registry.oracles().get(id).is_some() {
+            external.insert(id, oracle.clone());
+        }
         oracle
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<ExternalOracle>>> {
+    fn lock(&self) -> MutexGuard<'_, Asked> {
         self.external.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -55,7 +72,7 @@ impl OracleSource for RegisteredOracles {
         let oracles = self.registry.oracles();
         Some(match oracles.select(kind, currency)? {
             OracleKind::BuiltIn => self.built_in.clone(),
-            OracleKind::External(oracle) => self.external(&oracles, oracle.id, &oracle.spec.url),
+            OracleKind::External(oracle) => self.external(oracle.id, &oracle.spec.url),
         })
     }
 

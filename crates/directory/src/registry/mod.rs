@@ -20,6 +20,7 @@ mod snapshot;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use upesi_http::Target;
@@ -81,6 +82,17 @@ struct Views {
     decided: Mutex<Oracles>,
     /// With every change that is durable.
     durable: RwLock<Arc<Oracles>>,
+    /// Told of every change that is durable.
+    watchers: Mutex<Vec<Watcher>>,
+}
+
+/// What is told of changes; must be quick.
+struct Watcher(Box<dyn Fn(&Oracles) + Send + Sync>);
+
+impl fmt::Debug for Watcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watcher")
+    }
 }
 
 impl OracleRegistry {
@@ -100,13 +112,19 @@ impl OracleRegistry {
             }
         }
         let durable = RwLock::new(Arc::new(oracles.clone()));
-        let views = Arc::new(Views { decided: Mutex::new(oracles), durable });
+        let views = Arc::new(Views { decided: Mutex::new(oracles), durable, watchers: Mutex::default() });
         Ok(Self { store: store.clone(), table, views })
     }
 
     /// The oracles as of now; to be kept no longer than a request.
     pub fn oracles(&self) -> Arc<Oracles> {
         Arc::clone(&self.views.durable.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Has something told of every change from now on, on the store's thread: it must be quick.
+    pub(crate) fn watch(&self, told: impl Fn(&Oracles) + Send + Sync + 'static) {
+        let watcher = Watcher(Box::new(told));
+        self.views.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(watcher);
     }
 
     /// Registers an oracle and returns its number.
@@ -157,7 +175,10 @@ impl OracleRegistry {
             decided.set(oracle.clone());
             let (now, views) = (Arc::new(decided.clone()), Arc::clone(&views));
             transaction.once_durable(move || {
-                *views.durable.write().unwrap_or_else(PoisonError::into_inner) = now;
+                *views.durable.write().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+                for watcher in &*views.watchers.lock().unwrap_or_else(PoisonError::into_inner) {
+                    (watcher.0)(&now);
+                }
             });
             Ok(Ok(oracle))
         });

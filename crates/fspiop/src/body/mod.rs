@@ -49,7 +49,7 @@ pub use payment_request::{
 };
 pub use quote::{QuoteRequest, QuoteResponse, parse_quote_request, parse_quote_response};
 pub use terms::{AmountType, QuotedMoney};
-pub(crate) use text::ID_PATTERN;
+pub(crate) use text::{ID_RULE, NOT_ALLOWED};
 pub use transfer::{FulfilBody, PrepareBody, RefusedAmount, TransferState, parse_fulfil, parse_prepare};
 
 #[cfg(test)]

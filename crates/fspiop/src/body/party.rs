@@ -45,7 +45,7 @@ pub(crate) fn read_party<'a>(value: Value<'a, '_>) -> Result<PartyInfo<'a>, Sync
     let party = PARTY.read(value)?;
     let id = read_party_id_info(party.required("partyIdInfo"))?;
     check(party.optional("merchantClassificationCode"), |value| {
-        value.matching(r"^[\d]{1,4}$", |text| are_digits(text, 1, 4))
+        value.matching("1 to 4 digits", |text| are_digits(text, 1, 4))
     })?;
     check(party.optional("name"), |value| value.bounded_text(1, 128))?;
     check(party.optional("personalInfo"), check_personal_info)?;

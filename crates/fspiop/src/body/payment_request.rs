@@ -15,7 +15,7 @@ use super::schema::{Schema, Value};
 use super::terms::{
     QuotedMoney, check, check_geo_code, check_note, check_transaction_type, read_money, read_optional,
 };
-use super::text::{AMOUNT_PATTERN, is_amount};
+use super::text::{CURRENCIES, NOT_ALLOWED, amount_violation, names};
 use crate::SyncError;
 use crate::percent::decode_segment;
 
@@ -185,14 +185,15 @@ fn check_authentication_value(value: Value<'_, '_>) -> Result<(), SyncError> {
     let is_secret =
         |text: &str| (1..=64).contains(&text.chars().count()) && !text.contains(char::is_whitespace);
     if value.kind() != Kind::Object {
-        return value.matching(r"^\S{1,64}$", is_secret).map(|_| ());
+        return value.matching(SECRET_RULE, is_secret).map(|_| ());
     }
     let object = U2F_VALUE.read(value)?;
-    object.required("pinValue").matching(r"^\S{1,64}$", is_secret)?;
-    object.required("counter").matching(INTEGER_PATTERN, is_integer).map(|_| ())
+    object.required("pinValue").matching(SECRET_RULE, is_secret)?;
+    object.required("counter").matching(INTEGER_RULE, is_integer).map(|_| ())
 }
 
-const INTEGER_PATTERN: &str = r"^[1-9]\d*$";
+const INTEGER_RULE: &str = "a whole number above 0, no leading zeros";
+const SECRET_RULE: &str = "1 to 64 characters without blanks";
 /// The schema has no limit; a counter needs one.
 const INTEGER_DIGITS_MAX: usize = 19;
 
@@ -218,17 +219,18 @@ pub fn parse_authorization_query(query: &str) -> Result<AuthorizationQuery<'_>, 
             decode_segment(found).ok_or_else(|| refuse_parameter(name, "is not percent-encoded UTF-8"))?;
     }
     let [authentication_type, retries_left, amount, currency] = values;
-    let not_allowed = |name| refuse_parameter(name, "must be equal to one of the allowed values");
-    let mismatch = |name, pattern| refuse_parameter(name, &format!("must match pattern \"{pattern}\""));
+    let not_allowed = |name, allowed: &str| refuse_parameter(name, &format!("{NOT_ALLOWED}: {allowed}"));
+    let mismatch = |name, rule| refuse_parameter(name, &format!("must match pattern: {rule}"));
     let known = AUTHENTICATION_TYPES[..2].iter().find(|(name, _)| *name == authentication_type);
-    let (_, authentication_type) = *known.ok_or_else(|| not_allowed("authenticationType"))?;
+    let (_, authentication_type) =
+        *known.ok_or_else(|| not_allowed("authenticationType", &names(&AUTHENTICATION_TYPES[..2])))?;
     if !is_integer(&retries_left) {
-        return Err(mismatch("retriesLeft", INTEGER_PATTERN));
+        return Err(mismatch("retriesLeft", INTEGER_RULE));
     }
-    if !is_amount(&amount) {
-        return Err(mismatch("amount", AMOUNT_PATTERN));
+    if let Some(rule) = amount_violation(&amount) {
+        return Err(mismatch("amount", rule));
     }
-    let currency = Currency::parse(&currency).ok_or_else(|| not_allowed("currency"))?;
+    let currency = Currency::parse(&currency).ok_or_else(|| not_allowed("currency", CURRENCIES))?;
     Ok(AuthorizationQuery { authentication_type, retries_left, money: QuotedMoney { currency, amount } })
 }
 

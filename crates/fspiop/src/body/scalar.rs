@@ -5,40 +5,42 @@ use alloc::borrow::Cow;
 use upesi_types::{ErrorCode, Timestamp};
 
 use super::schema::Value;
+use super::text::names;
+use crate::party::PARTY_ID_TYPES;
 use crate::{PartyIdType, SyncError};
 
-const PERSON_NAME_PATTERN: &str = r"^(?!\s*$)[\p{L}\p{M}\p{Nd}_ .,'-]{1,128}$";
-const DATE_PATTERN: &str = r"^[1-9]\d{3}-\d{2}-\d{2}$";
-const DEGREES_PATTERN: &str = r"^[+-]?\d{1,3}([.]\d{1,6})?$";
-const UNDEFINED_ENUM_PATTERN: &str = "^[A-Z_]{1,32}$";
-const QUOTING_CODE_PATTERN: &str = "^(10|20|3[0-4]|4[0-4]|5[0-4])[0-9]{2}$";
+const PERSON_NAME_RULE: &str = "letters, digits, blanks and . , ' - _";
+const DATE_RULE: &str = "a date that exists, such as 1966-06-16";
+const DEGREES_RULE: &str = "degrees in range, with up to 6 decimals";
+const UNDEFINED_ENUM_RULE: &str = "1 to 32 capital letters and _";
+const QUOTING_CODE_RULE: &str = "a code of 10xx, 20xx, 30xx-34xx, 40xx-44xx or 50xx-54xx";
 
 impl<'a> Value<'a, '_> {
-    /// A text that satisfies a test, described by a pattern.
+    /// A text that satisfies a test, described in words.
     pub(crate) fn matching(
         &self,
-        pattern: &str,
+        rule: &str,
         matches: impl FnOnce(&str) -> bool,
     ) -> Result<Cow<'a, str>, SyncError> {
         let text = self.text()?;
-        if matches(&text) { Ok(text) } else { Err(self.pattern(pattern)) }
+        if matches(&text) { Ok(text) } else { Err(self.pattern(rule)) }
     }
 
     /// One of these texts, as its value.
     pub(crate) fn one_of<T: Copy>(&self, values: &[(&str, T)]) -> Result<T, SyncError> {
         let text = self.text()?;
         let found = values.iter().find(|(name, _)| *name == text);
-        found.map(|(_, value)| *value).ok_or_else(|| self.not_allowed())
+        found.map(|(_, value)| *value).ok_or_else(|| self.not_allowed(&names(values)))
     }
 
     /// One of these texts, whichever.
     pub(crate) fn any_of(&self, values: &[&str]) -> Result<(), SyncError> {
-        if values.contains(&&*self.text()?) { Ok(()) } else { Err(self.not_allowed()) }
+        if values.contains(&&*self.text()?) { Ok(()) } else { Err(self.not_allowed(&values.join(", "))) }
     }
 
     /// A type of identifier; the extended ones pass everywhere in bodies.
     pub(crate) fn party_id_type(&self) -> Result<PartyIdType, SyncError> {
-        PartyIdType::parse(&self.text()?).ok_or_else(|| self.not_allowed())
+        PartyIdType::parse(&self.text()?).ok_or_else(|| self.not_allowed(PARTY_ID_TYPES))
     }
 
     /// One of the names of a person. Of the characters beyond ASCII only control characters and blanks are refused:
@@ -53,17 +55,17 @@ impl<'a> Value<'a, '_> {
         if text.chars().all(is_fit) && !text.trim().is_empty() {
             return Ok(());
         }
-        Err(self.pattern(PERSON_NAME_PATTERN))
+        Err(self.pattern(PERSON_NAME_RULE))
     }
 
     /// A date that exists, from the year 1000 on.
     pub(crate) fn date(&self) -> Result<(), SyncError> {
-        self.matching(DATE_PATTERN, is_date).map(|_| ())
+        self.matching(DATE_RULE, is_date).map(|_| ())
     }
 
     /// Degrees from minus to plus `max`, with up to six decimals.
     pub(crate) fn degrees(&self, max: u16) -> Result<(), SyncError> {
-        self.matching(DEGREES_PATTERN, |text| is_degrees(text, max)).map(|_| ())
+        self.matching(DEGREES_RULE, |text| is_degrees(text, max)).map(|_| ())
     }
 
     /// A value of an enumeration that each scheme defines for itself.
@@ -72,7 +74,7 @@ impl<'a> Value<'a, '_> {
             (1..=32).contains(&text.len())
                 && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_')
         };
-        self.matching(UNDEFINED_ENUM_PATTERN, is_name).map(|_| ())
+        self.matching(UNDEFINED_ENUM_RULE, is_name).map(|_| ())
     }
 
     /// An error code of the classes that quoting admits.
@@ -81,7 +83,7 @@ impl<'a> Value<'a, '_> {
         if matches!(code.number() / 100, 10 | 20 | 30..=34 | 40..=44 | 50..=54) {
             return Ok(code);
         }
-        Err(self.pattern(QUOTING_CODE_PATTERN))
+        Err(self.pattern(QUOTING_CODE_RULE))
     }
 }
 

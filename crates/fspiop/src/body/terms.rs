@@ -85,5 +85,7 @@ pub(crate) fn check_transaction_type(value: Value<'_, '_>) -> Result<(), SyncErr
         check(refund.optional("refundReason"), check_note)?;
     }
     let is_code = |text: &str| are_digits(text, 3, 3) && !text.starts_with('0');
-    check(kind.optional("balanceOfPayments"), |value| value.matching(r"^[1-9]\d{2}$", is_code))
+    check(kind.optional("balanceOfPayments"), |value| {
+        value.matching("three digits, the first not 0", is_code)
+    })
 }

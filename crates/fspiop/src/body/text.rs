@@ -1,6 +1,8 @@
 //! Scalar rules of the schema: a value of the body in, what it stands for or the violated rule out.
 
 use alloc::borrow::Cow;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use upesi_types::{Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -8,15 +10,17 @@ use super::json::{Kind, unescape, unquote};
 use super::schema::Value;
 use crate::SyncError;
 
-pub(crate) const ID_PATTERN: &str =
-    "^[0-9a-f]{8}-[0-9a-f]{4}-[1-7][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$|^[0-9A-HJKMNP-TV-Z]{26}$";
-const NAME_PATTERN: &str = "^[ -~]{1,32}$";
-pub(crate) const AMOUNT_PATTERN: &str = "^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$";
-const PACKET_PATTERN: &str = "^[A-Za-z0-9-_]+[=]{0,2}$";
-const OCTETS_PATTERN: &str = "^[A-Za-z0-9-_]{43}$";
-const DATE_TIME_PATTERN: &str =
-    r"^[1-9]\d{3}-\d{2}-\d{2}T([01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}(Z|[+-][01]\d:[0-5]\d)$";
-const CODE_PATTERN: &str = r"^[1-9]\d{3}$";
+// What the patterns of the schema ask for, in words: a description has no room for most of them, and half a pattern is none.
+pub(crate) const ID_RULE: &str = "a UUID in lower case, or a ULID";
+const NAME_RULE: &str = "1 to 32 printable ASCII characters";
+const PACKET_RULE: &str = "base64url";
+const OCTETS_RULE: &str = "43 characters of base64url, no padding";
+const DATE_TIME_RULE: &str = "a time that exists, such as 2031-04-01T10:00:00.000Z";
+const CODE_RULE: &str = "four digits, the first not 0";
+
+pub(crate) const NOT_ALLOWED: &str = "must be equal to one of the allowed values";
+/// Which currencies are allowed.
+pub(crate) const CURRENCIES: &str = "ISO 4217 codes such as KES";
 
 const PACKET_CHARS_MAX: usize = 32_768;
 const OCTETS_CHARS_MAX: usize = 48;
@@ -24,8 +28,9 @@ const INTEGER_DIGITS_MAX: usize = 18;
 const FRACTION_DIGITS_MAX: usize = 4;
 
 impl<'a> Value<'a, '_> {
-    pub(crate) fn pattern(&self, pattern: &str) -> SyncError {
-        self.refuse(ErrorCode::VALIDATION, format_args!("must match pattern \"{pattern}\""))
+    /// The refusal of a text that does not match its pattern: what the pattern asks for, in words.
+    pub(crate) fn pattern(&self, rule: &str) -> SyncError {
+        self.refuse(ErrorCode::VALIDATION, format_args!("must match pattern: {rule}"))
     }
 
     /// The text, where numbers and literals count as what they are written with.
@@ -61,32 +66,36 @@ impl<'a> Value<'a, '_> {
     }
 
     pub(crate) fn transfer_id(&self) -> Result<TransferId, SyncError> {
-        TransferId::parse(&self.text()?).ok_or_else(|| self.pattern(ID_PATTERN))
+        TransferId::parse(&self.text()?).ok_or_else(|| self.pattern(ID_RULE))
     }
 
     pub(crate) fn name(&self) -> Result<FspId, SyncError> {
-        FspId::parse(&self.bounded_text(1, 32)?).ok_or_else(|| self.pattern(NAME_PATTERN))
+        FspId::parse(&self.bounded_text(1, 32)?).ok_or_else(|| self.pattern(NAME_RULE))
     }
 
     pub(crate) fn currency(&self) -> Result<Currency, SyncError> {
-        Currency::parse(&self.text()?).ok_or_else(|| self.not_allowed())
+        Currency::parse(&self.text()?).ok_or_else(|| self.not_allowed(CURRENCIES))
     }
 
-    pub(crate) fn not_allowed(&self) -> SyncError {
-        self.refuse(ErrorCode::VALIDATION, "must be equal to one of the allowed values")
+    /// The refusal of a text that is none of those that are allowed.
+    pub(crate) fn not_allowed(&self, allowed: &str) -> SyncError {
+        self.refuse(ErrorCode::VALIDATION, format_args!("{NOT_ALLOWED}: {allowed}"))
     }
 
     /// A decimal text in the wire form, up to 18 digits before the point.
     pub(crate) fn amount(&self) -> Result<Cow<'a, str>, SyncError> {
         let text = self.text()?;
-        if is_amount(&text) { Ok(text) } else { Err(self.pattern(AMOUNT_PATTERN)) }
+        match amount_violation(&text) {
+            None => Ok(text),
+            Some(rule) => Err(self.pattern(rule)),
+        }
     }
 
     pub(crate) fn packet(&self) -> Result<Cow<'a, str>, SyncError> {
         let text = self.bounded_text(1, PACKET_CHARS_MAX)?;
         let unpadded = text.strip_suffix("==").or_else(|| text.strip_suffix('=')).unwrap_or(&text);
         if unpadded.is_empty() || !all_base64url(unpadded) {
-            return Err(self.pattern(PACKET_PATTERN));
+            return Err(self.pattern(PACKET_RULE));
         }
         Ok(text)
     }
@@ -95,7 +104,7 @@ impl<'a> Value<'a, '_> {
     pub(crate) fn octets(&self) -> Result<Cow<'a, str>, SyncError> {
         let text = self.bounded_text(0, OCTETS_CHARS_MAX)?;
         if text.len() != crate::octets::TEXT_BYTES || !all_base64url(&text) {
-            return Err(self.pattern(OCTETS_PATTERN));
+            return Err(self.pattern(OCTETS_RULE));
         }
         Ok(text)
     }
@@ -108,14 +117,14 @@ impl<'a> Value<'a, '_> {
             [b'1'..=b'9', .., b'Z'] | [b'1'..=b'9', .., b'0' | b'1', _, b':', _, _]
         );
         let parsed = if in_schema { Timestamp::parse_iso(&text) } else { None };
-        parsed.ok_or_else(|| self.pattern(DATE_TIME_PATTERN))
+        parsed.ok_or_else(|| self.pattern(DATE_TIME_RULE))
     }
 
     pub(crate) fn error_code(&self) -> Result<ErrorCode, SyncError> {
         let text = self.text()?;
         let plain = text.len() == 4 && text.bytes().all(|byte| byte.is_ascii_digit());
         let number = if plain { text.parse().ok() } else { None };
-        number.and_then(ErrorCode::from_number).ok_or_else(|| self.pattern(CODE_PATTERN))
+        number.and_then(ErrorCode::from_number).ok_or_else(|| self.pattern(CODE_RULE))
     }
 }
 
@@ -126,15 +135,32 @@ fn all_base64url(text: &str) -> bool {
     text.bytes().fold(true, |all, byte| all & is_base64url(byte))
 }
 
-pub(crate) fn is_amount(text: &str) -> bool {
+/// What is wrong with an amount in the wire form: up to 18 digits, and up to 4 decimal places that do not end with 0.
+pub(crate) fn amount_violation(text: &str) -> Option<&'static str> {
     let (integer, fraction) = match text.split_once('.') {
         Some((integer, fraction)) => (integer, Some(fraction)),
         None => (text, None),
     };
-    let digits = |part: &str, max: usize| {
-        (1..=max).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_digit())
-    };
-    digits(integer, INTEGER_DIGITS_MAX)
-        && (integer == "0" || !integer.starts_with('0'))
-        && fraction.is_none_or(|part| digits(part, FRACTION_DIGITS_MAX) && !part.ends_with('0'))
+    let are_digits = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if text.starts_with(['-', '+']) {
+        Some("an amount has no sign")
+    } else if !are_digits(integer) || fraction.is_some_and(|part| !are_digits(part)) {
+        Some("a decimal number, such as 12.5")
+    } else if integer != "0" && integer.starts_with('0') {
+        Some("no leading zeros, such as 12.5")
+    } else if integer.len() > INTEGER_DIGITS_MAX {
+        Some("up to 18 digits before the point")
+    } else if fraction.is_some_and(|part| part.ends_with('0')) {
+        Some("no trailing zeros, such as 12.5")
+    } else if fraction.is_some_and(|part| part.len() > FRACTION_DIGITS_MAX) {
+        Some("up to 4 decimal places")
+    } else {
+        None
+    }
+}
+
+/// The texts of an enumeration, for a refusal.
+pub(crate) fn names<T>(values: &[(&str, T)]) -> String {
+    let names: Vec<&str> = values.iter().map(|(name, _)| *name).collect();
+    names.join(", ")
 }

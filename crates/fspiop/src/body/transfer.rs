@@ -138,7 +138,8 @@ pub fn parse_fulfil(body: &[u8]) -> Result<FulfilBody, SyncError> {
     let completed_timestamp =
         read_optional(object.optional("completedTimestamp"), |value| value.date_time())?;
     let state = object.required("transferState");
-    let transfer_state = TransferState::parse(&state.text()?).ok_or_else(|| state.not_allowed())?;
+    let transfer_state = TransferState::parse(&state.text()?)
+        .ok_or_else(|| state.not_allowed("COMMITTED, RESERVED, ABORTED, RECEIVED"))?;
     Ok(FulfilBody {
         transfer_state,
         fulfilment: fulfilment.as_deref().and_then(decode_octets_leniently),

@@ -4,11 +4,13 @@
 //! source is told about the body, as other hubs do. Only the first failure is reported.
 
 use alloc::format;
+use alloc::string::String;
+use alloc::vec::Vec;
 
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use super::HeaderLookup;
-use super::media_type::{Verdict, judge_accept, judge_content_type};
+use super::media_type::{Verdict, judge_accept, judge_content_type, write_content_type};
 use crate::{Method, Resource, SyncError, Version, Versions};
 
 const NAME_CHARS_MAX: usize = 32;
@@ -57,8 +59,10 @@ fn check_client(headers: &impl HeaderLookup) -> Result<(), SyncError> {
     let Some(client) = headers.get("x-client-id") else { return Ok(()) };
     let source = headers.get("fspiop-source");
     let refusal = match headers.get("fspiop-proxy") {
-        Some(proxy) if proxy != client || Some(proxy) == source => "Invalid fspiop-proxy header",
-        None if source != Some(client) => "Invalid fspiop-source header",
+        Some(proxy) if proxy != client || Some(proxy) == source => {
+            "Invalid fspiop-proxy header: it must be the x-client-id, and not the source"
+        }
+        None if source != Some(client) => "Invalid fspiop-source header: it must be the x-client-id",
         _ => return Ok(()),
     };
     Err(SyncError::new(ErrorCode::VALIDATION, refusal))
@@ -80,11 +84,13 @@ fn check_accept(
             Method::Post => "/header must have required property 'accept'",
             Method::Get | Method::Delete => "Accept is required",
         };
-        return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, detail));
+        return Err(wanted(ErrorCode::MISSING_ELEMENT, detail, resource, versions));
     };
     match judge_accept(core::str::from_utf8(accept).unwrap_or_default(), resource, versions) {
         Verdict::Accepted(()) => Ok(()),
-        Verdict::Malformed => Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Invalid accept header")),
+        Verdict::Malformed => {
+            Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Invalid accept header", resource, versions))
+        }
         Verdict::Unsupported => Err(SyncError::unsupported_version(
             "The Client requested an unsupported version, see extension list for supported version(s).",
             resource,
@@ -97,10 +103,10 @@ fn check_date(headers: &impl HeaderLookup) -> Result<Timestamp, SyncError> {
     let Some(date) = headers.get("date") else {
         return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, "Missing required date header"));
     };
-    core::str::from_utf8(date)
-        .ok()
-        .and_then(Timestamp::parse_http_date)
-        .ok_or_else(|| SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Invalid date header"))
+    core::str::from_utf8(date).ok().and_then(Timestamp::parse_http_date).ok_or_else(|| {
+        let detail = "Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
+        SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail)
+    })
 }
 
 fn check_content_type(
@@ -112,22 +118,35 @@ fn check_content_type(
     let Some(content_type) = headers.get("content-type") else {
         return match method {
             Method::Get | Method::Delete => Ok(None),
-            _ => Err(SyncError::new(ErrorCode::MISSING_ELEMENT, "Content-type is required")),
+            _ => Err(wanted(ErrorCode::MISSING_ELEMENT, "Content-type is required", resource, versions)),
         };
     };
     let content_type = core::str::from_utf8(content_type).unwrap_or_default();
     match judge_content_type(content_type, resource, versions) {
         Verdict::Accepted(version) => Ok(Some(version)),
         Verdict::Malformed if resource.is_payment_request() && !is_json(content_type) => {
-            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Unsupported Media Type"))
+            Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Unsupported Media Type", resource, versions))
         }
-        Verdict::Malformed => Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "Invalid content-type header")),
+        Verdict::Malformed => {
+            Err(wanted(ErrorCode::MALFORMED_SYNTAX, "Invalid content-type header", resource, versions))
+        }
         Verdict::Unsupported => Err(SyncError::unsupported_version(
             "Client supplied a protocol version which is not supported by the server",
             resource,
             versions,
         )),
     }
+}
+
+/// A refusal that names the media type to send; without its version if a description has no room for that.
+fn wanted(code: ErrorCode, detail: &str, resource: Resource, versions: &Versions) -> SyncError {
+    let mut media_type = Vec::new();
+    write_content_type(&mut media_type, resource, versions.hub_made_of(resource));
+    let media_type = core::str::from_utf8(&media_type).unwrap_or_default();
+    let bare = media_type.split(';').next().unwrap_or_default();
+    let details = [media_type, bare].map(|wanted| format!("{detail}: {wanted}"));
+    let fits = |text: &&String| !code.describe(text).ends_with('…');
+    SyncError::new(code, details.iter().find(fits).map_or(detail, String::as_str))
 }
 
 /// Whether a media type is one of JSON, whatever its parameters.
@@ -179,7 +198,7 @@ fn parse_name(header: &str, name: &[u8]) -> Result<FspId, SyncError> {
         let characters = name.iter().filter(|byte| (**byte as i8) >= -0x40).count();
         let violation = match characters {
             0 => "must NOT have fewer than 1 characters",
-            1..=NAME_CHARS_MAX => "must match pattern \"^[ -~]{1,32}$\"",
+            1..=NAME_CHARS_MAX => "must match pattern: 1 to 32 printable ASCII characters",
             _ => "must NOT have more than 32 characters",
         };
         SyncError::new(ErrorCode::VALIDATION, &format!("/header/{header} {violation}"))

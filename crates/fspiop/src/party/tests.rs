@@ -17,7 +17,7 @@ fn types_are_those_of_the_api() {
         assert_eq!(segments.check(false).is_ok(), !kind.is_extended(), "{kind}");
     }
     for kind in ["msisdn", "NONE", "", "MSISDN%20", "CONSENT"] {
-        let text = "Generic validation error - /path/Type must be equal to one of the allowed values";
+        let text = "Generic validation error - /path/Type must be equal to one of the allowed values: MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE…";
         assert_eq!(check(kind, "{", None), Err((3100, text.into())), "{kind}");
     }
 }
@@ -32,11 +32,11 @@ fn ids_of_a_path_have_1_to_128_characters_and_lead_nowhere_else() {
     }
     for (id, violation) in [
         (&*alloc::format!("{long}x"), "must NOT have more than 128 characters"),
-        ("a%20b", r#"must match pattern "^[^\s{}]{1,128}$""#),
-        ("a%0Ab", r#"must match pattern "^[^\s{}]{1,128}$""#),
-        ("a%C2%A0b", r#"must match pattern "^[^\s{}]{1,128}$""#),
-        ("a{b", r#"must match pattern "^[^\s{}]{1,128}$""#),
-        ("%7D", r#"must match pattern "^[^\s{}]{1,128}$""#),
+        ("a%20b", "must match pattern: no blanks and no braces"),
+        ("a%0Ab", "must match pattern: no blanks and no braces"),
+        ("a%C2%A0b", "must match pattern: no blanks and no braces"),
+        ("a{b", "must match pattern: no blanks and no braces"),
+        ("%7D", "must match pattern: no blanks and no braces"),
         ("caf\u{e9}", "must be ASCII, percent-encoded where it is not"),
         ("a b", "must be ASCII, percent-encoded where it is not"),
         ("%", "is not percent-encoded UTF-8"),
@@ -144,5 +144,7 @@ fn ids_of_paths_are_decoded_and_checked() {
         }
     }
     let error = check_path_id(Resource::Quotes, "x").unwrap_err();
-    assert!(error.description.starts_with("Generic validation error - /path/ID must match pattern \""));
+    assert!(error.description.starts_with(
+        "Generic validation error - /path/ID must match pattern: a UUID in lower case, or a ULID"
+    ));
 }

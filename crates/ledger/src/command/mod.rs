@@ -24,6 +24,7 @@ pub use admin::{AdminCommand, AdminOutcome};
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use funds::{FundsAction, FundsEnd, FundsPrepare};
 pub use get::Get;
+pub use participants::ENDPOINT_VALUE_BYTES_MAX;
 pub use prepare::Prepare;
 pub use settlement_models::NewSettlementModel;
 pub use tick::EXPIRIES_PER_TICK_MAX;

@@ -19,8 +19,9 @@ pub const PARTICIPANTS_MAX: usize = 10_000;
 pub const ACCOUNTS_MAX: usize = 1_000_000;
 /// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
-/// Alarm threshold of a limit set without one, in hundredths of a percent.
-const ALARM_BASIS_POINTS_DEFAULT: u16 = 1_000;
+/// Alarm threshold of a limit set without one, in hundredths of a percent. Reference hubs set 10 %, which nearly every DFSP is
+/// beyond at all times.
+const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, Refusal>;
 

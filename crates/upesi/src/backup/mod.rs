@@ -1,5 +1,6 @@
 //! Backups of a data directory, beside a running hub or without one, and the way back.
 
+mod apart;
 mod files;
 mod manifest;
 mod restore;
@@ -13,6 +14,7 @@ use clap::Args;
 use upesi_journal::durable;
 use upesi_types::Timestamp;
 
+pub(crate) use apart::check_apart;
 pub use restore::{RestoreArguments, RestoreReport, restore};
 pub(crate) use staging::Staging;
 
@@ -77,10 +79,11 @@ impl BackupReport {
 /// Copies a data directory as it is at one moment; a hub may go on using it.
 ///
 /// # Errors
-/// See [`crate::inspect::open`]; 65 where the data is damaged; 73 where the target cannot be written; 75 where another
+/// See [`crate::inspect::open`]; 64 where the target lies within the data directory or holds it; 65 where the data is damaged; 73 where the target cannot be written; 75 where another
 /// backup is being made.
 pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     let BackupArguments { data, to, .. } = arguments;
+    check_apart(data, to)?;
     let staging = Staging::take(data)?;
     let failed =
         |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display()));

@@ -8,7 +8,7 @@ use clap::Args;
 use upesi_journal::durable;
 
 use super::manifest::Manifest;
-use super::{DATA, files};
+use super::{DATA, check_apart, files};
 use crate::exit::{Exit, Failure};
 use crate::inspect::audit::{self, AuditOptions, AuditReport};
 
@@ -40,10 +40,11 @@ pub struct RestoreReport {
 /// Restores a backup, file by file verified, and audits it before it takes its place.
 ///
 /// # Errors
-/// 66 where there is no backup; 65 where it is damaged, or its audit fails; 73 where the data directory is not empty or
+/// 64 where the data directory lies within the backup or holds it; 66 where there is no backup; 65 where it is damaged, or its audit fails; 73 where the data directory is not empty or
 /// cannot be written.
 pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     let RestoreArguments { from, data, .. } = arguments;
+    check_apart(from, data)?;
     let manifest = Manifest::read(from).map_err(|reason| {
         Failure::new(Exit::NoInput, format!("{} is no whole backup: {reason}", from.display()))
     })?;

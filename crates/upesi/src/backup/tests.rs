@@ -145,3 +145,23 @@ fn what_is_no_whole_backup_is_refused() {
     }
     bring_back(&to, &target).unwrap();
 }
+
+#[test]
+fn a_backup_and_its_data_directory_are_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
+    fill(&data, 100, true);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    for inside in [data.clone(), data.join("backup"), link.join("new/backup"), directory.path().to_path_buf()]
+    {
+        let failure = back_up(&data, &inside).expect_err(&inside.display().to_string());
+        assert_eq!(failure.exit, Exit::Usage, "{failure}");
+        assert!(failure.message.ends_with("name a place of its own, outside of it"), "{failure}");
+    }
+    assert!(!data.join("backup").exists() && !data.join("new").exists());
+    back_up(&data, &to).unwrap();
+    let failure = bring_back(&to, &to.join("restored")).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage, "{failure}");
+    bring_back(&to, &directory.path().join("restored")).unwrap();
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 use super::directory::DirectoryCommand;
+use super::install::{CompletionsArguments, ManArguments};
 use super::lab::LabCommand;
 use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
@@ -12,6 +13,7 @@ use crate::backup::{BackupArguments, RestoreArguments};
 use crate::config::Sources;
 use crate::demo::DemoArguments;
 use crate::export::ExportArguments;
+use crate::version::VERSION;
 
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \
@@ -20,7 +22,7 @@ Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure
 
 /// An instant-payments switch: a durable FSPIOP transfer hub, simulated DFSPs, a load lab and the tools around them.
 #[derive(Debug, Parser)]
-#[command(name = "upesi", version, after_help = AFTER_HELP, max_term_width = 110)]
+#[command(name = "upesi", version = VERSION, after_help = AFTER_HELP, max_term_width = 110)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
     /// What to do.
@@ -89,6 +91,10 @@ pub enum Command {
     /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment. What the
     /// columns mean is in docs/data-directory.md. Prints how many.
     Export(ExportArguments),
+    /// Print completions for a shell: `upesi completions bash > /etc/bash_completion.d/upesi`.
+    Completions(CompletionsArguments),
+    /// Write man pages, one for each command.
+    Man(ManArguments),
 }
 
 /// Where settings come from.

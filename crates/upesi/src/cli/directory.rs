@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::values::{WAIT_DEFAULT, wait};
 use crate::directory_import::{self, ImportOptions};
 use crate::exit::{Exit, Failure, Outcome};
 
@@ -40,6 +42,9 @@ pub struct ImportArguments {
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
+    /// Wait up to this many seconds for a hub that does not answer yet; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
+    pub wait: Duration,
     /// Print one JSON object instead of text.
     #[arg(long)]
     pub json: bool,
@@ -71,8 +76,8 @@ pub fn run(command: DirectoryCommand) -> Outcome {
     let mut output = io::stdout();
     match command {
         DirectoryCommand::Import(arguments) => {
-            let ImportArguments { file, replace, name, admin, json } = arguments;
-            let options = ImportOptions { file, admin_url: admin, name, replace, json };
+            let ImportArguments { file, replace, name, admin, wait, json } = arguments;
+            let options = ImportOptions { file, admin_url: admin, wait, name, replace, json };
             runtime.block_on(directory_import::import(&options, &mut output, &mut io::stderr()))
         }
         DirectoryCommand::Get(GetArguments { kind, id, admin, json }) => {

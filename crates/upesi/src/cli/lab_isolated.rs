@@ -50,7 +50,7 @@ pub fn run(arguments: &IsolatedArguments) -> Outcome {
         hub_arguments: arguments.hub_argument.clone(),
         logs: out.cloned(),
         seed: arguments.seed,
-        commit: option_env!("UPESI_COMMIT").map(str::to_owned),
+        commit: crate::version::commit().map(str::to_owned),
         ..Context::default()
     };
     let table: Table = arguments.with.iter().cloned().collect();

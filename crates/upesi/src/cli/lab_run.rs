@@ -253,7 +253,7 @@ impl BaselineArgument {
 
 /// The commit that results name.
 pub fn commit() -> Option<String> {
-    option_env!("UPESI_COMMIT").filter(|commit| !commit.is_empty()).map(str::to_owned)
+    crate::version::commit().map(str::to_owned)
 }
 
 /// Settings that the hub would refuse are better refused before it is started.

@@ -3,6 +3,7 @@
 mod arguments;
 mod behaviour;
 mod directory;
+mod install;
 mod lab;
 mod lab_characterize;
 mod lab_isolated;

@@ -7,7 +7,7 @@ use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
-use super::{directory, lab, scheme, sim};
+use super::{directory, install, lab, scheme, sim};
 use crate::backup::{self, BackupArguments, RestoreArguments};
 use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
@@ -28,7 +28,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             };
         }
     };
-    match dispatch(cli.command) {
+    match check_environment(&cli.command).and_then(|()| dispatch(cli.command)) {
         Ok(()) => Exit::Success,
         Err(failure) => {
             if !failure.message.is_empty() {
@@ -36,6 +36,19 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
             }
             failure.exit
         }
+    }
+}
+
+/// Refuses variables that look like ours and set nothing; commands with settings report them with their other mistakes.
+fn check_environment(command: &Command) -> Outcome {
+    if matches!(command, Command::Serve(_) | Command::Config(_)) {
+        return Ok(());
+    }
+    let environment: Vec<_> = std::env::vars_os().collect();
+    let mistakes = config::environment_mistakes(&environment);
+    match mistakes.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::new(Exit::Usage, config::describe(&mistakes))),
     }
 }
 
@@ -56,6 +69,8 @@ fn dispatch(command: Command) -> Outcome {
             let count = export::export(&arguments)?;
             write_out(&format!("{count} transfers exported to {}\n", arguments.out.display()))
         }
+        Command::Completions(arguments) => install::completions(&arguments),
+        Command::Man(arguments) => install::man(&arguments),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
+use super::values::{WAIT_DEFAULT, wait};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::{self, ApplyOptions};
 
@@ -16,7 +18,7 @@ pub enum SchemeCommand {
     /// Reads the hub's present state through its admin API, then makes what differs: hub accounts, settlement models, DFSPs,
     /// net debit caps, funds, endpoints. Applying a file again changes nothing. One line per change: `+` made, `~` changed,
     /// `?` what this hub does not tell, and at the end how much was as described already. What cannot be changed (a model's
-    /// kind, a proxy) is told before anything is. Works with any hub that has this admin API.
+    /// kind, a proxy) is told before anything is: the file is checked as a whole, and against the hub. Works with any hub that has this admin API.
     Apply(SchemeApplyArguments),
 }
 
@@ -32,6 +34,9 @@ pub struct SchemeApplyArguments {
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
+    /// Wait up to this many seconds for a hub that does not answer yet; 0 does not wait.
+    #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
+    pub wait: Duration,
     /// Print one JSON object instead of lines.
     #[arg(long)]
     pub json: bool,
@@ -39,8 +44,8 @@ pub struct SchemeApplyArguments {
 
 /// Runs a subcommand.
 pub fn run(command: SchemeCommand) -> Outcome {
-    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, admin, json }) = command;
-    let options = ApplyOptions { file, admin_url: admin, plan_only: plan, json };
+    let SchemeCommand::Apply(SchemeApplyArguments { file, plan, admin, wait, json }) = command;
+    let options = ApplyOptions { file, admin_url: admin, wait, plan_only: plan, json };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

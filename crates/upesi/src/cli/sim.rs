@@ -14,7 +14,8 @@ use upesi_types::{Currency, FspId};
 use super::behaviour::BehaviourArguments;
 use super::oracle::{self, OracleArguments};
 use super::run::write_out;
-use super::values::{currency, dfsp_name};
+use super::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
+use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::messages::Teller;
 use crate::signals::stop_signal;
@@ -60,6 +61,9 @@ pub struct SimArguments {
     /// The hub's FSPIOP base URL, to which payees send their answers.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4000")]
     pub hub: String,
+    /// Wait up to this many seconds for a hub that does not answer yet, and end if none does; 0 does not look for it.
+    #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
+    pub wait: Duration,
     /// A currency that parties can receive, XXX and XTS where none is given. May be repeated.
     #[arg(long = "currency", value_name = "CODE", value_parser = currency)]
     pub currencies: Vec<Currency>,
@@ -77,7 +81,7 @@ pub struct SimArguments {
     pub behaviour: BehaviourArguments,
 }
 
-/// Runs the simulators until SIGTERM or SIGINT.
+/// Runs the simulators until SIGTERM or SIGINT. They answer while the hub is waited for.
 pub fn run(arguments: &SimArguments) -> Outcome {
     if let Some(SimCommand::Oracle(arguments)) = &arguments.command {
         return oracle::run(arguments);
@@ -114,6 +118,7 @@ pub fn run(arguments: &SimArguments) -> Outcome {
         let shown = tokio::select! {
             _ = stop_signal() => Ok(()),
             shown = show.run(), if arguments.show => shown,
+            Err(failure) = await_hub(&arguments.hub, arguments.wait) => Err(failure),
         };
         simulator.shutdown(Instant::now() + SHUTDOWN_TIMEOUT).await;
         shown

@@ -4,6 +4,22 @@ use std::time::Duration;
 
 use upesi_types::{Amount, Currency, FspId};
 
+/// How long commands wait for a hub unless they are told, in seconds.
+pub const WAIT_DEFAULT: &str = "10";
+/// Longest wait for a hub, in seconds: a day.
+const WAIT_SECONDS_MAX: u64 = 24 * 3600;
+
+/// A number of seconds to wait for a hub.
+///
+/// # Errors
+/// How to write it.
+pub fn wait(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= WAIT_SECONDS_MAX);
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("give a number of seconds up to {WAIT_SECONDS_MAX}"))
+}
+
 /// `20s`, `500ms`, `5m` or `1h`.
 ///
 /// # Errors

@@ -10,6 +10,7 @@ mod similar;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod variables;
 
 use std::collections::BTreeMap;
 
@@ -22,6 +23,7 @@ pub use print::{reference, to_json, to_toml};
 pub use setting::{Kind, Raw, Setting, Value};
 pub use similar::nearest;
 pub use sources::{Sources, VARIABLE_PREFIX};
+pub use variables::mistakes as environment_mistakes;
 
 use setting::Values;
 use sources::Gathered;

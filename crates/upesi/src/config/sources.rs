@@ -10,7 +10,7 @@ use toml::de::{DeTable, DeValue};
 use super::origin::{Mistake, Origin};
 use super::setting::{Raw, Setting};
 use super::similar::nearest;
-use super::{CATALOGUE, SECTIONS};
+use super::{CATALOGUE, SECTIONS, variables};
 
 /// Prefix of the environment variables that are settings.
 pub const VARIABLE_PREFIX: &str = "UPESI__";
@@ -22,7 +22,7 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 pub struct Sources {
     /// The TOML file.
     pub file: Option<PathBuf>,
-    /// The environment's variables; those without the prefix are ignored.
+    /// The environment's variables; those that do not begin with `UPESI_` are ignored.
     pub environment: Vec<(OsString, OsString)>,
     /// The flags: how each was written, the key it sets, and the value.
     pub flags: Vec<(String, String, String)>,
@@ -74,20 +74,11 @@ impl Gathered {
 
     fn read_variable(&mut self, name: &OsString, value: &OsString) {
         let name = name.to_string_lossy();
-        let Some(rest) = name.strip_prefix(VARIABLE_PREFIX) else { return };
         let origin = Origin::Environment(name.clone().into_owned());
-        let key = rest.to_lowercase().replacen("__", ".", 1);
         match (CATALOGUE.iter().find(|setting| setting.variable() == name), value.to_str()) {
             (Some(setting), Some(value)) => self.give(setting, Raw::Plain(value.to_owned()), origin),
             (Some(_), None) => self.mistake(origin, "its value is not UTF-8"),
-            (None, _) => {
-                let meant = suggestion(&key).and_then(find).map(Setting::variable);
-                let hint = meant.map_or_else(
-                    || "write UPESI__SECTION__NAME; `upesi config` lists them all".to_owned(),
-                    |meant| format!("did you mean {meant}?"),
-                );
-                self.mistake(origin, format!("this variable sets nothing; {hint}"));
-            }
+            (None, _) => self.mistakes.extend(variables::mistake(&name, &value.to_string_lossy())),
         }
     }
 
@@ -170,7 +161,7 @@ pub(super) fn find(key: &str) -> Option<&'static Setting> {
     CATALOGUE.iter().find(|setting| setting.key == key)
 }
 
-fn suggestion(key: &str) -> Option<&'static str> {
+pub(super) fn suggestion(key: &str) -> Option<&'static str> {
     let by_key = nearest(key, CATALOGUE.iter().map(|setting| setting.key));
     // The right name in the wrong section.
     let name = key.split_once('.').map_or(key, |(_, name)| name);

@@ -100,7 +100,7 @@ impl<'arguments> Demo<'arguments> {
         let data = out.join("data");
         empty(out)?;
         title(1, "a hub on an empty data directory, and eight simulated DFSPs");
-        let binary = std::env::current_exe().map_err(unavailable)?;
+        let binary = binary()?;
         let hub =
             HubProcess::start(&binary, &data, &[], Some(&out.join("hub.log"))).await.map_err(unavailable)?;
         let (watch, seen) = mpsc::channel(64);
@@ -144,7 +144,7 @@ impl<'arguments> Demo<'arguments> {
             ),
         );
         let passed = self.load()?;
-        self.look_further();
+        self.look_further(&binary()?);
         if self.arguments.keep {
             runtime.block_on(self.keep())?;
         }
@@ -157,19 +157,30 @@ impl<'arguments> Demo<'arguments> {
         }
     }
 
-    fn look_further(&self) {
+    /// Where to go from here: what answers while hub and simulators run, or what they leave.
+    fn look_further(&self, binary: &Path) {
         let (out, data) = (&self.arguments.out, self.arguments.out.join("data"));
-        title(6, "look further (KEEP=1 make demo, or upesi demo --keep, leaves it running)");
+        let (binary, data) = (binary.display(), data.display());
         let (fspiop, admin) = (self.hub.fspiop_url(), self.hub.admin_url());
-        for (command, about) in [
-            (format!("curl {admin}/metrics"), "stages, lanes, lookups, positions"),
-            (format!("curl {admin}/participants/dfsp-1/accounts"), "what dfsp-1 owes"),
-            (format!("{fspiop}/docs"), "the FSPIOP API, for a browser"),
-            (format!("{}", out.join("result.json").display()), "all figures of the load"),
-            (format!("upesi audit {}", data.display()), "verifies the data once the hub has stopped"),
-            (format!("upesi journal {} --limit 5", data.display()), "its first records"),
-        ] {
-            say(format_args!("   {command:<58}{about}"));
+        let result = (out.join("result.json").display().to_string(), "all figures of the load");
+        let journal = (format!("{binary} journal {data} --limit 5"), "its first records");
+        let places = if self.arguments.keep {
+            title(6, "look further");
+            vec![
+                (format!("curl {admin}/metrics"), "stages, lanes, lookups, positions"),
+                (format!("curl {admin}/participants/dfsp-1/accounts"), "what dfsp-1 owes"),
+                (format!("{admin}/docs"), "the admin API, for a browser"),
+                (format!("{fspiop}/docs"), "the FSPIOP API, for a browser"),
+                result,
+                (format!("{binary} audit {data} --allow-live"), "verifies the data so far"),
+                journal,
+            ]
+        } else {
+            title(6, "look further (KEEP=1 make demo, or upesi demo --keep, leaves hub and DFSPs running)");
+            vec![result, (format!("{binary} audit {data}"), "verifies the data"), journal]
+        };
+        for (place, about) in places {
+            say(format_args!("   {place:<58}  {about}"));
         }
     }
 
@@ -177,6 +188,7 @@ impl<'arguments> Demo<'arguments> {
         let options = ApplyOptions {
             file: PathBuf::new(),
             admin_url: self.hub.admin_url(),
+            wait: Duration::ZERO,
             plan_only: false,
             json: false,
         };
@@ -283,6 +295,11 @@ impl<'arguments> Demo<'arguments> {
         stop_signal().await;
         Ok(())
     }
+}
+
+/// This program: the hub is another process of it, and so are the commands that are shown.
+fn binary() -> Result<PathBuf, Failure> {
+    std::env::current_exe().map_err(unavailable)
 }
 
 fn kes() -> Result<Currency, Failure> {

@@ -14,12 +14,14 @@ mod tests;
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use upesi_directory::import::{CHUNK_LINES_MAX, Columns, IMPORT_ID_CHARS_MAX, ImportId, LINE_BYTES_MAX};
 
+use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
 use crate::scheme::admin_api::AdminApi;
 use hub::{HubImport, RefusedLine};
@@ -39,6 +41,8 @@ pub struct ImportOptions {
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
+    /// How long to wait for a hub that does not answer yet.
+    pub wait: Duration,
     /// The import's name instead of one from the file's content.
     pub name: Option<String>,
     /// Whether a line wins over what another DFSP registered.
@@ -145,6 +149,7 @@ async fn send(options: &ImportOptions) -> Result<Summary, Failure> {
     let mut header = Vec::new();
     let header_bytes = lines::read_line(&mut reader, &mut header, LINE_BYTES_MAX).map_err(unreadable)?;
     let header = check_header(&options.file, header)?;
+    await_hub(&options.admin_url, options.wait).await?;
     let import = HubImport::new(api, &name, &header, options.replace);
     let mut progress = import.progress().await?;
     // Line 1 is the header.

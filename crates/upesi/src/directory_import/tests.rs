@@ -47,6 +47,7 @@ impl Operated {
         ImportOptions {
             file: file.to_owned(),
             admin_url: format!("http://{}", self.address),
+            wait: Duration::ZERO,
             name: None,
             replace: false,
             json: false,

@@ -21,7 +21,7 @@ use upesi_types::Timestamp;
 
 pub use row::COLUMNS;
 
-use crate::backup::Staging;
+use crate::backup::{Staging, check_apart};
 use crate::exit::{Exit, Failure};
 use crate::inspect::journal_failure;
 use crate::inspect::names::Names;
@@ -82,8 +82,9 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 /// Exports the finished transfers of a data directory, as it is at this moment; gives how many.
 ///
 /// # Errors
-/// See [`crate::backup::backup`]; 73 where the file exists or cannot be written.
+/// See [`crate::backup::backup`]; 64 where the file would lie in the data directory; 73 where the file exists or cannot be written.
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
+    check_apart(&arguments.data, &arguments.out)?;
     let staging = Staging::take(&arguments.data)?;
     let damaged = |error: ArchiveError| Failure::new(Exit::Data, error);
     let archive =

@@ -112,7 +112,7 @@ fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
     let cannot = |error: std::io::Error| Failure::new(Exit::CannotCreate, error);
     fs::create_dir_all(&arguments.data).map_err(cannot)?;
     let started_at = SystemClock.now().to_string();
-    let commit = option_env!("UPESI_COMMIT").map(str::to_owned);
+    let commit = crate::version::commit().map(str::to_owned);
     let mut curve = Curve {
         environment: Environment::detect(commit, started_at, &arguments.data),
         dfsps: arguments.dfsps,

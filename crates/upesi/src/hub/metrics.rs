@@ -29,6 +29,8 @@ type Series<'a> = (&'a str, &'a dyn Fn(&LaneMetrics) -> &Histogram);
 /// A position beside what bounds it, as metrics show it.
 #[derive(Clone, Debug)]
 struct PositionSample {
+    participant: String,
+    currency: String,
     labels: String,
     position: String,
     cover: String,
@@ -339,6 +341,8 @@ fn sample_positions(ledger: &Ledger) -> Vec<PositionSample> {
             let alarms =
                 limit.is_some_and(|limit| is_beyond(position, cap.min(cover), limit.alarm_basis_points));
             samples.push(PositionSample {
+                participant: participant.name.to_string(),
+                currency: reference.currency.to_string(),
                 labels: format!(
                     "fsp=\"{}\",currency=\"{}\"",
                     escape(participant.name.as_str()),
@@ -363,12 +367,13 @@ fn is_beyond(position: Amount, bound: Amount, basis_points: u16) -> bool {
 /// Logs the positions that passed their alarm percentage since the last look, and those that came back.
 fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
     for sample in now {
-        let PositionSample { labels, position, cover, cap, alarms } = sample;
+        let PositionSample { participant, currency, labels, position, cover, cap, alarms } = sample;
         let alarmed = before.iter().any(|known| known.labels == *labels && known.alarms);
         match (alarmed, alarms) {
             (false, true) => {
                 tracing::info!(
-                    account = labels,
+                    %participant,
+                    %currency,
                     position,
                     cover,
                     cap,
@@ -377,7 +382,8 @@ fn tell_alarms(before: &[PositionSample], now: &[PositionSample]) {
             }
             (true, false) => {
                 tracing::info!(
-                    account = labels,
+                    %participant,
+                    %currency,
                     position,
                     cover,
                     cap,

@@ -196,7 +196,7 @@ impl Hub {
             let text = Arc::clone(&text);
             Arc::new(move || text.holders()) as upesi_admin::Holders
         });
-        context.log_level = Arc::new(move |level| log.set_level(level).map_err(|error| error.to_string()));
+        context.log_level = Arc::new(log);
         keep_positions(&admin_workers, Arc::clone(&text));
         conversations.keep(admin_workers.get(0));
         for target in participants.get().ids() {

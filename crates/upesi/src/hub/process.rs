@@ -10,6 +10,7 @@ use upesi_engine::{EngineStatus, Serving};
 
 use crate::config::Settings;
 use crate::exposition::{gauge, head};
+use crate::version;
 
 /// Reads `/proc` and the file system at each scrape; keeps nothing but what must not go back.
 pub(super) struct ProcessMetrics {
@@ -79,7 +80,7 @@ impl ProcessMetrics {
 
 fn write_build(text: &mut String) {
     head(text, "upesi_build", "info", "What runs here");
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), option_env!("UPESI_COMMIT").unwrap_or(""));
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), version::commit().unwrap_or_default());
     let _ = writeln!(text, "upesi_build_info{{version=\"{version}\",commit=\"{commit}\"}} 1");
 }
 

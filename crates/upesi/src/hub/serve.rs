@@ -29,7 +29,7 @@ pub fn serve(settings: &Settings, log: LogControl) -> Exit {
         admin = %hub.admin_address(),
         data = %settings.data.dir.display(),
         durable = settings.engine.durable,
-        version = env!("CARGO_PKG_VERSION"),
+        version = crate::version::VERSION,
         "the hub is serving"
     );
     let runtime = match Builder::new_current_thread().enable_all().build() {

@@ -225,7 +225,7 @@ impl Tried {
                 durable: Some(true),
                 ..TargetHub::at(self.hub.fspiop_url(), self.hub.admin_url())
             }),
-            commit: option_env!("UPESI_COMMIT").map(str::to_owned),
+            commit: crate::version::commit().map(str::to_owned),
             ..RunOptions::default()
         }
     }

@@ -103,7 +103,7 @@ fn model_body(model: &Model) -> String {
     body.to_string()
 }
 
-/// The first cap opens the accounts, with an alarm of the hub's choice; a later one replaces both. Amounts are written by their digits.
+/// The first cap opens the accounts, with an alarm of the hub's choice; what follows sets both. Amounts are written by their digits.
 async fn set_limit(
     api: &AdminApi,
     name: &str,
@@ -118,9 +118,6 @@ async fn set_limit(
         );
         let path = format!("/participants/{name}/initialPositionAndLimits");
         api.send(Method::POST, &path, &body).await?;
-        if alarm_percentage == Limit::alarm_percentage_default() {
-            return Ok(());
-        }
     }
     let body = format!(
         r#"{{"currency":"{currency}","limit":{{"type":"NET_DEBIT_CAP","value":{cap},"alarmPercentage":{alarm_percentage}}}}}"#

@@ -4,6 +4,8 @@ pub mod admin_api;
 pub mod apply;
 pub mod file;
 pub mod plan;
+mod reading;
+mod sections;
 pub mod state;
 mod templates;
 #[cfg(test)]
@@ -11,9 +13,11 @@ mod tests;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::await_hub::await_hub;
 use crate::exit::{Exit, Failure, Outcome};
 use admin_api::{AdminApi, AdminError};
 use apply::ApplyError;
@@ -28,6 +32,8 @@ pub struct ApplyOptions {
     pub file: PathBuf,
     /// Base URL of the hub's admin API.
     pub admin_url: String,
+    /// How long to wait for a hub that does not answer yet.
+    pub wait: Duration,
     /// Only show what would be changed.
     pub plan_only: bool,
     /// One JSON object instead of lines.
@@ -59,6 +65,7 @@ pub async fn run(options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Out
 /// 69 where the hub does not answer, 1 where it refuses a change or something cannot be changed.
 pub async fn apply(scheme: &Scheme, options: &ApplyOptions, output: &mut (dyn Write + Send)) -> Outcome {
     let api = AdminApi::new(&options.admin_url).map_err(|error| admin_failure(&error))?;
+    await_hub(&options.admin_url, options.wait).await?;
     let state = HubState::read(&api, scheme).await.map_err(|error| admin_failure(&error))?;
     let plan = plan::plan(scheme, &state);
     if !plan.conflicts.is_empty() {

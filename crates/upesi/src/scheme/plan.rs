@@ -94,7 +94,8 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
     let mut plan = Plan::default();
     let nobody = ParticipantState::default();
     let hub = state.participants.get(&scheme.hub).unwrap_or(&nobody);
-    for currency in &scheme.currencies {
+    plan.preconditions(scheme, state);
+    for (currency, _) in &scheme.currencies {
         for kind in HUB_ACCOUNTS {
             let exists = hub.accounts.iter().any(|(known, of)| known == currency.as_str() && of == kind);
             plan.need(!exists, || Change::HubAccount { hub: scheme.hub.clone(), currency: *currency, kind });
@@ -110,7 +111,63 @@ pub fn plan(scheme: &Scheme, state: &HubState) -> Plan {
     plan
 }
 
+impl Scheme {
+    /// Whether a DFSP is to get its first account in a currency.
+    fn needs_model(&self, currency: Currency, state: &HubState) -> bool {
+        let has_account = |dfsp: &Dfsp| {
+            let present = state.participants.get(&dfsp.name);
+            present.is_some_and(|present| present.has_currency(currency.as_str()))
+        };
+        self.dfsps.iter().any(|dfsp| dfsp.accounts.contains_key(&currency) && !has_account(dfsp))
+    }
+}
+
+/// Whether a currency has a model of its own or a default one, in the file or in force at the hub.
+fn is_governed(currency: Currency, scheme: &Scheme, state: &HubState) -> bool {
+    let governs = |of: Option<&String>| of.is_none_or(|code| code == currency.as_str());
+    scheme.models.iter().any(|model| governs(model.currency.as_ref()))
+        || state.models.values().any(|model| model.is_active.0 && governs(model.currency.as_ref()))
+}
+
 impl Plan {
+    /// What this hub would refuse half-way, told before the first change.
+    fn preconditions(&mut self, scheme: &Scheme, state: &HubState) {
+        if !state.participants.contains_key(&scheme.hub) {
+            self.conflicts.push(format!(
+                "{}: this hub has no participant {:?}; `hub` is the name under which the hub itself is among its participants",
+                scheme.hub_place, scheme.hub
+            ));
+        }
+        for (currency, place) in &scheme.currencies {
+            if scheme.needs_model(*currency, state) && !is_governed(*currency, scheme, state) {
+                self.conflicts.push(format!(
+                    "{place}: {currency} has no settlement model, neither here nor at the hub: write [[model]] with currency = \
+                     \"{currency}\", or one without a currency for all that have none"
+                ));
+            }
+        }
+        for model in scheme.models.iter().filter(|model| !state.models.contains_key(&model.name)) {
+            let governs_same = |other: &ModelState| {
+                other.currency == model.currency && other.ledger_account_type_id == model.ledger_account_type
+            };
+            if let Some((other, _)) = state.models.iter().find(|(_, other)| governs_same(other)) {
+                self.conflicts.push(format!(
+                    "{}: model {} cannot be created: at the hub, model {other} governs the same accounts; name that one here",
+                    model.place, model.name
+                ));
+            }
+        }
+        for dfsp in scheme.dfsps.iter().filter(|dfsp| !state.participants.contains_key(&dfsp.name)) {
+            let names = &mut state.participants.keys();
+            if let Some(other) = names.find(|other| other.eq_ignore_ascii_case(&dfsp.name)) {
+                self.conflicts.push(format!(
+                    "{}: {:?} differs in case only from {other:?}, whom the hub has; write it as the hub does",
+                    dfsp.place, dfsp.name
+                ));
+            }
+        }
+    }
+
     fn need(&mut self, is_needed: bool, change: impl FnOnce() -> Change) {
         if is_needed {
             self.changes.push(change());
@@ -162,7 +219,8 @@ impl Plan {
             self.need(!present.is_active.0, || Change::ModelActivated(model.name.clone()));
         } else {
             self.conflicts.push(format!(
-                "model {} exists and {}; a model cannot be changed: give the new one another name",
+                "{}: model {} exists and {}; a model cannot be changed: give the new one another name",
+                model.place,
                 model.name,
                 differences.join(", ")
             ));
@@ -170,7 +228,7 @@ impl Plan {
     }
 
     fn dfsp(&mut self, dfsp: &Dfsp, present: &ParticipantState, state: &HubState) {
-        let name = &dfsp.name;
+        let Dfsp { name, place, .. } = dfsp;
         let exists = state.participants.contains_key(name);
         // New participants are active.
         let was_active = !exists || present.is_active;
@@ -189,7 +247,7 @@ impl Plan {
             let cover = cover(present, *currency);
             if cover < *funds && !was_active && !wants_active {
                 self.conflicts.push(format!(
-                    "participant {name} is inactive, and an inactive one takes no deposits: its funds in {currency} stay at \
+                    "{place}: participant {name} is inactive, and an inactive one takes no deposits: its funds in {currency} stay at \
                      {cover} and do not become {funds}; give it is_active = true, or funds = \"{cover}\""
                 ));
                 continue;
@@ -211,8 +269,9 @@ impl Plan {
         let name = &dfsp.name;
         match (dfsp.is_proxy, present.is_proxy) {
             (Some(wanted), Some(found)) if wanted != found => self.conflicts.push(format!(
-                "participant {name} exists and is_proxy is {found}, not {wanted}; that cannot be changed: give the new \
-                 participant another name"
+                "{}: participant {name} exists and is_proxy is {found}, not {wanted}; that cannot be changed: give the new \
+                 participant another name",
+                dfsp.place
             )),
             (Some(_), None) => self.notes.push(format!(
                 "participant {name}: this hub does not tell is_proxy, so it was not compared"

@@ -44,9 +44,9 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// The alarm's threshold as hubs set it by themselves with the first cap: 10 %.
+    /// The alarm's threshold where neither the file nor the hub says one: 80 %. Hubs differ in what they begin with.
     pub fn alarm_percentage_default() -> Amount {
-        Amount::parse_decimal("10").unwrap_or_else(|_| unreachable!("10 is an amount"))
+        Amount::parse_decimal("80").unwrap_or_else(|_| unreachable!("80 is an amount"))
     }
 }
 

@@ -137,3 +137,54 @@ async fn registered_oracles_take_over_and_keep_what_they_have_as_long_as_they_st
     kept.registry.delete(id).await.unwrap();
     assert!(oracle().is_kept_by_hub());
 }
+
+#[tokio::test]
+async fn the_series_of_an_oracle_end_when_it_is_deleted() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = open_store(directory.path());
+    let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
+    let registry = OracleRegistry::open(&store, true).unwrap();
+    let mut metrics = Registry::default();
+    let config = OracleConfig { cache_ttl: std::time::Duration::from_secs(60), ..OracleConfig::default() };
+    let oracles = RegisteredOracles::new(
+        registry.clone(),
+        Arc::new(BuiltInOracle::new(built_in)),
+        config,
+        DirectoryMetrics::register(&mut metrics),
+    );
+    let series = |id: u32| {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &metrics).unwrap();
+        text.lines().filter(|line| line.contains(&format!("oracle=\"{id}\""))).count()
+    };
+    // A port that was free a moment ago: nothing answers there.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let mut asked = Vec::new();
+    for (currency, path) in [("KES", "first"), ("ZMW", "second")] {
+        let currency = Currency::parse(currency);
+        let url = format!("http://{silent}/{path}").into();
+        let spec = OracleSpec { kind: PartyIdType::Msisdn, currency, url, is_default: false };
+        let id = registry.create(spec, Timestamp::from_ms(0)).await.unwrap();
+        let oracle = oracles.oracle(PartyIdType::Msisdn, currency).unwrap();
+        let headers = upesi_http::Bytes::new();
+        let party = upesi_fspiop::PartyPath { kind: PartyIdType::Msisdn, id: "260971", sub_id: None };
+        let inquiry = crate::oracle::Inquiry {
+            party,
+            currency,
+            requester: upesi_types::FspId::parse("green").unwrap(),
+            headers: &headers,
+        };
+        oracle.find(&inquiry).await.unwrap_err();
+        assert!(series(id) > 3, "oracle {id}");
+        asked.push(id);
+    }
+    let [first, second] = asked[..] else { unreachable!("two were made") };
+    // Under another address it is the same one.
+    let url = Some(format!("http://{silent}/third").into());
+    registry.update(second, OracleChange { url, ..OracleChange::default() }).await.unwrap();
+    registry.delete(first).await.unwrap();
+    assert_eq!(series(first), 0);
+    assert!(series(second) > 3);
+    registry.delete(second).await.unwrap();
+    assert_eq!(series(second), 0);
+}

@@ -45,20 +45,20 @@ fn a_wrong_fulfil_is_refused() {
             "transferState",
             r#""SETTLED""#,
             3100,
-            "Generic validation error - /requestBody/transferState must be equal to one of the allowed values",
+            "Generic validation error - /requestBody/transferState must be equal to one of the allowed values: COMMITTED, RESERVED…",
         ),
         (
             "transferState",
             "null",
             3100,
-            "Generic validation error - /requestBody/transferState must be equal to one of the allowed values",
+            "Generic validation error - /requestBody/transferState must be equal to one of the allowed values: COMMITTED, RESERVED…",
         ),
         ("transferState", "{}", 3101, "Malformed syntax - /requestBody/transferState must be string"),
         (
             "fulfilment",
             r#""short""#,
             3100,
-            "Generic validation error - /requestBody/fulfilment must match pattern \"^[A-Za-z0-9-_]{43}$\"",
+            "Generic validation error - /requestBody/fulfilment must match pattern: 43 characters of base64url, no padding",
         ),
         ("fulfilment", "{}", 3101, "Malformed syntax - /requestBody/fulfilment must be string"),
         (
@@ -107,7 +107,7 @@ fn a_wrong_error_body_is_refused() {
         (
             r#"{"errorCode":"0104","errorDescription":"d"}"#,
             3100,
-            r#"Generic validation error - /requestBody/errorInformation/errorCode must match pattern "^[1-9]\d{3}$""#,
+            "Generic validation error - /requestBody/errorInformation/errorCode must match pattern: four digits, the first not 0",
         ),
         (
             r#"{"errorCode":"51045","errorDescription":"d"}"#,

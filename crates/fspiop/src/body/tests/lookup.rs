@@ -43,7 +43,7 @@ fn a_participant_is_read() {
             /fspId         ⇒ ""   ⇒ 3100 /fspId must NOT have fewer than 1 characters
             /fspId         ⇒ "123456789012345678901234567890123" ⇒ 3100 /fspId must NOT have more than 32 characters
             /fspId         ⇒ {}   ⇒ 3101 /fspId must be string
-            /currency      ⇒ "US" ⇒ 3100 /currency must be equal to one of the allowed values
+            /currency      ⇒ "US" ⇒ 3100 /currency must be equal to one of the allowed values…
             /extensionList ⇒ 1    ⇒ 3101 /extensionList must be object
             "#,
         );
@@ -91,7 +91,7 @@ fn a_batch_follows_the_schema() {
         /requestId                    ⇒ "6f3ff9d4-2f0b-7bb2-9d3a-0f3f1c6a7b11" ⇒ ok
         /requestId                    ⇒ "6f3ff9d4-2f0b-8bb2-9d3a-0f3f1c6a7b11" ⇒ 3100 /requestId must match pattern…
         /requestId                    ⇒ "01j8zc5y2t3v4w5x6y7z8a9b0c" ⇒ 3100 /requestId must match pattern…
-        /currency                     ⇒ "XX"   ⇒ 3100 /currency must be equal to one of the allowed values
+        /currency                     ⇒ "XX"   ⇒ 3100 /currency must be equal to one of the allowed values…
         /partyList                    ⇒ "x"    ⇒ 3101 /partyList must be array
         /partyList                    ⇒ []     ⇒ 3100 /partyList must NOT have fewer than 1 items
         /partyList/1                  ⇒ null   ⇒ 3101 /partyList/1 must be object

@@ -103,7 +103,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "transferId",
             "null",
             3100,
-            "Generic validation error - /requestBody/transferId must match pattern \"^[0-9a-f]{8}-…",
+            "Generic validation error - /requestBody/transferId must match pattern: a UUID in lower case, or a ULID",
         ),
         ("transferId", "7", 3100, "Generic validation error - /requestBody/transferId must match pattern…"),
         (
@@ -135,7 +135,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "payerFsp",
             r#""bänk""#,
             3100,
-            "Generic validation error - /requestBody/payerFsp must match pattern \"^[ -~]{1,32}$\"",
+            "Generic validation error - /requestBody/payerFsp must match pattern: 1 to 32 printable ASCII characters",
         ),
         ("payerFsp", r#""\ud800""#, 3101, "Malformed syntax - /requestBody/payerFsp is not a valid text: …"),
         ("amount", r#""100""#, 3101, "Malformed syntax - /requestBody/amount must be object"),
@@ -157,7 +157,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "amount",
             r#"{"currency":"kes","amount":"-"}"#,
             3100,
-            "Generic validation error - /requestBody/amount/currency must be equal to one of the allowed values",
+            "Generic validation error - /requestBody/amount/currency must be equal to one of the allowed values: ISO 4217 codes…",
         ),
         (
             "amount",
@@ -175,7 +175,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "amount",
             r#"{"currency":"KES","amount":"1.50"}"#,
             3100,
-            "Generic validation error - /requestBody/amount/amount must match pattern \"^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$\"",
+            "Generic validation error - /requestBody/amount/amount must match pattern: no trailing zeros, such as 12.5",
         ),
         (
             "ilpPacket",
@@ -193,7 +193,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "ilpPacket",
             r#""AY+I""#,
             3100,
-            "Generic validation error - /requestBody/ilpPacket must match pattern \"^[A-Za-z0-9-_]+[=]{0,2}$\"",
+            "Generic validation error - /requestBody/ilpPacket must match pattern: base64url",
         ),
         (
             "ilpPacket",
@@ -211,7 +211,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "condition",
             r#""short""#,
             3100,
-            "Generic validation error - /requestBody/condition must match pattern \"^[A-Za-z0-9-_]{43}$\"",
+            "Generic validation error - /requestBody/condition must match pattern: 43 characters of base64url, no padding",
         ),
         (
             "condition",
@@ -229,7 +229,7 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             "expiration",
             r#""2031-04-01T12:00:30Z""#,
             3100,
-            r#"Generic validation error - /requestBody/expiration must match pattern "^[1-9]\d{3}-\d{2}-…"#,
+            "Generic validation error - /requestBody/expiration must match pattern: a time that exists, such as 2031-04-01T10:00:00.000Z",
         ),
         (
             "expiration",

@@ -123,12 +123,12 @@ fn quotes_have_what_the_schema_requires_and_nothing_beside() {
         /payer/partyIdInfo/more    ⇒ 1                       ⇒ ok
         /amount/more               ⇒ 1                       ⇒ ok
         /quoteId                   ⇒ {}                      ⇒ 3101 /quoteId must be string
-        /quoteId                   ⇒ "6F3FF9D4-2F0B-4BB2-9D3A-0F3F1C6A7B11" ⇒ 3100 /quoteId must match pattern "^[0-9a-f]{8}-…
+        /quoteId                   ⇒ "6F3FF9D4-2F0B-4BB2-9D3A-0F3F1C6A7B11" ⇒ 3100 /quoteId must match pattern: a UUID in lower case, or a ULID
         /quoteId                   ⇒ "01ARZ3NDEKTSV4RRFFQ69G5FAV" ⇒ ok
         /transactionId             ⇒ "x"                     ⇒ 3100 /transactionId must match pattern…
         /transactionRequestId      ⇒ "x"                     ⇒ 3100 /transactionRequestId must match pattern…
         /transactionRequestId      ⇒ "01ARZ3NDEKTSV4RRFFQ69G5FAV" ⇒ ok
-        /amountType                ⇒ "BOTH"                  ⇒ 3100 /amountType must be equal to one of the allowed values
+        /amountType                ⇒ "BOTH"                  ⇒ 3100 /amountType must be equal to one of the allowed values: SEND, RECEIVE
         /amountType                ⇒ "RECEIVE"               ⇒ ok
         /amount                    ⇒ "12"                    ⇒ 3101 /amount must be object
         /fees                      ⇒ {"currency":"USD","amount":"1.0"} ⇒ 3100 /fees/amount must match pattern…
@@ -140,7 +140,7 @@ fn quotes_have_what_the_schema_requires_and_nothing_beside() {
         /expiration                ⇒ "2030-01-01T00:00:00Z"          ⇒ 3100 /expiration must match pattern…
         /expiration                ⇒ "2030-01-01T00:00:00.000"       ⇒ 3100 /expiration must match pattern…
         /converter                 ⇒ "PAYEE"                 ⇒ ok
-        /converter                 ⇒ "HUB"                   ⇒ 3100 /converter must be equal to one of the allowed values
+        /converter                 ⇒ "HUB"                   ⇒ 3100 /converter must be equal to one of the allowed values…
         /currencyConversion        ⇒ {"sourceAmount":{"currency":"USD","amount":"1"}} ⇒ 3102 /currencyConversion must have required property 'targetAmount'
         "#,
     );
@@ -167,17 +167,17 @@ fn amounts_and_currencies_follow_the_rule() {
         /amount/amount   ⇒ "999999999999999999.9999"  ⇒ ok
         /amount/amount   ⇒ 12.5                       ⇒ ok
         /amount/amount   ⇒ 7                          ⇒ ok
-        /amount/amount   ⇒ "10.00"                    ⇒ 3100 /amount/amount must match pattern "^([0]|([1-9][0-9]{0,17}))([.][0-9]{0,3}[1-9])?$"
-        /amount/amount   ⇒ "1.23456"                  ⇒ 3100 /amount/amount must match pattern…
-        /amount/amount   ⇒ "01"                       ⇒ 3100 /amount/amount must match pattern…
-        /amount/amount   ⇒ "-1"                       ⇒ 3100 /amount/amount must match pattern…
-        /amount/amount   ⇒ "1000000000000000000"      ⇒ 3100 /amount/amount must match pattern…
-        /amount/amount   ⇒ ""                         ⇒ 3100 /amount/amount must match pattern…
+        /amount/amount   ⇒ "10.00"                    ⇒ 3100 /amount/amount must match pattern: no trailing zeros, such as 12.5
+        /amount/amount   ⇒ "1.23456"                  ⇒ 3100 /amount/amount must match pattern: up to 4 decimal places
+        /amount/amount   ⇒ "01"                       ⇒ 3100 /amount/amount must match pattern: no leading zeros, such as 12.5
+        /amount/amount   ⇒ "-1"                       ⇒ 3100 /amount/amount must match pattern: an amount has no sign
+        /amount/amount   ⇒ "1000000000000000000"      ⇒ 3100 /amount/amount must match pattern: up to 18 digits before the point
+        /amount/amount   ⇒ ""                         ⇒ 3100 /amount/amount must match pattern: a decimal number, such as 12.5
         /amount/amount   ⇒ []                         ⇒ 3101 /amount/amount must be string
         /amount/currency ⇒ "XXX"                      ⇒ ok
         /amount/currency ⇒ "XTS"                      ⇒ ok
-        /amount/currency ⇒ "usd"                      ⇒ 3100 /amount/currency must be equal to one of the allowed values
-        /amount/currency ⇒ "ABC"                      ⇒ 3100 /amount/currency must be equal to one of the allowed values
+        /amount/currency ⇒ "usd"                      ⇒ 3100 /amount/currency must be equal to one of the allowed values…
+        /amount/currency ⇒ "ABC"                      ⇒ 3100 /amount/currency must be equal to one of the allowed values…
         "#,
     );
 }
@@ -205,7 +205,7 @@ fn answers_to_quotes_have_a_packet_and_a_condition() {
         /extensionList      ⇒ {"extension":[]}        ⇒ 3100 /extensionList/extension must NOT have fewer than 1 items
         /ilpPacket          ⇒ ""                      ⇒ 3100 /ilpPacket must NOT have fewer than 1 characters
         /ilpPacket          ⇒ "a b"                   ⇒ 3100 /ilpPacket must match pattern…
-        /condition          ⇒ "x"                     ⇒ 3100 /condition must match pattern "^[A-Za-z0-9-_]{43}$"
+        /condition          ⇒ "x"                     ⇒ 3100 /condition must match pattern: 43 characters of base64url, no padding
         /condition          ⇒ "OamfGVXsbd2k8PiBcmCo5yFjZDiqprh-YVj8YChlsn0OamfGV" ⇒ 3100 /condition must NOT have more than 48 characters
         /quoteId            ⇒ "x"                     ⇒ 3103  must NOT have additional properties: 'quoteId'
         "#,
@@ -315,7 +315,7 @@ fn conversions_are_read_and_may_have_more() {
             /conversionTerms/more           ⇒ 1     ⇒ ok
             /conversionTerms/conversionId   ⇒ "x"   ⇒ 3100 /conversionTerms/conversionId must match pattern…
             /conversionTerms/counterPartyFsp ⇒ ""   ⇒ 3100 /conversionTerms/counterPartyFsp must NOT have fewer…
-            /conversionTerms/amountType     ⇒ "X"   ⇒ 3100 /conversionTerms/amountType must be equal to one of the allowed values
+            /conversionTerms/amountType     ⇒ "X"   ⇒ 3100 /conversionTerms/amountType must be equal to one of the allowed values…
             /conversionTerms/targetAmount/amount ⇒ "1.50" ⇒ 3100 /conversionTerms/targetAmount/amount must match pattern…
             /conversionTerms/expiration     ⇒ "1999-01-01T00:00:00.000Z" ⇒ ok
             /conversionTerms/determiningTransferId ⇒ "x" ⇒ 3100 /conversionTerms/determiningTransferId must match pattern…

@@ -18,7 +18,7 @@ fn parties_follow_the_schema() {
         parse,
         r#"
         /payer                                ⇒ []          ⇒ 3101 /payer must be object
-        /payer/partyIdInfo/partyIdType        ⇒ "NONE"      ⇒ 3100 /payer/partyIdInfo/partyIdType must be equal to one of the allowed values
+        /payer/partyIdInfo/partyIdType        ⇒ "NONE"      ⇒ 3100 /payer/partyIdInfo/partyIdType must be equal to one of the allowed values…
         /payer/partyIdInfo/partyIdType        ⇒ "CONSENT"   ⇒ ok
         /payer/partyIdInfo/partyIdentifier    ⇒ ""          ⇒ 3100 /payer/partyIdInfo/partyIdentifier must NOT have fewer than 1 characters
         /payer/partyIdInfo/partyIdentifier    ⇒ 26011       ⇒ ok
@@ -27,12 +27,12 @@ fn parties_follow_the_schema() {
         /payer/partyIdInfo/fspId              ⇒ "123456789012345678901234567890123" ⇒ 3100 /payer/partyIdInfo/fspId must NOT have more than 32 characters
         /payer/partyIdInfo/extensionList      ⇒ {"extension":[{"key":"k"}]} ⇒ 3102 /payer/partyIdInfo/extensionList/extension/0 must have required property 'v…
         /payer/merchantClassificationCode     ⇒ "1234"      ⇒ ok
-        /payer/merchantClassificationCode     ⇒ "12345"     ⇒ 3100 /payer/merchantClassificationCode must match pattern "^[\d]{1,4}$"
+        /payer/merchantClassificationCode     ⇒ "12345"     ⇒ 3100 /payer/merchantClassificationCode must match pattern: 1 to 4 digits
         /payer/merchantClassificationCode     ⇒ ""          ⇒ 3100 /payer/merchantClassificationCode must match pattern…
         /payer/name                           ⇒ ""          ⇒ 3100 /payer/name must NOT have fewer than 1 characters
         /payer/supportedCurrencies            ⇒ []          ⇒ ok
         /payer/supportedCurrencies            ⇒ "USD"       ⇒ 3101 /payer/supportedCurrencies must be array
-        /payer/supportedCurrencies/1          ⇒ "ABC"       ⇒ 3100 /payer/supportedCurrencies/1 must be equal to one of the allowed values
+        /payer/supportedCurrencies/1          ⇒ "ABC"       ⇒ 3100 /payer/supportedCurrencies/1 must be equal to one of the allowed values…
         /payer/personalInfo                   ⇒ {}          ⇒ ok
         /payer/personalInfo                   ⇒ {"kycInformation":""} ⇒ 3100 /payer/personalInfo/kycInformation must NOT have fewer…
         /payer/personalInfo                   ⇒ {"dateOfBirth":"1966-06-16"} ⇒ ok
@@ -61,12 +61,12 @@ fn transaction_types_follow_the_schema() {
         QUOTE,
         parse,
         r#"
-        /transactionType/scenario          ⇒ "GIFT"        ⇒ 3100 /transactionType/scenario must be equal to one of the allowed values
+        /transactionType/scenario          ⇒ "GIFT"        ⇒ 3100 /transactionType/scenario must be equal to one of the allowed values…
         /transactionType/scenario          ⇒ "REFUND"      ⇒ ok
-        /transactionType/initiator         ⇒ "HUB"         ⇒ 3100 /transactionType/initiator must be equal to one of the allowed values
-        /transactionType/initiatorType     ⇒ "ROBOT"       ⇒ 3100 /transactionType/initiatorType must be equal to one of the allowed values
+        /transactionType/initiator         ⇒ "HUB"         ⇒ 3100 /transactionType/initiator must be equal to one of the allowed values: PAYER, PAYEE
+        /transactionType/initiatorType     ⇒ "ROBOT"       ⇒ 3100 /transactionType/initiatorType must be equal to one of the allowed values…
         /transactionType/subScenario       ⇒ "A_B"         ⇒ ok
-        /transactionType/subScenario       ⇒ "a_b"         ⇒ 3100 /transactionType/subScenario must match pattern "^[A-Z_]{1,32}$"
+        /transactionType/subScenario       ⇒ "a_b"         ⇒ 3100 /transactionType/subScenario must match pattern: 1 to 32 capital letters and _
         /transactionType/subScenario       ⇒ "A1"          ⇒ 3100 /transactionType/subScenario must match pattern…
         /transactionType/subScenario       ⇒ "ABCDEFGHIJABCDEFGHIJABCDEFGHIJABC" ⇒ 3100 /transactionType/subScenario must match pattern…
         /transactionType/balanceOfPayments ⇒ "123"         ⇒ ok

@@ -1,4 +1,5 @@
 use super::*;
+use alloc::borrow::ToOwned;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -56,71 +57,167 @@ fn every_refusal_has_its_status_code_and_text() {
             &["x-client-id=other"][..],
             400,
             3100,
-            "Generic validation error - Invalid fspiop-source header",
+            "Generic validation error - Invalid fspiop-source header: it must be the x-client-id",
         ),
         (
             Post,
             &["x-client-id=greenbank", "-fspiop-source"],
             400,
             3100,
-            "Generic validation error - Invalid fspiop-source header",
+            "Generic validation error - Invalid fspiop-source header: it must be the x-client-id",
         ),
-        (Get, &["x-client-id="], 400, 3100, "Generic validation error - Invalid fspiop-source header"),
+        (
+            Get,
+            &["x-client-id="],
+            400,
+            3100,
+            "Generic validation error - Invalid fspiop-source header: it must be the x-client-id",
+        ),
         (
             Post,
             &["x-client-id=greenbank", "fspiop-proxy=other"],
             400,
             3100,
-            "Generic validation error - Invalid fspiop-proxy header",
+            "Generic validation error - Invalid fspiop-proxy header: it must be the x-client-id, and not the source",
         ),
         (
             Post,
             &["x-client-id=greenbank", "fspiop-proxy=greenbank"],
             400,
             3100,
-            "Generic validation error - Invalid fspiop-proxy header",
+            "Generic validation error - Invalid fspiop-proxy header: it must be the x-client-id, and not the source",
         ),
         // accept
-        (Get, &["-accept"], 400, 3102, "Missing mandatory element - Accept is required"),
-        (Delete, &["-accept"], 400, 3102, "Missing mandatory element - Accept is required"),
+        (
+            Get,
+            &["-accept"],
+            400,
+            3102,
+            "Missing mandatory element - Accept is required: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Delete,
+            &["-accept"],
+            400,
+            3102,
+            "Missing mandatory element - Accept is required: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
         (
             Post,
             &["-accept"],
             400,
             3102,
-            "Missing mandatory element - /header must have required property 'accept'",
+            "Missing mandatory element - /header must have required property 'accept': application/vnd.interoperability.transfers+json",
         ),
-        (Post, &["accept=*/*"], 400, 3101, "Malformed syntax - Invalid accept header"),
-        (Post, &["accept=application/json"], 400, 3101, "Malformed syntax - Invalid accept header"),
-        (Put, &["accept=application/json"], 400, 3101, "Malformed syntax - Invalid accept header"),
-        (Get, &["accept=é"], 400, 3101, "Malformed syntax - Invalid accept header"),
+        (
+            Post,
+            &["accept=*/*"],
+            400,
+            3101,
+            "Malformed syntax - Invalid accept header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Post,
+            &["accept=application/json"],
+            400,
+            3101,
+            "Malformed syntax - Invalid accept header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Put,
+            &["accept=application/json"],
+            400,
+            3101,
+            "Malformed syntax - Invalid accept header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Get,
+            &["accept=é"],
+            400,
+            3101,
+            "Malformed syntax - Invalid accept header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
         (Post, &["accept=@;version=3"], 406, 3001, ACCEPT_UNSUPPORTED),
         // date
         (Post, &["-date"], 400, 3102, "Missing mandatory element - Missing required date header"),
         (Put, &["-date"], 400, 3102, "Missing mandatory element - Missing required date header"),
-        (Post, &["date=2031-04-01T12:00:00.000Z"], 400, 3101, "Malformed syntax - Invalid date header"),
-        (Post, &["date=Mon, 01 Apr 2031 12:00:00 GMT"], 400, 3101, "Malformed syntax - Invalid date header"),
-        (Post, &["date="], 400, 3101, "Malformed syntax - Invalid date header"),
+        (
+            Post,
+            &["date=2031-04-01T12:00:00.000Z"],
+            400,
+            3101,
+            "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT",
+        ),
+        (
+            Post,
+            &["date=Mon, 01 Apr 2031 12:00:00 GMT"],
+            400,
+            3101,
+            "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT",
+        ),
+        (
+            Post,
+            &["date="],
+            400,
+            3101,
+            "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT",
+        ),
         // content-type
-        (Post, &["-content-type"], 400, 3102, "Missing mandatory element - Content-type is required"),
-        (Put, &["-content-type"], 400, 3102, "Missing mandatory element - Content-type is required"),
-        (Patch, &["-content-type"], 400, 3102, "Missing mandatory element - Content-type is required"),
+        (
+            Post,
+            &["-content-type"],
+            400,
+            3102,
+            "Missing mandatory element - Content-type is required: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Put,
+            &["-content-type"],
+            400,
+            3102,
+            "Missing mandatory element - Content-type is required: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Patch,
+            &["-content-type"],
+            400,
+            3102,
+            "Missing mandatory element - Content-type is required: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
         (
             Post,
             &["content-type=application/json"],
             400,
             3101,
-            "Malformed syntax - Invalid content-type header",
+            "Malformed syntax - Invalid content-type header: application/vnd.interoperability.transfers+json;version=1.1",
         ),
-        (Post, &["content-type=text/xml"], 400, 3101, "Malformed syntax - Invalid content-type header"),
-        (Get, &["content-type=@"], 400, 3101, "Malformed syntax - Invalid content-type header"),
-        (Put, &["content-type=@;version=1"], 400, 3101, "Malformed syntax - Invalid content-type header"),
+        (
+            Post,
+            &["content-type=text/xml"],
+            400,
+            3101,
+            "Malformed syntax - Invalid content-type header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Get,
+            &["content-type=@"],
+            400,
+            3101,
+            "Malformed syntax - Invalid content-type header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
+            Put,
+            &["content-type=@;version=1"],
+            400,
+            3101,
+            "Malformed syntax - Invalid content-type header: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
         (
             Put,
             &["content-type=@;version=1.1;charset=utf-8"],
             400,
             3101,
-            "Malformed syntax - Invalid content-type header",
+            "Malformed syntax - Invalid content-type header: application/vnd.interoperability.transfers+json;version=1.1",
         ),
         (Post, &["content-type=@;version=3.0"], 406, 3001, CONTENT_UNSUPPORTED),
         (Get, &["content-type=@;version=1.7"], 406, 3001, CONTENT_UNSUPPORTED),
@@ -130,14 +227,14 @@ fn every_refusal_has_its_status_code_and_text() {
             &["x-client-id=other", "-accept", "-date", "-content-type"],
             400,
             3100,
-            "Generic validation error - Invalid fspiop-source header",
+            "Generic validation error - Invalid fspiop-source header: it must be the x-client-id",
         ),
         (
             Get,
             &["-accept", "-date", "content-type=x"],
             400,
             3102,
-            "Missing mandatory element - Accept is required",
+            "Missing mandatory element - Accept is required: application/vnd.interoperability.transfers+json;version=1.1",
         ),
         (
             Post,
@@ -234,7 +331,7 @@ fn parties_are_read_after_the_body() {
         (
             accented.as_str(),
             3100,
-            "Generic validation error - /header/fspiop-source must match pattern \"^[ -~]{1,32}$\"",
+            "Generic validation error - /header/fspiop-source must match pattern: 1 to 32 printable ASCII characters",
         ),
         (
             "fspiop-destination=",
@@ -263,6 +360,41 @@ fn refusal_of(method: Method, resource: Resource, changes: &[&str]) -> Option<(u
     result.err().map(|error| (error.status, error.code.number(), error.description))
 }
 
+/// A text followed by the media type to send, with its version where there is room.
+fn wanting(text: &str, resource: Resource) -> String {
+    let bare = alloc::format!("{text}: application/vnd.interoperability.{}+json", resource.as_str());
+    let version = if resource.is_payment_request() || resource != Resource::FxQuotes { "1.1" } else { "2.0" };
+    let whole = alloc::format!("{bare};version={version}");
+    [whole, bare].into_iter().find(|text| text.len() <= 128).unwrap_or_else(|| text.to_owned())
+}
+
+#[test]
+fn a_refused_media_type_is_told_what_is_wanted_where_there_is_room() {
+    let media_type = "application/vnd.interoperability";
+    for (resource, change, expected) in [
+        (
+            Resource::FxQuotes,
+            "accept=*/*",
+            alloc::format!("Invalid accept header: {media_type}.fxQuotes+json;version=2.0"),
+        ),
+        (
+            Resource::TransactionRequests,
+            "accept=*/*",
+            alloc::format!("Invalid accept header: {media_type}.transactionRequests+json;version=1.1"),
+        ),
+        (
+            Resource::Participants,
+            "-accept",
+            alloc::format!("/header must have required property 'accept': {media_type}.participants+json"),
+        ),
+        // No room for either, and no half of it.
+        (Resource::TransactionRequests, "-accept", "/header must have required property 'accept'".to_owned()),
+    ] {
+        let (_, _, description) = refusal_of(Method::Post, resource, &[change]).unwrap();
+        assert!(description.ends_with(&expected), "{description}");
+    }
+}
+
 #[test]
 fn every_family_has_its_own_media_type() {
     for &resource in Resource::ALL {
@@ -276,7 +408,8 @@ fn every_family_has_its_own_media_type() {
         }
         // Bulk quotes and quotes of conversions as well, where other hubs let garbage pass.
         let refusal = refusal_of(Method::Post, resource, &["date=tomorrow"]);
-        assert_eq!(refusal, Some((400, 3101, "Malformed syntax - Invalid date header".into())));
+        let text = "Malformed syntax - Invalid date header: write it like Tue, 01 Apr 2031 10:00:00 GMT";
+        assert_eq!(refusal, Some((400, 3101, text.into())));
     }
 }
 
@@ -323,7 +456,7 @@ fn a_missing_accept_has_the_text_of_its_method() {
         (Method::Put, None),
     ] {
         for resource in [Resource::Participants, Resource::Quotes, Resource::Authorizations] {
-            let refusal = text.map(|text| (400, 3102, text.to_string()));
+            let refusal = text.map(|text| (400, 3102, wanting(text, resource)));
             assert_eq!(refusal_of(method, resource, &["-accept"]), refusal, "{method:?} {resource:?}");
         }
     }
@@ -334,10 +467,12 @@ fn what_has_no_body_needs_no_content_type() {
     for (method, required) in
         [(Method::Get, false), (Method::Delete, false), (Method::Post, true), (Method::Put, true)]
     {
-        let missing = (400, 3102, "Missing mandatory element - Content-type is required".to_string());
+        let missing = "Missing mandatory element - Content-type is required";
+        let missing = (400, 3102, wanting(missing, Resource::Participants));
         let refusal = refusal_of(method, Resource::Participants, &["-content-type"]);
         assert_eq!(refusal, required.then_some(missing), "{method:?}");
-        let malformed = (400, 3101, "Malformed syntax - Invalid content-type header".to_string());
+        let malformed = wanting("Malformed syntax - Invalid content-type header", Resource::Participants);
+        let malformed = (400, 3101, malformed);
         let refusal = refusal_of(method, Resource::Participants, &["content-type=application/json"]);
         assert_eq!(refusal, Some(malformed), "{method:?}");
     }
@@ -359,7 +494,8 @@ fn callbacks_of_quoting_must_not_accept() {
     }
     // Elsewhere it is looked at when it is there.
     let refusal = refusal_of(Method::Put, Resource::Parties, &["accept=*/*"]);
-    assert_eq!(refusal, Some((400, 3101, "Malformed syntax - Invalid accept header".into())));
+    let text = wanting("Malformed syntax - Invalid accept header", Resource::Parties);
+    assert_eq!(refusal, Some((400, 3101, text)));
 }
 
 #[test]
@@ -375,10 +511,12 @@ fn media_types_other_than_json_have_their_own_text_in_payment_requests() {
     ] {
         let change = alloc::format!("content-type={content_type}");
         for resource in [Resource::TransactionRequests, Resource::Authorizations] {
-            let refusal = Some((400, 3101, alloc::format!("Malformed syntax - {text}")));
+            let text = wanting(&alloc::format!("Malformed syntax - {text}"), resource);
+            let refusal = Some((400, 3101, text));
             assert_eq!(refusal_of(Method::Put, resource, &[&change]), refusal, "{content_type}");
         }
-        let refusal = Some((400, 3101, "Malformed syntax - Invalid content-type header".into()));
+        let text = wanting("Malformed syntax - Invalid content-type header", Resource::Parties);
+        let refusal = Some((400, 3101, text));
         assert_eq!(refusal_of(Method::Put, Resource::Parties, &[&change]), refusal, "{content_type}");
     }
 }

@@ -1,6 +1,7 @@
 //! Plans, and what is sent to the hub.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::scripted::ScriptedHub;
 use crate::exit::{Exit, Failure};
@@ -42,6 +43,7 @@ fn accounts(settlement: &str) -> String {
 
 struct Applied {
     output: String,
+    /// The path of the file is `s.toml` in it.
     outcome: Result<(), Failure>,
 }
 
@@ -49,11 +51,15 @@ fn apply(hub: &ScriptedHub, scheme: &str, change: impl FnOnce(&mut ApplyOptions)
     let directory = tempfile::tempdir().unwrap();
     let file: PathBuf = directory.path().join("scheme.toml");
     std::fs::write(&file, scheme).unwrap();
-    let mut options = ApplyOptions { file, admin_url: hub.url(), plan_only: false, json: false };
+    let mut options =
+        ApplyOptions { file, admin_url: hub.url(), wait: Duration::ZERO, plan_only: false, json: false };
     change(&mut options);
     let mut output = Vec::new();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let outcome = runtime.block_on(run(&options, &mut output));
+    let outcome = runtime.block_on(run(&options, &mut output)).map_err(|mut failure| {
+        failure.message = failure.message.replace(&options.file.display().to_string(), "s.toml");
+        failure
+    });
     Applied { output: String::from_utf8(output).unwrap(), outcome }
 }
 
@@ -88,7 +94,7 @@ const EVERYTHING: &str = "\
 + hub account KES HUB_RECONCILIATION
 + model DEFERREDNETKES
 + participant greenbank KES
-+ limit greenbank KES 6000, alarm at 10 %
++ limit greenbank KES 6000, alarm at 80 %
 + funds greenbank KES 3000.5
 + endpoint greenbank FSPIOP_CALLBACK_URL_TRANSFER_POST http://green.example/transfers
 = unchanged 0
@@ -101,7 +107,7 @@ fn an_empty_hub_gets_everything_in_order() {
     assert_eq!(applied.outcome, Ok(()));
     assert_eq!(applied.output, EVERYTHING);
     let mut changes = hub.changes();
-    let deposit = changes.remove(5);
+    let deposit = changes.remove(6);
     assert_eq!(
         changes,
         [
@@ -110,6 +116,7 @@ fn an_empty_hub_gets_everything_in_order() {
             r#"POST /settlementModels {"autoPositionReset":true,"currency":"KES","ledgerAccountType":"POSITION","name":"DEFERREDNETKES","requireLiquidityCheck":true,"settlementAccountType":"SETTLEMENT","settlementDelay":"DEFERRED","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL"}"#,
             r#"POST /participants {"currency":"KES","name":"greenbank"}"#,
             r#"POST /participants/greenbank/initialPositionAndLimits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000},"initialPosition":0}"#,
+            r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":80}}"#,
             r#"POST /participants/greenbank/endpoints {"type":"FSPIOP_CALLBACK_URL_TRANSFER_POST","value":"http://green.example/transfers"}"#,
         ]
     );
@@ -190,7 +197,7 @@ fn programs_get_one_object() {
             "planOnly": false,
             "changes": [{
                 "what": "limit", "name": "greenbank", "currency": "KES", "from": "5000", "to": "6000",
-                "alarmPercentageFrom": "10", "alarmPercentageTo": "10",
+                "alarmPercentageFrom": "80", "alarmPercentageTo": "80",
             }],
             "made": 1,
             "unchanged": 6,
@@ -241,7 +248,7 @@ fn an_inactive_participant_that_lacks_funds_is_told_before_anything_is_changed()
         let failure = apply(&hub, scheme, |_| {}).outcome.unwrap_err();
         assert_eq!(
             failure.message,
-            "nothing was changed\nparticipant greenbank is inactive, and an inactive one takes no deposits: its funds in KES \
+            "nothing was changed\ns.toml:9: participant greenbank is inactive, and an inactive one takes no deposits: its funds in KES \
              stay at 1000 and do not become 3000.5; give it is_active = true, or funds = \"1000\""
         );
         assert_eq!(hub.changes(), Vec::<String>::new());
@@ -256,7 +263,7 @@ fn the_alarm_is_set_where_the_file_says_it() {
     let scheme = SCHEME.replace("6000,", "6000, alarm_percentage = \"12.5\",");
     let hub = finished_hub("6000", "-3000.5", "http://green.example/transfers");
     let applied = apply(&hub, &scheme, |_| {});
-    assert_eq!(applied.output, "~ limit greenbank KES 6000, alarm at 10 → 12.5 %\n= unchanged 6\n");
+    assert_eq!(applied.output, "~ limit greenbank KES 6000, alarm at 80 → 12.5 %\n= unchanged 6\n");
     let set = r#"PUT /participants/greenbank/limits {"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":6000,"alarmPercentage":12.5}}"#;
     assert_eq!(hub.changes(), [set]);
     // The first cap is set without one.
@@ -305,8 +312,8 @@ fn what_cannot_be_changed_is_told() {
     let failure = apply(&hub, &scheme, |_| {}).outcome.unwrap_err();
     assert_eq!(
         failure.message,
-        "nothing was changed\nmodel DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
-         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: give the new one another name\nparticipant greenbank exists \
+        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and settlement_account_type is SETTLEMENT, not \
+         INTERCHANGE_FEE_SETTLEMENT; a model cannot be changed: give the new one another name\ns.toml:10: participant greenbank exists \
          and is_proxy is false, not true; that cannot be changed: give the new participant another name"
     );
     assert_eq!(hub.changes(), Vec::<String>::new());
@@ -335,7 +342,7 @@ fn a_model_that_cannot_be_changed_stops_everything() {
     assert_eq!(failure.exit, Exit::Failure);
     assert_eq!(
         failure.message,
-        "nothing was changed\nmodel DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a \
+        "nothing was changed\ns.toml:4: model DEFERREDNETKES exists and delay is IMMEDIATE, not DEFERRED, currency is none, not KES; a \
          model cannot be changed: give the new one another name"
     );
     assert_eq!(hub_with_model.changes(), Vec::<String>::new());
@@ -379,4 +386,60 @@ fn what_is_no_hub_is_told_apart() {
     assert_eq!(failure.exit, Exit::NoInput);
     let failure = apply(&hub, "name = 1\n", |_| {}).outcome.unwrap_err();
     assert_eq!(failure.exit, Exit::Data);
+}
+
+#[test]
+fn what_the_hub_would_refuse_half_way_is_told_before_anything_is_changed() {
+    let scheme = SCHEME
+        .replace("currencies = [\"KES\"]", "hub = \"Switch\"\ncurrencies = [\"KES\",\n\"ZMW\",\n\"USD\"]")
+        .replace("\naccounts.KES", "\naccounts.ZMW = { net_debit_cap = 1 }\naccounts.KES");
+    let hub = ScriptedHub::start(&[
+        ("GET /participants", r#"[{"name":"Hub","isActive":1},{"name":"GreenBank","isActive":1}]"#),
+        ("GET /settlementModels", &MODEL.replace("DEFERREDNETKES", "NETKES")),
+    ]);
+    let failure = apply(&hub, &scheme, |_| {}).outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Failure);
+    assert_eq!(
+        failure.message,
+        "nothing was changed\n\
+         s.toml:2: this hub has no participant \"Switch\"; `hub` is the name under which the hub itself is among its \
+         participants\n\
+         s.toml:4: ZMW has no settlement model, neither here nor at the hub: write [[model]] with currency = \"ZMW\", or one \
+         without a currency for all that have none\n\
+         s.toml:7: model DEFERREDNETKES cannot be created: at the hub, model NETKES governs the same accounts; name that one \
+         here\n\
+         s.toml:12: \"greenbank\" differs in case only from \"GreenBank\", whom the hub has; write it as the hub does"
+    );
+    assert_eq!(hub.changes(), Vec::<String>::new());
+    // A default model of the hub's serves every currency without one of its own.
+    let default = MODEL.replace("DEFERREDNETKES", "NET").replace(r#""currency":"KES""#, r#""currency":null"#);
+    let hub = empty_hub();
+    hub.replace("GET /settlementModels", &default);
+    let without_model = SCHEME.replace("[[model]]\nname = \"DEFERREDNETKES\"\ncurrency = \"KES\"\n", "");
+    let applied = apply(&hub, &without_model, |options| options.plan_only = true);
+    assert_eq!(applied.outcome, Ok(()));
+    hub.replace("GET /settlementModels", &default.replace(r#""isActive":true"#, r#""isActive":false"#));
+    let failure = apply(&hub, &without_model, |_| {}).outcome.unwrap_err();
+    assert!(failure.message.contains("s.toml:2: KES has no settlement model"), "{failure}");
+}
+
+#[test]
+fn a_hub_that_is_being_started_is_waited_for() {
+    // A port that was free a moment ago.
+    let address = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let hub = empty_hub();
+    let failure = apply(&hub, SCHEME, |options| {
+        options.admin_url = format!("http://{address}");
+        options.wait = Duration::from_secs(1);
+    });
+    let failure = failure.outcome.unwrap_err();
+    assert_eq!(failure.exit, Exit::Unavailable);
+    assert!(
+        failure.message.starts_with(&format!("no hub answered at http://{address} within 1 s")),
+        "{failure}"
+    );
+    hub.answer("GET /health", 503, "starting");
+    hub.answer("GET /health", 200, "{}");
+    let applied = apply(&hub, SCHEME, |options| options.wait = Duration::from_secs(60));
+    assert_eq!((applied.outcome, applied.output.as_str()), (Ok(()), EVERYTHING));
 }

@@ -31,19 +31,28 @@ fn the_example_has_eight_dfsps_at_the_simulators() {
 #[test]
 fn every_mistake_is_named_with_its_line() {
     for (text, expected) in [
-        ("name = \"test\"\n", vec!["s.toml:1: missing field `currencies`"]),
+        ("name = \"test\"\n", vec!["s.toml:1: \"currencies\" is missing"]),
         (
-            "name = \"test\"\ncurrencies = [\"KES\"]\ncurrency = 1\n",
+            "name = 1\ncurrencies = [\"KES\"]\ncurrency = 1\nhub = \"Hub\"\nport = 1\n",
             vec![
-                "s.toml:3: unknown field `currency`, expected one of `name`, `hub`, `currencies`, `model`, `hub_endpoints`, `defaults`, `dfsp`",
+                "s.toml:1: name: invalid type: integer `1`, expected a string",
+                "s.toml:3: \"currency\" is not a key here; did you mean \"currencies\"?",
+                "s.toml:5: \"port\" is not a key here; there are name, hub, currencies, model, hub_endpoints, defaults, dfsp",
+            ],
+        ),
+        (
+            "name = \ncurrencies = [\"KES\"]\nhub = [\n",
+            vec![
+                "s.toml:1: string values must be quoted, expected literal string",
+                "s.toml:4: unclosed array, expected `]`",
             ],
         ),
         (
             "name = \"t\"\ncurrencies = [\"KES\", \"kes\",\n\"KES\"]\n",
             vec![
-                "s.toml:2: \"kes\" is not a currency code",
+                "s.toml:2: \"kes\" is not a currency code; write it as KES",
                 "s.toml:3: KES stands twice",
-                "s.toml:1: \"t\" is not a name: give 2 to 30 printable characters without spaces",
+                "s.toml:1: \"t\" is not a name: give 2 to 30 printable ASCII characters without spaces and slashes",
             ],
         ),
         (
@@ -64,18 +73,19 @@ fn every_mistake_is_named_with_its_line() {
         ),
         (
             &format!(
-                "{HEAD}[defaults.accounts.KES]\nnet_debit_cap = 1\n[[dfsp]]\nname = \"Hub\"\n[[dfsp]]\nname = \"green\"\n\
-                 [[dfsp]]\nname = \"GREEN\"\n"
+                "{HEAD}[defaults.accounts.KES]\nnet_debit_cap = 1\n[[dfsp]]\nname = \"hub\"\n[[dfsp]]\nname = \"green\"\n\
+                 [[dfsp]]\nname = \"GREEN\"\n[[dfsp]]\nname = \"green\"\n"
             ),
             vec![
-                "s.toml:6: \"Hub\" stands twice; names differ by more than case",
-                "s.toml:10: \"GREEN\" stands twice; names differ by more than case",
+                "s.toml:6: \"hub\" differs from \"Hub\" in case only",
+                "s.toml:10: \"GREEN\" differs from \"green\" in case only",
+                "s.toml:12: \"green\" stands twice",
             ],
         ),
         (
             &format!("{HEAD}[[dfsp]]\nname = \"green\"\n[dfsp.accounts.KES]\nnet_debit_cap = 1.5\n"),
             vec![
-                "s.toml:6: invalid type: floating point `1.5`, expected an amount: a whole number, or a string such as \"12.50\"",
+                "s.toml:6: net_debit_cap: invalid type: floating point `1.5`, expected an amount: a whole number, or a string such as \"12.50\"",
             ],
         ),
         (
@@ -110,14 +120,58 @@ fn every_mistake_is_named_with_its_line() {
             vec![
                 "s.toml:7: \"FSPIOP_CALLBACK_URL_TRANSFERS_POST\" is not an endpoint type; did you mean \
                  FSPIOP_CALLBACK_URL_TRANSFER_POST?",
-                "s.toml:8: \"x/x\" is not a URL; write it as http://host:port/path",
+                "s.toml:8: \"x/{{transferId}}\" must be a URL that begins with http:// or https:// and has no fragment",
+            ],
+        ),
+        (
+            // Of one file, everything: what is of the wrong kind hides nothing else.
+            &format!(
+                "{HEAD}[[model]]\nname = \"NET\"\ndelay = 1\nsettlement_account_type = \"POSITION\"\nlocal = true\n\
+                 [[model]]\nname = \"net\"\n[defaults]\nbase_url = \"http://x/{{nmae}}\"\n[defaults.accounts.KES]\n\
+                 cap = 1\n[[dfsp]]\nname = \"green\"\nis_active = 1\nis_proxi = true\n[[dfsp]]\nnamed = \"blue\"\n"
+            ),
+            vec![
+                "s.toml:3: model NET: settlement_account_type must be SETTLEMENT or INTERCHANGE_FEE_SETTLEMENT, not \"POSITION\"",
+                "s.toml:5: delay: invalid type: integer `1`, expected a string",
+                "s.toml:7: \"local\" is not a key here; there are name, currency, granularity, interchange, delay, \
+                 ledger_account_type, settlement_account_type, require_liquidity_check, auto_position_reset",
+                "s.toml:8: model \"net\" stands twice; names differ by more than case",
+                "s.toml:8: model net: model NET governs POSITION accounts without a currency already",
+                "s.toml:11: \"http://x/{nmae}\" has a stray {nmae}: base_url knows the one placeholder {name}, the DFSP's name",
+                "s.toml:12: \"net_debit_cap\" is missing",
+                "s.toml:13: \"cap\" is not a key here; there are net_debit_cap, alarm_percentage, funds",
+                "s.toml:16: is_active: invalid type: integer `1`, expected a boolean",
+                "s.toml:17: \"is_proxi\" is not a key here; did you mean \"is_proxy\"?",
+                "s.toml:18: \"name\" is missing",
+                "s.toml:19: \"named\" is not a key here; did you mean \"name\"?",
+            ],
+        ),
+        (
+            &format!(
+                "{HEAD}[defaults]\nbase_url = \"http://x/{{{{transferId}}}}\"\n[defaults.accounts.KES]\nnet_debit_cap = 1\n\
+                 [[dfsp]]\nname = \"green\"\n[dfsp.endpoints]\n\
+                 FSPIOP_CALLBACK_URL_TRANSFER_PUT = \"http://x/{{id}}\"\n\
+                 FSPIOP_CALLBACK_URL_TRANSFER_ERROR = \"http://x/{{{{party}}}}\"\n\
+                 FSPIOP_CALLBACK_URL_QUOTES = \"http://x/{{{{transferId}}}}\"\n"
+            ),
+            vec![
+                "s.toml:4: \"http://x/{{transferId}}\" has a stray {transferId}: base_url knows the one placeholder {name}, the \
+                 DFSP's name",
+                "s.toml:10: \"http://x/{id}\" has a stray {id}: the file knows {name}, the DFSP's name, and the hub fills in \
+                 names between two braces, such as {{transferId}}",
+                "s.toml:11: \"http://x/{{party}}\" may have the placeholders transferId, id, ID; not party",
+                "s.toml:12: \"http://x/{{transferId}}\" must have neither query nor placeholders: paths are appended to it",
             ],
         ),
     ] {
-        let mut found = mistakes(text);
-        let mut expected: Vec<_> = expected.into_iter().map(str::to_owned).collect();
-        found.sort();
-        expected.sort();
-        assert_eq!(found, expected, "{text}");
+        let expected: Vec<_> = expected.into_iter().map(str::to_owned).collect();
+        let line = |mistake: &String| mistake.split(':').nth(1).and_then(|line| line.parse::<u32>().ok());
+        let found = mistakes(text);
+        assert!(found.is_sorted_by_key(line), "{found:?}");
+        let sorted = |mut mistakes: Vec<String>| {
+            mistakes.sort();
+            mistakes
+        };
+        assert_eq!(sorted(found), sorted(expected), "{text}");
     }
 }

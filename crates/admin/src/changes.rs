@@ -1,0 +1,167 @@
+//! What an operator changed, from what to what, as the log tells it.
+
+use upesi_ledger::command::{FundsAction, FundsPrepare};
+use upesi_ledger::{AdminCommand, AdminOutcome, FundsDirection, Ledger, Limit};
+use upesi_types::{Amount, Currency, FspId};
+
+/// A change and what is there before it.
+#[derive(Debug)]
+pub(crate) struct Change {
+    what: String,
+    from: String,
+    to: String,
+}
+
+impl Change {
+    /// Of something that is no part of the ledger.
+    pub(crate) fn new(what: impl Into<String>, from: impl Into<String>, to: impl Into<String>) -> Self {
+        Self { what: what.into(), from: from.into(), to: to.into() }
+    }
+
+    /// What a command is about to change.
+    pub(crate) fn of(command: &AdminCommand, ledger: &Ledger) -> Self {
+        let (what, from, to) = match command {
+            AdminCommand::CreateParticipant { name, currency, is_proxy } => {
+                let participant = ledger.participant_named(name);
+                let has = |currency| {
+                    participant.is_some_and(|participant| {
+                        participant.accounts.iter().any(|account| account.currency == currency)
+                    })
+                };
+                let to = if *is_proxy { "a proxy" } else { "a participant" };
+                let from = match participant {
+                    None => "none",
+                    Some(_) if has(*currency) => "accounts in it",
+                    Some(_) => "no accounts in it",
+                };
+                let to = if participant.is_some() { "accounts in it" } else { to };
+                (format!("participant {name} in {currency}"), from.to_owned(), to.to_owned())
+            }
+            AdminCommand::SetParticipantActivity { name, is_active } => {
+                let before = ledger.participant_named(name).map(|participant| participant.is_active);
+                (format!("participant {name}"), activity(before), activity(Some(*is_active)))
+            }
+            AdminCommand::SetEndpoint { name, kind, value } => {
+                let before =
+                    ledger.participant_named(name).and_then(|participant| participant.endpoint(*kind));
+                (
+                    format!("endpoint {} of {name}", kind.name()),
+                    before.unwrap_or("none").to_owned(),
+                    value.to_string(),
+                )
+            }
+            AdminCommand::OpenAccounts { name, currency, net_debit_cap, initial_position } => {
+                let mut to = format!("{net_debit_cap}");
+                if *initial_position != Amount::ZERO {
+                    to += &format!(", initial position {initial_position}");
+                }
+                (cap_of(name, *currency), limit(limit_of(ledger, name, *currency)), to)
+            }
+            AdminCommand::SetLimit { name, currency, net_debit_cap, alarm_basis_points } => {
+                let (value, alarm_basis_points) = (*net_debit_cap, *alarm_basis_points);
+                let to = Limit { currency: *currency, value, alarm_basis_points };
+                (cap_of(name, *currency), limit(limit_of(ledger, name, *currency)), limit(Some(to)))
+            }
+            AdminCommand::CreateHubAccount { name, currency, kind } => {
+                (format!("account {kind} of {name} in {currency}"), "none".to_owned(), "open".to_owned())
+            }
+            AdminCommand::SetAccountActivity { name, account, is_active } => {
+                let found = ledger.account(*account);
+                let kind = found.map_or("", |found| ledger.account_type_name(found.kind));
+                let currency = found.map_or_else(String::new, |found| format!(" in {}", found.currency));
+                let what = format!("account {} of {name}, {kind}{currency}", account.number());
+                (what, activity(found.map(|found| found.is_active)), activity(Some(*is_active)))
+            }
+            AdminCommand::PrepareFunds(funds) => funds_prepared(funds, ledger),
+            AdminCommand::EndFunds(end) => {
+                let before = ledger.funds(end.id).map(|funds| funds.state.as_str());
+                let to = match end.action {
+                    FundsAction::Commit => "committed",
+                    FundsAction::Abort => "aborted",
+                };
+                (
+                    format!("withdrawal {} of {}", end.id, end.name),
+                    before.unwrap_or("none").to_owned(),
+                    to.to_owned(),
+                )
+            }
+            AdminCommand::CreateSettlementModel(model) => {
+                let currency =
+                    model.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());
+                let to = format!(
+                    "{} {} {} of {} for {currency}",
+                    model.granularity.as_str(),
+                    model.interchange.as_str(),
+                    model.delay.as_str(),
+                    model.ledger_account_type
+                );
+                (format!("settlement model {}", model.name), "none".to_owned(), to)
+            }
+            AdminCommand::SetSettlementModelActivity { name, is_active } => {
+                let before = ledger.model_named(name).map(|model| model.is_active);
+                (format!("settlement model {name}"), activity(before), activity(Some(*is_active)))
+            }
+            AdminCommand::CreateLedgerAccountType { name, is_active, .. } => {
+                (format!("ledger account type {name}"), "none".to_owned(), activity(Some(*is_active)))
+            }
+        };
+        Self { what, from, to }
+    }
+
+    /// Writes the line, if anything was changed.
+    pub(crate) fn log(&self, outcome: &AdminOutcome) {
+        match outcome {
+            AdminOutcome::AlreadyDone => {}
+            AdminOutcome::Done => self.tell(),
+            // What was asked for is not always what comes of it.
+            AdminOutcome::Funds(_, state) => {
+                Self { what: self.what.clone(), from: self.from.clone(), to: state.as_str().to_owned() }
+                    .tell();
+            }
+        }
+    }
+
+    /// Writes the line.
+    pub(crate) fn tell(&self) {
+        let Self { what, from, to } = self;
+        tracing::info!(%what, %from, %to, "an operator's change");
+    }
+}
+
+fn activity(is_active: Option<bool>) -> String {
+    match is_active {
+        Some(true) => "active",
+        Some(false) => "inactive",
+        None => "none",
+    }
+    .to_owned()
+}
+
+fn cap_of(name: &FspId, currency: Currency) -> String {
+    format!("net debit cap of {name} in {currency}")
+}
+
+fn limit_of(ledger: &Ledger, name: &FspId, currency: Currency) -> Option<Limit> {
+    ledger.participant_named(name)?.limit(currency).copied()
+}
+
+fn limit(limit: Option<Limit>) -> String {
+    limit.map_or_else(
+        || "none".to_owned(),
+        |Limit { value, alarm_basis_points, .. }| {
+            let (percent, hundredths) = (alarm_basis_points / 100, alarm_basis_points % 100);
+            let rest = if hundredths == 0 { String::new() } else { format!(".{hundredths:02}") };
+            format!("{value}, alarm at {percent}{rest} %")
+        },
+    )
+}
+
+fn funds_prepared(funds: &FundsPrepare, ledger: &Ledger) -> (String, String, String) {
+    let kind = match funds.direction {
+        FundsDirection::In => "deposit",
+        FundsDirection::Out => "withdrawal",
+    };
+    let what = format!("{kind} {} of {}, {} {}", funds.id, funds.name, funds.amount, funds.currency);
+    let before = ledger.funds(funds.id).map_or("none", |found| found.state.as_str());
+    (what, before.to_owned(), String::new())
+}

@@ -1,0 +1,130 @@
+//! Waits for a hub that is being started.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+use upesi_http::{Bytes, Full, Pool, PoolConfig, Request, SendError, StatusCode, Target};
+
+use crate::exit::{Exit, Failure, Outcome};
+
+/// How often a hub that does not answer yet is asked.
+const POLL: Duration = Duration::from_millis(100);
+/// Most time for one answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Waits until there is an answer to `GET /health` below a base URL, at most that long; with no time to wait it does not ask.
+/// Any answer will do. One that says the hub is not ready (502, 503, 504) is waited out, and taken as an answer in the end.
+///
+/// # Errors
+/// 64 for a URL that cannot be called, 69 if nothing answered in time.
+pub async fn await_hub(url: &str, wait: Duration) -> Outcome {
+    if wait.is_zero() {
+        return Ok(());
+    }
+    let target = Target::parse(url).map_err(|error| Failure::new(Exit::Usage, error))?;
+    let path = format!("{}/health", target.path.path().trim_end_matches('/'));
+    let pool = Pool::new(target.origin, PoolConfig { connections_max: 1, ..PoolConfig::default() });
+    let end = Instant::now() + wait;
+    let mut is_told = false;
+    loop {
+        let deadline = end.min(Instant::now() + ANSWER_TIMEOUT);
+        let silence = match ask(&pool, &path, deadline).await {
+            Ok(status) if !is_not_ready(status) => return Ok(()),
+            Ok(_) => None,
+            Err(error) => Some(error),
+        };
+        if Instant::now() + POLL >= end {
+            return silence.map_or(Ok(()), |error| Err(nothing_answers(url, wait, &error)));
+        }
+        if !std::mem::replace(&mut is_told, true) {
+            eprintln!("upesi: waiting up to {} s for the hub at {url}", wait.as_secs());
+        }
+        sleep(POLL).await;
+    }
+}
+
+async fn ask(pool: &Pool, path: &str, deadline: Instant) -> Result<StatusCode, SendError> {
+    let mut request = Request::new(Full::new(Bytes::new()));
+    *request.uri_mut() = path.parse().unwrap_or_default();
+    Ok(pool.send(request, deadline).await?.status)
+}
+
+fn is_not_ready(status: StatusCode) -> bool {
+    matches!(status, StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT)
+}
+
+fn nothing_answers(url: &str, wait: Duration, error: &SendError) -> Failure {
+    let text = format!(
+        "no hub answered at {url} within {} s: {error}\nis it running, and is this its address? --wait SECONDS waits longer, \
+         --wait 0 not at all",
+        wait.as_secs()
+    );
+    Failure::new(Exit::Unavailable, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+    use std::net::TcpListener;
+
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Answers one request after the other, each on a connection of its own.
+    fn answering(
+        listener: TcpListener,
+        statuses: &'static [&'static str],
+    ) -> std::thread::JoinHandle<String> {
+        std::thread::spawn(move || {
+            let mut seen = String::new();
+            for status in statuses {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut head = vec![0; 4096];
+                let count = stream.read(&mut head).unwrap();
+                seen = String::from_utf8_lossy(&head[..count]).lines().next().unwrap_or_default().to_owned();
+                let answer = format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n");
+                stream.write_all(answer.as_bytes()).unwrap();
+            }
+            seen
+        })
+    }
+
+    #[tokio::test]
+    async fn it_waits_until_the_hub_is_there_and_ready() {
+        // The address is known and nothing listens there yet.
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let url = format!("http://{address}/hub/");
+        let waiting = tokio::spawn(async move { await_hub(&url, LONG).await });
+        // One attempt has failed before there is a listener.
+        tokio::task::yield_now().await;
+        sleep(POLL).await;
+        assert!(!waiting.is_finished());
+        let listener = TcpListener::bind(address).unwrap();
+        let hub = answering(listener, &["503 Service Unavailable", "200 OK"]);
+        assert_eq!(waiting.await.unwrap(), Ok(()));
+        assert_eq!(hub.join().unwrap(), "GET /hub/health HTTP/1.1");
+    }
+
+    #[tokio::test]
+    async fn any_other_answer_is_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let hub = answering(listener, &["404 Not Found"]);
+        assert_eq!(await_hub(&url, LONG).await, Ok(()));
+        assert_eq!(hub.join().unwrap(), "GET /health HTTP/1.1");
+    }
+
+    #[tokio::test]
+    async fn silence_ends_with_an_error_that_says_what_to_do() {
+        let url = format!("http://{}", TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap());
+        let failure = await_hub(&url, Duration::from_secs(1)).await.unwrap_err();
+        assert_eq!(failure.exit, Exit::Unavailable);
+        let expected = format!("no hub answered at {url} within 1 s: cannot connect");
+        assert!(failure.message.starts_with(&expected), "{failure}");
+        assert!(failure.message.contains("--wait SECONDS waits longer"), "{failure}");
+        // Without waiting nothing is asked, so nothing can fail.
+        assert_eq!(await_hub(&url, Duration::ZERO).await, Ok(()));
+        assert_eq!(await_hub("nowhere", LONG).await.unwrap_err().exit, Exit::Usage);
+    }
+}

@@ -1,0 +1,102 @@
+//! What an installation needs besides the binary, made from the table of arguments: completions for shells, man pages.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+
+use super::arguments::Cli;
+use super::run::write_out;
+use crate::exit::{Exit, Failure, Outcome};
+
+/// Arguments of `upesi completions`.
+#[derive(Args, Clone, Debug)]
+pub struct CompletionsArguments {
+    /// The shell.
+    #[arg(value_name = "SHELL")]
+    pub shell: Shell,
+}
+
+/// Arguments of `upesi man`.
+#[derive(Args, Clone, Debug)]
+pub struct ManArguments {
+    /// The directory to write to, such as /usr/local/share/man/man1; made where it does not exist.
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+}
+
+/// Prints the completions of a shell.
+///
+/// # Errors
+/// 74 where stdout cannot be written to.
+pub fn completions(arguments: &CompletionsArguments) -> Outcome {
+    let mut script = Vec::new();
+    clap_complete::generate(arguments.shell, &mut Cli::command(), "upesi", &mut script);
+    write_out(&String::from_utf8_lossy(&script))
+}
+
+/// Writes a man page for each command, and prints how many.
+///
+/// # Errors
+/// 73 where the directory or a page cannot be written.
+pub fn man(arguments: &ManArguments) -> Outcome {
+    let out = &arguments.out;
+    let cannot = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display()));
+    fs::create_dir_all(out).map_err(cannot)?;
+    let pages = pages().map_err(cannot)?;
+    for (name, page) in &pages {
+        fs::write(out.join(name), page).map_err(cannot)?;
+    }
+    write_out(&format!("{} pages written to {}\n", pages.len(), out.display()))
+}
+
+/// Every page with the name of its file.
+fn pages() -> io::Result<Vec<(String, Vec<u8>)>> {
+    let mut pages = Vec::new();
+    let mut command = Cli::command().disable_help_subcommand(true);
+    // Spreads what all commands share, and gives each the full name.
+    command.build();
+    let mut waiting = vec![command];
+    while let Some(command) = waiting.pop() {
+        let man = clap_mangen::Man::new(command.clone());
+        let mut page = Vec::new();
+        man.render(&mut page)?;
+        pages.push((man.get_filename(), page));
+        let below = command.get_subcommands().filter(|below| !below.is_hide_set());
+        waiting.extend(below.map(|below| below.clone().disable_help_subcommand(true)));
+    }
+    pages.sort();
+    Ok(pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Full names of a command and of all below it, as the names of their pages have them.
+    fn names(command: &clap::Command, name: &str, found: &mut Vec<String>) {
+        found.push(format!("{name}.1"));
+        for below in command.get_subcommands() {
+            names(below, &format!("{name}-{}", below.get_name()), found);
+        }
+    }
+
+    #[test]
+    fn every_command_has_a_page_that_names_its_options() {
+        let pages = pages().unwrap();
+        let mut expected = Vec::new();
+        names(&Cli::command(), "upesi", &mut expected);
+        expected.sort();
+        let found: Vec<_> = pages.iter().map(|(name, _)| name.clone()).collect();
+        assert_eq!(found, expected);
+        let page = |name: &str| {
+            let (_, page) = pages.iter().find(|(found, _)| found == name).unwrap();
+            String::from_utf8(page.clone()).unwrap().replace('\\', "")
+        };
+        assert!(page("upesi-scheme-apply.1").contains("--wait"), "{}", page("upesi-scheme-apply.1"));
+        assert!(page("upesi-serve.1").contains("UPESI_CONFIG"), "{}", page("upesi-serve.1"));
+        assert!(page("upesi.1").contains("Exit codes: 0 success"), "{}", page("upesi.1"));
+    }
+}

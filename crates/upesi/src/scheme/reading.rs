@@ -1,0 +1,406 @@
+//! Reads and checks a scheme file as a whole: every mistake is found before anything is changed.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use toml::Spanned;
+use toml::de::DeTable;
+use upesi_http::Target;
+use upesi_ledger::{Delay, EndpointType, Granularity, Interchange, SettlementModel};
+use upesi_types::{Amount, Currency};
+
+use super::file::{AccountTerms, Dfsp, Model, Place, Scheme};
+use super::sections::{DecimalText, Section};
+use super::templates;
+use crate::config::nearest;
+
+const NAME_CHARS: std::ops::RangeInclusive<usize> = 2..=30;
+/// The accounts from which positions can be covered.
+const COVERING_ACCOUNT_TYPES: [&str; 2] = ["SETTLEMENT", "INTERCHANGE_FEE_SETTLEMENT"];
+
+/// A scheme file on its way to a scheme.
+pub(super) struct Reading<'a> {
+    path: &'a str,
+    text: &'a str,
+    /// Where, and what.
+    mistakes: Vec<(usize, String)>,
+}
+
+/// A currency's code and the terms of the account in it; without terms where they are wrong, which was reported.
+type AccountEntry = (String, Option<AccountTerms>);
+
+/// What DFSPs have unless they say otherwise.
+#[derive(Default)]
+struct Defaults {
+    base_url: Option<Spanned<String>>,
+    accounts: Vec<AccountEntry>,
+    endpoints: Vec<(String, Spanned<String>)>,
+}
+
+impl<'a> Reading<'a> {
+    pub(super) fn new(path: &'a str, text: &'a str) -> Self {
+        Self { path, text, mistakes: Vec::new() }
+    }
+
+    /// The scheme, or every mistake in the order of the file.
+    pub(super) fn read(mut self, text: &str) -> Result<Scheme, Vec<String>> {
+        let (table, errors) = DeTable::parse_recoverable(text);
+        for error in &errors {
+            self.mistake(error.span().map_or(0, |span| span.start), error.message().trim_end());
+        }
+        // What the parser made of a broken line is no mistake of its own.
+        let scheme = errors.is_empty().then(|| self.scheme(Section::new(table.into_inner(), 0)));
+        if let (Some(Some(scheme)), []) = (scheme, &*self.mistakes) {
+            return Ok(scheme);
+        }
+        self.mistakes.sort();
+        Err(self.mistakes.iter().map(|(start, text)| format!("{}: {text}", self.place(*start))).collect())
+    }
+
+    /// Notes a mistake, once.
+    pub(super) fn mistake(&mut self, start: usize, text: impl fmt::Display) {
+        let mistake = (start, text.to_string());
+        if !self.mistakes.contains(&mistake) {
+            self.mistakes.push(mistake);
+        }
+    }
+
+    fn place(&self, start: usize) -> Place {
+        let line = 1 + self.text.bytes().take(start).filter(|byte| *byte == b'\n').count();
+        format!("{}:{line}", self.path)
+    }
+
+    fn scheme(&mut self, mut file: Section<'_>) -> Option<Scheme> {
+        let name = file.required::<String>("name", self);
+        let hub =
+            file.optional::<String>("hub", self).unwrap_or_else(|| Spanned::new(0..0, "Hub".to_owned()));
+        for name in name.iter().chain([&hub]) {
+            self.check_name(name);
+        }
+        let currencies = self.currencies(&mut file);
+        let codes: Vec<Currency> = currencies.iter().map(|(currency, _)| *currency).collect();
+        let mut models: Vec<Model> = Vec::new();
+        for section in file.sections("model", self) {
+            let model = self.model(section, &models, &codes);
+            models.extend(model);
+        }
+        let hub_endpoints = file.texts("hub_endpoints", self);
+        let hub_endpoints = self.endpoints(&hub_endpoints, hub.get_ref());
+        let defaults = file.section("defaults", self).map(|section| self.defaults(section, &codes));
+        let dfsps = self.dfsps(&mut file, &hub, &defaults.unwrap_or_default(), &codes);
+        file.end(self);
+        let hub_place = self.place(hub.span().start);
+        let (name, hub) = (name?.into_inner(), hub.into_inner());
+        Some(Scheme { name, hub, hub_place, currencies, models, hub_endpoints, dfsps })
+    }
+
+    fn currencies(&mut self, file: &mut Section<'_>) -> Vec<(Currency, Place)> {
+        let codes = file.required::<Vec<Spanned<String>>>("currencies", self);
+        let mut currencies: Vec<(Currency, Place)> = Vec::new();
+        for code in codes.map(Spanned::into_inner).unwrap_or_default() {
+            let (start, text) = (code.span().start, code.get_ref());
+            match Currency::parse(text) {
+                None => match Currency::parse(&text.to_uppercase()) {
+                    Some(meant) => {
+                        self.mistake(start, format!("{text:?} is not a currency code; write it as {meant}"));
+                    }
+                    None => self.mistake(start, format!("{text:?} is not a currency code (ISO 4217)")),
+                },
+                Some(currency) if currencies.iter().any(|(known, _)| *known == currency) => {
+                    self.mistake(start, format!("{currency} stands twice"));
+                }
+                Some(currency) => currencies.push((currency, self.place(start))),
+            }
+        }
+        currencies
+    }
+
+    fn check_name(&mut self, name: &Spanned<String>) {
+        let text = name.get_ref();
+        let printable = text.bytes().all(|byte| (b'!'..=b'~').contains(&byte) && byte != b'/');
+        if !NAME_CHARS.contains(&text.len()) || !printable {
+            let rule = "give 2 to 30 printable ASCII characters without spaces and slashes";
+            self.mistake(name.span().start, format!("{text:?} is not a name: {rule}"));
+        }
+    }
+
+    fn model(
+        &mut self,
+        mut section: Section<'_>,
+        others: &[Model],
+        currencies: &[Currency],
+    ) -> Option<Model> {
+        let start = section.start;
+        let name = section.required::<String>("name", self);
+        let currency = section.optional::<String>("currency", self);
+        let mut text = |key, default: &str| {
+            let given = section.optional::<String>(key, self);
+            given.map_or_else(|| default.to_owned(), Spanned::into_inner)
+        };
+        let granularity = text("granularity", Granularity::Net.as_str());
+        let interchange = text("interchange", Interchange::Multilateral.as_str());
+        let delay = text("delay", Delay::Deferred.as_str());
+        let ledger_account_type = text("ledger_account_type", "POSITION");
+        let settlement_account_type = text("settlement_account_type", "SETTLEMENT");
+        let mut flag = |key| section.optional::<bool>(key, self).is_none_or(Spanned::into_inner);
+        let require_liquidity_check = flag("require_liquidity_check");
+        let auto_position_reset = flag("auto_position_reset");
+        section.end(self);
+        let model = Model {
+            name: name?.into_inner(),
+            place: self.place(start),
+            currency: currency.map(Spanned::into_inner),
+            granularity,
+            interchange,
+            delay,
+            require_liquidity_check,
+            ledger_account_type,
+            settlement_account_type,
+            auto_position_reset,
+        };
+        self.check_model(start, &model, others, currencies);
+        Some(model)
+    }
+
+    fn check_model(&mut self, start: usize, model: &Model, others: &[Model], currencies: &[Currency]) {
+        let name = &model.name;
+        if !NAME_CHARS.contains(&name.len()) || !name.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            let text = format!("{name:?} is not a name of a model: give 2 to 30 letters and digits");
+            self.mistake(start, text);
+        }
+        if others.iter().any(|other| other.name.eq_ignore_ascii_case(name)) {
+            self.mistake(start, format!("model {name:?} stands twice; names differ by more than case"));
+        }
+        let governs_same = |other: &&Model| {
+            other.currency == model.currency && other.ledger_account_type == model.ledger_account_type
+        };
+        if let Some(other) = others.iter().find(governs_same) {
+            let what = format!(
+                "{} accounts {}",
+                model.ledger_account_type,
+                model
+                    .currency
+                    .as_ref()
+                    .map_or_else(|| "without a currency".to_owned(), |code| format!("in {code}"))
+            );
+            self.mistake(start, format!("model {name}: model {} governs {what} already", other.name));
+        }
+        if let Some(code) = &model.currency
+            && !currencies.iter().any(|currency| currency.as_str() == code)
+        {
+            self.mistake(start, format!("model {name}: {code:?} is not among the scheme's currencies"));
+        }
+        let covering = &*model.settlement_account_type;
+        if !COVERING_ACCOUNT_TYPES.contains(&covering) {
+            let known = COVERING_ACCOUNT_TYPES.join(" or ");
+            self.mistake(
+                start,
+                format!("model {name}: settlement_account_type must be {known}, not {covering:?}"),
+            );
+        }
+        if !is_kind_of_settlement(model) {
+            let combination = format!("{} {} {}", model.granularity, model.interchange, model.delay);
+            self.mistake(
+                start,
+                format!(
+                    "model {name}: {combination} is not a kind of settlement; there are GROSS BILATERAL IMMEDIATE, \
+                     GROSS BILATERAL DEFERRED, NET BILATERAL DEFERRED and NET MULTILATERAL DEFERRED"
+                ),
+            );
+        }
+    }
+
+    fn defaults(&mut self, mut section: Section<'_>, currencies: &[Currency]) -> Defaults {
+        let base_url = section.optional("base_url", self);
+        let accounts = section.tables("accounts", self).unwrap_or_default();
+        let accounts = self.accounts(accounts, currencies);
+        let endpoints = section.texts("endpoints", self);
+        section.end(self);
+        Defaults { base_url, accounts, endpoints }
+    }
+
+    fn dfsps(
+        &mut self,
+        file: &mut Section<'_>,
+        hub: &Spanned<String>,
+        defaults: &Defaults,
+        currencies: &[Currency],
+    ) -> Vec<Dfsp> {
+        let mut dfsps: Vec<Dfsp> = Vec::new();
+        for section in file.sections("dfsp", self) {
+            let Some((name, dfsp)) = self.dfsp(section, defaults, currencies) else { continue };
+            let others = dfsps.iter().map(|other| &other.name).chain([hub.get_ref()]);
+            if let Some(other) = others.into_iter().find(|other| other.eq_ignore_ascii_case(&dfsp.name)) {
+                let text = if *other == dfsp.name {
+                    format!("{:?} stands twice", dfsp.name)
+                } else {
+                    format!("{:?} differs from {other:?} in case only", dfsp.name)
+                };
+                self.mistake(name, text);
+            }
+            dfsps.push(dfsp);
+        }
+        dfsps
+    }
+
+    /// A DFSP, and where its name stands.
+    fn dfsp(
+        &mut self,
+        mut section: Section<'_>,
+        defaults: &Defaults,
+        currencies: &[Currency],
+    ) -> Option<(usize, Dfsp)> {
+        let name = section.required::<String>("name", self);
+        let is_active = section.optional("is_active", self).map(Spanned::into_inner);
+        let is_proxy = section.optional("is_proxy", self).map(Spanned::into_inner);
+        let base_url = section.optional("base_url", self);
+        let own_accounts = section.tables("accounts", self).map(|tables| self.accounts(tables, currencies));
+        let own_endpoints = section.texts("endpoints", self);
+        section.end(self);
+        let name = name?;
+        self.check_name(&name);
+        let (start, name) = (name.span().start, name.into_inner());
+        let mut endpoints = BTreeMap::new();
+        if let Some(base) = base_url.as_ref().or(defaults.base_url.as_ref()) {
+            endpoints.extend(self.expanded(base, &name));
+        }
+        endpoints.extend(self.endpoints(&defaults.endpoints, &name));
+        endpoints.extend(self.endpoints(&own_endpoints, &name));
+        let accounts = own_accounts.as_ref().unwrap_or(&defaults.accounts);
+        if accounts.is_empty() {
+            let hint = "write [dfsp.accounts.CODE] or [defaults.accounts.CODE]";
+            self.mistake(start, format!("{name:?} has no account: {hint}"));
+        }
+        let accounts = self.checked_accounts(accounts, currencies);
+        let place = self.place(start);
+        Some((start, Dfsp { name, place, is_active, is_proxy, accounts, endpoints }))
+    }
+
+    fn accounts(&mut self, tables: Vec<(String, Section<'_>)>, currencies: &[Currency]) -> Vec<AccountEntry> {
+        tables
+            .into_iter()
+            .map(|(code, section)| {
+                if !currencies.iter().any(|currency| currency.as_str() == code) {
+                    self.mistake(section.start, format!("{code:?} is not among the scheme's currencies"));
+                }
+                (code, self.terms(section))
+            })
+            .collect()
+    }
+
+    fn checked_accounts(
+        &mut self,
+        accounts: &[AccountEntry],
+        currencies: &[Currency],
+    ) -> BTreeMap<Currency, AccountTerms> {
+        let known = |code: &str| currencies.iter().copied().find(|currency| currency.as_str() == code);
+        accounts.iter().filter_map(|(code, terms)| Some((known(code)?, (*terms)?))).collect()
+    }
+
+    fn terms(&mut self, mut section: Section<'_>) -> Option<AccountTerms> {
+        let cap = section.required::<DecimalText>("net_debit_cap", self);
+        let alarm = section.optional::<DecimalText>("alarm_percentage", self);
+        let funds = section.optional::<DecimalText>("funds", self);
+        section.end(self);
+        let mut read = |key: &str, text: Spanned<DecimalText>| {
+            let (start, text) = (text.span().start, text.into_inner().0);
+            match Amount::parse_decimal(&text) {
+                Ok(amount) if !amount.is_negative() => return Some(amount),
+                Ok(_) => self.mistake(start, format!("{key} {text} must not be negative")),
+                Err(error) => self.mistake(start, format!("{key} {text:?} {error}")),
+            }
+            None
+        };
+        let net_debit_cap = cap.and_then(|text| read("net_debit_cap", text));
+        let funds = funds.map_or(Some(Amount::ZERO), |text| read("funds", text));
+        let alarm_start = alarm.as_ref().map_or(0, |text| text.span().start);
+        let alarm_percentage = alarm.and_then(|text| read("alarm_percentage", text));
+        if alarm_percentage.is_some_and(|percentage| !is_percentage(percentage)) {
+            self.mistake(alarm_start, "alarm_percentage must be 0 to 100 with at most two decimal places");
+        }
+        Some(AccountTerms { net_debit_cap: net_debit_cap?, alarm_percentage, funds: funds? })
+    }
+
+    /// The endpoints that a base URL stands for.
+    fn expanded(&mut self, base: &Spanned<String>, name: &str) -> Vec<(String, String)> {
+        let url = base.get_ref().replace("{name}", name);
+        let start = base.span().start;
+        if let Some(text) = stray_brace(&url, false) {
+            self.mistake(start, text);
+            return Vec::new();
+        }
+        if let Err(error) = Target::parse(&url) {
+            self.mistake(start, error);
+            return Vec::new();
+        }
+        let endpoints: Vec<_> = templates::expand(&url).collect();
+        let refused = endpoints.iter().find_map(|(kind, value)| {
+            let refusal = upesi_admin::check_endpoint(EndpointType::parse(kind)?, value).err()?;
+            Some(format!("{value:?} {refusal}"))
+        });
+        if let Some(text) = refused {
+            self.mistake(start, text);
+        }
+        endpoints
+    }
+
+    fn endpoints(&mut self, given: &[(String, Spanned<String>)], name: &str) -> BTreeMap<String, String> {
+        let mut endpoints = BTreeMap::new();
+        for (kind, value) in given {
+            let text = value.get_ref().replace("{name}", name);
+            let start = value.span().start;
+            match EndpointType::parse(kind) {
+                None => {
+                    let meant = nearest(kind, EndpointType::all().map(EndpointType::name));
+                    let hint = meant.map_or_else(String::new, |meant| format!("; did you mean {meant}?"));
+                    self.mistake(start, format!("{kind:?} is not an endpoint type{hint}"));
+                }
+                Some(known) => {
+                    let stray = stray_brace(&text, true).filter(|_| known.is_url());
+                    let refusal = || upesi_admin::check_endpoint(known, &text).err();
+                    if let Some(text) = stray.or_else(|| refusal().map(|why| format!("{text:?} {why}"))) {
+                        self.mistake(start, text);
+                    }
+                }
+            }
+            endpoints.insert(kind.clone(), text);
+        }
+        endpoints
+    }
+}
+
+/// What is wrong with the braces of a URL in which `{name}` is filled in. The hub fills in `{{these}}`, if they are allowed.
+fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
+    let rest = if are_filled_in { templates::without_placeholders(url) } else { url.to_owned() };
+    let from = rest.find(['{', '}'])?;
+    let name: String = rest[from..].trim_start_matches('{').chars().take_while(|c| *c != '}').collect();
+    Some(if are_filled_in {
+        format!(
+            "{url:?} has a stray {{{name}}}: the file knows {{name}}, the DFSP's name, and the hub fills in names between \
+             two braces, such as {{{{transferId}}}}"
+        )
+    } else {
+        format!(
+            "{url:?} has a stray {{{name}}}: base_url knows the one placeholder {{name}}, the DFSP's name"
+        )
+    })
+}
+
+/// What hubs can keep: hundredths of a percent, up to all of it. Amounts count ten-thousandths.
+fn is_percentage(amount: Amount) -> bool {
+    (0..=100 * 10_000).contains(&amount.units()) && amount.units() % 100 == 0
+}
+
+fn is_kind_of_settlement(model: &Model) -> bool {
+    let parsed = (
+        Granularity::parse(&model.granularity),
+        Interchange::parse(&model.interchange),
+        Delay::parse(&model.delay),
+    );
+    match parsed {
+        (Some(granularity), Some(interchange), Some(delay)) => {
+            SettlementModel::is_combination_allowed(granularity, interchange, delay)
+        }
+        _ => false,
+    }
+}

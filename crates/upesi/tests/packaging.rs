@@ -1,0 +1,182 @@
+//! What an installation is made of fits the binary: the unit, its settings, the container file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use upesi::config::{Sources, load};
+use upesi::exit::Exit;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
+/// Where the packaged files expect it.
+const INSTALLED: &str = "/usr/bin/upesi";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(BINARY);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("UPESI_")) {
+        command.env_remove(name);
+    }
+    command.args(arguments).output().unwrap()
+}
+
+/// The values of each key of the unit; a key may stand more than once.
+fn unit() -> BTreeMap<String, Vec<String>> {
+    let mut values = BTreeMap::<_, Vec<_>>::new();
+    let text = read("packaging/upesi.service");
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    for (key, value) in lines.filter_map(|line| line.split_once('=')) {
+        values.entry(key.to_owned()).or_default().push(value.to_owned());
+    }
+    values
+}
+
+fn one(key: &str) -> String {
+    let unit = unit();
+    let [value] = &unit[key][..] else { panic!("{key} stands {} times", unit[key].len()) };
+    value.clone()
+}
+
+/// What `upesi config` says to the arguments of a `serve`.
+fn settings_of(serve: &[&str]) -> String {
+    let [first, rest @ ..] = serve else { panic!("no command") };
+    assert_eq!(*first, "serve");
+    let arguments: Vec<&str> = ["config"].into_iter().chain(rest.iter().copied()).collect();
+    let output = run(&arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn the_unit_starts_what_the_binary_takes() {
+    let command = one("ExecStart");
+    let words: Vec<&str> = command.split(' ').collect();
+    assert_eq!(words[0], INSTALLED);
+    assert_eq!(words[1..], ["serve", "--config", "/etc/upesi/upesi.toml"]);
+    let file = root().join("packaging/upesi.toml");
+    let settings = settings_of(&["serve", "--config", file.to_str().unwrap()]);
+    let state = format!("/var/lib/{}", one("StateDirectory"));
+    assert_eq!(one("WorkingDirectory"), state);
+    assert!(settings.contains(&format!("dir = \"{state}\"")), "{settings}");
+}
+
+#[test]
+fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
+    let settings = load(&Sources::default()).unwrap().settings;
+    let files: u64 = one("LimitNOFILE").parse().unwrap();
+    assert!(files >= 2 * settings.fspiop.connections_max as u64, "{files} files");
+    let stop_s: u64 = one("TimeoutStopSec").parse().unwrap();
+    assert!(1_000 * stop_s >= 2 * settings.shutdown.drain_deadline_ms, "{stop_s} s to stop");
+    assert_eq!(one("Restart"), "on-failure");
+    // A start that follows would only repeat these; the others pass by themselves, or when the disk is mended.
+    let in_vain = [Exit::Usage, Exit::Data, Exit::NoInput, Exit::Software, Exit::CannotCreate];
+    let expected: Vec<String> = in_vain.iter().map(|exit| exit.code().to_string()).collect();
+    assert_eq!(one("RestartPreventExitStatus").split(' ').collect::<Vec<_>>(), expected);
+    for key in ["NoNewPrivileges", "ProtectHome", "PrivateTmp", "MemoryDenyWriteExecute", "RestrictNamespaces"] {
+        assert_eq!(one(key), "yes", "{key}");
+    }
+    assert_eq!((one("ProtectSystem"), one("User")), ("strict".to_owned(), "upesi".to_owned()));
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_with_the_unit() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("upesi.service");
+    // Where it will be installed there is nothing yet.
+    fs::write(&path, read("packaging/upesi.service").replace(INSTALLED, BINARY)).unwrap();
+    let verified = Command::new("systemd-analyze").args(["verify", "--man=no"]).arg(&path).output();
+    // Not every machine that runs tests has systemd; the keys are checked above.
+    let Ok(output) = verified else { return };
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && text.is_empty(), "{text}");
+}
+
+/// The lines of the container file, continued ones joined.
+fn instructions() -> Vec<String> {
+    let text = read("packaging/Containerfile").replace("\\\n", " ");
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    lines.map(str::to_owned).collect()
+}
+
+#[test]
+fn the_container_file_copies_what_a_build_reads() {
+    let lines = instructions();
+    let copied: Vec<&str> = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("COPY "))
+        .filter(|rest| !rest.starts_with("--from"))
+        .flat_map(|rest| rest.split(' ').take(rest.split(' ').count() - 1))
+        .collect();
+    for path in &copied {
+        assert!(root().join(path).exists(), "{path}");
+    }
+    // What crates take in from outside of their own directories.
+    for (file, path) in [
+        ("crates/upesi/src/demo/mod.rs", "examples/scheme.toml"),
+        ("crates/lab/src/plan/builtin.rs", "scenarios/"),
+        ("crates/lab/src/merge/documented.rs", "docs/lab/result.md"),
+        ("crates/apidocs/build.rs", "docs/openapi/fspiop.yaml"),
+    ] {
+        assert!(read(file).contains(path), "{file} no longer needs {path}");
+        let top = path.split('/').next().unwrap_or_default();
+        assert!(copied.contains(&top), "{path} is not copied");
+    }
+    let version = read("Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = ").map(str::to_owned));
+    let image = format!("FROM docker.io/library/rust:{}-", version.unwrap().trim_matches('"'));
+    assert!(lines[0].starts_with(&image), "{} is not {image}…", lines[0]);
+}
+
+#[test]
+fn the_container_starts_what_the_binary_takes_as_nobody_special() {
+    let lines = instructions();
+    let find = |name: &str| {
+        let found = lines.iter().filter_map(|line| line.strip_prefix(name)).next_back();
+        found.unwrap_or_else(|| panic!("no {name}")).trim()
+    };
+    let list = |name: &str| serde_json::from_str::<Vec<String>>(find(name)).unwrap();
+    assert_eq!(list("ENTRYPOINT "), [INSTALLED]);
+    let command = list("CMD ");
+    let settings = settings_of(&command.iter().map(String::as_str).collect::<Vec<_>>());
+    for setting in ["dir = \"/var/lib/upesi\"", "listen = \"0.0.0.0:4000\"", "listen = \"0.0.0.0:4001\""] {
+        assert!(settings.contains(setting), "{setting}: {settings}");
+    }
+    assert_eq!((find("USER "), find("VOLUME ")), ("10001:10001", "/var/lib/upesi"));
+    assert!(find("HEALTHCHECK ").contains("GET /live HTTP/1.1"));
+}
+
+#[test]
+fn the_health_check_of_the_container_asks_a_hub_as_it_should() {
+    let lines = instructions();
+    let check = lines.iter().find_map(|line| line.strip_prefix("HEALTHCHECK ")).unwrap();
+    let (_, check) = check.split_once("CMD ").unwrap();
+    let words: Vec<String> = serde_json::from_str(check).unwrap();
+    let ask = |status: &'static str| {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        let answering = std::thread::spawn(move || {
+            use std::io::{Read, Write};
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut request = vec![0; 1024];
+            let count = stream.read(&mut request).unwrap();
+            stream.write_all(format!("HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").as_bytes()).unwrap();
+            String::from_utf8_lossy(&request[..count]).into_owned()
+        });
+        let [program, arguments @ ..] = &words[..] else { panic!("{words:?}") };
+        let arguments = arguments.iter().map(|word| word.replace("4001", &port));
+        let checked = Command::new(program).args(arguments).status().unwrap();
+        (checked.success(), answering.join().unwrap())
+    };
+    let (is_healthy, request) = ask("200 OK");
+    assert!(is_healthy);
+    assert!(request.starts_with("GET /live HTTP/1.1\r\nHost: 127.0.0.1:"), "{request:?}");
+    assert!(request.ends_with("\r\nConnection: close\r\n\r\n"), "{request:?}");
+    assert!(!ask("502 Bad Gateway").0);
+}
