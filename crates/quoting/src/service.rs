@@ -125,7 +125,8 @@ impl Shared {
         let participants = self.relay.participants();
         if participants.named(&request.source).is_none() {
             // Nobody could be told later.
-            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "invalid fspiop-source header"));
+            let detail = format!("invalid fspiop-source header: no participant '{}'", request.source);
+            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
         }
         let Some(destination) = request.destination else {
             let detail = "/header must have required property 'fspiop-destination'";

@@ -231,7 +231,7 @@ async fn an_unknown_sender_is_refused_at_once() {
         ("POST /transactionRequests".to_owned(), request_to_pay()),
     ] {
         let refused = hub.take(&line, "nobank", "greenbank", &body).await;
-        let expected = "400 3101 Malformed syntax - invalid fspiop-source header";
+        let expected = "400 3101 Malformed syntax - invalid fspiop-source header: no participant 'nobank'";
         assert_eq!(refused, Err(expected.to_owned()), "{line}");
     }
     assert!(hub.sent().is_empty());

@@ -230,7 +230,7 @@ mod tests {
             ("courier=debug", "courier", None),
             // A module of a crate could be misspelt unnoticed.
             ("upesi_courier::lane=debug", "upesi_courier::lane", None),
-            ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", None),
+            ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", Some("upesi_engine")),
         ] {
             match check(directives) {
                 Err(LevelError::UnknownTarget { target: found, meant: also }) => {

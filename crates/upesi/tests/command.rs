@@ -223,10 +223,8 @@ fn ask(address: &str, line: &str, body: &str) -> String {
 
 /// From which to which level, if a line of the log tells of such a change.
 fn log_level_change(line: &str) -> Option<(String, String)> {
-    let event: serde_json::Value = serde_json::from_str(line).ok()?;
-    let text = |key: &str| event[key].as_str().map(str::to_owned);
-    (text("what")? == "log level").then_some(())?;
-    Some((text("from")?, text("to")?))
+    let (what, from, to) = change(line)?;
+    (what == "log level").then_some((from, to))
 }
 
 #[test]
@@ -260,6 +258,82 @@ fn the_log_follows_its_level_while_the_hub_runs() {
     let steps = [("info,upesi_gateway=debug", "off"), ("off", "debug")];
     assert_eq!(changes, steps.map(|(from, to)| (from.to_owned(), to.to_owned())));
     assert_eq!(hub.stop(), 0);
+}
+
+#[test]
+fn what_operators_change_is_logged_from_what_to_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let scheme = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/scheme.toml");
+    let hub = Hub::start(&directory.path().join("data"));
+    let admin = format!("http://{}", hub.admin);
+    let applied = run(&["scheme", "apply", scheme.to_str().unwrap(), "--admin", &admin]);
+    assert_eq!(code(&applied), 0, "{}", stderr(&applied));
+    let limit =
+        r#"{"currency":"KES","limit":{"type":"NET_DEBIT_CAP","value":5000.5,"alarmPercentage":12.5}}"#;
+    let endpoint = r#"{"type":"FSPIOP_CALLBACK_URL_QUOTES","value":"http://127.0.0.1:5001"}"#;
+    let oracle = r#"{"oracleIdType":"MSISDN","endpoint":{"value":"http://127.0.0.1:1","endpointType":"URL"},"currency":"KES"}"#;
+    let moved = r#"{"oracleIdType":"MSISDN","endpoint":{"value":"http://127.0.0.1:2","endpointType":"URL"}}"#;
+    for (line, body, status) in [
+        ("PUT /participants/dfsp-1/limits", limit, "200 OK"),
+        // Once more: nothing changes, and nothing is told.
+        ("PUT /participants/dfsp-1/limits", limit, "200 OK"),
+        ("POST /participants/dfsp-1/endpoints", endpoint, "201 Created"),
+        ("PUT /participants/dfsp-2", r#"{"isActive":false}"#, "200 OK"),
+        // Refused, and so no change.
+        ("PUT /participants/nobody", r#"{"isActive":false}"#, "400 Bad Request"),
+        ("POST /oracles", oracle, "201 Created"),
+        ("PUT /oracles/1", moved, "204 No Content"),
+        ("DELETE /oracles/1", "", "204 No Content"),
+        ("PUT /settlementModels/DEFERREDNETKES", r#"{"isActive":false}"#, "200 OK"),
+    ] {
+        assert_eq!(ask(&hub.admin, line, body), format!("HTTP/1.1 {status}"), "{line}");
+    }
+    let lines = hub.log_until("settlement model DEFERREDNETKES");
+    // The scheme's own changes come first.
+    let mut changes = lines
+        .iter()
+        .filter_map(|line| change(line))
+        .skip_while(|(what, _, to)| !(what == "net debit cap of dfsp-1 in KES" && to.starts_with("5000.5")));
+    for (what, from, to) in [
+        ("net debit cap of dfsp-1 in KES", "1000000, alarm at 80 %", "5000.5, alarm at 12.50 %"),
+        (
+            "endpoint FSPIOP_CALLBACK_URL_QUOTES of dfsp-1",
+            "http://127.0.0.1:5000/dfsp-1",
+            "http://127.0.0.1:5001",
+        ),
+        ("participant dfsp-2", "active", "inactive"),
+        ("oracle 1", "none", "MSISDN in KES at http://127.0.0.1:1"),
+        ("oracle 1", "MSISDN in KES at http://127.0.0.1:1", "MSISDN in KES at http://127.0.0.1:2"),
+        ("oracle 1", "MSISDN in KES at http://127.0.0.1:2", "none"),
+        ("settlement model DEFERREDNETKES", "active", "inactive"),
+    ] {
+        assert_eq!(changes.next(), Some((what.to_owned(), from.to_owned(), to.to_owned())), "{lines:#?}");
+    }
+    let first: Vec<_> = lines.iter().filter_map(|line| change(line)).collect();
+    for (what, from, to) in [
+        ("account HUB_RECONCILIATION of Hub in KES", "none", "open"),
+        ("settlement model DEFERREDNETKES", "none", "NET MULTILATERAL DEFERRED of POSITION for KES"),
+        ("participant dfsp-1 in KES", "none", "a participant"),
+        ("net debit cap of dfsp-8 in KES", "none", "500000.5"),
+    ] {
+        let wanted = (what.to_owned(), from.to_owned(), to.to_owned());
+        assert!(first.contains(&wanted), "{wanted:?}: {first:#?}");
+    }
+    let is_deposit = |(what, from, to): &(String, String, String)| {
+        what.starts_with("deposit ")
+            && what.ends_with(" of dfsp-1, 2000000 KES")
+            && (from.as_str(), to.as_str()) == ("none", "COMMITTED")
+    };
+    assert!(first.iter().any(is_deposit), "{first:#?}");
+    assert_eq!(hub.stop(), 0);
+}
+
+/// What was changed, from what and to what, if a line of the log tells of an operator's change.
+fn change(line: &str) -> Option<(String, String, String)> {
+    let event: serde_json::Value = serde_json::from_str(line).ok()?;
+    let text = |key: &str| event[key].as_str().map(str::to_owned);
+    (event["message"] == "an operator's change").then_some(())?;
+    Some((text("what")?, text("from")?, text("to")?))
 }
 
 #[test]

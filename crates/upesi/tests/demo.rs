@@ -44,7 +44,11 @@ fn follow(place: &str) {
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).unwrap();
         let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.starts_with("HTTP/1.1 200 OK"), "{place}: {}", answer.lines().next().unwrap_or_default());
+        assert!(
+            answer.starts_with("HTTP/1.1 200 OK"),
+            "{place}: {}",
+            answer.lines().next().unwrap_or_default()
+        );
     } else if let Some((command, arguments)) = place.split_once(' ') {
         let output = Command::new(command).args(arguments.split(' ')).output().unwrap();
         assert!(output.status.success(), "{place}: {output:?}");

@@ -80,7 +80,9 @@ fn the_unit_has_the_limits_and_the_restarts_that_the_hub_needs() {
     let in_vain = [Exit::Usage, Exit::Data, Exit::NoInput, Exit::Software, Exit::CannotCreate];
     let expected: Vec<String> = in_vain.iter().map(|exit| exit.code().to_string()).collect();
     assert_eq!(one("RestartPreventExitStatus").split(' ').collect::<Vec<_>>(), expected);
-    for key in ["NoNewPrivileges", "ProtectHome", "PrivateTmp", "MemoryDenyWriteExecute", "RestrictNamespaces"] {
+    for key in
+        ["NoNewPrivileges", "ProtectHome", "PrivateTmp", "MemoryDenyWriteExecute", "RestrictNamespaces"]
+    {
         assert_eq!(one(key), "yes", "{key}");
     }
     assert_eq!((one("ProtectSystem"), one("User")), ("strict".to_owned(), "upesi".to_owned()));
@@ -129,7 +131,8 @@ fn the_container_file_copies_what_a_build_reads() {
         let top = path.split('/').next().unwrap_or_default();
         assert!(copied.contains(&top), "{path} is not copied");
     }
-    let version = read("Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = ").map(str::to_owned));
+    let version =
+        read("Cargo.toml").lines().find_map(|line| line.strip_prefix("rust-version = ").map(str::to_owned));
     let image = format!("FROM docker.io/library/rust:{}-", version.unwrap().trim_matches('"'));
     assert!(lines[0].starts_with(&image), "{} is not {image}…", lines[0]);
 }

@@ -55,7 +55,8 @@ impl Shared {
         party: &PartyPath<'_>,
     ) -> Result<Accepted, SyncError> {
         if !self.is_known(&request.source) {
-            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "invalid fspiop-source header"));
+            let detail = format!("invalid fspiop-source header: no participant '{}'", request.source);
+            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
         }
         let currency = currency_of(request)?;
         let count_refused = |refusal| {

@@ -117,7 +117,10 @@ fn what_is_no_whole_backup_is_refused() {
     assert_eq!(exit(bring_back(&to, &target)), Exit::NoInput);
     fill(&data, 300, true);
     assert_eq!(back_up(&directory.path().join("none"), &to).unwrap_err().exit, Exit::NoInput);
-    assert_eq!(back_up(&data, &data).unwrap_err().exit, Exit::CannotCreate, "a directory with other things");
+    let other = directory.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), "mine").unwrap();
+    assert_eq!(back_up(&data, &other).unwrap_err().exit, Exit::CannotCreate, "a directory with other things");
     back_up(&data, &to).unwrap();
 
     fs::create_dir(&target).unwrap();

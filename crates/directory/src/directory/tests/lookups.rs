@@ -272,21 +272,33 @@ async fn lookups_go_to_those_who_can_answer_them_or_back() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_source_and_an_unknown_currency_are_refused_at_once() {
     for (request, source, status, code, description) in [
-        (PLAIN, "nobank", 400, 3101, "Malformed syntax - invalid fspiop-source header"),
+        (
+            PLAIN,
+            "nobank",
+            400,
+            3101,
+            "Malformed syntax - invalid fspiop-source header: no participant 'nobank'",
+        ),
         (
             "GET /parties/MSISDN/26097?x=y&currency=usd",
             "bluebank",
             400,
             3100,
-            "Generic validation error - /query/currency must be equal to one of the allowed values",
+            "Generic validation error - /query/currency must be equal to one of the allowed values: ISO 4217 codes such as KES",
         ),
-        ("PUT /parties/MSISDN/26097", "nobank", 400, 3200, "Generic ID not found - Requester FSP not found"),
+        (
+            "PUT /parties/MSISDN/26097",
+            "nobank",
+            400,
+            3200,
+            "Generic ID not found - Requester FSP not found: no participant 'nobank'",
+        ),
         (
             "PUT /parties/MSISDN/26097/error",
             "nobank",
             400,
             3200,
-            "Generic ID not found - Requester FSP not found",
+            "Generic ID not found - Requester FSP not found: no participant 'nobank'",
         ),
     ] {
         let world = world(Script::Hangs);

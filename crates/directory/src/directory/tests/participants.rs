@@ -242,7 +242,10 @@ async fn unknown_sources_are_refused_at_once() {
         let world = World::new(DirectoryConfig::default(), ScriptedOracle::new(finds(&[]), true));
         let refusal = world.take(request, "nobank", None, body).await.unwrap_err();
         assert_eq!((refusal.status, refusal.code.number()), (400, 3200), "{request}");
-        assert_eq!(refusal.description, "Generic ID not found - Requester FSP not found");
+        assert_eq!(
+            refusal.description,
+            "Generic ID not found - Requester FSP not found: no participant 'nobank'"
+        );
         assert!(world.sent().await.is_empty() && world.oracle.asked().is_empty());
     }
 }

@@ -44,7 +44,7 @@ fn every_mistake_is_named_with_its_line() {
             "name = \ncurrencies = [\"KES\"]\nhub = [\n",
             vec![
                 "s.toml:1: string values must be quoted, expected literal string",
-                "s.toml:4: unclosed array, expected `]`",
+                "s.toml:3: unclosed array, expected `]`",
             ],
         ),
         (
