@@ -96,8 +96,8 @@ pub(crate) fn unreadable_body(error: BodyError, body_bytes_max: usize) -> SyncEr
 pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
     match reply {
         Ok(Reply::Accepted) => Ok(()),
-        Ok(reply) => {
-            tracing::error!(?reply, "the engine gave a reply that no FSPIOP request can have");
+        Ok(Reply::NeedsArchive | Reply::Admin(_)) => {
+            tracing::error!("the engine gave a reply that no FSPIOP request can have");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
         }
         Err(SubmitError::Busy) => Err(busy()),

@@ -23,6 +23,17 @@ enum Saying {
     NothingFinal,
 }
 
+impl Saying {
+    /// For the log.
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Committed => "committed",
+            Self::Aborted => "aborted",
+            Self::NothingFinal => "nothing final",
+        }
+    }
+}
+
 fn saying(is_error: bool, body: &[u8]) -> Saying {
     if is_error {
         return match scan::text_member(body, b"\"errorCode\"") {
@@ -90,7 +101,8 @@ pub(crate) fn take(
         Settled::Known(Delivery::First) => count(&counters.callbacks),
         Settled::Known(Delivery::Repeated) => count(&counters.callbacks_repeated),
         Settled::Known(Delivery::Contradiction) => {
-            tracing::warn!(transfer = %id, dfsp = %shared.dfsp(receiver).name, ?saying, "a callback contradicts");
+            let saying = saying.as_str();
+            tracing::warn!(transfer = %id, dfsp = %shared.dfsp(receiver).name, saying, "a callback contradicts");
             count(&counters.contradictions);
         }
         Settled::Unknown => {}
