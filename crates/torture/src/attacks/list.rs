@@ -232,7 +232,7 @@ fn connections() -> Vec<Attack> {
             ..Attack::new("descriptors", short, idle(1_100))
         },
         Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large)),
-        Attack::new("idle-operators", "600 idle connections at the admin port", idle(600)).at_operators(),
+        Attack::new("idle-operators", "1,000 idle connections at the admin port", idle(1_000)).at_operators(),
         Attack::new("idle-dfsps", "10,500 idle connections at the DFSPs' port", idle(10_500)),
         Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
         Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
