@@ -114,7 +114,7 @@ impl AdminContext {
     pub(crate) async fn submit(&self, command: Command) -> Result<AdminOutcome, ApiError> {
         match self.engine.submit(command, Payload::default()).await? {
             Reply::Admin(reply) => Ok(reply?),
-            Reply::Accepted | Reply::NeedsArchive => {
+            Reply::Accepted | Reply::UnknownSender(_) | Reply::NeedsArchive => {
                 Err(ApiError::internal("The engine gave no answer to an operator's command"))
             }
         }

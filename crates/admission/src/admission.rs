@@ -2,6 +2,7 @@
 
 use crate::limiter::{Limiter, LimiterConfig, Seen};
 use crate::shares::{Denied, SAVED_TURNS, SAVED_TURNS_OF_RATE, Shares, SharesConfig, SourceId};
+use crate::{REQUEST, cost_of};
 
 /// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish something.
 const FINISHING_TARGET_FACTOR: u32 = 4;
@@ -29,6 +30,8 @@ pub enum Refusal {
     Overload,
     /// The sender is over the rate that each DFSP has.
     Rate,
+    /// The sender is over the rate of bytes that each DFSP has.
+    Bytes,
 }
 
 /// The bounds.
@@ -40,6 +43,8 @@ pub struct AdmissionConfig {
     pub quota: Option<u64>,
     /// New requests of one source per turn, in thousandths; `None` for no bound.
     pub quota_per_source: Option<u64>,
+    /// Bytes of large bodies of one source's new requests per turn; `None` for no bound.
+    pub byte_quota_per_source: Option<u64>,
     /// Sources remembered at a time.
     pub sources_max: usize,
 }
@@ -59,24 +64,25 @@ pub struct Observed {
 struct Gate {
     limiter: Limiter,
     shares: Shares,
+    /// Since the last turn, in thousandths of a request.
     taken: u64,
     refused: u64,
 }
 
 impl Gate {
-    const fn new(delay_target_us: u32, quota_per_source: Option<u64>, sources_max: usize) -> Self {
+    const fn new(delay_target_us: u32, shares: SharesConfig) -> Self {
         Self {
             limiter: Limiter::new(LimiterConfig { delay_target_us }),
-            shares: Shares::new(SharesConfig { quota_per_source, sources_max }),
+            shares: Shares::new(shares),
             taken: 0,
             refused: 0,
         }
     }
 
-    fn ask(&mut self, source: SourceId) -> Result<(), Denied> {
-        let answer = self.shares.ask(source);
+    fn ask(&mut self, source: SourceId, body_bytes: u64) -> Result<(), Denied> {
+        let answer = self.shares.ask_for(source, body_bytes);
         if answer.is_ok() {
-            self.taken += 1;
+            self.taken = self.taken.saturating_add(cost_of(body_bytes));
         } else {
             self.refused += 1;
         }
@@ -84,7 +90,7 @@ impl Gate {
     }
 
     fn turn(&mut self, delay_us: Option<u32>, taken_unasked: u64, quota: Option<u64>, turns: u64) {
-        let taken = core::mem::take(&mut self.taken) + taken_unasked;
+        let taken = core::mem::take(&mut self.taken) / REQUEST + taken_unasked;
         let refused = core::mem::take(&mut self.refused);
         self.limiter.turn(Seen { delay_us, taken, refused, turns });
         let limit = match (self.limiter.limit(), quota) {
@@ -109,13 +115,17 @@ pub struct Admission {
 impl Admission {
     /// Everything is taken that no quota forbids.
     pub fn new(config: AdmissionConfig) -> Self {
-        let mut new = Gate::new(config.delay_target_us, config.quota_per_source, config.sources_max);
+        let AdmissionConfig { quota_per_source, byte_quota_per_source, sources_max, .. } = config;
+        let shares = SharesConfig { quota_per_source, byte_quota_per_source, sources_max };
+        let mut new = Gate::new(config.delay_target_us, shares);
         new.shares.turn_saving(config.quota, SAVED_TURNS_OF_RATE, 1);
         let target = config.delay_target_us.saturating_mul(FINISHING_TARGET_FACTOR);
-        Self { config, new, finishing: Gate::new(target, None, config.sources_max), floor_turns: 0 }
+        let shares = SharesConfig { quota_per_source: None, byte_quota_per_source: None, sources_max };
+        Self { config, new, finishing: Gate::new(target, shares), floor_turns: 0 }
     }
 
-    /// Whether [`Self::ask`] need not be called for this class until the next turn, because it would take everything.
+    /// Whether [`Self::ask`] need not be called for this class until the next turn, because it would take everything of
+    /// ordinary size. [`Self::ask_for`] must always be called for what is larger.
     pub const fn is_open(&self, class: Class) -> bool {
         match class {
             Class::New => {
@@ -151,23 +161,39 @@ impl Admission {
     /// # Errors
     /// Why not.
     pub fn ask(&mut self, class: Class, source: SourceId) -> Result<(), Refusal> {
+        self.ask_for(class, source, 0)
+    }
+
+    /// The same of a request with a body of so many bytes.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ask_for(&mut self, class: Class, source: SourceId, body_bytes: u64) -> Result<(), Refusal> {
         let answer = match class {
             // What cannot be finished must not be begun.
             Class::New if self.limits_finishing() => {
                 self.new.refused += 1;
                 return Err(Refusal::Overload);
             }
-            Class::New => self.new.ask(source),
-            Class::Finishing if self.limits_finishing() => self.finishing.ask(source),
+            Class::New => self.new.ask(source, body_bytes),
+            Class::Finishing if self.limits_finishing() => self.finishing.ask(source, body_bytes),
             Class::Finishing => {
-                self.finishing.taken += 1;
+                self.finishing.taken = self.finishing.taken.saturating_add(cost_of(body_bytes));
                 Ok(())
             }
         };
         answer.map_err(|denied| match denied {
             Denied::Share => Refusal::Overload,
             Denied::Quota => Refusal::Rate,
+            Denied::ByteQuota => Refusal::Bytes,
         })
+    }
+
+    /// Notes that a request that was taken turned out to have a body of so many bytes.
+    pub fn charge(&mut self, class: Class, source: SourceId, body_bytes: u64) {
+        let gate = if class == Class::New { &mut self.new } else { &mut self.finishing };
+        gate.shares.charge(source, body_bytes);
+        gate.taken = gate.taken.saturating_add(cost_of(body_bytes) - REQUEST);
     }
 
     /// Ends a turn.

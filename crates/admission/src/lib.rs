@@ -11,6 +11,18 @@ pub use admission::{Admission, AdmissionConfig, Class, Observed, Refusal};
 pub use limiter::{Limiter, LimiterConfig, Seen};
 pub use shares::{Denied, Shares, SharesConfig, SourceId};
 
+/// A body up to this many bytes is that of an ordinary request. A larger one counts as one request for each portion of this
+/// size that it has begun.
+pub const ORDINARY_BODY_BYTES_MAX: u64 = 16 * 1024;
+
+/// What a request with a body of so many bytes costs, in thousandths of an ordinary request.
+pub const fn cost_of(body_bytes: u64) -> u64 {
+    match body_bytes.div_ceil(ORDINARY_BODY_BYTES_MAX) {
+        0 => REQUEST,
+        portions => portions.saturating_mul(REQUEST),
+    }
+}
+
 /// Length of a turn in milliseconds.
 pub const TURN_MS: u64 = 20;
 
@@ -23,6 +35,14 @@ pub const REQUEST: u64 = 1000;
 /// A rate per second as a quota per turn, in thousandths of a request.
 pub const fn quota_of_rate(requests_per_s: u64) -> u64 {
     requests_per_s.saturating_mul(REQUEST) / TURNS_PER_S
+}
+
+/// A rate of bytes per second as a quota per turn.
+pub const fn quota_of_byte_rate(bytes_per_s: u64) -> u64 {
+    match bytes_per_s / TURNS_PER_S {
+        0 => 1,
+        quota => quota,
+    }
 }
 
 /// A quota per turn, in thousandths of a request, as a rate per second.

@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::{REQUEST, TURNS_PER_S};
+use crate::{ORDINARY_BODY_BYTES_MAX, REQUEST, TURNS_PER_S, cost_of};
 
 /// Who asks: a number that the caller gives each DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,6 +20,7 @@ pub(crate) const SAVED_TURNS: u64 = 2;
 pub(crate) const SAVED_TURNS_OF_RATE: u64 = 10;
 /// What a source can save up at least, so that one that asks rarely is never refused for the sake of those that flood.
 const SAVED_MIN: u64 = 2 * REQUEST;
+const ONE: i64 = REQUEST as i64;
 /// Below this demand per turn a source that does not ask is forgotten.
 const FORGOTTEN_BELOW: u64 = REQUEST / 64;
 
@@ -29,6 +30,8 @@ pub struct SharesConfig {
     /// What one source may take per turn however little others ask for, in thousandths of a request; `None` for no bound.
     /// It can save up a second's worth.
     pub quota_per_source: Option<u64>,
+    /// Bytes of large bodies that one source may send per turn, the same way; `None` for no bound.
+    pub byte_quota_per_source: Option<u64>,
     /// Sources remembered at a time; those beyond share one share. At least one.
     pub sources_max: usize,
 }
@@ -40,17 +43,22 @@ pub enum Denied {
     Share,
     /// Its source is over the quota of each source.
     Quota,
+    /// Its source is over the quota of bytes of each source.
+    ByteQuota,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Source {
-    /// What it may take of the common limit now, in thousandths of a request.
-    credit: u64,
+    /// What it may take of the common limit now, in thousandths of a request. A request with a large body may be taken on
+    /// credit: then it is below zero for a while.
+    credit: i64,
     /// What it may take of its own quota now, the same.
-    allowance: u64,
+    allowance: i64,
+    /// Bytes of large bodies that it may send now, the same way.
+    bytes: i64,
     /// What it asks for per turn, smoothed, the same.
     demand: u64,
-    /// Requests since the last turn.
+    /// What it asked for since the last turn, the same.
     asked: u64,
     refused: u64,
 }
@@ -91,29 +99,61 @@ impl Shares {
     /// # Errors
     /// Why not.
     pub fn ask(&mut self, id: SourceId) -> Result<(), Denied> {
-        let is_known = self.sources.contains_key(&id) || self.sources.len() < self.config.sources_max;
-        let id = if is_known { id } else { SourceId::OTHERS };
+        self.ask_for(id, 0)
+    }
+
+    /// The same of a request with a body of so many bytes.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn ask_for(&mut self, id: SourceId, body_bytes: u64) -> Result<(), Denied> {
+        let cost = signed(cost_of(body_bytes));
+        let large_bytes = large(body_bytes);
+        let id = self.known(id);
         let fresh = self.fresh();
         let source = self.sources.entry(id).or_insert(fresh);
-        source.asked += 1;
-        let denied = if self.config.quota_per_source.is_some() && source.allowance < REQUEST {
+        source.asked = source.asked.saturating_add(cost.unsigned_abs());
+        let denied = if self.config.quota_per_source.is_some() && source.allowance < ONE {
             Some(Denied::Quota)
+        } else if self.config.byte_quota_per_source.is_some() && large_bytes > 0 && source.bytes <= 0 {
+            Some(Denied::ByteQuota)
         } else if self.quota.is_none() {
             None
         } else if self.level.is_none() && self.pool >= REQUEST {
-            self.pool -= REQUEST;
+            self.pool = self.pool.saturating_sub(cost.unsigned_abs());
             None
-        } else if source.credit >= REQUEST {
-            source.credit -= REQUEST;
+        } else if source.credit >= ONE {
+            source.credit -= cost;
             None
         } else {
             Some(Denied::Share)
         };
         match denied {
-            None => source.allowance = source.allowance.saturating_sub(REQUEST),
+            None => {
+                source.allowance -= if self.config.quota_per_source.is_some() { cost } else { 0 };
+                source.bytes -= if self.config.byte_quota_per_source.is_some() { large_bytes } else { 0 };
+            }
             Some(_) => source.refused += 1,
         }
         denied.map_or(Ok(()), Err)
+    }
+
+    /// Notes that a request that was taken turned out to have a body of so many bytes: its source owes for them.
+    pub fn charge(&mut self, id: SourceId, body_bytes: u64) {
+        let more = cost_of(body_bytes) - REQUEST;
+        let id = self.known(id);
+        let fresh = self.fresh();
+        let source = self.sources.entry(id).or_insert(fresh);
+        source.asked = source.asked.saturating_add(more);
+        source.credit -= if self.quota.is_some() { signed(more) } else { 0 };
+        source.allowance -= if self.config.quota_per_source.is_some() { signed(more) } else { 0 };
+        source.bytes -= if self.config.byte_quota_per_source.is_some() { large(body_bytes) } else { 0 };
+    }
+
+    /// The source, or the one that stands for those for whom there is no room.
+    fn known(&self, id: SourceId) -> SourceId {
+        let is_known = self.sources.contains_key(&id) || self.sources.len() < self.config.sources_max;
+        if is_known { id } else { SourceId::OTHERS }
     }
 
     /// Ends `turns` turns; from now on `quota`, in thousandths of a request, is shared in each.
@@ -126,7 +166,7 @@ impl Shares {
         let turns = turns.max(1);
         self.saved_turns = saved_turns;
         for source in self.sources.values_mut() {
-            let asked = core::mem::take(&mut source.asked).saturating_mul(REQUEST) / turns;
+            let asked = core::mem::take(&mut source.asked) / turns;
             source.demand = (source.demand * 3).saturating_add(asked) / 4;
             source.refused = 0;
         }
@@ -134,17 +174,23 @@ impl Shares {
         self.level = quota.and_then(|quota| self.water_level(quota));
         let grant = self.grant();
         let credit_max = self.credit_max(grant);
-        let allowance_max = self.config.quota_per_source.map(allowance_max);
-        let allowance = self.config.quota_per_source.unwrap_or(0).saturating_mul(turns);
+        let [requests, bytes] = [self.config.quota_per_source, self.config.byte_quota_per_source]
+            .map(|quota| Saved { per_turn: quota.unwrap_or(0), max: quota.map_or(0, allowance_max) });
         for source in self.sources.values_mut() {
-            source.credit = source.credit.saturating_add(grant.saturating_mul(turns)).min(credit_max);
-            source.allowance = source.allowance.saturating_add(allowance).min(allowance_max.unwrap_or(0));
+            // Where there is no limit, nothing is owed.
+            let credit = if self.quota.is_some() { source.credit } else { source.credit.max(0) };
+            source.credit = grown(credit, grant, turns, credit_max);
+            source.allowance = grown(source.allowance, requests.per_turn, turns, requests.max);
+            source.bytes = grown(source.bytes, bytes.per_turn, turns, bytes.max);
         }
         let quota = quota.unwrap_or(0);
         let pool_max = quota.saturating_mul(saved_turns).max(REQUEST);
         self.pool = self.pool.saturating_add(quota.saturating_mul(turns)).min(pool_max);
         self.sources.retain(|_, source| {
-            source.demand >= FORGOTTEN_BELOW || source.allowance < allowance_max.unwrap_or(0)
+            source.demand >= FORGOTTEN_BELOW
+                || source.credit < 0
+                || source.allowance < signed(requests.max)
+                || source.bytes < signed(bytes.max)
         });
     }
 
@@ -161,8 +207,9 @@ impl Shares {
     /// A source that was not there before has everything saved up.
     fn fresh(&self) -> Source {
         Source {
-            credit: self.credit_max(self.grant()),
-            allowance: self.config.quota_per_source.map_or(0, allowance_max),
+            credit: signed(self.credit_max(self.grant())),
+            allowance: self.config.quota_per_source.map_or(0, |quota| signed(allowance_max(quota))),
+            bytes: self.config.byte_quota_per_source.map_or(0, |quota| signed(allowance_max(quota))),
             ..Source::default()
         }
     }
@@ -182,6 +229,26 @@ impl Shares {
         }
         None
     }
+}
+
+/// How an allowance grows.
+#[derive(Clone, Copy)]
+struct Saved {
+    per_turn: u64,
+    max: u64,
+}
+
+fn grown(now: i64, per_turn: u64, turns: u64, max: u64) -> i64 {
+    now.saturating_add(signed(per_turn.saturating_mul(turns))).min(signed(max))
+}
+
+/// The bytes of a body that count against a quota of bytes.
+fn large(body_bytes: u64) -> i64 {
+    if body_bytes > ORDINARY_BODY_BYTES_MAX { signed(body_bytes) } else { 0 }
+}
+
+fn signed(amount: u64) -> i64 {
+    i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
 fn allowance_max(quota: u64) -> u64 {

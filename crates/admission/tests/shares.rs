@@ -8,7 +8,7 @@ const SETTLING_TURNS: u64 = 100;
 const MEASURED_TURNS: u64 = 100;
 
 fn shares(quota_per_source: Option<u64>, sources_max: usize) -> Shares {
-    Shares::new(SharesConfig { quota_per_source, sources_max })
+    Shares::new(SharesConfig { quota_per_source, byte_quota_per_source: None, sources_max })
 }
 
 /// Lets source `n + 1` ask `demands[n]` times a turn, all in turn; gives what each was granted in the measured turns.

@@ -47,6 +47,9 @@ pub struct CourierConfig {
     pub direct_in_flight_max: usize,
     /// Relayed messages that wait for one of those at a time; further ones are refused.
     pub direct_waiting_max: usize,
+    /// Bytes of relayed messages to one DFSP that are on their way or wait; further ones are refused. One that is alone may
+    /// exceed it.
+    pub direct_bytes_max: usize,
     /// Whether attempts and deliveries are timed; they are counted always. Without is for measurements.
     pub times_deliveries: bool,
     /// Seed of the random part of waits.
@@ -76,6 +79,7 @@ impl Default for CourierConfig {
             backlog_retry_wait: Duration::from_millis(500),
             direct_in_flight_max: 64,
             direct_waiting_max: 1024,
+            direct_bytes_max: 16 * 1024 * 1024,
             times_deliveries: true,
             seed: 0,
         }

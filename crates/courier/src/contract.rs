@@ -114,6 +114,12 @@ pub struct OutgoingRequest {
 }
 
 impl OutgoingRequest {
+    /// Memory that it holds: headers and body.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        self.body.len() + headers.sum::<usize>()
+    }
+
     /// As a connection to its origin takes it.
     pub(crate) fn into_http(self) -> Request<Full<Bytes>> {
         let mut request = Request::new(Full::new(self.body));

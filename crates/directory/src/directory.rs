@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, sleep_until};
 use upesi_fspiop::uri::decode_segment;
 use upesi_fspiop::{PartyOperation, PartyPath, Resource, Route, SyncError};
+use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
 use upesi_relay::{
     Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
@@ -78,31 +79,41 @@ impl Directory {
 
 impl Conversation for Directory {
     fn take(&self, mut request: Received) -> TakeFuture<'_> {
-        if request.method == upesi_fspiop::Method::Get {
-            // Some clients send `{}` with a GET; nobody expects one.
-            request.body = upesi_http::Bytes::new();
-        }
+        // Only answers to lookups are passed on with their body; nothing else holds it any longer.
+        let body = std::mem::take(&mut request.body);
         let content = std::mem::take(&mut request.content);
         let request = Arc::new(request);
-        Box::pin(async move { self.shared.clone().take(&request, content).await })
+        Box::pin(async move { self.shared.clone().take(&request, body, content).await })
     }
 }
 
 impl Shared {
-    async fn take(self: Arc<Self>, request: &Arc<Received>, content: Content) -> Result<Accepted, SyncError> {
+    async fn take(
+        self: Arc<Self>,
+        request: &Arc<Received>,
+        body: Bytes,
+        content: Content,
+    ) -> Result<Accepted, SyncError> {
         match Route::resolve(Some(request.method), &request.path)? {
             Route::ByParty { resource: Resource::Parties, operation: PartyOperation::Get, party } => {
                 self.take_lookup(request, &party.check(true)?)
             }
             Route::ByParty { operation: PartyOperation::PutError, party, .. } => {
-                self.take_answer(request, &party.check(true)?, Kind::Error)
+                self.take_answer(request, body, &party.check(true)?, Kind::Error)
             }
             Route::ByParty { resource: Resource::Parties, party, .. } => {
-                self.take_answer(request, &party.check(true)?, Kind::Put)
+                self.take_answer(request, body, &party.check(true)?, Kind::Put)
             }
-            Route::ByParty { operation, .. } => self.take_participant(request, operation, &content).await,
+            Route::ByParty { operation, .. } => {
+                drop(body);
+                self.take_participant(request, operation, &content).await
+            }
             Route::ParticipantsBatch => match content {
-                Content::Batch(batch) => self.take_batch(request, batch).await,
+                Content::Batch(batch) => {
+                    let body_bytes = body.len();
+                    drop(body);
+                    self.take_batch(request, body_bytes, batch).await
+                }
                 // Somebody forgot to read the body.
                 _ => Err(SyncError::not_implemented()),
             },
@@ -139,8 +150,17 @@ impl Shared {
     }
 
     /// Sends a message that answers a request; where it does not arrive, the one who made the request is told so.
-    async fn send_answer(&self, request: &Received, party: &PartyPath<'_>, message: &Outgoing) {
-        if let Err(failure) = self.relay.send(message).await {
+    async fn send_answer(
+        &self,
+        request: &Received,
+        party: &PartyPath<'_>,
+        message: Outgoing,
+        ticket: &mut Ticket,
+    ) {
+        if let Err(failure) = self.relay.send(&message).await {
+            // Telling may take its time, and needs nothing of the body.
+            drop(message);
+            ticket.shrink_to(request.bytes());
             self.tell(request, party, &failure.to_error()).await;
         }
     }

@@ -22,6 +22,7 @@ mod record;
 mod recovery;
 mod stepped;
 mod sync;
+mod trim;
 mod worker;
 
 pub use backlog::PendingNotice;
@@ -34,4 +35,5 @@ pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{DurableRecord, Effects, NoEffects, Payload};
 pub use stepped::SteppedEngine;
+pub use trim::first_needed_record;
 pub use worker::{EngineStatus, Serving};

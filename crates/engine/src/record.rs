@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use upesi_ledger::{Notice, NoticeKey};
+use upesi_ledger::{Event, Notice, NoticeKey, TransferState};
 use upesi_types::Timestamp;
 
 use crate::participants::Participants;
@@ -16,6 +16,28 @@ pub struct Payload {
     pub headers: Bytes,
     /// The exact body.
     pub body: Bytes,
+}
+
+/// The longest headers, in bytes, that are kept of a request that changes no transfer.
+const REFUSED_HEADERS_BYTES_MAX: usize = 8 * 1024;
+
+impl Payload {
+    /// What is kept of the request that caused these events: all of what changes a transfer. Of what is refused, and of
+    /// questions, the headers, from which the callback is made, unless they are very long; not the body. Of a refused
+    /// prepare the event has the fingerprint, by which it is known again. So refusals cannot fill the disk.
+    pub(crate) fn kept_for(mut self, events: &[Event]) -> Self {
+        let changes_nothing = |event: &Event| match event {
+            Event::TransferPrepared(transfer) => transfer.state != TransferState::Reserved,
+            _ => false,
+        };
+        if events.iter().all(changes_nothing) {
+            self.body = Bytes::new();
+            if self.headers.len() > REFUSED_HEADERS_BYTES_MAX {
+                self.headers = Bytes::new();
+            }
+        }
+        self
+    }
 }
 
 /// A journal record that is on disk and owes callbacks.

@@ -298,6 +298,7 @@ impl<H: Hands> Worker<H> {
             return Some(payload);
         }
         let Decision { events, notices, .. } = &mut self.decision;
+        let payload = payload.kept_for(events);
         let seq = self.open.batch.push(now, |buffer| {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
             upesi_ledger::Record::encode(events, notices, payload, buffer);

@@ -96,6 +96,10 @@ pub(crate) fn unreadable_body(error: BodyError, body_bytes_max: usize) -> SyncEr
 pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
     match reply {
         Ok(Reply::Accepted) => Ok(()),
+        Ok(Reply::UnknownSender(name)) => {
+            let detail = format!("invalid fspiop-source header: no participant '{name}'");
+            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
+        }
         Ok(Reply::NeedsArchive | Reply::Admin(_)) => {
             tracing::error!("the engine gave a reply that no FSPIOP request can have");
             Err(SyncError::new(ErrorCode::INTERNAL, ""))
@@ -117,7 +121,9 @@ mod tests {
     #[test]
     fn the_engines_answers_become_statuses() {
         assert_eq!(outcome(Ok(Reply::Accepted)), Ok(()));
+        let ghost = upesi_types::FspId::parse("ghost").unwrap();
         for (reply, status, code) in [
+            (Ok(Reply::UnknownSender(ghost)), 400, ErrorCode::MALFORMED_SYNTAX),
             (Ok(Reply::NeedsArchive), 500, ErrorCode::INTERNAL),
             (Ok(Reply::Admin(Ok(AdminOutcome::Done))), 500, ErrorCode::INTERNAL),
             (Err(SubmitError::Busy), 503, ErrorCode::SERVER_BUSY),

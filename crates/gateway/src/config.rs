@@ -16,8 +16,11 @@ pub struct GatewayConfig {
     pub hub_name: FspId,
     /// Longest request body in bytes; longer ones are answered 400 with 3104 (FSPIOP API v1.1 §3.2.1 names 5,242,880).
     pub body_bytes_max: usize,
-    /// Bodies over 64 KiB that may be in the hub at a time; further ones are answered 503 with 2005.
-    pub large_bodies_max: usize,
+    /// The same of messages about transfers, whose bodies the journal keeps: their longest member has 32 KiB.
+    pub transfer_body_bytes_max: usize,
+    /// Bytes of bodies over 64 KiB that may be in the hub at a time, from their first byte until they are passed on or
+    /// dropped; further ones are answered 503 with 2005.
+    pub large_bodies_bytes_max: usize,
     /// Time from the end of a request's head to the end of its body; then 408 with 2004.
     pub body_timeout: Duration,
     /// How far in the future a fulfil's `completedTimestamp` may lie, in milliseconds (scheme practice).
@@ -40,7 +43,8 @@ impl Default for GatewayConfig {
             versions: Versions::default(),
             hub_name: FspId::parse("Hub").unwrap_or_else(|| unreachable!("a literal name")),
             body_bytes_max: 5 * 1024 * 1024,
-            large_bodies_max: 64,
+            transfer_body_bytes_max: 64 * 1024,
+            large_bodies_bytes_max: 64 * 1024 * 1024,
             body_timeout: Duration::from_secs(30),
             completed_timestamp_lag_ms: 200,
             completed_timestamp_age_s_max: 300,

@@ -7,8 +7,8 @@ use http::request::Parts;
 use http::{HeaderMap, Request, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
-use tokio::sync::SemaphorePermit;
 use tokio::time::{Instant, sleep};
+use upesi_admission::ORDINARY_BODY_BYTES_MAX;
 use upesi_engine::{Clock, EngineHandle, Payload, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
 use upesi_http::{BodyError, Full, Incoming, Service, body};
@@ -23,7 +23,7 @@ use crate::authenticator::{Authenticator, TrustEveryone};
 use crate::config::GatewayConfig;
 use crate::headers::payload;
 use crate::interpret::interpret;
-use crate::large_bodies::{HeldBody, LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
+use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{ConversationCall, GatewayMetrics, Labels, TransferCall};
 use crate::own;
 use crate::receive::receive;
@@ -47,11 +47,9 @@ pub struct Gateway {
 }
 
 /// A request that passed every check.
-struct Taken<'a> {
+struct Taken {
     command: Command,
     payload: Payload,
-    /// Held until the engine has answered.
-    _permit: Option<SemaphorePermit<'a>>,
 }
 
 impl Gateway {
@@ -68,7 +66,7 @@ impl Gateway {
             authenticator: Box::new(TrustEveryone),
             conversations: Default::default(),
             endpoint_cache: Box::new(|| {}),
-            large_bodies: LargeBodies::new(config.large_bodies_max),
+            large_bodies: LargeBodies::new(config.large_bodies_bytes_max),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
             metrics_text: Box::new(|| "# EOF\n".to_owned()),
             door: Door::new(config.admission.clone(), registry),
@@ -112,12 +110,18 @@ impl Gateway {
     }
 
     /// Decides by the head alone whether a request is taken.
-    fn admit(&self, parts: &Parts, needs_engine: bool, received: Instant) -> Result<(), Refusal> {
+    fn admit(
+        &self,
+        parts: &Parts,
+        body: &Incoming,
+        needs_engine: bool,
+        received: Instant,
+    ) -> Result<(), Refusal> {
         let class = class_of(&parts.method);
         if needs_engine {
             self.door.ask_engine(class, received)?;
         }
-        self.door.ask(class, &parts.headers, received)
+        self.door.ask(class, &parts.headers, body.size_hint().lower(), received)
     }
 
     /// Answers a request that is not taken. Its body is read, as long as it is small, so that the connection can be used
@@ -150,11 +154,15 @@ impl Gateway {
         parts: &Parts,
         body: Incoming,
         received: Instant,
-    ) -> Result<Taken<'_>, SyncError> {
-        let HeldBody { bytes, permit } = self.read_body(parts, body, received).await?;
+    ) -> Result<Taken, SyncError> {
+        let max = self.config.transfer_body_bytes_max.min(self.config.body_bytes_max);
+        if body.size_hint().lower() > max as u64 {
+            return Err(answer::unreadable_body(BodyError::TooLarge, max));
+        }
+        let bytes = self.read_body(parts, body, max, received).await?;
         let now = self.clock.now();
         let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, now)?;
-        Ok(Taken { command, payload: payload(&parts.headers, bytes), _permit: permit })
+        Ok(Taken { command, payload: payload(&parts.headers, bytes) })
     }
 
     async fn take_conversation(
@@ -166,7 +174,7 @@ impl Gateway {
     ) -> Result<Accepted, SyncError> {
         let conversation = self.conversations[route.resource() as usize].as_ref();
         let conversation = conversation.ok_or_else(SyncError::not_implemented)?;
-        let HeldBody { bytes, permit: _permit } = self.read_body(parts, body, received).await?;
+        let bytes = self.read_body(parts, body, self.config.body_bytes_max, received).await?;
         let request = receive(route, parts, bytes, &self.config, &*self.authenticator)?;
         conversation.take(request).await
     }
@@ -175,14 +183,20 @@ impl Gateway {
         &self,
         parts: &Parts,
         body: Incoming,
+        max: usize,
         received: Instant,
-    ) -> Result<HeldBody<'_>, SyncError> {
-        let max = self.config.body_bytes_max;
+    ) -> Result<Bytes, SyncError> {
         // Who asks before it sends need not send what will not be read.
         if body.size_hint().lower() > max as u64 && parts.headers.contains_key(http::header::EXPECT) {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
+        let is_announced = body.size_hint().exact().is_some();
         let read = self.large_bodies.read(body, max, received + self.config.body_timeout).await;
+        if let (Ok(bytes), false) = (&read, is_announced)
+            && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX
+        {
+            self.door.charge(class_of(&parts.method), &parts.headers, bytes.len() as u64);
+        }
         read.map_err(|unread| match unread {
             Unread::Failed(error) => answer::unreadable_body(error, max),
             Unread::Busy => answer::busy(),
@@ -190,14 +204,9 @@ impl Gateway {
     }
 
     /// Waits for the engine where there is a command, counts, and answers.
-    async fn submit(
-        &self,
-        call: TransferCall,
-        taken: Result<Taken<'_>, SyncError>,
-        received: Instant,
-    ) -> Answer {
+    async fn submit(&self, call: TransferCall, taken: Result<Taken, SyncError>, received: Instant) -> Answer {
         let outcome = match taken {
-            Ok(Taken { command, payload, _permit }) => {
+            Ok(Taken { command, payload }) => {
                 let waiting = self.door.wait();
                 let reply = self.engine.submit(command, payload).await;
                 waiting.answered();
@@ -261,7 +270,7 @@ impl Service for Gateway {
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
             Ok(Endpoint::Transfers(operation)) => {
                 let call = TransferCall::of(operation);
-                if let Err(refusal) = self.admit(&parts, true, received) {
+                if let Err(refusal) = self.admit(&parts, &body, true, received) {
                     return self.turn_away(refusal, call.labels(), parts, body, received).await;
                 }
                 let access = Access::of(self.config.logs_access, &parts.headers, Some(operation));
@@ -276,7 +285,7 @@ impl Service for Gateway {
             }
             Ok(Endpoint::Conversation(route)) => {
                 let call = ConversationCall::of(&route);
-                if let Err(refusal) = self.admit(&parts, false, received) {
+                if let Err(refusal) = self.admit(&parts, &body, false, received) {
                     return self.turn_away(refusal, call.labels(), parts, body, received).await;
                 }
                 let access = Access::of(self.config.logs_access, &parts.headers, None);

@@ -1,52 +1,56 @@
 //! A bound on the memory of all large bodies together.
 //!
 //! A limit per body is none for the hub: ten thousand connections with a body of the limit each would be 50 GB. Messages
-//! about transfers are small (their longest member has 32 KiB), so only a few bodies may be larger at a time.
+//! about transfers are small (their longest member has 32 KiB), so larger bodies share a bound in bytes. What a body has
+//! taken of it goes with the body, wherever that is handed to, and comes back when its last holder drops it.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use upesi_http::{BodyError, body};
 
-/// Bodies up to this many bytes need no permit.
+/// Bodies up to this many bytes take nothing of the bound. Larger ones take it in portions of as many.
 pub(crate) const SMALL_BODY_BYTES_MAX: usize = 64 * 1024;
 
-/// Hands out the permits.
+/// Hands out the portions.
 #[derive(Debug)]
-pub(crate) struct LargeBodies(Semaphore);
+pub(crate) struct LargeBodies(Arc<Semaphore>);
 
 /// Why a body was not read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unread {
     /// It could not be.
     Failed(BodyError),
-    /// Too many large bodies are in the hub.
+    /// Too many bytes of large bodies are in the hub.
     Busy,
 }
 
-/// A body, and the permit that it needs as long as it is in the hub.
-#[derive(Debug)]
-pub(crate) struct HeldBody<'a> {
-    pub(crate) bytes: Bytes,
-    pub(crate) permit: Option<SemaphorePermit<'a>>,
+/// A large body with what it took of the bound.
+struct Held {
+    bytes: Bytes,
+    _portions: OwnedSemaphorePermit,
+}
+
+impl AsRef<[u8]> for Held {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl LargeBodies {
-    pub(crate) fn new(bodies_max: usize) -> Self {
-        Self(Semaphore::new(bodies_max.min(Semaphore::MAX_PERMITS)))
+    /// `bytes_max` is rounded up to whole portions.
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let portions = bytes_max.div_ceil(SMALL_BODY_BYTES_MAX);
+        Self(Arc::new(Semaphore::new(portions.min(Semaphore::MAX_PERMITS))))
     }
 
-    /// Reads a body of at most `bytes_max` bytes by `deadline`; it waits for no permit.
-    pub(crate) async fn read<B>(
-        &self,
-        body: B,
-        bytes_max: usize,
-        deadline: Instant,
-    ) -> Result<HeldBody<'_>, Unread>
+    /// Reads a body of at most `bytes_max` bytes by `deadline`; it waits for no portion.
+    pub(crate) async fn read<B>(&self, body: B, bytes_max: usize, deadline: Instant) -> Result<Bytes, Unread>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -54,35 +58,63 @@ impl LargeBodies {
         let is_small = hint.upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
         // Of what is too large nothing is kept.
         if is_small || hint.lower() > bytes_max as u64 {
-            let bytes = body::read(body, bytes_max, deadline).await.map_err(Unread::Failed)?;
-            return Ok(HeldBody { bytes, permit: None });
+            return body::read(body, bytes_max, deadline).await.map_err(Unread::Failed);
         }
-        let (mut permit, mut is_refused) = (None, false);
+        let (mut held, mut is_refused) = (None, false);
         let metered = Metered {
             body,
             bytes_seen: 0,
-            permits: &self.0,
-            permit: &mut permit,
+            bytes_max,
+            portions: &self.0,
+            held: &mut held,
             is_refused: &mut is_refused,
         };
-        match body::read(metered, bytes_max, deadline).await {
-            Ok(bytes) => Ok(HeldBody { bytes, permit }),
-            Err(_) if is_refused => Err(Unread::Busy),
-            Err(error) => Err(Unread::Failed(error)),
-        }
+        let bytes = match body::read(metered, bytes_max, deadline).await {
+            Ok(bytes) => bytes,
+            Err(_) if is_refused => return Err(Unread::Busy),
+            Err(error) => return Err(Unread::Failed(error)),
+        };
+        let Some(portions) = held else { return Ok(bytes) };
+        // The buffer of a body whose length was not announced has grown by doubling.
+        let bytes = if hint.exact().is_some() { bytes } else { Bytes::copy_from_slice(&bytes) };
+        Ok(Bytes::from_owner(Held { bytes, _portions: portions }))
     }
 }
 
-/// Passes a body on, up to the byte that needs a permit and cannot have one.
-struct Metered<'a, 'permits, B> {
+/// Passes a body on, up to the byte that needs another portion and cannot have one.
+struct Metered<'a, B> {
     body: B,
     bytes_seen: usize,
-    permits: &'permits Semaphore,
-    permit: &'a mut Option<SemaphorePermit<'permits>>,
+    /// What is beyond is thrown away as it comes.
+    bytes_max: usize,
+    portions: &'a Arc<Semaphore>,
+    held: &'a mut Option<OwnedSemaphorePermit>,
     is_refused: &'a mut bool,
 }
 
-impl<B: Body<Data = Bytes> + Unpin> Body for Metered<'_, '_, B> {
+impl<B> Metered<'_, B> {
+    /// Takes the portions for what has been seen; tells whether there were enough.
+    fn take(&mut self) -> bool {
+        let kept = if self.bytes_seen > self.bytes_max { 0 } else { self.bytes_seen };
+        if kept <= SMALL_BODY_BYTES_MAX {
+            return true;
+        }
+        let wanted = kept.div_ceil(SMALL_BODY_BYTES_MAX);
+        let missing = wanted.saturating_sub(self.held.as_ref().map_or(0, OwnedSemaphorePermit::num_permits));
+        let Ok(missing) = u32::try_from(missing) else { return false };
+        if missing == 0 {
+            return true;
+        }
+        let Ok(taken) = Arc::clone(self.portions).try_acquire_many_owned(missing) else { return false };
+        match self.held {
+            Some(held) => held.merge(taken),
+            None => *self.held = Some(taken),
+        }
+        true
+    }
+}
+
+impl<B: Body<Data = Bytes> + Unpin> Body for Metered<'_, B> {
     type Data = Bytes;
     /// What went wrong is in `is_refused`, or of no interest.
     type Error = ();
@@ -94,10 +126,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Metered<'_, '_, B> {
         let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
         if let Some(Ok(frame)) = &frame {
             self.bytes_seen += frame.data_ref().map_or(0, Bytes::len);
-            if self.bytes_seen > SMALL_BODY_BYTES_MAX && self.permit.is_none() {
-                *self.permit = self.permits.try_acquire().ok();
-                *self.is_refused = self.permit.is_none();
-            }
+            *self.is_refused = !self.take();
         }
         if *self.is_refused {
             return Poll::Ready(Some(Err(())));
@@ -120,8 +149,10 @@ mod tests {
     use std::collections::VecDeque;
     use std::time::Duration;
 
-    /// A body of unknown length in given pieces.
-    struct Pieces(VecDeque<usize>);
+    const PORTION: usize = SMALL_BODY_BYTES_MAX;
+
+    /// A body in given pieces, whose length may be announced.
+    struct Pieces(VecDeque<usize>, Option<u64>);
 
     impl Body for Pieces {
         type Data = Bytes;
@@ -133,29 +164,52 @@ mod tests {
         ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
             Poll::Ready(self.0.pop_front().map(|length| Ok(Frame::data(Bytes::from(vec![b'x'; length])))))
         }
+
+        fn size_hint(&self) -> SizeHint {
+            self.1.map_or_else(SizeHint::default, SizeHint::with_exact)
+        }
     }
 
-    async fn read<'a>(bodies: &'a LargeBodies, pieces: &[usize]) -> Result<HeldBody<'a>, Unread> {
+    async fn read(bodies: &LargeBodies, pieces: &[usize]) -> Result<Bytes, Unread> {
         let deadline = Instant::now() + Duration::from_secs(30);
-        bodies.read(Pieces(pieces.iter().copied().collect()), 1_000_000, deadline).await
+        bodies.read(Pieces(pieces.iter().copied().collect(), None), 1_000_000, deadline).await
     }
 
     #[tokio::test]
-    async fn only_large_bodies_need_a_permit_as_long_as_they_are_held() {
-        let bodies = LargeBodies::new(1);
-        let small = read(&bodies, &[SMALL_BODY_BYTES_MAX - 1, 1]).await.unwrap();
-        assert_eq!((small.bytes.len(), small.permit.is_none()), (SMALL_BODY_BYTES_MAX, true));
-        let large = read(&bodies, &[SMALL_BODY_BYTES_MAX, 1]).await.unwrap();
-        assert_eq!((large.bytes.len(), large.permit.is_some()), (SMALL_BODY_BYTES_MAX + 1, true));
+    async fn only_large_bodies_count_and_as_long_as_any_part_of_them_is_held() {
+        let bodies = LargeBodies::new(2 * PORTION);
+        let small = read(&bodies, &[PORTION - 1, 1]).await.unwrap();
+        assert_eq!((small.len(), bodies.0.available_permits()), (PORTION, 2));
+        let large = read(&bodies, &[PORTION, 1]).await.unwrap();
+        assert_eq!((large.len(), bodies.0.available_permits()), (PORTION + 1, 0));
         assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), Unread::Busy);
-        assert_eq!(read(&bodies, &[10]).await.unwrap().bytes.len(), 10);
+        assert_eq!(read(&bodies, &[10]).await.unwrap().len(), 10);
+        let part = large.slice(7..9);
         drop(large);
-        assert_eq!(read(&bodies, &[100_000]).await.unwrap().bytes.len(), 100_000);
+        assert_eq!(read(&bodies, &[100_000]).await.unwrap_err(), Unread::Busy, "a part is held");
+        drop(part);
+        assert_eq!(read(&bodies, &[100_000]).await.unwrap().len(), 100_000);
+        assert_eq!(bodies.0.available_permits(), 2);
     }
 
     #[tokio::test]
-    async fn a_body_that_grows_too_large_gives_its_permit_back() {
-        let bodies = LargeBodies::new(1);
+    async fn bodies_count_by_their_bytes_announced_or_not() {
+        let bodies = LargeBodies::new(10 * PORTION);
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let announced = Pieces([PORTION, 4 * PORTION].into(), Some(5 * PORTION as u64));
+        let announced = bodies.read(announced, 1_000_000, deadline).await.unwrap();
+        assert_eq!((announced.len(), bodies.0.available_permits()), (5 * PORTION, 5));
+        let chunked = read(&bodies, &[PORTION, PORTION / 2, PORTION / 2, PORTION + 1]).await.unwrap();
+        assert_eq!((chunked.len(), bodies.0.available_permits()), (3 * PORTION + 1, 1));
+        assert_eq!(read(&bodies, &[PORTION, PORTION]).await.unwrap_err(), Unread::Busy);
+        assert_eq!(bodies.0.available_permits(), 1, "what was refused holds nothing");
+        drop((announced, chunked));
+        assert_eq!(bodies.0.available_permits(), 10);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_grows_too_large_gives_back_what_it_took() {
+        let bodies = LargeBodies::new(10 * PORTION);
         let error = read(&bodies, &[600_000, 600_000]).await.unwrap_err();
         assert_eq!(error, Unread::Failed(BodyError::TooLarge));
         assert!(read(&bodies, &[600_000]).await.is_ok());

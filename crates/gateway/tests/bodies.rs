@@ -176,7 +176,7 @@ fn a_body_is_no_json() {
             (changed("greenbank", "green\0bank"), 3101, "Malformed syntax"),
             (changed("AYICexample", "\n"), 3101, "Malformed syntax"),
             (deep, 3101, "/requestBody is nested deeper than 128 levels"),
-            ("[".repeat(1_000_000), 3101, "/requestBody is nested deeper than 128 levels"),
+            ("[".repeat(60_000), 3101, "/requestBody is nested deeper than 128 levels"),
             (changed(r#""amount":{"#, r#""amount":{},"amount":{"#), 3101, "property 'amount' occurs twice"),
         ],
         |body| post(&[], body),

@@ -4,7 +4,7 @@ mod common;
 #[path = "../../engine/tests/common/held.rs"]
 mod held;
 
-use common::scheme::{name, onboard, position};
+use common::scheme::{name, position};
 use common::{
     ERROR_BODY, ID, NOW, Running, Settings, fulfil_body, get, post, prepare_body, put, put_error, request,
 };
@@ -49,7 +49,6 @@ fn successes_are_empty() {
 #[test]
 fn money_moves() {
     let running = Running::plain();
-    running.wait(onboard(&running.handle));
     let mut client = running.connect();
     assert_eq!(client.exchange(&post(&[], prepare_body(ID))).status, 202);
     assert_eq!(state(&running, ID), Some(PublicState::Reserved));
@@ -68,7 +67,6 @@ fn money_moves() {
 #[test]
 fn refused_requests_leave_the_transfer_unharmed() {
     let running = Running::plain();
-    running.wait(onboard(&running.handle));
     let mut client = running.connect();
     assert_eq!(client.exchange(&post(&[], prepare_body(ID))).status, 202);
     let records = running.records();
@@ -97,7 +95,6 @@ fn refused_requests_leave_the_transfer_unharmed() {
 #[test]
 fn the_request_is_kept_as_it_was_sent() {
     let running = Running::plain();
-    running.wait(onboard(&running.handle));
     let body = prepare_body(ID).replace(',', " ,\n");
     let edits = ["X-Own: Some Value", "+x-two: 1", "+x-two: 2", "tracestate: a=b"];
     assert_eq!(running.ask(&post(&edits, &body)).status, 202);
@@ -116,7 +113,6 @@ fn the_request_is_kept_as_it_was_sent() {
 #[test]
 fn unknown_ids_are_answered_under_the_path_that_was_asked() {
     let running = Running::plain();
-    running.wait(onboard(&running.handle));
     let encoded = ID.replacen('5', "%35", 1);
     for (request, status) in
         [(get("any%20text", &[]), 202), (get(&encoded, &[]), 202), (put("a%2Fb", &[], fulfil_body()), 200)]

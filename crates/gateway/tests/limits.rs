@@ -2,31 +2,21 @@
 
 mod common;
 
-use common::{ID, Running, SHORT, Settings, fulfil_body, post, prepare_body, put, request};
+use common::{
+    ID, Running, SHORT, Settings, chunked, fulfil_body, get, post, prepare_body, put, put_error, request,
+};
 use upesi_gateway::GatewayConfig;
 use upesi_http::Limits;
 
-const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
-const SIX_MIB: usize = 6 * 1024 * 1024;
-const TOO_LARGE: &str = "Too large payload - Payload content length greater than maximum allowed: 5242880";
+/// Of transfers.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+const TOO_LARGE: &str = "Too large payload - Payload content length greater than maximum allowed: 65536";
 
 /// A valid prepare of exactly this many bytes.
 fn padded_prepare(bytes: usize) -> String {
     let body = prepare_body(ID);
     let padding = bytes - body.len() - r#""padding":"","#.len();
     body.replacen('{', &format!(r#"{{"padding":"{}","#, "x".repeat(padding)), 1)
-}
-
-/// A body in chunks.
-fn chunked(body: &str, chunk_bytes: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(body.len() + body.len() / chunk_bytes * 16 + 16);
-    for chunk in body.as_bytes().chunks(chunk_bytes) {
-        bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
-        bytes.extend_from_slice(chunk);
-        bytes.extend_from_slice(b"\r\n");
-    }
-    bytes.extend_from_slice(b"0\r\n\r\n");
-    bytes
 }
 
 fn chunked_post(body: &str, chunk_bytes: usize) -> Vec<u8> {
@@ -41,13 +31,21 @@ fn with_short_body_timeout() -> Running {
 #[test]
 fn a_body_over_the_limit_is_refused_however_it_is_framed() {
     let running = Running::plain();
+    let announced = format!("content-length: {}", BODY_BYTES_MAX + 1);
+    let large = padded_prepare(BODY_BYTES_MAX + 1);
     for request in [
-        post(&[], padded_prepare(SIX_MIB)),
-        chunked_post(&padded_prepare(SIX_MIB), 64 * 1024),
-        post(&[], padded_prepare(BODY_BYTES_MAX + 1)),
-        chunked_post(&padded_prepare(BODY_BYTES_MAX + 1), 1024 * 1024),
-        // The size is looked at before the headers.
-        post(&["-date", "-accept"], padded_prepare(BODY_BYTES_MAX + 1)),
+        post(&[], padded_prepare(1024 * 1024)),
+        chunked_post(&padded_prepare(1024 * 1024), 64 * 1024),
+        post(&[], &large),
+        put(ID, &[], &large),
+        put_error(ID, &[], &large),
+        get(ID, &[&announced]),
+        chunked_post(&large, 1024 * 1024),
+        chunked_post(&large, 5),
+        // The size is looked at before the headers, and what is announced before it comes.
+        post(&["-date", "-accept"], &large),
+        post(&[&announced], ""),
+        put(ID, &[&announced], "{"),
     ] {
         let answer = running.ask(&request);
         assert_eq!((answer.status, answer.code()), (400, 3104), "{answer:?}");
@@ -60,9 +58,8 @@ fn a_body_over_the_limit_is_refused_however_it_is_framed() {
 fn a_body_of_the_limit_is_taken() {
     let running = Running::plain();
     assert_eq!(running.ask(&post(&[], padded_prepare(BODY_BYTES_MAX))).status, 202);
-    let seq = running.records();
-    let payload = running.wait(running.handle.payload(seq)).unwrap().unwrap();
-    assert_eq!(payload.body.len(), BODY_BYTES_MAX);
+    let payload = running.wait(running.handle.payload(running.last_seq())).unwrap().unwrap();
+    assert_eq!(payload.body, padded_prepare(BODY_BYTES_MAX));
     let chunks = chunked_post(
         &padded_prepare(BODY_BYTES_MAX).replace(ID, "01ARZ3NDEKTSV4RRFFQ69G5FAV0000000000"),
         5000,
@@ -83,7 +80,7 @@ fn chunked_bodies_are_bodies() {
 #[test]
 fn who_asks_first_is_refused_before_it_sends() {
     let running = Running::plain();
-    let head = post(&["expect: 100-continue", &format!("content-length: {SIX_MIB}")], "");
+    let head = post(&["expect: 100-continue", &format!("content-length: {}", BODY_BYTES_MAX + 1)], "");
     let answer = running.ask(&head);
     assert_eq!((answer.status, answer.code()), (400, 3104), "{answer:?}");
 
@@ -199,7 +196,7 @@ fn header_values_need_not_be_text() {
     let at = request.windows(2).position(|window| window == b"@@").unwrap();
     request[at..at + 2].copy_from_slice(b"\xff\xfe");
     assert_eq!(running.ask(&request).status, 202);
-    let payload = running.wait(running.handle.payload(running.records())).unwrap().unwrap();
+    let payload = running.wait(running.handle.payload(running.last_seq())).unwrap().unwrap();
     assert!(payload.headers.windows(11).any(|window| window == b"x-own: \xff\xfe\r\n"));
 }
 
@@ -214,22 +211,4 @@ fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
     assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
     assert_eq!(answer.header("retry-after"), Some("1"));
     assert_eq!(first.exchange(&post(&[], prepare_body(ID))).status, 202);
-}
-
-#[test]
-fn only_so_many_large_bodies_at_a_time() {
-    let gateway = GatewayConfig { large_bodies_max: 0, ..GatewayConfig::default() };
-    let running = Running::start(Settings { gateway, ..Settings::default() });
-    let large = padded_prepare(64 * 1024 + 1);
-    for request in [post(&[], &large), chunked_post(&large, 8 * 1024)] {
-        let answer = running.ask(&request);
-        assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
-        assert_eq!(answer.header("retry-after"), Some("1"));
-    }
-    let small = padded_prepare(64 * 1024);
-    for request in [post(&[], &small), chunked_post(&small, 8 * 1024)] {
-        assert_eq!(running.ask(&request).status, 202);
-    }
-    // What is too large for ever is not told to try again.
-    assert_eq!(running.ask(&post(&[], padded_prepare(SIX_MIB))).status, 400);
 }

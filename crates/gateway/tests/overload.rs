@@ -4,7 +4,7 @@ mod common;
 
 use std::sync::{Arc, mpsc};
 
-use common::scheme::{onboard, position};
+use common::scheme::position;
 use common::{Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request};
 use upesi_engine::{Participants, SharedParticipants};
 use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
@@ -78,7 +78,6 @@ fn a_flood_of_one_dfsp_leaves_the_other_its_share() {
 #[test]
 fn what_finishes_a_transfer_passes_where_new_work_is_refused() {
     let running = narrow();
-    running.wait(onboard(&running.handle));
     let mut client = running.connect();
     assert!(flood(&mut client, 10) < 10, "new work is refused");
     let fulfil = put(ID, &["fspiop-source: bluewallet", "fspiop-destination: greenbank"], fulfil_body());

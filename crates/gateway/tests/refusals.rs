@@ -236,7 +236,9 @@ fn parties() {
     );
     let running = Running::plain();
     assert_eq!(running.ask(&prepare_with(&["-fspiop-destination"])).status, 202);
-    assert_eq!(running.ask(&get(ID, &[&format!("fspiop-source: {}", "a".repeat(32))])).status, 202);
+    let stranger = running.ask(&get(ID, &[&format!("fspiop-source: {}", "a".repeat(32))]));
+    assert_eq!((stranger.status, stranger.code()), (400, 3101), "{stranger:?}");
+    assert!(stranger.body.contains("invalid fspiop-source header"), "{stranger:?}");
 }
 
 #[test]

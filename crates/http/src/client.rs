@@ -15,6 +15,7 @@ use crate::Origin;
 use live::{Failure, Live};
 
 mod connector;
+mod interim;
 mod live;
 
 pub use connector::Connector;
@@ -103,6 +104,16 @@ pub enum SendError {
         /// Whether the connection had served before: then the peer probably closed it for being idle.
         reused: bool,
     },
+    /// The peer sent interim responses (1xx) on and on. The request may have been acted upon.
+    #[error(
+        "the peer sent more than {responses_max} interim responses (1xx), or {bytes_max} bytes of them, and no answer"
+    )]
+    InterimResponses {
+        /// Interim responses to one request at most.
+        responses_max: u32,
+        /// Bytes of them together at most.
+        bytes_max: usize,
+    },
     /// The peer does not speak HTTP/1.1 as it should.
     #[error("the response is not valid HTTP/1.1: {0}")]
     Protocol(#[source] hyper::Error),
@@ -188,6 +199,10 @@ impl Pool {
             }
             Err(Failure::Timeout) => Err(SendError::Timeout),
             Err(Failure::NotSent(_) | Failure::Closed) => Err(SendError::Closed { reused }),
+            Err(Failure::Interim) => Err(SendError::InterimResponses {
+                responses_max: interim::RESPONSES_MAX,
+                bytes_max: interim::BYTES_MAX,
+            }),
             Err(Failure::Protocol(error)) => Err(SendError::Protocol(error)),
             Err(Failure::TooLarge(status)) => {
                 Err(SendError::ResponseTooLarge { status, bytes_max: self.config.response_body_bytes_max })

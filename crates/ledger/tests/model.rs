@@ -119,7 +119,7 @@ impl Run {
     ) -> (Told, Decision) {
         let is_new = !self.scheme.deals.contains_key(&prepare.id);
         let expected = self.scheme.hear_prepare(prepare, from, expires_ms, self.now_ms);
-        if is_new && self.scheme.deals[&prepare.id].end == scheme::End::Open {
+        if is_new && self.scheme.deals.get(&prepare.id).is_some_and(|deal| deal.end == scheme::End::Open) {
             let (payer, position) = (prepare.payer, self.scheme.position(prepare.payer));
             assert!(
                 position <= self.scheme.cap(payer) && position <= self.scheme.cover(payer),
@@ -168,6 +168,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => Some(format!("= refused {}", refusal.code)),
+        Reply::UnknownSender(_) => Some("= unknown sender".to_owned()),
         Reply::Accepted | Reply::NeedsArchive => None,
     };
     let notices = decision.notices.iter().map(|notice| {

@@ -121,7 +121,7 @@ impl Shared {
         let Some(address) = family::address(request.resource) else {
             return Err(SyncError::not_implemented());
         };
-        let ticket = self.relay.admit()?;
+        let ticket = self.relay.admit(request.bytes())?;
         let participants = self.relay.participants();
         if participants.named(&request.source).is_none() {
             // Nobody could be told later.
@@ -298,12 +298,13 @@ impl Shared {
     /// Sends what is to be sent, and tells the sender where it cannot be. The ticket goes with the last message.
     async fn carry_out(
         self: Arc<Self>,
-        ticket: Ticket,
-        request: Received,
+        mut ticket: Ticket,
+        mut request: Received,
         message: Message,
         address: Address,
         plan: Plan,
     ) {
+        let is_undelivered = matches!(plan, Plan::Forward(_));
         let error = match plan {
             Plan::Refuse(error) => {
                 self.metrics.count(&request, Outcome::Refused);
@@ -316,12 +317,16 @@ impl Shared {
                 }
                 Err(failure) => {
                     self.metrics.count(&request, Outcome::Undelivered);
-                    let error = told(&failure, &request, &message, &outgoing.receiver);
-                    self.keep_failure(&request, &message, &error).await;
-                    error
+                    told(&failure, &request, &message, &outgoing.receiver)
                 }
             },
         };
+        // Telling may take its time, and needs nothing of the body.
+        request.body = upesi_http::Bytes::new();
+        ticket.shrink_to(request.bytes());
+        if is_undelivered {
+            self.keep_failure(&request, &message, &error).await;
+        }
         self.metrics.count_refusal(&error);
         let path = message.error_path(request.resource);
         self.relay.tell(&request, request.source, address, path, &error).await;

@@ -85,6 +85,12 @@ pub struct Outgoing {
 }
 
 impl Received {
+    /// Memory that it holds: headers, body, path and query.
+    pub fn bytes(&self) -> usize {
+        let query = self.query.as_deref().map_or(0, str::len);
+        self.headers.len() + self.body.len() + self.path.len() + query
+    }
+
     /// This request, passed on as it is to a receiver.
     pub fn forward(&self, receiver: FspId, address: Address) -> Outgoing {
         Outgoing {

@@ -47,6 +47,8 @@ pub struct RelayMetrics {
     egress: [Histogram; 2],
     /// Requests accepted whose messages are not all delivered or given up.
     pub(crate) in_flight: Gauge,
+    /// Bytes that those hold.
+    pub(crate) bytes: Gauge,
 }
 
 impl RelayMetrics {
@@ -66,6 +68,7 @@ impl RelayMetrics {
             seconds: Histogram::new(DELIVERY_SECONDS),
             egress: ["true", "false"].map(|success| egress.get_or_create_owned(&Success { success })),
             in_flight: Gauge::default(),
+            bytes: Gauge::default(),
         };
         registry.register(
             "upesi_relay_messages",
@@ -81,6 +84,11 @@ impl RelayMetrics {
             "upesi_relay_in_flight",
             "Accepted lookups, quotes and requests that are still being passed on",
             metrics.in_flight.clone(),
+        );
+        registry.register(
+            "upesi_relay_bytes",
+            "Bytes of accepted lookups, quotes and requests that are still being passed on",
+            metrics.bytes.clone(),
         );
         metrics
     }

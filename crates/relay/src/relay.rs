@@ -2,7 +2,7 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
@@ -21,13 +21,15 @@ use crate::{
 pub struct RelayConfig {
     /// Accepted requests whose messages are not all delivered or given up; above it requests are refused with 2005.
     pub in_flight_max: usize,
+    /// Bytes of those requests; above it requests are refused the same way. One that is alone may exceed it.
+    pub bytes_max: usize,
     /// Which version the messages that the hub makes have, by family.
     pub versions: Versions,
 }
 
 impl Default for RelayConfig {
     fn default() -> Self {
-        Self { in_flight_max: 16_384, versions: Versions::default() }
+        Self { in_flight_max: 16_384, bytes_max: 64 * 1024 * 1024, versions: Versions::default() }
     }
 }
 
@@ -44,21 +46,44 @@ struct Shared {
     clock: Arc<dyn Clock>,
     metrics: RelayMetrics,
     room: Arc<Semaphore>,
+    /// Of the requests that have room.
+    bytes: AtomicUsize,
     spans: AtomicU64,
     span_hasher: RandomState,
 }
 
 /// Room for one accepted request, given back when it is dropped.
-#[derive(Debug)]
 pub struct Ticket {
     _permit: OwnedSemaphorePermit,
-    in_flight: prometheus_client::metrics::gauge::Gauge,
+    bytes: usize,
+    shared: Arc<Shared>,
+}
+
+impl Ticket {
+    /// Gives back the room of what is no longer held: of the request only so many bytes are left.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let freed = self.bytes.saturating_sub(bytes);
+        self.bytes -= freed;
+        self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.shared.metrics.bytes.dec_by(as_gauge(freed));
+    }
 }
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        self.in_flight.dec();
+        self.shrink_to(0);
+        self.shared.metrics.in_flight.dec();
     }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+fn as_gauge(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
 impl Relay {
@@ -72,7 +97,9 @@ impl Relay {
     ) -> Self {
         let room = Arc::new(Semaphore::new(config.in_flight_max));
         let (spans, span_hasher) = (AtomicU64::new(0), RandomState::new());
-        let shared = Shared { config, participants, transport, clock, metrics, room, spans, span_hasher };
+        let bytes = AtomicUsize::new(0);
+        let shared =
+            Shared { config, participants, transport, clock, metrics, room, bytes, spans, span_hasher };
         Self { shared: Arc::new(shared) }
     }
 
@@ -86,15 +113,20 @@ impl Relay {
         self.shared.clock.now()
     }
 
-    /// Takes room for a request, to be held until all messages it causes are delivered or given up.
+    /// Takes room for a request that holds so many bytes, until all messages it causes are delivered or given up.
     ///
     /// Errors: 503 with 2005 where there is none; nothing was accepted.
-    pub fn admit(&self) -> Result<Ticket, SyncError> {
-        let permit = Arc::clone(&self.shared.room).try_acquire_owned();
-        let permit = permit.map_err(|_| SyncError::new(ErrorCode::SERVER_BUSY, "Try again later"))?;
-        let in_flight = self.shared.metrics.in_flight.clone();
-        in_flight.inc();
-        Ok(Ticket { _permit: permit, in_flight })
+    pub fn admit(&self, bytes: usize) -> Result<Ticket, SyncError> {
+        let busy = || SyncError::new(ErrorCode::SERVER_BUSY, "Try again later");
+        let shared = &self.shared;
+        let permit = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| busy())?;
+        // Counted before it is compared, so that no two take the last place; the ticket gives it back.
+        let before = shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        shared.metrics.bytes.inc_by(as_gauge(bytes));
+        shared.metrics.in_flight.inc();
+        let ticket = Ticket { _permit: permit, bytes, shared: Arc::clone(shared) };
+        let fits = before == 0 || before.saturating_add(bytes) <= shared.config.bytes_max;
+        if fits { Ok(ticket) } else { Err(busy()) }
     }
 
     /// Waits until no accepted request is being passed on, or until the deadline; gives how many are left.
@@ -283,12 +315,35 @@ mod tests {
     #[tokio::test]
     async fn room_is_bounded_and_a_drain_waits_for_it() {
         let (relay, _script) = relay(&[], 2);
-        let tickets = (relay.admit().unwrap(), relay.admit().unwrap());
-        assert_eq!(relay.admit().unwrap_err().code, ErrorCode::SERVER_BUSY);
+        let tickets = (relay.admit(1).unwrap(), relay.admit(1).unwrap());
+        assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
         drop(tickets.0);
-        let third = relay.admit().unwrap();
+        let third = relay.admit(1).unwrap();
         assert_eq!(relay.drain(Instant::now()).await, 2);
         drop((tickets.1, third));
         assert_eq!(relay.drain(Instant::now()).await, 0);
+    }
+
+    #[test]
+    fn room_is_bounded_in_bytes_and_given_back_with_them() {
+        let (relay, _script) = relay(&[], 100);
+        let max = relay.shared.config.bytes_max;
+        let held = || relay.shared.bytes.load(Ordering::Relaxed);
+        drop(relay.admit(max + 1).unwrap());
+        let mut first = relay.admit(max - 10).unwrap();
+        let second = relay.admit(10).unwrap();
+        assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
+        assert_eq!(held(), max, "what was refused holds nothing");
+        drop(second);
+        first.shrink_to(30);
+        first.shrink_to(40);
+        assert_eq!((held(), relay.shared.metrics.bytes.get()), (30, 30));
+        let third = relay.admit(max - 30).unwrap();
+        assert!(relay.admit(1).is_err());
+        drop((first, third));
+        assert_eq!(
+            (held(), relay.shared.metrics.bytes.get(), relay.shared.metrics.in_flight.get()),
+            (0, 0, 0)
+        );
     }
 }

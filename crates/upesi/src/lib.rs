@@ -21,4 +21,5 @@ pub mod overload;
 pub mod panics;
 pub mod scheme;
 pub mod signals;
+pub mod trim;
 mod version;

@@ -224,3 +224,112 @@ fn a_stop_waits_for_what_is_passed_on() {
     let came = world.dfsp("bluewallet").count();
     assert_eq!(came, abouts.len());
 }
+
+/// Resident memory of this process, in MiB.
+fn resident_mib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().strip_suffix(" kB").unwrap().parse::<u64>().unwrap() / 1024
+}
+
+/// A quote with white space in it.
+fn large_quote(id: &str, filler: &str) -> String {
+    format!(
+        concat!(
+            r#"{{{filler}"quoteId":"{id}","transactionId":"{id}","#,
+            r#""payer":{{"partyIdInfo":{{"partyIdType":"MSISDN","partyIdentifier":"26011","fspId":"greenbank"}}}},"#,
+            r#""payee":{{"partyIdInfo":{{"partyIdType":"MSISDN","partyIdentifier":"26097","fspId":"redmoney"}}}},"#,
+            r#""amountType":"SEND","amount":{{"amount":"12.5","currency":"KES"}},"#,
+            r#""transactionType":{{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}}}"#
+        ),
+        filler = filler,
+        id = id
+    )
+}
+
+#[test]
+fn very_large_quotes_to_a_silent_dfsp_take_little_memory_and_hold_up_nobody() {
+    let world = World::with_lookups(&[
+        NEVER_PAUSES,
+        ("callbacks.request_timeout_ms", "600000"),
+        ("admission.bytes_per_dfsp", "0"),
+    ]);
+    // It takes connections, and reads nothing of what comes on them.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    world.set_endpoint("bluewallet", "QUOTES", &format!("http://{}", silent.local_addr().unwrap()));
+    let filler = " ".repeat(4_900_000);
+    let before = resident_mib();
+    let (mut most, mut told) = (0, 0);
+    for number in 0..230 {
+        let id = world.new_id();
+        let body = large_quote(&id, &filler).replace("redmoney", "bluewallet");
+        world.deliver(Message::of("POST", "/quotes", "greenbank", Some("bluewallet"), &*body));
+        drop(body);
+        // Three fit into the bytes of one lane; the sender is told of each of the others.
+        if number >= 3 {
+            let callback = world.dfsp("greenbank").next_attempt(&id);
+            assert!(
+                callback.text().contains("Destination communication error - Network error"),
+                "{callback:?}"
+            );
+            assert_eq!(callback.path, format!("/quotes/{id}/error"));
+            told += 1;
+        }
+        most = most.max(resident_mib().saturating_sub(before));
+        if number % 23 == 22 {
+            pays(&world, "redmoney");
+            let id = world.new_id();
+            let body = large_quote(&id, &filler);
+            world.deliver(Message::of("POST", "/quotes", "greenbank", Some("redmoney"), &*body));
+            assert_eq!(world.dfsp("redmoney").next_attempt(&id).text().len(), body.len());
+        }
+    }
+    assert_eq!(told, 227);
+    assert_eq!(world.metric("upesi_relay_in_flight"), 3);
+    assert!((14_700_000..16_777_216).contains(&world.metric("upesi_relay_bytes")));
+    // With the ten that redmoney keeps, and what passes through.
+    assert!(most < 200, "{most} MiB more");
+}
+
+/// An address where every connection is answered `100 Continue`, without end.
+fn chatty() -> std::net::SocketAddr {
+    use std::io::{Read, Write};
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let _ = stream.read(&mut [0; 4096]);
+                while stream.write_all("HTTP/1.1 100 Continue\r\n\r\n".repeat(500).as_bytes()).is_ok() {}
+            });
+        }
+    });
+    address
+}
+
+#[test]
+fn a_dfsp_that_never_stops_saying_continue_holds_up_nobody_and_is_named() {
+    let world = World::with_lookups(&[NEVER_PAUSES, ("callbacks.request_timeout_ms", "600000")]);
+    let url = format!("http://{}", chatty());
+    world.set_endpoint("bluewallet", "QUOTES", &url);
+    world.set_endpoint("bluewallet", "TRANSFER_POST", &format!("{url}/transfers"));
+    let id = world.new_id();
+    world.deliver(Message::prepare(&Terms { amount: "1".into(), ..Terms::new(&id, world.now()) }));
+    for _ in 0..20 {
+        let id = world.new_id();
+        let body = large_quote(&id, " ").replace("redmoney", "bluewallet");
+        world.deliver(Message::of("POST", "/quotes", "greenbank", Some("bluewallet"), &*body));
+        let callback = world.dfsp("greenbank").next_attempt(&id);
+        assert!(callback.text().contains("Destination communication error - Network error"), "{callback:?}");
+        pays(&world, "redmoney");
+    }
+    let named = "the peer sent more than 8 interim responses (1xx), or 16384 bytes of them, and no answer";
+    let last_error = || {
+        let lanes = world.operate("GET", "/lanes", "");
+        let lane = lanes.as_array().unwrap().iter().find(|lane| lane["participant"] == "bluewallet").unwrap();
+        lane["lastError"].as_str().map(|error| error.contains(named))
+    };
+    world.until(&Some(true), last_error);
+    assert_eq!(world.undelivered(), (1, 0), "the prepare is tried again");
+}

@@ -16,8 +16,10 @@ pub(super) struct Direct {
     config: CourierConfig,
     /// By number of worker.
     pools: Mutex<Vec<(Option<usize>, Arc<pools::Pools>)>>,
-    /// On their way or waiting for a connection.
+    /// Messages on their way or waiting for a connection.
     begun: AtomicUsize,
+    /// Their bytes.
+    bytes: AtomicUsize,
 }
 
 /// One message on its way. Dropped without an end, it says nothing about the DFSP.
@@ -29,7 +31,12 @@ struct Attempt<'a, R: Send + Sync + 'static> {
 
 impl Direct {
     pub(super) fn new(config: &CourierConfig) -> Self {
-        Self { config: config.clone(), pools: Mutex::default(), begun: AtomicUsize::new(0) }
+        Self {
+            config: config.clone(),
+            pools: Mutex::default(),
+            begun: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
     }
 
     fn pools(&self) -> Arc<pools::Pools> {
@@ -50,20 +57,27 @@ impl Direct {
         }
     }
 
-    fn begin(&self) -> Result<Begun<'_>, DirectError> {
+    fn begin(&self, bytes: usize) -> Result<Begun<'_>, DirectError> {
         let max = self.config.direct_in_flight_max + self.config.direct_waiting_max;
-        let begun = Begun(&self.begun);
-        // Counted before it is compared, so that no two take the last place; the guard gives it back.
-        if self.begun.fetch_add(1, Ordering::Relaxed) >= max { Err(DirectError::Busy) } else { Ok(begun) }
+        // Counted before they are compared, so that no two take the last place; the guard gives it back.
+        let begun = Begun { direct: self, bytes };
+        let before = self.begun.fetch_add(1, Ordering::Relaxed);
+        let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = bytes_before == 0 || bytes_before.saturating_add(bytes) <= self.config.direct_bytes_max;
+        if before < max && fits { Ok(begun) } else { Err(DirectError::Busy) }
     }
 }
 
 /// A place among those on their way.
-struct Begun<'a>(&'a AtomicUsize);
+struct Begun<'a> {
+    direct: &'a Direct,
+    bytes: usize,
+}
 
 impl Drop for Begun<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.direct.begun.fetch_sub(1, Ordering::Relaxed);
+        self.direct.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
     }
 }
 
@@ -79,7 +93,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
     }
 
     async fn try_directly(self: &Arc<Self>, request: OutgoingRequest) -> Result<Answer, DirectError> {
-        let _begun = self.direct.begin()?;
+        let _begun = self.direct.begin(request.bytes())?;
         let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(DirectError::Barred)?;
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;

@@ -13,6 +13,9 @@ use super::{Carried, Shared, carry_out, no_oracle, to_information};
 use crate::oracle::{BatchInquiry, Operation, Oracle};
 use crate::party::Entry;
 
+/// What a batch holds while it is carried out, as a multiple of its body: its entries, what became of them, the answer.
+const MEMORY_PER_BODY: usize = 4;
+
 /// A batch on its way through the oracles.
 struct Batch {
     request: Arc<Received>,
@@ -39,10 +42,11 @@ impl Shared {
     pub(super) async fn take_batch(
         self: Arc<Self>,
         request: &Arc<Received>,
+        body_bytes: usize,
         content: BatchContent,
     ) -> Result<Accepted, SyncError> {
         self.check_requester(request)?;
-        let ticket = self.relay.admit()?;
+        let ticket = self.relay.admit(request.bytes() + body_bytes * MEMORY_PER_BODY)?;
         let mut batch = Batch {
             request: request.clone(),
             request_id: content.request_id.to_string(),

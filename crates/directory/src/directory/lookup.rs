@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 use upesi_fspiop::{PartyPath, Resource, SyncError, check_party_path};
-use upesi_relay::{Accepted, ErrorInformation, Failure, Received};
+use upesi_http::Bytes;
+use upesi_relay::{Accepted, ErrorInformation, Failure, Outgoing, Received};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{Kind, Shared, address, currency_of, party_of, to_information};
@@ -63,7 +64,7 @@ impl Shared {
             self.metrics.count_lookup(LookupOutcome::Refused);
             refusal
         };
-        let ticket = self.relay.admit().map_err(count_refused)?;
+        let ticket = self.relay.admit(request.bytes()).map_err(count_refused)?;
         let place = self.pending.begin(request, party).map_err(count_refused)?;
         let (shared, request) = (self, request.clone());
         tokio::spawn(async move {
@@ -199,11 +200,12 @@ impl Shared {
     pub(super) fn take_answer(
         self: Arc<Self>,
         request: &Arc<Received>,
+        body: Bytes,
         party: &PartyPath<'_>,
         kind: Kind,
     ) -> Result<Accepted, SyncError> {
         self.check_requester(request)?;
-        let ticket = self.relay.admit()?;
+        let mut ticket = self.relay.admit(request.bytes() + body.len())?;
         if let (Some(destination), Resource::Parties) = (&request.destination, request.resource) {
             let answered = self.pending.answered(destination, party);
             let outcome = match kind {
@@ -218,9 +220,14 @@ impl Shared {
             match request.destination.filter(|destination| shared.is_known(destination)) {
                 Some(destination) => {
                     let address = address(request.resource, kind, &party);
-                    shared.send_answer(&request, &party, &request.forward(destination, address)).await;
+                    let message = Outgoing { body, ..request.forward(destination, address) };
+                    shared.send_answer(&request, &party, message, &mut ticket).await;
                 }
-                None => shared.tell(&request, &party, &Failure::UnknownReceiver.to_error()).await,
+                None => {
+                    drop(body);
+                    ticket.shrink_to(request.bytes());
+                    shared.tell(&request, &party, &Failure::UnknownReceiver.to_error()).await;
+                }
             }
             drop(ticket);
         });

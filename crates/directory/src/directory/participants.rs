@@ -57,7 +57,7 @@ impl Shared {
     ) -> Result<Accepted, SyncError> {
         let (wish, currency) = wish(request, operation, content)?;
         self.check_requester(request)?;
-        let ticket = self.relay.admit()?;
+        let ticket = self.relay.admit(request.bytes())?;
         let party = party_of(request)?;
         let oracle = self.oracles.oracle(party.kind, currency);
         let is_kept_by_hub =
@@ -71,7 +71,7 @@ impl Shared {
                 Ok(Callback { receiver, body }) => {
                     let to = address(Resource::Participants, Kind::Put, &party);
                     let answer = request.answer(receiver, to, request.path.clone(), Bytes::from(body));
-                    self.send_answer(&request, &party, &answer).await;
+                    self.send_answer(&request, &party, answer, &mut carried.ticket).await;
                 }
                 Err(error) => self.tell(&request, &party, &error).await,
             }

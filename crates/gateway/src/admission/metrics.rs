@@ -10,7 +10,7 @@
 //! | `upesi_admission_delay_seconds` | | how long what is ready waits for a worker at least |
 //! | `upesi_admission_engine_waiting` | | requests that wait for the engine |
 //!
-//! `class` is `new` or `finishing`; `reason` is `overload`, `rate` or `engine`.
+//! `class` is `new` or `finishing`; `reason` is `overload`, `rate`, `bytes` or `engine`.
 
 use std::sync::atomic::AtomicU64;
 
@@ -63,6 +63,7 @@ const fn reason_name(refusal: Refusal) -> &'static str {
     match refusal {
         Refusal::Overload => "overload",
         Refusal::Rate => "rate",
+        Refusal::Bytes => "bytes",
         Refusal::Engine => "engine",
     }
 }

@@ -18,7 +18,10 @@ use bytes::Bytes;
 use http::{HeaderMap, Method};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_admission::{Admission, AdmissionConfig, Class, Observed, SourceId, TURN_MS, quota_of_rate};
+use upesi_admission::{
+    Admission, AdmissionConfig, Class, ORDINARY_BODY_BYTES_MAX, Observed, SourceId, TURN_MS,
+    quota_of_byte_rate, quota_of_rate,
+};
 use upesi_engine::SharedParticipants;
 use upesi_fspiop::SyncError;
 use upesi_ledger::ParticipantId;
@@ -41,17 +44,20 @@ pub(crate) enum Refusal {
     Overload,
     /// The sender is over the rate that each DFSP has.
     Rate,
+    /// The sender is over the rate of bytes that each DFSP has.
+    Bytes,
     /// What waits for the engine would wait too long.
     Engine,
 }
 
 impl Refusal {
-    pub(crate) const ALL: [Self; 3] = [Self::Overload, Self::Rate, Self::Engine];
+    pub(crate) const ALL: [Self; 4] = [Self::Overload, Self::Rate, Self::Bytes, Self::Engine];
 
     const fn detail(self) -> &'static str {
         match self {
             Self::Overload | Self::Engine => "try again later",
             Self::Rate => "more requests per second than this scheme allows a DFSP",
+            Self::Bytes => "more bytes per second than this scheme allows a DFSP",
         }
     }
 
@@ -65,6 +71,7 @@ impl From<upesi_admission::Refusal> for Refusal {
         match refusal {
             upesi_admission::Refusal::Overload => Self::Overload,
             upesi_admission::Refusal::Rate => Self::Rate,
+            upesi_admission::Refusal::Bytes => Self::Bytes,
         }
     }
 }
@@ -104,6 +111,9 @@ impl Door {
             delay_target_us: u32::try_from(settings.delay_target.as_micros()).unwrap_or(u32::MAX),
             quota: quota(settings.rate_max),
             quota_per_source: quota(settings.rate_per_dfsp),
+            byte_quota_per_source: Some(settings.bytes_per_dfsp)
+                .filter(|bytes_per_s| *bytes_per_s > 0)
+                .map(quota_of_byte_rate),
             sources_max: SOURCES_MAX,
         });
         Self {
@@ -125,25 +135,37 @@ impl Door {
         self.participants = participants;
     }
 
-    /// Whether a request is taken. Must be called on a worker's runtime.
-    pub(crate) fn ask(&self, class: Class, headers: &HeaderMap, received: Instant) -> Result<(), Refusal> {
+    /// Whether a request is taken whose body announces so many bytes. Must be called on a worker's runtime.
+    pub(crate) fn ask(
+        &self,
+        class: Class,
+        headers: &HeaderMap,
+        body_bytes: u64,
+        received: Instant,
+    ) -> Result<(), Refusal> {
         let now_ns = self.ns(received);
         let pulse = self.pulses.of_this_worker();
         pulse.probe(now_ns);
         if now_ns >= self.next_turn_ns.load(Ordering::Relaxed) {
             self.turn(now_ns);
         }
-        if self.is_open[class as usize].load(Ordering::Relaxed) {
+        if self.is_open[class as usize].load(Ordering::Relaxed) && body_bytes <= ORDINARY_BODY_BYTES_MAX {
             pulse.take(class);
             return Ok(());
         }
         let source = self.source(headers);
-        let answer = self.core().admission.ask(class, source).map_err(Refusal::from);
+        let answer = self.core().admission.ask_for(class, source, body_bytes).map_err(Refusal::from);
         match answer {
             Ok(()) => self.metrics.take(class, 1),
             Err(refusal) => self.metrics.refuse(class, refusal),
         }
         answer
+    }
+
+    /// Notes that a request that was taken had a large body, which it had not announced.
+    pub(crate) fn charge(&self, class: Class, headers: &HeaderMap, body_bytes: u64) {
+        let source = self.source(headers);
+        self.core().admission.charge(class, source, body_bytes);
     }
 
     /// Whether the engine can take a new command soon.

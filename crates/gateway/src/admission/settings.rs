@@ -17,6 +17,8 @@ pub struct AdmissionSettings {
     pub rate_max: u64,
     /// New requests per second of each DFSP; 0 for no bound.
     pub rate_per_dfsp: u64,
+    /// Bytes per second of bodies over 16 KiB in new requests of each DFSP; 0 for no bound.
+    pub bytes_per_dfsp: u64,
     /// How long a refusal waits before it leaves, where there are very many.
     pub refusal_hold: Duration,
 }
@@ -30,6 +32,7 @@ impl Default for AdmissionSettings {
             engine_waiting_max: 57_344,
             rate_max: 0,
             rate_per_dfsp: 0,
+            bytes_per_dfsp: 16 * 1024 * 1024,
             refusal_hold: Duration::from_millis(5),
         }
     }

@@ -46,7 +46,7 @@ impl Door {
         self.turn(turn * TURN_NS);
         let ask = |(name, count): &(&str, usize)| {
             let headers = from(name);
-            (0..*count).filter(|_| self.ask(Class::New, &headers, self.at(turn)).is_ok()).count()
+            (0..*count).filter(|_| self.ask(Class::New, &headers, 0, self.at(turn)).is_ok()).count()
         };
         asking.iter().map(ask).collect()
     }
@@ -71,7 +71,7 @@ async fn one_that_does_not_limits_new_work_and_nothing_else() {
     }
     assert!(taken < 200, "{taken}");
     let put = HeaderMap::new();
-    assert!((0..1_000).all(|_| door.ask(Class::Finishing, &put, door.at(59)).is_ok()));
+    assert!((0..1_000).all(|_| door.ask(Class::Finishing, &put, 0, door.at(59)).is_ok()));
     for turn in 60..60 + TURNS_PER_S {
         taken = door.pass(turn, Duration::ZERO, &[("greenbank", 50)])[0];
     }
@@ -96,10 +96,33 @@ async fn a_flood_leaves_the_others_their_share() {
 async fn names_that_nobody_has_share_one_share() {
     let door = door(AdmissionSettings { rate_per_dfsp: 50, ..AdmissionSettings::default() });
     let name = |index| format!("made-up-{index}");
-    let taken = (0..1_000).filter(|index| door.ask(Class::New, &from(&name(*index)), door.at(1)).is_ok());
+    let taken = (0..1_000).filter(|index| door.ask(Class::New, &from(&name(*index)), 0, door.at(1)).is_ok());
     assert_eq!(taken.count(), 50);
-    assert_eq!(door.ask(Class::New, &HeaderMap::new(), door.at(1)), Err(Refusal::Rate));
-    assert_eq!(door.ask(Class::New, &from("greenbank"), door.at(1)), Ok(()));
+    assert_eq!(door.ask(Class::New, &HeaderMap::new(), 0, door.at(1)), Err(Refusal::Rate));
+    assert_eq!(door.ask(Class::New, &from("greenbank"), 0, door.at(1)), Ok(()));
+}
+
+#[tokio::test]
+async fn bytes_are_a_rate_of_each_dfsp_and_small_bodies_pass() {
+    let settings = AdmissionSettings { bytes_per_dfsp: 1_000_000, ..AdmissionSettings::default() };
+    let door = door(settings);
+    let ask = |name: &str, bytes| door.ask(Class::New, &from(name), bytes, door.at(1));
+    // What is saved up, and one that is taken on credit.
+    let taken = (0..20).filter(|_| ask("greenbank", 300_000).is_ok()).count();
+    assert_eq!(taken, 4);
+    assert_eq!(ask("greenbank", 300_000), Err(Refusal::Bytes));
+    assert_eq!(ask("greenbank", ORDINARY_BODY_BYTES_MAX + 1), Err(Refusal::Bytes));
+    assert_eq!(ask("greenbank", ORDINARY_BODY_BYTES_MAX), Ok(()));
+    assert_eq!(ask("bluewallet", 300_000), Ok(()));
+    let finishing = door.ask(Class::Finishing, &from("greenbank"), 300_000, door.at(1));
+    assert_eq!(finishing, Ok(()));
+    // What was not announced is charged afterwards.
+    door.charge(Class::New, &from("bluewallet"), 900_000);
+    assert_eq!(ask("bluewallet", 300_000), Err(Refusal::Bytes));
+    // A quarter of a second pays back the 200,000 that were owed.
+    door.turn(14 * TURN_NS);
+    assert_eq!(ask("greenbank", 300_000), Ok(()));
+    assert_eq!(ask("greenbank", 300_000), Err(Refusal::Bytes));
 }
 
 #[test]

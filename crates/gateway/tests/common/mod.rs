@@ -54,7 +54,7 @@ impl Default for Settings {
     }
 }
 
-/// Everything that runs, in the order in which it is dropped.
+/// Everything that runs, with the banks of [`scheme`], in the order in which it is dropped.
 pub struct Running {
     pub server: Server,
     workers: Workers,
@@ -62,6 +62,8 @@ pub struct Running {
     pub handle: EngineHandle,
     pub registry: Arc<Registry>,
     runtime: tokio::runtime::Runtime,
+    /// Records of opening the banks.
+    records_before: u64,
     _directory: TempDir,
 }
 
@@ -88,7 +90,10 @@ impl Running {
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let server = Server::serve(bound, settings.http, &workers, Arc::new(gateway));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { server, workers, engine: Some(engine), handle, registry, runtime, _directory: directory }
+        runtime.block_on(scheme::onboard(&handle));
+        let records_before = handle.status().durable_seq;
+        let engine = Some(engine);
+        Self { server, workers, engine, handle, registry, runtime, records_before, _directory: directory }
     }
 
     pub fn plain() -> Self {
@@ -111,8 +116,13 @@ impl Running {
         self.connect().exchange(request)
     }
 
-    /// Records so far; a request that was refused leaves none.
+    /// Records of requests so far; one that was refused at once leaves none.
     pub fn records(&self) -> u64 {
+        self.last_seq() - self.records_before
+    }
+
+    /// The last record in the journal.
+    pub fn last_seq(&self) -> u64 {
         self.handle.status().durable_seq
     }
 }
@@ -232,6 +242,18 @@ pub fn request(line: &str, edits: &[&str], body: impl AsRef<[u8]>) -> Vec<u8> {
     let mut request = format!("{line} HTTP/1.1\r\n{}\r\n\r\n", headers.join("\r\n")).into_bytes();
     request.extend_from_slice(body);
     request
+}
+
+/// A body in chunks.
+pub fn chunked(body: &str, chunk_bytes: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(body.len() + body.len() / chunk_bytes * 16 + 16);
+    for chunk in body.as_bytes().chunks(chunk_bytes) {
+        bytes.extend_from_slice(format!("{:x}\r\n", chunk.len()).as_bytes());
+        bytes.extend_from_slice(chunk);
+        bytes.extend_from_slice(b"\r\n");
+    }
+    bytes.extend_from_slice(b"0\r\n\r\n");
+    bytes
 }
 
 pub fn condition() -> String {

@@ -14,7 +14,10 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connector::Stream;
-use super::{Answer, PoolConfig, ResponseBody};
+use super::{Answer, PoolConfig, ResponseBody, interim};
+
+/// What is read at a time, and the longest head of a response.
+const BUFFER_BYTES_MAX: usize = 64 * 1024;
 
 /// An open connection. It makes progress only while an exchange over it is polled, so that a request costs no hop
 /// between tasks.
@@ -34,6 +37,8 @@ pub(super) enum Failure {
     NotSent(Box<Request<Full<Bytes>>>),
     Timeout,
     Closed,
+    /// Too many interim responses.
+    Interim,
     Protocol(hyper::Error),
     TooLarge(http::StatusCode),
 }
@@ -47,7 +52,8 @@ impl std::fmt::Debug for Live {
 impl Live {
     /// Wraps an open transport.
     pub(super) async fn handshake(stream: Stream) -> hyper::Result<Box<Self>> {
-        let (sender, connection) = http1::Builder::new().handshake(TokioIo::new(stream)).await?;
+        let (sender, connection) =
+            http1::Builder::new().max_buf_size(BUFFER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
         Ok(Box::new(Self { sender, connection: Some(connection), used: false, idle_since: Instant::now() }))
     }
 
@@ -146,6 +152,8 @@ impl Live {
                 late.as_mut().poll(context).map(|()| Err(Failure::Timeout))
             });
             let Some(frame) = frame.await? else { break };
+            // A body in very many chunks must not keep the worker from its other tasks.
+            tokio::task::consume_budget().await;
             let Ok(piece) = frame.map_err(Failure::from_hyper)?.into_data() else { continue };
             if first.len().max(rest.len()) + piece.len() > bytes_max {
                 return Err(too_large);
@@ -166,8 +174,12 @@ impl Live {
 impl Failure {
     fn from_hyper(error: hyper::Error) -> Self {
         let by_transport =
-            std::error::Error::source(&error).is_some_and(|source| source.is::<std::io::Error>());
-        if error.is_incomplete_message() || error.is_closed() || error.is_canceled() || by_transport {
+            std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+        if by_transport.is_some_and(interim::is_too_many) {
+            return Self::Interim;
+        }
+        if error.is_incomplete_message() || error.is_closed() || error.is_canceled() || by_transport.is_some()
+        {
             Self::Closed
         } else {
             Self::Protocol(error)

@@ -31,9 +31,12 @@ pub struct Abort {
 
 impl Ledger {
     pub(super) fn decide_abort(&self, abort: &Abort, now: Timestamp, out: &mut Decision) {
+        let Some(sender) = self.participant_id_ignoring_case(&abort.source) else {
+            return out.reply = Reply::UnknownSender(abort.source);
+        };
         let put = Put {
             kind: PutKind::Abort,
-            sender: self.participant_id_ignoring_case(&abort.source),
+            sender,
             destination: abort.destination,
             reserves: false,
             fingerprint: abort.fingerprint,

@@ -59,9 +59,12 @@ pub enum Fulfilment {
 
 impl Ledger {
     pub(super) fn decide_fulfil(&self, fulfil: &Fulfil, now: Timestamp, out: &mut Decision) {
+        let Some(sender) = self.participant_id_ignoring_case(&fulfil.source) else {
+            return out.reply = Reply::UnknownSender(fulfil.source);
+        };
         let put = Put {
             kind: PutKind::Fulfil,
-            sender: self.participant_id_ignoring_case(&fulfil.source),
+            sender,
             destination: fulfil.destination,
             reserves: fulfil.state == FulfilState::Reserved && fulfil.may_reserve,
             fingerprint: fulfil.fingerprint,

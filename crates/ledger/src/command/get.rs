@@ -27,12 +27,13 @@ pub struct Get {
 
 impl Ledger {
     pub(super) fn decide_get(&self, get: &Get, out: &mut Decision) {
+        let Some(requester) = self.participant_named(&get.source) else {
+            return out.reply = Reply::UnknownSender(get.source);
+        };
         let found = match self.find(&get.transfer, &get.archived) {
             Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
             Ok(found) => found,
         };
-        // Without a participant there is no endpoint to answer to.
-        let Some(requester) = self.participant_named(&get.source) else { return };
         let refuse = |out: &mut Decision, code, detail: &str| {
             out.tell_error(requester.id, get.transfer.clone(), code, detail);
         };

@@ -17,7 +17,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::{ErrorCode, FspId, Timestamp};
 
 pub use abort::Abort;
 pub use admin::{AdminCommand, AdminOutcome};
@@ -94,6 +94,8 @@ pub enum Reply {
     /// Taken: whatever is to be said follows by callback.
     #[default]
     Accepted,
+    /// The sender is no participant, so that nobody could be told anything later: refused at once, nothing was decided.
+    UnknownSender(FspId),
     /// The id is not in memory: look into the archive, set [`Archived`] and submit again. Nothing was decided.
     NeedsArchive,
     /// An operator's change was made or refused.

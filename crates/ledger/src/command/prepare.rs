@@ -64,14 +64,23 @@ impl From<String> for Refused {
 
 impl Ledger {
     pub(super) fn decide_prepare(&self, prepare: &Prepare, now: Timestamp, out: &mut Decision) {
+        let Some(sender) = self.participant_id(&prepare.source) else {
+            return out.reply = Reply::UnknownSender(prepare.source);
+        };
         match self.find(&prepare.id.into(), &prepare.archived) {
             Err(super::MustLook) => out.reply = Reply::NeedsArchive,
-            Ok(Some(original)) => self.answer_duplicate_prepare(prepare, original, out),
-            Ok(None) => self.decide_new_prepare(prepare, now, out),
+            Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
+            Ok(None) => self.decide_new_prepare(prepare, sender, now, out),
         }
     }
 
-    fn decide_new_prepare(&self, prepare: &Prepare, now: Timestamp, out: &mut Decision) {
+    fn decide_new_prepare(
+        &self,
+        prepare: &Prepare,
+        sender: ParticipantId,
+        now: Timestamp,
+        out: &mut Decision,
+    ) {
         let payer = self.participant_named(&prepare.payer);
         let payee = self.participant_named(&prepare.payee);
         let mut transfer = Transfer {
@@ -98,9 +107,7 @@ impl Ledger {
             }
             Err(Refused { kind, code, detail }) => {
                 let description = code.describe(&detail).into_boxed_str();
-                if let Some(sender) = self.participant_id(&prepare.source) {
-                    out.tell(sender, prepare.id, NoticeContent::Error(code, description.clone()));
-                }
+                out.tell(sender, prepare.id, NoticeContent::Error(code, description.clone()));
                 transfer.state =
                     TransferState::Aborted { kind, code, description, fingerprint: None, at: now };
             }
@@ -177,8 +184,13 @@ impl Ledger {
     }
 
     /// A resend is told the present state; a modified request is refused; the original is untouched either way.
-    fn answer_duplicate_prepare(&self, prepare: &Prepare, original: &Transfer, out: &mut Decision) {
-        let Some(sender) = self.participant_id(&prepare.source) else { return };
+    fn answer_duplicate_prepare(
+        &self,
+        prepare: &Prepare,
+        sender: ParticipantId,
+        original: &Transfer,
+        out: &mut Decision,
+    ) {
         if original.prepare_fingerprint != prepare.fingerprint {
             out.tell_error(sender, prepare.id, ErrorCode::MODIFIED_REQUEST, "");
         } else if prepare.source != prepare.payer {

@@ -16,8 +16,8 @@ use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
 /// A PUT that wants to end a transfer.
 pub(super) struct Put {
     pub(super) kind: PutKind,
-    /// Who sent it, when it is a participant.
-    pub(super) sender: Option<ParticipantId>,
+    /// Who sent it.
+    pub(super) sender: ParticipantId,
     pub(super) destination: Option<FspId>,
     /// Whether the payee reserved and waits for a PATCH.
     pub(super) reserves: bool,
@@ -46,7 +46,7 @@ impl Ledger {
     /// PUT with a wrong destination aborts a reserved transfer. A final state never changes.
     pub(super) fn may_end(&self, put: &Put, transfer: &Transfer, out: &mut Decision) -> bool {
         let is_reserved = transfer.state == TransferState::Reserved;
-        if put.sender.is_none() || put.sender != transfer.payee {
+        if Some(put.sender) != transfer.payee {
             let reason = "fspiop-source does not match payee fsp on the Fulfil callback response";
             refuse(&Put { reserves: false, ..*put }, transfer, reason, out);
             return false;
@@ -72,7 +72,7 @@ impl Ledger {
 
     pub(super) fn answer_unknown_transfer(
         &self,
-        sender: Option<ParticipantId>,
+        sender: ParticipantId,
         transfer: &TransferRef,
         out: &mut Decision,
     ) {
@@ -80,9 +80,7 @@ impl Ledger {
             UnknownTransfer::InternalError => (ErrorCode::INTERNAL, "transfer not found"),
             UnknownTransfer::NotFound => (ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
         };
-        if let Some(sender) = sender {
-            out.tell_error(sender, transfer.clone(), code, detail);
-        }
+        out.tell_error(sender, transfer.clone(), code, detail);
     }
 
     /// Ends a reserved transfer whose deadline has passed; both parties are told.
@@ -103,8 +101,8 @@ impl Ledger {
 /// Refuses a PUT and leaves the transfer as it is. A payee that reserved is told where the transfer really stands.
 pub(super) fn refuse(put: &Put, transfer: &Transfer, reason: &str, out: &mut Decision) {
     tell_sender(put, transfer, ErrorCode::VALIDATION, reason, out);
-    if let (Some(sender), true) = (put.sender, put.reserves && transfer.state != TransferState::Reserved) {
-        out.tell(sender, transfer.id, NoticeContent::State(StateMethod::Patch, patch_view(transfer)));
+    if put.reserves && transfer.state != TransferState::Reserved {
+        out.tell(put.sender, transfer.id, NoticeContent::State(StateMethod::Patch, patch_view(transfer)));
     }
 }
 
@@ -142,19 +140,16 @@ pub(super) fn end(
 }
 
 fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {
-    let Some(sender) = put.sender else { return };
     let content = if put.reserves {
         NoticeContent::State(StateMethod::Patch, patch_view(transfer))
     } else {
         NoticeContent::State(StateMethod::Put, transfer.view())
     };
-    out.tell(sender, transfer.id, content);
+    out.tell(put.sender, transfer.id, content);
 }
 
 fn tell_sender(put: &Put, transfer: &Transfer, code: ErrorCode, detail: &str, out: &mut Decision) {
-    if let Some(sender) = put.sender {
-        out.tell_error(sender, transfer.id, code, detail);
-    }
+    out.tell_error(put.sender, transfer.id, code, detail);
 }
 
 /// The fingerprint of the PUT that ended a transfer, if it was of this kind.

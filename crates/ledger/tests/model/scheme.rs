@@ -152,6 +152,9 @@ impl Scheme {
     }
 
     pub fn hear_prepare(&mut self, ask: &AskPrepare, from: Name, expires_ms: i64, now_ms: i64) -> Told {
+        if !self.members.contains_key(from) {
+            return unknown_sender();
+        }
         let print = ask.fingerprint(expires_ms);
         let mut told = Vec::new();
         let mut tell = |members: &BTreeMap<Name, Member>, target: Name, what: &str| {
@@ -221,7 +224,7 @@ impl Scheme {
         // A source in other letters is the member that it spells.
         let source = named(from, known).unwrap_or("ghost");
         let sender = self.members.keys().copied().find(|name| name.eq_ignore_ascii_case(source));
-        let Some(sender) = sender else { return vec![] };
+        let Some(sender) = sender else { return unknown_sender() };
         let refuse = |code: u16| vec![format!("{sender} ERROR {code}")];
         let Some(deal) = self.deals.get_mut(&id) else { return refuse(2001) };
         let waits_for_patch = matches!(ask, Ask::Fulfil { state: FulfilState::Reserved, is_v10: false, .. });
@@ -300,7 +303,7 @@ impl Scheme {
     }
 
     fn hear_get(&self, id: u8, from: Name) -> Told {
-        let Some(member) = self.members.get(from) else { return vec![] };
+        let Some(member) = self.members.get(from) else { return unknown_sender() };
         let answer = match self.deals.get(&id) {
             _ if member.is_inactive => "ERROR 3100".to_owned(),
             None => "ERROR 3208".to_owned(),
@@ -445,4 +448,9 @@ fn done() -> String {
 
 fn refused(code: u16) -> String {
     format!("= refused {code}")
+}
+
+/// Nobody could be told by callback.
+fn unknown_sender() -> Told {
+    vec!["= unknown sender".to_owned()]
 }

@@ -20,6 +20,7 @@ fn reply(reply: &Reply) -> Option<String> {
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => Some(format!("= refused {} {}", refusal.code, refusal.detail)),
+        Reply::UnknownSender(_) => Some("= refused, the sender is unknown".to_owned()),
         Reply::NeedsArchive => Some("= needs the archive".to_owned()),
     }
 }

@@ -13,6 +13,7 @@ use crate::backup::{BackupArguments, RestoreArguments};
 use crate::config::Sources;
 use crate::demo::DemoArguments;
 use crate::export::ExportArguments;
+use crate::trim::TrimArguments;
 use crate::version::VERSION;
 
 const AFTER_HELP: &str = "\
@@ -86,6 +87,11 @@ pub enum Command {
     ///
     /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or anything in the audit does not hold.
     Restore(RestoreArguments),
+    /// Make room on a full disk: move away, or delete, the journal's segments that are no longer needed.
+    ///
+    /// Those before the oldest snapshot, whose transfers are in the archive and which no undelivered callback needs. The hub must be
+    /// stopped. Needs no room on the full volume.
+    Trim(TrimArguments),
     /// Write finished transfers to a file for other tools, as CSV, JSON Lines or Parquet, beside a running hub or without one.
     ///
     /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment. What the

@@ -13,6 +13,7 @@ use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::inspect::audit::{self, AuditOptions};
 use crate::inspect::print::{PrintOptions, print};
+use crate::trim::trim;
 use crate::{demo, export, hub, logging};
 
 /// Runs what the arguments ask for and gives the exit code. What went wrong is printed on stderr.
@@ -65,6 +66,10 @@ fn dispatch(command: Command) -> Outcome {
         Command::Audit(arguments) => audit_directory(arguments),
         Command::Backup(arguments) => make_backup(&arguments),
         Command::Restore(arguments) => restore_backup(&arguments),
+        Command::Trim(arguments) => {
+            let report = trim(&arguments)?;
+            write_out(&if arguments.json { to_json_line(&report)? } else { report.to_text() })
+        }
         Command::Export(arguments) => {
             let count = export::export(&arguments)?;
             write_out(&format!("{count} transfers exported to {}\n", arguments.out.display()))

@@ -53,6 +53,11 @@ settings! {
         workers_pinned: flag = "true",
         /// Longest request body in bytes; longer ones are answered 400 with code 3104.
         body_bytes_max: integer(1024, 64 * MIB) = "5242880",
+        /// The same of messages about transfers, which the journal keeps: their longest member has 32 KiB.
+        transfer_body_bytes_max: integer(1024, 64 * MIB) = "65536",
+        /// Bytes of bodies over 64 KiB that may be in the hub at a time, from their first byte until they are passed on or
+        /// given up; requests beyond are answered 503.
+        large_bodies_bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
         /// Longest request line and headers in bytes; longer ones are answered 431.
         head_bytes_max: integer(8192, MIB) = "65536",
         /// Connections served at a time; on further ones requests are answered 503.
@@ -132,8 +137,11 @@ settings! {
         /// New requests per second of all DFSPs together, to which a busy hub can be kept below what it could do; 0 for no
         /// bound.
         rate_max: integer(0, 10_000_000) = "0",
-        /// New requests per second of each DFSP; 0 for no bound. It can save up a second's worth.
+        /// New requests per second of each DFSP; 0 for no bound. It can save up a second's worth. A request counts once for
+        /// each 16 KiB of its body that it has begun.
         rate_per_dfsp: integer(0, 10_000_000) = "0",
+        /// Bytes per second of bodies over 16 KiB in new requests of each DFSP; 0 for no bound. It can save up a second's worth.
+        bytes_per_dfsp: integer(0, 1_048_576 * MIB) = "16777216",
         /// How long refusals wait before they leave where there are very many, in milliseconds; 0 lets all leave at once.
         refusal_hold_ms: integer(0, 1_000) = "5",
     }
@@ -175,10 +183,14 @@ settings! {
     relay: Relay {
         /// Accepted requests that are still being passed on; over it callers are answered 503 at once.
         in_flight_max: integer(1, 10_000_000) = "16384",
+        /// Bytes of those requests, headers and bodies; over it callers are answered 503 at once.
+        bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
         /// Messages in flight to one DFSP at a time.
         concurrency_max: integer(1, 10_000) = "64",
         /// Messages that wait for one of those at a time; those beyond fail, and their senders are told.
         waiting_max: integer(0, 10_000_000) = "1024",
+        /// Bytes of messages to one DFSP that are in flight or wait; those beyond fail, and their senders are told.
+        waiting_bytes_max: integer(MIB, 65_536 * MIB) = "16777216",
     }
 
     /// Account lookup: which DFSP serves a party.

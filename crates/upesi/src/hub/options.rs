@@ -87,6 +87,8 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         versions: versions(settings),
         hub_name: hub.name,
         body_bytes_max: size(fspiop.body_bytes_max),
+        transfer_body_bytes_max: size(fspiop.transfer_body_bytes_max),
+        large_bodies_bytes_max: size(fspiop.large_bodies_bytes_max),
         body_timeout: ms(fspiop.body_deadline_ms),
         completed_timestamp_lag_ms: i64::try_from(fspiop.completed_timestamp_lag_ms).unwrap_or(i64::MAX),
         completed_timestamp_age_s_max: i64::try_from(fspiop.completed_timestamp_age_s_max)
@@ -108,6 +110,7 @@ fn admission(settings: &Settings) -> AdmissionSettings {
         engine_waiting_max: AdmissionSettings::part_for_new(size(engine.queue_commands_max)),
         rate_max: admission.rate_max,
         rate_per_dfsp: admission.rate_per_dfsp,
+        bytes_per_dfsp: admission.bytes_per_dfsp,
         refusal_hold: ms(admission.refusal_hold_ms),
     }
 }
@@ -142,13 +145,19 @@ pub(super) fn courier(settings: &Settings) -> CourierConfig {
         breaker_pause_max: ms(callbacks.breaker_pause_max_ms),
         direct_in_flight_max: size(settings.relay.concurrency_max),
         direct_waiting_max: size(settings.relay.waiting_max),
+        direct_bytes_max: size(settings.relay.waiting_bytes_max),
         seed: RandomState::new().build_hasher().finish(),
         ..CourierConfig::default()
     }
 }
 
 pub(super) fn relay(settings: &Settings) -> RelayConfig {
-    RelayConfig { in_flight_max: size(settings.relay.in_flight_max), versions: versions(settings) }
+    let relay = &settings.relay;
+    RelayConfig {
+        in_flight_max: size(relay.in_flight_max),
+        bytes_max: size(relay.bytes_max),
+        versions: versions(settings),
+    }
 }
 
 pub(super) fn store(settings: &Settings) -> StoreOptions {

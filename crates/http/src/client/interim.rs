@@ -1,0 +1,166 @@
+//! Interim responses (1xx, RFC 9110 §15.2): a bound on what a peer may send before its final response begins.
+//!
+//! The parser above reads on as long as interim responses come, without ever giving the worker back. So they are counted
+//! where bytes come in. Of a response that is final at once, twelve bytes are looked at.
+
+use std::io;
+
+/// Interim responses to one request at most.
+pub(super) const RESPONSES_MAX: u32 = 8;
+/// Bytes of them together at most.
+pub(super) const BYTES_MAX: usize = 16 * 1024;
+
+/// `HTTP/1.1 200`.
+const STATUS_END: usize = 12;
+
+/// More than that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("too many interim responses")]
+pub(super) struct TooManyInterim;
+
+/// What has come of the responses to one request.
+#[derive(Debug)]
+pub(super) struct Interim {
+    place: Place,
+    responses: u32,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+enum Place {
+    /// At the beginning of a response, with what is known of its status line.
+    Status { line: [u8; STATUS_END], length: usize },
+    /// Within an interim response; whether its present line is empty so far.
+    Interim { is_line_empty: bool },
+    /// In the final response.
+    Final,
+}
+
+impl Interim {
+    /// Before any response.
+    pub(super) const fn new() -> Self {
+        Self { place: Place::START, responses: 0, bytes: 0 }
+    }
+
+    /// A request is being written: where the final response to the one before has begun, responses count anew.
+    pub(super) const fn request_begins(&mut self) {
+        if matches!(self.place, Place::Final) {
+            *self = Self::new();
+        }
+    }
+
+    /// Looks at what was read.
+    ///
+    /// Errors: of the kind [`TooManyInterim`].
+    pub(super) fn read(&mut self, bytes: &[u8]) -> io::Result<()> {
+        for byte in bytes {
+            if matches!(self.place, Place::Final) {
+                break;
+            }
+            self.bytes += 1;
+            self.step(*byte);
+            if self.bytes > BYTES_MAX || self.responses > RESPONSES_MAX {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, TooManyInterim));
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, byte: u8) {
+        match &mut self.place {
+            // Parsers pass over empty lines before a status line.
+            Place::Status { length: 0, .. } if matches!(byte, b'\r' | b'\n') => {}
+            Place::Status { line, length } => {
+                line[*length] = byte;
+                *length += 1;
+                if *length == STATUS_END {
+                    let is_interim = line[9] == b'1' && &line[9..] != b"101";
+                    self.place =
+                        if is_interim { Place::Interim { is_line_empty: false } } else { Place::Final };
+                }
+            }
+            Place::Interim { is_line_empty } => match byte {
+                b'\n' if *is_line_empty => {
+                    self.responses += 1;
+                    self.place = Place::START;
+                }
+                b'\n' => *is_line_empty = true,
+                b'\r' => {}
+                _ => *is_line_empty = false,
+            },
+            Place::Final => {}
+        }
+    }
+}
+
+impl Place {
+    const START: Self = Self::Status { line: [0; STATUS_END], length: 0 };
+}
+
+/// Whether an error of the transport says that there were too many.
+pub(super) fn is_too_many(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<TooManyInterim>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTINUE: &str = "HTTP/1.1 100 Continue\r\n\r\n";
+    const HINTS: &str = "HTTP/1.1 103 Early Hints\nlink: </style.css>\n\n";
+    const OK: &str = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+
+    /// Whether all of it passes, however it is cut.
+    fn passes(text: &str) -> bool {
+        let results = [1, 5, 13, text.len()].map(|piece_bytes| {
+            let mut interim = Interim::new();
+            text.as_bytes().chunks(piece_bytes).all(|piece| interim.read(piece).is_ok())
+        });
+        assert_eq!(results, [results[0]; 4], "{text}");
+        results[0]
+    }
+
+    #[test]
+    fn so_many_pass_and_one_more_does_not() {
+        for interim in [CONTINUE, HINTS, "\r\n\r\nHTTP/1.0 199 x\r\na: b\r\n\r\n"] {
+            assert!(passes(&(interim.repeat(RESPONSES_MAX as usize) + OK)), "{interim}");
+            assert!(!passes(&(interim.repeat(RESPONSES_MAX as usize + 1) + OK)), "{interim}");
+        }
+    }
+
+    #[test]
+    fn so_many_bytes_pass_and_one_more_does_not() {
+        let long = |bytes: usize| {
+            let rest = "HTTP/1.1 100 x\r\na: \r\n\r\n".len() + STATUS_END;
+            format!("HTTP/1.1 100 x\r\na: {}\r\n\r\n{OK}", "y".repeat(bytes - rest))
+        };
+        assert!(passes(&long(BYTES_MAX)));
+        assert!(!passes(&long(BYTES_MAX + 1)));
+        assert!(!passes(&"\r\n".repeat(BYTES_MAX)));
+    }
+
+    #[test]
+    fn what_the_final_response_carries_is_not_looked_at() {
+        assert!(passes(&(OK.to_owned() + &CONTINUE.repeat(100))));
+        assert!(passes(&("HTTP/1.1 101 Switching Protocols\r\n\r\n".to_owned() + &CONTINUE.repeat(100))));
+        assert!(passes(&"x".repeat(100_000)), "the parser refuses that");
+    }
+
+    #[test]
+    fn each_request_counts_anew_once_the_one_before_was_answered() {
+        let mut interim = Interim::new();
+        let almost = CONTINUE.repeat(RESPONSES_MAX as usize);
+        for _ in 0..3 {
+            interim.request_begins();
+            interim.read(almost.as_bytes()).unwrap();
+            // More of a long request.
+            interim.request_begins();
+            interim.read(OK.as_bytes()).unwrap();
+        }
+        interim.request_begins();
+        interim.read(almost.as_bytes()).unwrap();
+        interim.request_begins();
+        let error = interim.read(CONTINUE.as_bytes()).unwrap_err();
+        assert!(is_too_many(&error), "{error}");
+    }
+}

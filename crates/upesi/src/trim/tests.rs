@@ -1,0 +1,31 @@
+use super::*;
+
+fn arguments(data: &Path) -> TrimArguments {
+    TrimArguments { data: data.to_owned(), to: None, delete: true, dry_run: false, json: false }
+}
+
+#[test]
+fn what_is_no_data_directory_is_not_made_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let missing = directory.path().join("missing");
+    assert_eq!(trim(&arguments(&missing)).unwrap_err().exit, Exit::NoInput);
+    assert!(!missing.exists());
+    assert_eq!(trim(&arguments(directory.path())).unwrap_err().exit, Exit::Data);
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn without_a_snapshot_everything_is_needed() {
+    let directory = tempfile::tempdir().unwrap();
+    drop(DataDirectory::open(directory.path()).unwrap());
+    let report = trim(&arguments(directory.path())).unwrap();
+    assert_eq!((report.segments, report.first_needed_record), (0, 1));
+    assert!(report.to_text().contains("Nothing can go"), "{}", report.to_text());
+}
+
+#[test]
+fn a_directory_in_use_is_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let _hub = DataDirectory::open(directory.path()).unwrap();
+    assert_eq!(trim(&arguments(directory.path())).unwrap_err().exit, Exit::Temporary);
+}
