@@ -2,8 +2,8 @@
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use upesi_journal::durable;
 use upesi_types::{Timestamp, TransferId};
@@ -40,8 +40,6 @@ pub(crate) struct Division {
 struct Files {
     path: PathBuf,
     is_doomed: AtomicBool,
-    /// Of all divisions of the archive.
-    is_removal_stuck: Arc<AtomicBool>,
 }
 
 impl Drop for Files {
@@ -49,11 +47,8 @@ impl Drop for Files {
         if !self.is_doomed.load(Ordering::Acquire) {
             return;
         }
-        // They go oldest first. Where one stays the younger ones stay too, or the next start would find a gap.
-        if self.is_removal_stuck.load(Ordering::Acquire) {
-            tracing::warn!(path = %self.path.display(), "a division's files stay behind an older one's");
-        } else if let Err(error) = remove_files(&self.path) {
-            self.is_removal_stuck.store(true, Ordering::Release);
+        // The next start removes what stays: the archive's beginning is recorded beside it.
+        if let Err(error) = remove_files(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "a division's files are still there");
         }
     }
@@ -74,11 +69,7 @@ impl Division {
             time_ns: AtomicI64::new(mark.time.as_ns()),
             entries: AtomicU64::new(store.keyspace.approximate_len() as u64),
             store,
-            files: Files {
-                path: path.clone(),
-                is_doomed: AtomicBool::new(false),
-                is_removal_stuck: Arc::clone(&shared.is_removal_stuck),
-            },
+            files: Files { path: path.clone(), is_doomed: AtomicBool::new(false) },
             path,
             filter: OnceLock::new(),
             is_filter_ready: AtomicBool::new(false),

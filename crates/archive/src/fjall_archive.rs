@@ -16,6 +16,7 @@ use upesi_types::{Timestamp, TransferId};
 
 use crate::division::Division;
 use crate::keyspace::{Mark, Shared, damaged};
+use crate::layout::Layout;
 use crate::{
     Archive, ArchiveEntry, ArchiveError, ArchiveOptions, ArchiveStats, check_values, layout, merged, settling,
 };
@@ -132,7 +133,13 @@ fn open_divisions(
     options: &ArchiveOptions,
 ) -> Result<Vec<Arc<Division>>, ArchiveError> {
     let mut divisions: Vec<Arc<Division>> = Vec::new();
-    for (first_seq, path_of_division) in layout::prepare(path)? {
+    let Layout { begins, divisions: paths } = layout::prepare(path)?;
+    if let (Some((&first, _)), true) = (paths.first_key_value(), begins > 1)
+        && first != begins
+    {
+        return Err(damaged(path, &format!("it begins at record {begins}, its first division at {first}")));
+    }
+    for (first_seq, path_of_division) in paths {
         let division = Division::open(path_of_division, first_seq, shared, options)?;
         if let Some(previous) = divisions.last() {
             if previous.watermark() + 1 != first_seq {
@@ -147,7 +154,8 @@ fn open_divisions(
         divisions.push(Arc::new(division));
     }
     if divisions.is_empty() {
-        divisions.push(Arc::new(Division::create(layout::division_path(path, 1), 1, shared, options)?));
+        let first = layout::division_path(path, begins);
+        divisions.push(Arc::new(Division::create(first, begins, shared, options)?));
     }
     Ok(divisions)
 }
@@ -266,16 +274,21 @@ impl Inner {
             return Ok(false);
         }
         let first_seq = growing.watermark() + 1;
-        let path = layout::division_path(&self.path, first_seq);
-        let next = Division::create(path, first_seq, &self.shared, &self.options)?;
-        self.begin_filter(&next)?;
+        let next = self.new_division(first_seq)?;
         let mut divisions = self.divisions().to_vec();
-        divisions.push(Arc::new(next));
+        divisions.push(next);
         self.set_divisions(divisions);
         // Only now that nothing can be added to it any more.
         growing.close_for_writing();
         growing.keep_filter();
         Ok(true)
+    }
+
+    fn new_division(&self, first_seq: u64) -> Result<Arc<Division>, ArchiveError> {
+        let path = layout::division_path(&self.path, first_seq);
+        let division = Division::create(path, first_seq, &self.shared, &self.options)?;
+        self.begin_filter(&division)?;
+        Ok(Arc::new(division))
     }
 
     /// Writes closed divisions anew, in order, and puts them in the place of the old ones.
@@ -420,16 +433,27 @@ impl Archive for FjallArchive {
         }
     }
 
-    fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {
-        let _writer = self.inner.writer();
-        let divisions = self.inner.divisions();
-        match divisions.as_slice() {
-            [oldest, _, ..] if oldest.first_seq == first_seq => {
-                oldest.doom();
-                self.inner.set_divisions(divisions[1..].to_vec());
-                Ok(true)
-            }
-            _ => Ok(false),
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+        let inner = &*self.inner;
+        let _writer = inner.writer();
+        let divisions = inner.divisions();
+        let is_over = |division: &&Arc<Division>| division.is_closed() && division.watermark() <= seq;
+        let mut leaving = divisions.iter().take_while(is_over).count();
+        // All that was ever applied goes, and what is to come begins behind it.
+        let is_all = leaving + 1 == divisions.len() && inner.mark_applied().watermark <= seq;
+        leaving += usize::from(is_all && inner.growing().first_seq <= seq);
+        let Some(oldest) = divisions.get(..leaving).filter(|oldest| !oldest.is_empty()) else { return Ok(0) };
+        let mut staying = divisions[leaving..].to_vec();
+        let begins = staying.first().map_or(seq + 1, |first| first.first_seq);
+        layout::set_begin(&inner.path, begins).map_err(|source| inner.fail(source))?;
+        if staying.is_empty() {
+            staying.push(inner.new_division(begins)?);
+            inner.pending.write().unwrap_or_else(PoisonError::into_inner).clear();
+            inner.watermark.store(seq, Ordering::Release);
+            inner.watermark_applied.store(seq, Ordering::Release);
         }
+        inner.set_divisions(staying);
+        oldest.iter().for_each(|division| division.doom());
+        Ok(leaving as u64)
     }
 }

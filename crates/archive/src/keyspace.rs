@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use fjall::config::{
@@ -68,14 +67,12 @@ pub(crate) struct Store {
 pub(crate) struct Shared {
     /// For its block cache, whose type has no public name.
     config: Config,
-    /// Set once the files of a division that left could not be removed.
-    pub(crate) is_removal_stuck: Arc<AtomicBool>,
 }
 
 impl Shared {
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
         let config = Database::builder(".").cache_size(options.cache_bytes).into_config();
-        Self { config, is_removal_stuck: Arc::default() }
+        Self { config }
     }
 }
 

@@ -4,11 +4,12 @@
 //! 00000000000000000001/           a division, named by its first journal record (twenty digits)
 //! 00000000000000000001.filter     its filter
 //! 00000000000016777231/           the next; the last of them grows
+//! 00000000000016777231.begins     what finished before this record was removed; empty
 //! ```
 //!
 //! An archive of an earlier version is one store in the directory itself; it becomes the first division.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use upesi_journal::durable;
@@ -23,6 +24,16 @@ const STORE_MARK: &str = "keyspaces";
 
 /// The ending of a settled division.
 const SETTLED: &str = ".sorted";
+/// The ending of the file whose name says where the archive begins.
+const BEGINS: &str = ".begins";
+
+/// The divisions of an archive.
+pub(crate) struct Layout {
+    /// Where it begins: what finished before this record was removed. 1 where nothing was.
+    pub(crate) begins: u64,
+    /// Its divisions by their first record.
+    pub(crate) divisions: BTreeMap<u64, PathBuf>,
+}
 
 /// Where a division is once it is settled; its own path if it is.
 pub(crate) fn settled_path(division: &Path) -> PathBuf {
@@ -37,18 +48,39 @@ pub(crate) fn division_path(archive: &Path, first_seq: u64) -> PathBuf {
     archive.join(format!("{first_seq:020}"))
 }
 
-/// Makes the directory where there is none, finishes what a crash interrupted, and gives the divisions by their first
-/// record, ascending.
-pub(crate) fn prepare(archive: &Path) -> Result<BTreeMap<u64, PathBuf>, ArchiveError> {
+/// Records durably that the archive begins with a record. What was before is gone from then on, though its files may still
+/// be there.
+pub(crate) fn set_begin(archive: &Path, first_seq: u64) -> std::io::Result<()> {
+    let path = archive.join(format!("{first_seq:020}{BEGINS}"));
+    std::fs::File::create(&path)?;
+    durable::sync_directory(archive)?;
+    forget_earlier_begins(archive, first_seq)
+}
+
+/// The present one is all that counts. Should these come back after a crash, they say nothing that it does not.
+fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
+    for file in std::fs::read_dir(archive)? {
+        let file = file?;
+        let is_earlier =
+            |name: &str| read_name(name).is_some_and(|(seq, ending)| ending == BEGINS && seq < present);
+        if file.file_name().to_str().is_some_and(is_earlier) {
+            std::fs::remove_file(file.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory where there is none, finishes what a crash interrupted, and returns what there is.
+pub(crate) fn prepare(archive: &Path) -> Result<Layout, ArchiveError> {
     prepare_files(archive).map_err(|source| ArchiveError::Io { path: archive.to_path_buf(), source })
 }
 
-fn prepare_files(archive: &Path) -> std::io::Result<BTreeMap<u64, PathBuf>> {
+fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
     adopt(archive)?;
     durable::create_directory(archive)?;
     // A crash may have come between a rename and its sync, and what follows removes for good what those names replace.
     durable::sync_directory(archive)?;
-    let (mut growing, mut settled) = (BTreeMap::new(), BTreeMap::new());
+    let (mut growing, mut settled, mut begins) = (BTreeMap::new(), BTreeMap::new(), 1);
     for file in std::fs::read_dir(archive)? {
         let file = file?;
         let Ok(name) = file.file_name().into_string() else { continue };
@@ -56,6 +88,10 @@ fn prepare_files(archive: &Path) -> std::io::Result<BTreeMap<u64, PathBuf>> {
         match ending {
             "" => growing.insert(first_seq, file.path()),
             SETTLED => settled.insert(first_seq, file.path()),
+            BEGINS => {
+                begins = begins.max(first_seq);
+                None
+            }
             // A division that was never begun, or that was being removed.
             ending
                 if (ending.ends_with(".new") || ending.ends_with(".removed"))
@@ -73,7 +109,15 @@ fn prepare_files(archive: &Path) -> std::io::Result<BTreeMap<u64, PathBuf>> {
             remove_files(&replaced)?;
         }
     }
-    Ok(growing)
+    let divisions = growing.split_off(&begins);
+    for path in growing.values() {
+        // They are not opened, so that it does no harm where their files stay.
+        if let Err(error) = remove_files(path) {
+            tracing::warn!(%error, path = %path.display(), "the files of a division that left are still there");
+        }
+    }
+    forget_earlier_begins(archive, begins)?;
+    Ok(Layout { begins, divisions })
 }
 
 /// The first record of a division by the name of something that belongs to it, and how that name ends.
@@ -85,12 +129,15 @@ fn read_name(name: &str) -> Option<(u64, &str)> {
 /// The first record of the oldest division of the archive in a directory, by the names there: nothing is opened, finished or
 /// changed. `None` where there is no division, or no archive.
 pub fn first_seq_of(archive: &Path) -> Option<u64> {
-    let names = std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name());
-    let division = |name: std::ffi::OsString| match read_name(name.to_str()?)? {
-        (first_seq, "" | SETTLED) => Some(first_seq),
-        _ => None,
-    };
-    names.filter_map(division).min()
+    let (mut divisions, mut begins) = (BTreeSet::new(), 1);
+    for name in std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name()) {
+        match name.to_str().and_then(read_name) {
+            Some((first_seq, "" | SETTLED)) => drop(divisions.insert(first_seq)),
+            Some((first_seq, BEGINS)) => begins = begins.max(first_seq),
+            _ => {}
+        }
+    }
+    divisions.range(begins..).next().copied()
 }
 
 /// Moves an archive of an earlier version one directory down.
@@ -141,5 +188,13 @@ mod tests {
         }
         std::fs::create_dir(settled_path(&division_path(directory.path(), 60))).unwrap();
         assert_eq!(first_seq_of(directory.path()), Some(60));
+        for (begins, oldest) in [(60, 60), (80, 80), (70, 80)] {
+            std::fs::write(directory.path().join(format!("{begins:020}.begins")), "").unwrap();
+            assert_eq!(
+                first_seq_of(directory.path()),
+                Some(oldest),
+                "what left is none, though it is still there"
+            );
+        }
     }
 }

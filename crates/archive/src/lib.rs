@@ -120,13 +120,11 @@ pub trait Archive: Send + Sync {
         Ok(())
     }
 
-    /// Removes the oldest division for good, if it begins with `first_seq` and is closed; `false` where it does not. Whoever
-    /// is reading it reads on, and then its files go. Where they cannot be removed, they and those of divisions that leave after
-    /// it are there again at the next start. Any thread may call this.
-    fn remove_oldest(&self, first_seq: u64) -> Result<bool, ArchiveError> {
-        let _ = first_seq;
-        Ok(false)
-    }
+    /// Removes the divisions whose transfers finished at or before the record `seq`, and returns how many those were. The
+    /// removal is durable when this returns: they are not there again after any crash, and the archive begins behind `seq` then,
+    /// also where nothing was ever archived. A division that goes on beyond `seq` stays as a whole. Whoever is reading one that
+    /// leaves reads on; its files go afterwards. Any thread may call this.
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError>;
 }
 
 /// A part of an archive: the transfers that finished within a range of the journal. Transfers leave the archive by

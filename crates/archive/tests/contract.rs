@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 
 use support::{entries, entry, small_options};
 use upesi_archive::{Archive, ArchiveError, FjallArchive, MemoryArchive, VALUE_BYTES_MAX};
-use upesi_types::TransferId;
+use upesi_types::{Timestamp, TransferId};
 
 /// Runs a check on both archives; the one on disk with tables of ten transfers, so that pending and stored ones mix.
 fn on_both(check: impl Fn(&dyn Archive)) {
@@ -90,6 +90,44 @@ fn a_batch_with_an_oversized_value_is_refused_whole() {
         assert!(matches!(error, ArchiveError::ValueTooLarge { bytes, .. } if bytes == VALUE_BYTES_MAX + 1));
         assert_eq!(archive.watermark_applied(), 0);
         assert_eq!(all(archive), []);
+    });
+}
+
+#[test]
+fn divisions_leave_whole_and_what_follows_begins_behind_them() {
+    on_both(|archive| {
+        let second = |seq: u64| Timestamp::from_ms(seq as i64 * 1000);
+        for (from, to) in [(0, 25), (25, 60), (60, 80)] {
+            archive.apply_at(&entries(from..to), to, second(to)).unwrap();
+            archive.divide().unwrap();
+        }
+        let told = |archive: &dyn Archive| -> Vec<_> {
+            let of = |division: upesi_archive::Division| {
+                (division.first_seq, division.watermark, division.last_time, division.is_closed)
+            };
+            archive.divisions().into_iter().map(of).collect()
+        };
+        let third = (61, 80, Some(second(80)), true);
+        let growing = (81, 0, None, false);
+        let before = [(1, 25, Some(second(25)), true), (26, 60, Some(second(60)), true), third, growing];
+        assert_eq!(told(archive), before);
+        assert_eq!((archive.remove_to(24).unwrap(), archive.remove_to(79).unwrap()), (0, 2));
+        assert_eq!((archive.first_seq(), told(archive)), (61, vec![third, growing]));
+        assert_eq!(all(archive), sorted(entries(60..80)));
+        let mut of_third = Vec::new();
+        let mut visit = |id: TransferId, value: &[u8]| {
+            of_third.push((id, value.to_vec()));
+            ControlFlow::Continue(())
+        };
+        assert!(
+            archive.for_each_in(61, &mut visit).unwrap() && !archive.for_each_in(26, &mut visit).unwrap()
+        );
+        assert_eq!(of_third, sorted(entries(60..80)));
+        assert_eq!(archive.remove_to(90).unwrap(), 2, "also what is to come up to there");
+        assert_eq!(told(archive), [(91, 0, None, false)]);
+        assert_eq!((archive.watermark(), archive.watermark_applied(), all(archive).len()), (90, 90, 0));
+        archive.apply_at(&entries(90..95), 95, second(95)).unwrap();
+        assert_eq!((archive.sync().unwrap(), all(archive)), (95, sorted(entries(90..95))));
     });
 }
 

@@ -83,13 +83,13 @@ fn divisions_follow_each_other_and_are_one_archive() {
 }
 
 #[test]
-fn the_oldest_division_leaves_and_stays_away() {
+fn the_oldest_divisions_leave_and_stay_away() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
     apply(&archive, 0, 350);
-    assert!(!archive.remove_oldest(101).unwrap(), "it is not the oldest");
-    assert!(archive.remove_oldest(1).unwrap());
-    assert!(!archive.remove_oldest(1).unwrap(), "it is gone");
+    assert_eq!(archive.remove_to(99).unwrap(), 0, "the oldest goes on beyond that");
+    assert_eq!(archive.remove_to(199).unwrap(), 1, "the second, too");
+    assert_eq!(archive.remove_to(199).unwrap(), 0, "it is gone");
     assert_eq!(archive.first_seq(), 101);
     expect_exactly(&archive, 100, 350);
     apply(&archive, 350, 400);
@@ -97,21 +97,52 @@ fn the_oldest_division_leaves_and_stays_away() {
     let archive = open(directory.path());
     assert_eq!(archive.first_seq(), 101);
     expect_exactly(&archive, 100, 400);
-    for first_seq in [101, 201, 301] {
-        assert!(archive.remove_oldest(first_seq).unwrap());
-    }
-    assert!(!archive.remove_oldest(401).unwrap(), "the one that grows stays");
+    assert_eq!(archive.remove_to(400).unwrap(), 3);
+    assert_eq!((archive.remove_to(400).unwrap(), archive.divisions().len()), (0, 1), "an empty one stays");
     assert_eq!((archive.watermark(), archive.first_seq()), (400, 401));
     drop(archive);
     let archive = open(directory.path());
     assert_eq!((archive.watermark(), archive.first_seq()), (400, 401), "what left is not missed");
     drop(archive);
-    let left: Vec<_> = std::fs::read_dir(directory.path()).unwrap().collect();
-    assert_eq!(left.len(), 1, "no files are left behind: {left:?}");
+    let left: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "no files are left behind but the mark of the beginning: {left:?}");
+}
+
+/// A copy taken right after the removal is what a crash would leave at worst: the files are still there.
+#[test]
+fn what_was_removed_does_not_come_back_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, crashed) = (directory.path().join("archive"), directory.path().join("crashed"));
+    let archive = open(&path);
+    apply(&archive, 0, 350);
+    archive.finish_upkeep().unwrap();
+    let mut seen = 0;
+    // Whoever reads keeps the files.
+    let visited = archive.for_each_in(1, &mut |_, _| {
+        if seen == 0 {
+            assert_eq!(archive.remove_to(200).unwrap(), 2);
+            assert!(directory_of(&path, 1).exists() && directory_of(&path, 101).exists());
+            copy_directory(&path, &crashed);
+            // They may go in any order.
+            std::fs::remove_dir_all(directory_of(&crashed, 101)).unwrap();
+        }
+        seen += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(visited.unwrap());
+    assert_eq!(seen, 100);
+    drop(archive);
+    for path in [crashed, path] {
+        let archive = open(&path);
+        assert_eq!((firsts(&archive), archive.first_seq()), (vec![201, 301], 201));
+        expect_exactly(&archive, 200, 300);
+        assert!(!directory_of(&path, 1).exists());
+    }
 }
 
 #[test]
-fn where_one_cannot_be_removed_the_younger_ones_stay_too() {
+fn files_that_cannot_be_removed_do_no_harm() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("archive");
     let archive = open(&path);
@@ -121,35 +152,48 @@ fn where_one_cannot_be_removed_the_younger_ones_stay_too() {
     let mut obstacle = directory_of(&path, 1).into_os_string();
     obstacle.push(".removed");
     std::fs::write(&obstacle, "in the way").unwrap();
-    assert!(archive.remove_oldest(1).unwrap() && archive.remove_oldest(101).unwrap());
+    assert_eq!(archive.remove_to(200).unwrap(), 2);
     assert_eq!(firsts(&archive), [201, 301]);
     drop(archive);
+    assert_eq!(firsts(&open(&path)), [201, 301], "nothing comes back");
+    assert!(directory_of(&path, 1).exists());
     std::fs::remove_file(&obstacle).unwrap();
-    let archive = open(&path);
-    assert_eq!(firsts(&archive), [1, 101, 201, 301], "nothing is missing in between");
-    expect_exactly(&archive, 0, 350);
-    assert!(archive.remove_oldest(1).unwrap() && archive.remove_oldest(101).unwrap());
-    drop(archive);
-    assert_eq!(firsts(&open(&path)), [201, 301], "and they can leave again");
+    assert_eq!(firsts(&open(&path)), [201, 301]);
+    assert!(!directory_of(&path, 1).exists(), "it goes with the next start");
+}
+
+/// A lost archive is made again behind what was removed, and one that is wholly older goes.
+#[test]
+fn an_archive_begins_behind_what_was_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, applied) in [("empty", 0), ("older", 40)] {
+        let path = directory.path().join(name);
+        let archive = open(&path);
+        apply(&archive, 0, applied);
+        assert_eq!(archive.remove_to(70).unwrap(), 1, "{name}");
+        assert_eq!((archive.watermark(), archive.watermark_applied()), (70, 70), "{name}");
+        assert_eq!(firsts(&archive), [71], "{name}");
+        apply(&archive, 70, 90);
+        expect_exactly(&archive, 70, 90);
+        drop(archive);
+        // Begun, and not made yet, before a crash.
+        std::fs::remove_dir_all(directory_of(&path, 71)).unwrap();
+        let archive = open(&path);
+        assert_eq!((archive.watermark(), firsts(&archive)), (70, vec![71]), "{name}");
+    }
 }
 
 #[test]
-fn a_division_that_is_read_is_read_to_its_end() {
+fn a_lost_oldest_division_is_told() {
     let directory = tempfile::tempdir().unwrap();
     let archive = open(directory.path());
-    apply(&archive, 0, 250);
-    let mut seen = 0;
-    let visited = archive.for_each_in(1, &mut |_, _| {
-        assert_eq!(archive.remove_oldest(1).unwrap(), seen == 0);
-        seen += 1;
-        ControlFlow::Continue(())
-    });
-    assert!(visited.unwrap());
-    assert_eq!(seen, 100);
-    assert!(!archive.for_each_in(1, &mut |_, _| ControlFlow::Continue(())).unwrap());
-    expect_exactly(&archive, 100, 250);
+    apply(&archive, 0, 350);
+    archive.remove_to(100).unwrap();
     drop(archive);
-    expect_exactly(&open(directory.path()), 100, 250);
+    std::fs::remove_dir_all(directory_of(directory.path(), 101)).unwrap();
+    let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
+    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("begins at record 101, its first division at 201"), "{error}");
 }
 
 /// The directory of a division, settled or not.

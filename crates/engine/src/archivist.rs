@@ -8,11 +8,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use upesi_archive::{Archive, ArchiveEntry};
-use upesi_journal::{Disk, Reader, SnapshotStore, delete_segments_below};
+use upesi_journal::{Disk, SnapshotStore, delete_segments_below};
+use upesi_ledger::Ledger;
 use upesi_ledger::codec::Encoder;
-use upesi_ledger::{Ledger, Record};
 
 use crate::error::StartError;
+use crate::fold::Fold;
 use crate::metrics::EngineMetrics;
 use crate::progress::ArchiveProgress;
 
@@ -25,26 +26,25 @@ const SNAPSHOTS_KEPT: usize = 2;
 pub(crate) struct Archivist {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) archive: Arc<dyn Archive>,
-    pub(crate) ledger: Ledger,
+    pub(crate) fold: Fold,
     pub(crate) snapshot_seq: u64,
     pub(crate) snapshot_every_records: u64,
     pub(crate) keep_segments: bool,
     pub(crate) metrics: EngineMetrics,
-    reader: Reader,
     entries: Vec<ArchiveEntry>,
     /// Whether the last attempt found no room.
     is_held_up: bool,
 }
 
 impl Archivist {
-    /// Begins behind what `ledger` has folded already.
+    /// Begins behind what `ledger` has folded already. What the archive holds by now is not archived again: a part of it may
+    /// have been exported or removed since.
     pub(crate) fn new(disk: Arc<dyn Disk>, archive: Arc<dyn Archive>, ledger: Ledger) -> Self {
         let snapshot_seq = ledger.last_seq();
         Self {
-            reader: Reader::once(Arc::clone(&disk), snapshot_seq + 1),
+            fold: Fold::once(Arc::clone(&disk), ledger, archive.watermark()),
             disk,
             archive,
-            ledger,
             snapshot_seq,
             snapshot_every_records: u64::MAX,
             keep_segments: true,
@@ -57,7 +57,7 @@ impl Archivist {
     /// Runs until the progress is closed. A lack of room holds it up and ends nothing: the journal has everything.
     pub(crate) fn run(mut self, progress: &ArchiveProgress) -> Result<(), StartError> {
         loop {
-            let seq = self.ledger.last_seq();
+            let seq = self.fold.ledger.last_seq();
             let (goal, is_last) =
                 if self.is_held_up { progress.wait_for_room(seq) } else { progress.wait_for_more(seq) };
             self.attempt(progress, goal, is_last)?;
@@ -69,7 +69,7 @@ impl Archivist {
 
     /// Folds what there is, without waiting; tells whether that was the last.
     pub(crate) fn step(&mut self, progress: &ArchiveProgress) -> Result<bool, StartError> {
-        let seq = self.ledger.last_seq();
+        let seq = self.fold.ledger.last_seq();
         let held_up = self.is_held_up.then_some((seq, false));
         let Some((goal, is_last)) = progress.more(seq).or(held_up) else { return Ok(false) };
         self.attempt(progress, goal, is_last)?;
@@ -97,8 +97,8 @@ impl Archivist {
 
     fn advance(&mut self, progress: &ArchiveProgress, goal: u64, is_last: bool) -> Result<(), StartError> {
         self.fold_to(goal)?;
-        progress.publish(self.ledger.last_seq());
-        let since_snapshot = self.ledger.last_seq() - self.snapshot_seq;
+        progress.publish(self.fold.ledger.last_seq());
+        let since_snapshot = self.fold.ledger.last_seq() - self.snapshot_seq;
         if since_snapshot >= self.snapshot_distance() || (is_last && since_snapshot > 0) {
             self.write_snapshot()?;
         }
@@ -107,7 +107,7 @@ impl Archivist {
 
     /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per record.
     fn snapshot_distance(&self) -> u64 {
-        let entries = self.ledger.reserved_len() + self.ledger.outbox().len();
+        let entries = self.fold.ledger.reserved_len() + self.fold.ledger.outbox().len();
         self.snapshot_every_records.max(entries as u64)
     }
 
@@ -115,8 +115,8 @@ impl Archivist {
     pub(crate) fn fold_to(&mut self, goal: u64) -> Result<(), StartError> {
         // What an attempt without room has left comes first.
         self.archive_finished()?;
-        while fold_next(&mut self.reader, &mut self.ledger, goal)? {
-            if self.ledger.finished_len() >= ENTRIES_PER_APPLY_MAX {
+        while self.fold.next(goal)? {
+            if self.fold.ledger.finished_len() >= ENTRIES_PER_APPLY_MAX {
                 self.archive_finished()?;
             }
         }
@@ -125,14 +125,14 @@ impl Archivist {
 
     /// After a failure the entries stay, for the next attempt.
     fn archive_finished(&mut self) -> Result<(), StartError> {
-        let seq = self.ledger.last_seq();
-        self.entries.extend(self.ledger.drain_finished(seq).map(|transfer| {
+        let seq = self.fold.ledger.last_seq();
+        self.entries.extend(self.fold.ledger.drain_finished(seq).map(|transfer| {
             let mut value = Vec::with_capacity(256);
             transfer.encode(&mut Encoder(&mut value));
             (transfer.id, value)
         }));
         let started = Instant::now();
-        self.archive.apply_at(&self.entries, seq, self.ledger.last_time())?;
+        self.archive.apply_at(&self.entries, seq, self.fold.ledger.last_time())?;
         if !self.entries.is_empty() {
             self.metrics.archive_apply_seconds.observe(started.elapsed().as_secs_f64());
         }
@@ -142,13 +142,13 @@ impl Archivist {
 
     /// Writes a snapshot, once the archive is sure to hold everything that the snapshot leaves out.
     pub(crate) fn write_snapshot(&mut self) -> Result<(), StartError> {
-        let (seq, started) = (self.ledger.last_seq(), Instant::now());
+        let (seq, started) = (self.fold.ledger.last_seq(), Instant::now());
         let archived = self.archive.sync()?;
         assert!(archived >= seq, "the archive is synced to {archived}, but the snapshot is of {seq}");
         let store = SnapshotStore::open(Arc::clone(&self.disk))?;
         let mut bytes = Vec::new();
-        self.ledger.encode_snapshot(&mut bytes);
-        store.write(seq, self.ledger.last_time(), |sink| sink.write_all(&bytes))?;
+        self.fold.ledger.encode_snapshot(&mut bytes);
+        store.write(seq, self.fold.ledger.last_time(), |sink| sink.write_all(&bytes))?;
         store.prune(SNAPSHOTS_KEPT)?;
         self.snapshot_seq = seq;
         self.metrics.snapshot_seconds.observe(started.elapsed().as_secs_f64());
@@ -166,8 +166,9 @@ impl Archivist {
             return Ok(());
         }
         let oldest_snapshot = store.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
-        let oldest_notice = self.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
-        let oldest_reserved = self.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
+        let oldest_notice = self.fold.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
+        let oldest_reserved =
+            self.fold.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
         let needed = (oldest_snapshot + 1).min(oldest_notice).min(oldest_reserved.unwrap_or(u64::MAX));
         let needed = needed.min(retained);
         let deleted = delete_segments_below(&*self.disk, needed)?;
@@ -176,14 +177,4 @@ impl Archivist {
         }
         Ok(())
     }
-}
-
-/// Folds the next record up to `goal` into a ledger; false when there is none.
-pub(crate) fn fold_next(reader: &mut Reader, ledger: &mut Ledger, goal: u64) -> Result<bool, StartError> {
-    let Some(record) = reader.next_record(goal)? else { return Ok(false) };
-    let seq = record.seq;
-    let Record { events, notices, .. } =
-        Record::decode(record.bytes).map_err(|source| StartError::Record { seq, source })?;
-    ledger.evolve(seq, record.time, events, &notices);
-    Ok(true)
 }

@@ -116,7 +116,7 @@ pub(crate) fn assemble<H: Hands>(
     let shared = Arc::new(Shared {
         queue: Queue::new(options.queue_commands_max),
         durable_seq: AtomicU64::new(ledger.last_seq()),
-        archive: ArchiveProgress::new(options.fold_every_records, archivist.ledger.last_seq()),
+        archive: ArchiveProgress::new(options.fold_every_records, archivist.fold.ledger.last_seq()),
         serving: Mutex::new(Serving::Yes),
         stopped: watch::Sender::new(None),
         is_durable: options.durability == Durability::Synced,

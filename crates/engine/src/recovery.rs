@@ -4,11 +4,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
 use upesi_archive::{Archive, FjallArchive};
-use upesi_journal::{DataDirectory, Disk, END, Maintenance, Reader, SnapshotStore, Writer, segments};
+use upesi_journal::{DataDirectory, Disk, Maintenance, SnapshotStore, Writer, segments};
 use upesi_ledger::{Ledger, LedgerConfig};
 
-use crate::archivist::{Archivist, fold_next};
+use crate::archivist::Archivist;
 use crate::error::StartError;
+use crate::fold::Fold;
 use crate::options::EngineOptions;
 
 /// What a data directory held.
@@ -52,16 +53,11 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
             "removed what was left of a batch that was never acknowledged"
         );
     }
+    let ledger = Fold::new(Arc::clone(&disk), snapshot.clone(), archive.watermark()).finish()?;
+    // A removal that is recorded, but that a crash kept from the archive; or this archive was lost and is made again.
+    archive.remove_to(ledger.removed_to())?;
     if archive.watermark() < snapshot.last_seq() {
         rebuild_archive(&disk, &archive, &config, snapshot.last_seq(), options)?;
-    }
-    let mut ledger = snapshot.clone();
-    let mut reader = Reader::new(Arc::clone(&disk), ledger.last_seq() + 1);
-    while fold_next(&mut reader, &mut ledger, END)? {
-        // What the archive holds leaves memory as it did then: once it has left the archive too, its id may come again.
-        if ledger.last_seq() <= archive.watermark() {
-            ledger.drain_finished(ledger.last_seq()).for_each(drop);
-        }
     }
     tracing::info!(
         snapshot = snapshot.last_seq(),

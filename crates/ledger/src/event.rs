@@ -159,6 +159,11 @@ pub enum Event {
     },
     /// Parked notices were put back into their lanes.
     NoticesRedelivered(Vec<NoticeKey>),
+    /// Retention removed the transfers that finished up to a record: their ids are unknown from here on.
+    FinishedRemoved {
+        /// The last of the records whose finished transfers are gone.
+        to_seq: u64,
+    },
 }
 
 impl Event {
@@ -189,6 +194,7 @@ impl Event {
             Self::NoticesDelivered(_) => 30,
             Self::NoticeParked { .. } => 31,
             Self::NoticesRedelivered(_) => 32,
+            Self::FinishedRemoved { .. } => 40,
         }
     }
 
@@ -214,6 +220,7 @@ impl Event {
             Self::NoticesDelivered(_) => "NoticesDelivered",
             Self::NoticeParked { .. } => "NoticeParked",
             Self::NoticesRedelivered(_) => "NoticesRedelivered",
+            Self::FinishedRemoved { .. } => "FinishedRemoved",
         }
     }
 
@@ -296,6 +303,7 @@ impl Event {
                 encoder.u32(*attempts);
                 encoder.text(reason);
             }
+            Self::FinishedRemoved { to_seq } => encoder.u64(*to_seq),
         }
     }
 
@@ -364,6 +372,7 @@ impl Event {
                 Self::NoticeParked { key: NoticeKey::decode(d)?, attempts: d.u32()?, reason: d.boxed_text()? }
             }
             32 => Self::NoticesRedelivered(d.list(NoticeKey::decode)?),
+            40 => Self::FinishedRemoved { to_seq: d.u64()? },
             _ => return Err(DecodeError("unknown event; it was written by a newer version")),
         })
     }

@@ -179,7 +179,22 @@ impl Ledger {
 
     /// Takes the transfers that finished at or before `seq` out of memory: the archive holds them, or is about to.
     pub fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
+        self.take_finished(seq).map(|(_, transfer)| transfer)
+    }
+
+    /// [`Ledger::drain_finished`], with the record that finished each.
+    pub fn take_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Transfer)> {
         self.transfers.drain_finished(seq)
+    }
+
+    /// The record that finished one of the finished transfers in memory, counted from the oldest; 0 when there are fewer.
+    pub fn finished_seq(&self, index: usize) -> u64 {
+        self.transfers.finished_seq(index)
+    }
+
+    /// The record up to which retention has removed the transfers that finished; 0 when it removed none.
+    pub const fn removed_to(&self) -> u64 {
+        self.removed_to
     }
 
     pub(crate) fn due_transfers(&self, now: Timestamp) -> impl Iterator<Item = &Transfer> {

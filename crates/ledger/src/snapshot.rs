@@ -19,7 +19,9 @@ use crate::transfer::{Transfer, TransferState};
 pub type SnapshotError = DecodeError;
 
 /// Version of the snapshot format, in its first byte.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
+/// Without `removed_to`.
+const FORMAT_WITHOUT_REMOVALS: u8 = 1;
 
 impl Ledger {
     /// Appends the state. Equal states give equal bytes.
@@ -28,6 +30,7 @@ impl Ledger {
         encoder.u8(FORMAT);
         encoder.u64(self.last_seq);
         encoder.timestamp(self.last_time);
+        encoder.u64(self.removed_to);
         for total in [
             self.totals.reserved,
             self.totals.refused,
@@ -68,12 +71,14 @@ impl Ledger {
     /// Reads a state back.
     pub fn decode_snapshot(bytes: &[u8], config: LedgerConfig) -> Result<Self, SnapshotError> {
         let d = &mut Decoder(bytes);
-        if d.u8()? != FORMAT {
+        let format = d.u8()?;
+        if ![FORMAT, FORMAT_WITHOUT_REMOVALS].contains(&format) {
             return Err(DecodeError("unknown snapshot format; it was written by a newer version"));
         }
         let mut ledger = Self::new(config);
         ledger.last_seq = d.u64()?;
         ledger.last_time = d.timestamp()?;
+        ledger.removed_to = if format == FORMAT { d.u64()? } else { 0 };
         ledger.totals = Totals {
             reserved: d.u64()?,
             refused: d.u64()?,

@@ -48,6 +48,8 @@ pub struct Ledger {
     pub(crate) funds_deadlines: BTreeSet<(Timestamp, TransferId)>,
     pub(crate) outbox: Outbox,
     pub(crate) totals: Totals,
+    /// Retention has removed the transfers that finished up to this record.
+    pub(crate) removed_to: u64,
     pub(crate) last_seq: u64,
     pub(crate) last_time: Timestamp,
 }
@@ -68,6 +70,7 @@ impl Ledger {
             funds_deadlines: BTreeSet::new(),
             outbox: Outbox::default(),
             totals: Totals::default(),
+            removed_to: 0,
             last_seq: 0,
             last_time: Timestamp::EPOCH,
         };
@@ -183,6 +186,11 @@ impl Ledger {
             }
             Event::NoticesRedelivered(keys) => {
                 keys.into_iter().for_each(|key| self.outbox.set_parked(key, None))
+            }
+            Event::FinishedRemoved { to_seq } => {
+                self.removed_to = to_seq;
+                // Whoever folds late may still hold them; their ids may come again from here on.
+                self.transfers.drain_finished(to_seq).for_each(drop);
             }
         }
     }

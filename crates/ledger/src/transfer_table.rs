@@ -96,16 +96,16 @@ impl TransferTable {
         self.finished.push_back((seq, slot));
     }
 
-    /// Takes out the transfers that finished at or before `seq`, oldest first.
-    pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
+    /// Takes out the transfers that finished at or before `seq`, oldest first, with the sequence that finished each.
+    pub(crate) fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = (u64, Transfer)> {
         core::iter::from_fn(move || {
-            let slot = self.finished.pop_front_if(|(finished_seq, _)| *finished_seq <= seq)?.1;
+            let (finished_seq, slot) = self.finished.pop_front_if(|(finished, _)| *finished <= seq)?;
             let transfer = self.slots.take(slot)?;
             let entry = self.indexed(transfer.id, slot);
             if let Ok(found) = self.index.find_entry(entry.spread(), |found| found.slot == slot) {
                 found.remove();
             }
-            Some(transfer)
+            Some((finished_seq, transfer))
         })
     }
 
@@ -125,6 +125,10 @@ impl TransferTable {
 
     pub(crate) fn finished_len(&self) -> usize {
         self.finished.len()
+    }
+
+    pub(crate) fn finished_seq(&self, index: usize) -> u64 {
+        self.finished.get(index).map_or(0, |(seq, _)| *seq)
     }
 
     /// The reserved transfers, oldest deadline first.

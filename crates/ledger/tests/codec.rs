@@ -250,6 +250,7 @@ fn event() -> impl Strategy<Value = Event> {
             reason
         }),
         proptest::collection::vec(notice_key(), 0..4).prop_map(Event::NoticesRedelivered),
+        any::<u64>().prop_map(|to_seq| Event::FinishedRemoved { to_seq }),
     ];
     prop_oneof![transfers, participants, schemes]
 }

@@ -9,6 +9,7 @@ mod notices;
 mod participants;
 mod prepare;
 mod put;
+mod removal;
 mod settlement_models;
 mod tick;
 
@@ -61,6 +62,11 @@ pub enum Command {
     },
     /// An operator wants parked notices tried again.
     Redeliver(Vec<NoticeKey>),
+    /// Retention is about to remove the transfers that finished up to this record from the archive.
+    RemoveFinished {
+        /// The last record.
+        to_seq: u64,
+    },
     /// An operator's change.
     Admin(AdminCommand),
 }
@@ -181,6 +187,7 @@ impl Ledger {
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),
+            Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
             Command::Admin(command) => {
                 let reply = self.decide_admin(command, now, out);
                 if reply.is_err() {

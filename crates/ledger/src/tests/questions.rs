@@ -316,9 +316,44 @@ fn events_have_the_names_of_their_kinds() {
         Event::NoticesDelivered(Vec::new()),
         Event::NoticeParked { key, attempts: 1, reason: "".into() },
         Event::NoticesRedelivered(Vec::new()),
+        Event::FinishedRemoved { to_seq: 1 },
     ] {
         let shown = format!("{event:?}");
         let kind = shown.split(|character: char| !character.is_alphanumeric()).next();
         assert_eq!(Some(event.name()), kind);
     }
+}
+
+/// One fold forgets what is archived, another still holds it: an id that was removed comes again for both.
+#[test]
+fn a_removal_frees_ids_in_every_fold() {
+    let (mut live, mut late) = (sound(), sound());
+    live.drain_finished(8).for_each(drop);
+    let decide = |ledger: &Ledger, to_seq| {
+        let mut decision = Decision::default();
+        ledger.decide(&Command::RemoveFinished { to_seq }, Timestamp::from_ms(9), &mut decision);
+        decision.events
+    };
+    assert_eq!(decide(&live, 0), []);
+    assert_eq!(decide(&live, 100), [Event::FinishedRemoved { to_seq: 8 }], "what is to come is not removed");
+    let again = crate::Transfer { prepare_seq: 10, ..transfer(2, 33) };
+    for ledger in [&mut live, &mut late] {
+        let removal = decide(ledger, 7);
+        ledger.evolve(9, Timestamp::from_ms(9), removal, &[]);
+        assert_eq!((ledger.removed_to(), decide(ledger, 7)), (7, Vec::new()));
+        ledger.evolve(10, Timestamp::from_ms(10), [Event::TransferPrepared(again.clone())], &[]);
+        assert_eq!(ledger.transfer(id(2)).map(|found| found.amount), Some(amount(33)));
+        assert!(ledger.transfer(id(1)).is_some(), "what is reserved stays");
+    }
+    assert_eq!((live.transfer(id(3)), late.finished_len()), (None, 1), "what finished later stays");
+    late.drain_finished(8).for_each(drop);
+    let bytes = |ledger: &Ledger| {
+        let mut bytes = Vec::new();
+        ledger.encode_snapshot(&mut bytes);
+        bytes
+    };
+    assert_eq!(bytes(&live), bytes(&late));
+    let read =
+        Ledger::decode_snapshot(&bytes(&live), live.config().clone()).map(|ledger| ledger.removed_to());
+    assert_eq!(read, Ok(7));
 }

@@ -49,8 +49,8 @@ fn ids_with_the_same_hash_are_kept_apart() {
         assert_eq!(order.map(|id| amount(&table, id)), [Some(1), Some(2)]);
         table.finish(3, order[1], end);
         table.finish(4, order[0], end);
-        let drained: Vec<_> = table.drain_finished(3).map(|transfer| transfer.id).collect();
-        assert_eq!(drained, [order[1]]);
+        let drained: Vec<_> = table.drain_finished(3).map(|(seq, transfer)| (seq, transfer.id)).collect();
+        assert_eq!(drained, [(3, order[1])]);
         assert_eq!(order.map(|id| amount(&table, id)), [Some(1), None]);
         // The place that became free is taken again, and nothing leads to it under the old id.
         table.insert(5, transfer(9, 3));

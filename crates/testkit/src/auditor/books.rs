@@ -208,7 +208,8 @@ impl Books {
             Event::NoticesRedelivered(keys) => {
                 keys.iter().for_each(|key| self.set_parked(*key, false, findings));
             }
-            Event::EndpointSet { .. }
+            Event::FinishedRemoved { .. }
+            | Event::EndpointSet { .. }
             | Event::SettlementModelCreated(_)
             | Event::SettlementModelActivitySet { .. }
             | Event::LedgerAccountTypeCreated { .. } => {}

@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use upesi_archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
-use upesi_journal::{Access, Disk, END, Reader, SnapshotStore, durable};
+use upesi_engine::Fold;
+use upesi_journal::{Access, Disk, SnapshotStore, durable};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
+use upesi_ledger::{Ledger, LedgerConfig, Transfer};
 use upesi_types::Timestamp;
 
 pub use row::COLUMNS;
@@ -128,20 +129,14 @@ fn add(
 fn names_and_tail(data: &Path, watermark: u64) -> Result<(Names, Vec<Transfer>), Failure> {
     let disk: Arc<dyn Disk> = Arc::new(upesi_journal::RealDisk::new(data, Access::Read));
     let latest = SnapshotStore::open_for_reading(Arc::clone(&disk)).latest().map_err(journal_failure)?;
-    let mut ledger = match latest.snapshot {
+    let snapshot = match latest.snapshot {
         None => Ledger::new(LedgerConfig::default()),
         Some(snapshot) => Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default())
             .map_err(|error| Failure::new(Exit::Data, error))?,
     };
-    let mut reader = Reader::once(disk, ledger.last_seq() + 1);
-    while let Some(found) = reader.next_record(END).map_err(journal_failure)? {
-        let Record { events, notices, .. } =
-            Record::decode(found.bytes).map_err(|error| Failure::new(Exit::Data, error))?;
-        ledger.evolve(found.seq, found.time, events, &notices);
-        if found.seq <= watermark {
-            ledger.drain_finished(found.seq).for_each(drop);
-        }
-    }
+    let mut ledger = Fold::once(disk, snapshot, watermark)
+        .finish()
+        .map_err(|error| Failure::new(crate::hub::exit_of(&error), error))?;
     let names = Names::of(&ledger);
     Ok((names, ledger.drain_finished(u64::MAX).collect()))
 }

@@ -194,7 +194,9 @@ mod tests {
             first += 20;
         }
         archive.divide().unwrap();
-        assert!(archive.remove_oldest(1).unwrap() && archive.get(&id).unwrap().is_none());
+        let growing = archive.divisions().last().map_or(1, |division| division.first_seq);
+        assert_eq!(hub.runtime.block_on(hub.filler.handle.remove_finished(growing - 1)), Ok(1));
+        assert!(archive.get(&id).unwrap().is_none());
         let again = Command::Prepare(prepare);
         let reply = hub.runtime.block_on(hub.filler.handle.submit(again, upesi_engine::Payload::default()));
         assert!(matches!(reply, Ok(upesi_ledger::Reply::Accepted)), "{reply:?}");

@@ -88,7 +88,8 @@ impl HubError {
     }
 }
 
-fn exit_of(error: &StartError) -> Exit {
+/// How a command ends that cannot bring the state of a data directory back.
+pub(crate) fn exit_of(error: &StartError) -> Exit {
     use upesi_journal::{DataDirectoryError, JournalError};
     match error {
         StartError::Data(DataDirectoryError::Locked { .. }) => Exit::Temporary,

@@ -86,13 +86,23 @@ impl Drop for Retention {
 
 fn attempt(policy: &Policy, handle: &EngineHandle, now: Timestamp) -> Result<(), String> {
     let Some(archive) = handle.archive() else { return Ok(()) };
-    let names = || -> Result<Names, String> {
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
-        let asked = handle.read(|ledger: &Ledger| Names::of(ledger));
-        runtime.block_on(asked).map_err(|error| error.to_string())
+    let runtime = tokio::runtime::Builder::new_current_thread().build().map_err(|error| error.to_string())?;
+    let hub = Hub {
+        names: &|| {
+            let asked = handle.read(|ledger: &Ledger| Names::of(ledger));
+            runtime.block_on(asked).map_err(|error| error.to_string())
+        },
+        remove: &|to_seq| runtime.block_on(handle.remove_finished(to_seq)).map_err(|error| error.to_string()),
     };
-    pass(policy, &*archive, now, &names).map(|_| ())
+    pass(policy, &*archive, now, &hub).map(|_| ())
+}
+
+/// What a pass needs of the hub.
+pub(super) struct Hub<'a> {
+    /// Who is who, for exports.
+    pub names: &'a dyn Fn() -> Result<Names, String>,
+    /// Removes what finished up to a record; durable when it returns. See [`EngineHandle::remove_finished`].
+    pub remove: &'a dyn Fn(u64) -> Result<u64, String>,
 }
 
 /// One look at the archive; gives how many divisions left.
@@ -100,7 +110,7 @@ pub(super) fn pass(
     policy: &Policy,
     archive: &dyn Archive,
     now: Timestamp,
-    names: &dyn Fn() -> Result<Names, String>,
+    hub: &Hub<'_>,
 ) -> Result<u64, String> {
     let divisions = archive.divisions();
     if is_old_enough_to_close(policy, &divisions, now) {
@@ -115,9 +125,9 @@ pub(super) fn pass(
             break;
         }
         if let Some(directory) = &policy.export_dir {
-            export_before(archive, oldest, directory, policy.export_format, &names()?)?;
+            export_before(archive, oldest, directory, policy.export_format, &(hub.names)()?)?;
         }
-        if !archive.remove_oldest(oldest.first_seq).map_err(|error| error.to_string())? {
+        if (hub.remove)(oldest.watermark)? == 0 {
             break;
         }
         tracing::info!(
@@ -167,8 +177,13 @@ mod tests {
 
     const DAY: i64 = DAY_MS;
 
-    fn names() -> Result<Names, String> {
-        Ok(Names::of(&Ledger::new(LedgerConfig::default())))
+    /// A pass over an archive without a hub, which would record the removals first.
+    fn look(policy: &Policy, archive: &FjallArchive, day: i64) -> Result<u64, String> {
+        let hub = Hub {
+            names: &|| Ok(Names::of(&Ledger::new(LedgerConfig::default()))),
+            remove: &|to_seq| archive.remove_to(to_seq).map_err(|error| error.to_string()),
+        };
+        pass(policy, archive, Timestamp::from_ms(day * DAY), &hub)
     }
 
     fn apply(archive: &FjallArchive, seq: u64, day: i64) {
@@ -184,7 +199,7 @@ mod tests {
         let mut first = Vec::new();
         for day in 1..=40 {
             apply(&archive, day as u64, day);
-            pass(&policy, &archive, Timestamp::from_ms(day * DAY), &names).unwrap();
+            look(&policy, &archive, day).unwrap();
             first.push(archive.first_seq() as i64);
         }
         for (index, first) in first.iter().enumerate() {
@@ -193,6 +208,23 @@ mod tests {
             assert!(*first >= day - 16 - 4, "on day {day} what finished on day {first} is still there");
         }
         assert_eq!(archive.watermark_applied(), 40);
+    }
+
+    #[test]
+    fn what_cannot_be_recorded_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let archive = FjallArchive::open(directory.path(), &ArchiveOptions::default()).unwrap();
+        apply(&archive, 1, 1);
+        archive.divide().unwrap();
+        apply(&archive, 2, 2);
+        let policy = Policy { keep_days: 1, export_dir: None, export_format: Format::Csv };
+        let hub = Hub {
+            names: &|| unreachable!("nothing is exported"),
+            remove: &|to_seq| Err(format!("{to_seq}: the hub has no room on its disk")),
+        };
+        let refused = pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &hub).unwrap_err();
+        assert_eq!(refused, "1: the hub has no room on its disk");
+        assert_eq!(archive.first_seq(), 1);
     }
 
     #[test]
@@ -206,9 +238,9 @@ mod tests {
         let export_dir = Some(directory.path().join("export"));
         let policy = Policy { keep_days: 1, export_dir, export_format: Format::Parquet };
         // Its bytes are no transfer.
-        pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &names).unwrap_err();
+        look(&policy, &archive, 100).unwrap_err();
         assert_eq!(archive.first_seq(), 1);
         let policy = Policy { export_dir: None, ..policy };
-        assert_eq!(pass(&policy, &archive, Timestamp::from_ms(100 * DAY), &names).unwrap(), 2);
+        assert_eq!(look(&policy, &archive, 100).unwrap(), 2);
     }
 }

@@ -63,6 +63,9 @@ fn describe_event(event: &Event, names: &Names) -> String {
             format!("parked {} after {attempts} attempts: {reason}", key_text(*key, names))
         }
         Event::NoticesRedelivered(keys) => format!("to be redelivered {}", keys_text(keys, names)),
+        Event::FinishedRemoved { to_seq } => {
+            format!("retention removed what finished up to record {to_seq}")
+        }
     }
 }
 

@@ -112,6 +112,7 @@ fn rare_fields(event: &Event, names: &Names) -> (&'static str, Value) {
         Event::NoticeParked { key, attempts, reason } => {
             ("noticeParked", json!({"notice": key_json(*key, names), "attempts": attempts, "reason": reason}))
         }
+        Event::FinishedRemoved { to_seq } => ("finishedRemoved", json!({"toSeq": to_seq})),
         // The common ones are above.
         _ => ("unknown", json!({})),
     }

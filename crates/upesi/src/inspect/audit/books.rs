@@ -65,6 +65,8 @@ pub struct Books {
     withdrawals: BTreeMap<TransferId, Withdrawal>,
     funds: BTreeSet<TransferId>,
     outbox: BTreeSet<NoticeKey>,
+    /// Retention has removed what finished up to this record.
+    removed_to: u64,
     counts: Counts,
 }
 
@@ -93,6 +95,7 @@ impl Books {
             withdrawals: BTreeMap::new(),
             funds: ledger.all_funds().map(|funds| funds.id).collect(),
             outbox: ledger.outbox().iter().map(|(key, _)| key).collect(),
+            removed_to: ledger.removed_to(),
             counts: Counts::default(),
         };
         for transfer in ledger.reserved_transfers() {
@@ -166,9 +169,21 @@ impl Books {
                 Ok(())
             }
             Event::NoticeParked { key, .. } => self.check_owed(*key),
+            Event::FinishedRemoved { to_seq } => self.removed(place.seq, *to_seq),
             Event::NoticesRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
             other => self.enter_setup(other),
         }
+    }
+
+    fn removed(&mut self, seq: u64, to_seq: u64) -> Finding {
+        let before = self.removed_to;
+        if to_seq <= before || to_seq >= seq {
+            return Err(format!(
+                "it removes what finished up to record {to_seq}, after the same to {before}"
+            ));
+        }
+        self.removed_to = to_seq;
+        Ok(())
     }
 
     /// Participants, accounts, limits and models.

@@ -1,8 +1,6 @@
 //! The replay: the ledger and the auditor's books, record by record, with everything that is compared on the way.
 
-use std::collections::VecDeque;
-
-use upesi_ledger::{Event, Ledger, Record, TransferState};
+use upesi_ledger::{Event, Ledger, Record};
 use upesi_types::{Timestamp, TransferId};
 
 use super::Findings;
@@ -20,8 +18,6 @@ pub(super) struct Replay {
     pub compared: Vec<u64>,
     snapshots: Snapshots,
     archive: Comparison,
-    /// The records that finished the transfers in memory, oldest first.
-    finish_seqs: VecDeque<u64>,
     finished_kept: usize,
     /// A record contradicted the books, which hold a part of it now.
     is_broken: bool,
@@ -36,7 +32,6 @@ impl Replay {
             compared: Vec::new(),
             snapshots,
             archive,
-            finish_seqs: VecDeque::new(),
             is_broken: false,
         }
     }
@@ -55,13 +50,12 @@ impl Replay {
         findings.extend(noticed);
         entered?;
         for event in &record.events {
-            if let Some(id) = prepared_twice(&self.ledger, event)
-                && !self.let_go_of_one_that_left(*id, findings)
-            {
-                return Err(format!("transfer {id} is prepared again"));
+            if let Event::FinishedRemoved { to_seq } = event {
+                // Before the ledger forgets them.
+                self.let_go(*to_seq, findings);
             }
-            if finishes(event) {
-                self.finish_seqs.push_back(seq);
+            if let Some(id) = prepared_twice(&self.ledger, event) {
+                return Err(format!("transfer {id} is prepared again"));
             }
         }
         self.ledger.evolve(seq, time, record.events, &record.notices);
@@ -72,9 +66,12 @@ impl Replay {
             }
             self.compared.push(seq);
         }
-        if self.finish_seqs.len() > self.finished_kept + FINISHED_GROUP {
+        if seq < self.archive.first_seq() {
+            // What it finished has left: an earlier version did not record removals.
+            self.let_go(seq, findings);
+        } else if self.ledger.finished_len() > self.finished_kept + FINISHED_GROUP {
             // Wholly older records only, so that as many as needed surely stay.
-            let boundary = self.finish_seqs[self.finish_seqs.len() - self.finished_kept - 1];
+            let boundary = self.ledger.finished_seq(self.ledger.finished_len() - self.finished_kept - 1);
             self.let_go(boundary.saturating_sub(1), findings);
         }
         Ok(())
@@ -103,31 +100,11 @@ impl Replay {
         self.archive.finish(last_seq, from_the_beginning, findings)
     }
 
-    /// A transfer that retention has let go since may be followed by another of its id. Tells whether this was one.
-    fn let_go_of_one_that_left(&mut self, id: TransferId, findings: &mut Findings) -> bool {
-        let index = self.ledger.finished_transfers().position(|transfer| transfer.id == id);
-        let Some(&finished_at) = index.and_then(|index| self.finish_seqs.get(index)) else { return false };
-        let has_left = finished_at < self.archive.first_seq();
-        if has_left {
-            self.let_go(finished_at, findings);
-        }
-        has_left
-    }
-
     /// Takes the transfers that finished at or before a record out of memory, comparing each with the archive.
     fn let_go(&mut self, seq: u64, findings: &mut Findings) {
-        for transfer in self.ledger.drain_finished(seq) {
-            let finished_at = self.finish_seqs.pop_front().unwrap_or(0);
+        for (finished_at, transfer) in self.ledger.take_finished(seq) {
             self.archive.compare(finished_at, &transfer, findings);
         }
-    }
-}
-
-fn finishes(event: &Event) -> bool {
-    match event {
-        Event::TransferPrepared(transfer) => transfer.state != TransferState::Reserved,
-        Event::TransferCommitted { .. } | Event::TransferAborted { .. } => true,
-        _ => false,
     }
 }
 

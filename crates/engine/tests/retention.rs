@@ -1,0 +1,262 @@
+//! What retention removed: an id that comes again is folded by every start, and nothing removed comes back.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
+use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
+use upesi_ledger::codec::Decoder;
+use upesi_ledger::{PublicState, Transfer};
+use upesi_types::{Amount, Timestamp};
+
+const START_MS: i64 = 1_900_000_000_000;
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+/// Folded as often as records come; a snapshot comes with the end only, as it does between two of them.
+const FOLD_EVERY: u64 = 2;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().build().unwrap()
+}
+
+fn options(data: &Path) -> EngineOptions {
+    EngineOptions {
+        segment_bytes: 64 * 1024,
+        batch_bytes_max: 16 * 1024,
+        fold_every_records: FOLD_EVERY,
+        clock: TestClock::starting_at(START_MS) as _,
+        ..EngineOptions::new(data)
+    }
+}
+
+fn try_start(data: &Path) -> Result<(Engine, EngineHandle), StartError> {
+    Engine::start(options(data), EngineMetrics::default(), Box::new(NoEffects))
+}
+
+fn start(data: &Path) -> (Engine, EngineHandle) {
+    try_start(data).unwrap()
+}
+
+async fn submit(engine: &EngineHandle, command: upesi_ledger::Command) {
+    engine.submit(command, Payload::default()).await.unwrap();
+}
+
+/// A transfer that is committed.
+async fn pay(engine: &EngineHandle, number: u64, value: &str) {
+    let [payer, payee] = DFSPS;
+    submit(engine, prepare(id(number), payer, payee, value, Timestamp::from_ms(START_MS + 1_000_000))).await;
+    submit(engine, fulfil(id(number), payer, payee)).await;
+    let found = engine.transfer(id(number)).await.unwrap().unwrap();
+    assert_eq!((found.public_state(), found.amount), (PublicState::Committed, amount(value)));
+}
+
+/// Waits until the archive has what finished so far and memory has not: transfers of other parties come and go meanwhile.
+async fn archive_all(engine: &EngineHandle, next: &mut u64) {
+    let goal = engine.status().durable_seq;
+    let archive = engine.archive().unwrap();
+    let [payer, payee] = DFSPS;
+    for _ in 0..100_000 {
+        let number = *next;
+        let is_held = engine.read(move |ledger| ledger.transfer(id(number - 1)).is_some()).await.unwrap();
+        if archive.watermark_applied() >= goal && !is_held {
+            return;
+        }
+        // Refused, since the payee pays more than it may.
+        let expires = Timestamp::from_ms(START_MS + 1_000_000);
+        submit(engine, prepare(id(1_000_000 + *next), payee, payer, "9999999999", expires)).await;
+        tokio::task::yield_now().await;
+    }
+    panic!("the archivist is stuck at {}", archive.watermark_applied());
+}
+
+/// What finished so far leaves.
+async fn remove_all(engine: &EngineHandle) -> u64 {
+    let archive = engine.archive().unwrap();
+    archive.divide().unwrap();
+    let to_seq = archive.divisions().last().unwrap().first_seq - 1;
+    assert!(engine.remove_finished(to_seq).await.unwrap() > 0);
+    to_seq
+}
+
+/// A copy of a directory that an engine is using: what a crash leaves.
+fn crash(data: &Path, name: &str) -> PathBuf {
+    let to = data.with_file_name(name);
+    copy(data, &to);
+    to
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let target = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy(&file.path(), &target);
+        } else {
+            std::fs::copy(file.path(), target).unwrap();
+        }
+    }
+}
+
+/// The amount of each transfer in a closed engine's archive, of those that were committed.
+fn archived(data: &Path) -> Vec<(upesi_types::TransferId, Amount)> {
+    let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
+    let mut found = Vec::new();
+    archive
+        .for_each(&mut |_, bytes| {
+            let transfer = Transfer::decode(&mut Decoder(bytes)).unwrap();
+            if transfer.public_state() == PublicState::Committed {
+                found.push((transfer.id, transfer.amount));
+            }
+            std::ops::ControlFlow::Continue(())
+        })
+        .unwrap();
+    found.sort();
+    found
+}
+
+fn sorted(numbers: &[(u64, &str)]) -> Vec<(upesi_types::TransferId, Amount)> {
+    let mut all: Vec<_> = numbers.iter().map(|(number, value)| (id(*number), amount(value))).collect();
+    all.sort();
+    all
+}
+
+/// A life in which transfers 1 and 2 are removed and 1 comes again with another amount. Returns what a crash would leave
+/// before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
+fn life(data: &Path) -> [PathBuf; 3] {
+    let (engine, handle) = start(data);
+    let crashes = runtime().block_on(async {
+        onboard(&handle, &DFSPS).await;
+        pay(&handle, 1, "12.25").await;
+        pay(&handle, 2, "30.5").await;
+        archive_all(&handle, &mut 3).await;
+        let to_seq = remove_all(&handle).await;
+        assert_eq!(handle.read(|ledger| ledger.removed_to()).await.unwrap(), to_seq);
+        for number in [1, 2] {
+            assert_eq!(handle.transfer(id(number)).await.unwrap(), None);
+        }
+        let removed = crash(data, "removed");
+        pay(&handle, 1, "7.75").await;
+        pay(&handle, 3, "100").await;
+        archive_all(&handle, &mut 4).await;
+        handle.archive().unwrap().sync().unwrap();
+        let again = crash(data, "again");
+        assert_eq!(position(&handle, "greenbank").await, amount("150.5"));
+        [removed, again]
+    });
+    drop(handle);
+    engine.shutdown();
+    let [removed, again] = crashes;
+    [removed, again, data.to_owned()]
+}
+
+#[test]
+fn an_id_that_comes_again_is_folded_by_every_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let [removed, again, whole] = life(&directory.path().join("data"));
+    for (data, paid, committed) in [
+        (&removed, "42.75", &[][..]),
+        (&again, "150.5", &[(1, "7.75"), (3, "100")][..]),
+        (&whole, "150.5", &[(1, "7.75"), (3, "100")][..]),
+    ] {
+        let (engine, handle) = start(data);
+        runtime().block_on(async {
+            assert_eq!(position(&handle, "greenbank").await, amount(paid), "{}", data.display());
+            assert_eq!(handle.transfer(id(2)).await.unwrap(), None);
+        });
+        drop(handle);
+        engine.shutdown();
+        assert_eq!(archived(data), sorted(committed), "{}", data.display());
+    }
+}
+
+#[test]
+fn a_lost_archive_is_made_again_without_what_was_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    let [removed, again, whole] = life(&directory.path().join("data"));
+    for (data, paid, committed) in [
+        (&removed, "42.75", &[][..]),
+        (&again, "150.5", &[(1, "7.75"), (3, "100")][..]),
+        (&whole, "150.5", &[(1, "7.75"), (3, "100")][..]),
+    ] {
+        std::fs::remove_dir_all(data.join("archive")).unwrap();
+        let (engine, handle) = start(data);
+        runtime().block_on(async {
+            assert_eq!(position(&handle, "greenbank").await, amount(paid), "{}", data.display());
+            assert_eq!(handle.transfer(id(2)).await.unwrap(), None);
+        });
+        drop(handle);
+        engine.shutdown();
+        assert_eq!(archived(data), sorted(committed), "{}", data.display());
+    }
+}
+
+/// The journal says that they are to go; a crash came before the archive let them.
+#[test]
+fn a_removal_that_is_recorded_is_made_at_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (engine, handle) = start(&data);
+    let to_seq = runtime().block_on(async {
+        onboard(&handle, &DFSPS).await;
+        pay(&handle, 1, "12.25").await;
+        archive_all(&handle, &mut 2).await;
+        let archive = handle.archive().unwrap();
+        archive.divide().unwrap();
+        let to_seq = archive.divisions().last().unwrap().first_seq - 1;
+        submit(&handle, upesi_ledger::Command::RemoveFinished { to_seq }).await;
+        to_seq
+    });
+    let crashed = crash(&data, "crashed");
+    drop(handle);
+    engine.shutdown();
+    assert_eq!(upesi_archive::first_seq_of(&crashed.join("archive")), Some(1));
+    let (engine, handle) = start(&crashed);
+    assert_eq!(upesi_archive::first_seq_of(&crashed.join("archive")), Some(to_seq + 1));
+    runtime().block_on(async {
+        assert_eq!(handle.transfer(id(1)).await.unwrap(), None);
+        pay(&handle, 1, "3.5").await;
+        assert_eq!(position(&handle, "greenbank").await, amount("15.75"));
+    });
+    drop(handle);
+    engine.shutdown();
+    assert_eq!(archived(&crashed), sorted(&[(1, "3.5")]));
+}
+
+/// The fold that begins behind a snapshot meets what other divisions hold already: exported once more it would be twice.
+#[test]
+fn what_the_archive_holds_is_not_archived_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let (engine, handle) = start(&data);
+    runtime().block_on(async {
+        onboard(&handle, &DFSPS).await;
+        pay(&handle, 1, "12.25").await;
+        pay(&handle, 2, "30.5").await;
+        archive_all(&handle, &mut 3).await;
+        handle.archive().unwrap().divide().unwrap();
+    });
+    let crashed = crash(&data, "crashed");
+    drop(handle);
+    engine.shutdown();
+    let (engine, handle) = start(&crashed);
+    runtime().block_on(async {
+        pay(&handle, 3, "8.5").await;
+    });
+    drop(handle);
+    engine.shutdown();
+    let archive = FjallArchive::open(crashed.join("archive"), &ArchiveOptions::default()).unwrap();
+    let mut held = Vec::new();
+    for division in archive.divisions() {
+        let visited = archive.for_each_in(division.first_seq, &mut |id, _| {
+            held.push(id);
+            std::ops::ControlFlow::Continue(())
+        });
+        assert!(visited.unwrap());
+    }
+    for number in 1..=3 {
+        let times = held.iter().filter(|held| **held == id(number)).count();
+        assert_eq!(times, 1, "transfer {number} is in so many divisions");
+    }
+}
