@@ -61,7 +61,7 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
             match reason {
                 StopReason::Journal(fault) => journal = Some(fault.clone()),
                 StopReason::Archive(fault) => archive = Some(fault.clone()),
-                StopReason::Shutdown => {}
+                StopReason::Shutdown | StopReason::Panicked(_) => {}
             }
         }
     }

@@ -116,8 +116,10 @@ impl Drop for FjallArchive {
     fn drop(&mut self) {
         self.inner.closing.store(true, Ordering::Relaxed);
         for thread in self.upkeep.lock().unwrap_or_else(PoisonError::into_inner).drain(..) {
-            // A panic there leaves a filter unready or a division unsettled, which is safe.
-            let _ = thread.join();
+            // A panic there leaves a filter unready or a division unsettled, which is safe; but it must not go unseen.
+            if let (Err(panic), false) = (thread.join(), std::thread::panicking()) {
+                std::panic::resume_unwind(panic);
+            }
         }
         let growing = self.inner.growing();
         if growing.entries() > FILTER_INLINE_TRANSFERS {

@@ -103,6 +103,11 @@ impl MemoryArchive {
         state.applied = state.durable.clone();
     }
 
+    /// Forgets everything, as where its directory is lost.
+    pub fn lose(&self) {
+        *self.state() = State::default();
+    }
+
     /// A copy as [`MemoryArchive::crash`] would leave this one, which stays as it is.
     pub fn after_crash(&self) -> Self {
         let durable = self.state().durable.clone();

@@ -1,9 +1,10 @@
 //! A running engine.
 
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
-use std::thread::{Builder, JoinHandle};
+use std::thread::{self, Builder, JoinHandle};
 use std::time::Instant;
 
 use tokio::sync::watch;
@@ -50,15 +51,11 @@ impl Engine {
         let ticks = Ticks::At(Instant::now() + options.tick_interval);
         let Assembled { shared, handle, worker, archivist, archive, directory } =
             assemble(options, metrics, effects, channels, ticks)?;
-        let worker = spawn("upesi-engine", move || worker.run())?;
-        let journal = spawn("upesi-journal", {
-            let shared = Arc::clone(&shared);
-            move || run_journal(&errands_to_run, &errands_run, &shared)
+        let worker = spawn("upesi-engine", &shared, move |_| worker.run())?;
+        let journal = spawn("upesi-journal", &shared, move |shared| {
+            run_journal(&errands_to_run, &errands_run, shared);
         })?;
-        let archivist = spawn("upesi-archivist", {
-            let shared = Arc::clone(&shared);
-            move || run_archivist(archivist, &shared)
-        })?;
+        let archivist = spawn("upesi-archivist", &shared, |shared| run_archivist(archivist, shared))?;
         Ok((
             Self {
                 shared,
@@ -77,12 +74,15 @@ impl Engine {
         self.stop();
     }
 
+    /// A panic of a thread goes on in the caller's: where panics do not end the process, it must not go unseen.
     fn stop(&mut self) {
         self.shared.queue.close();
-        join(self.worker.take());
-        join(self.journal.take());
+        let ended = [join(self.worker.take()), join(self.journal.take())];
         self.shared.archive.close(self.shared.durable_seq.load(Ordering::Acquire));
-        join(self.archivist.take());
+        let panicked = ended.into_iter().chain([join(self.archivist.take())]).find_map(Result::err);
+        if let (Some(panic), false) = (panicked, thread::panicking()) {
+            resume_unwind(panic);
+        }
     }
 }
 
@@ -136,13 +136,35 @@ pub(crate) fn assemble<H: Hands>(
     Ok(Assembled { shared, handle, worker, archivist, archive, directory })
 }
 
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
+fn spawn(
+    name: &'static str,
+    shared: &Arc<Shared>,
+    work: impl FnOnce(&Shared) + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    let shared = Arc::clone(shared);
+    let work = move || {
+        let guard = PanicGuard { name, shared: &shared };
+        work(&shared);
+        drop(guard);
+    };
     Builder::new().name(name.into()).spawn(work).map_err(StartError::Thread)
 }
 
-fn join(thread: Option<JoinHandle<()>>) {
-    if thread.is_some_and(|thread| thread.join().is_err()) {
-        tracing::error!("a thread of the engine panicked");
+fn join(thread: Option<JoinHandle<()>>) -> thread::Result<()> {
+    thread.map_or(Ok(()), JoinHandle::join)
+}
+
+/// Stops the engine when one of its threads panics, so that nothing waits for that thread.
+struct PanicGuard<'a> {
+    name: &'static str,
+    shared: &'a Shared,
+}
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.shared.stop(StopReason::Panicked(self.name));
+        }
     }
 }
 

@@ -90,6 +90,9 @@ pub enum StopReason {
     /// The archivist failed.
     #[error("the archive failed: {0}")]
     Archive(String),
+    /// The program contradicted itself on this thread. Only where a panic does not end the process.
+    #[error("the thread {0} panicked")]
+    Panicked(&'static str),
 }
 
 impl StopReason {

@@ -36,6 +36,7 @@ pub use metrics::{COMMUNITY_SECONDS, EngineMetrics, ShareHistogram};
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{DurableRecord, Effects, NoEffects, Payload};
+pub use recovery::{Rehearsal, rehearse};
 pub use stepped::SteppedEngine;
 pub use trim::first_needed_record;
 pub use worker::{EngineStatus, Serving};

@@ -72,6 +72,26 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     Ok(Recovered { directory, disk, ledger, writer, archive, archivist })
 }
 
+/// The states that a start would come to.
+#[derive(Debug)]
+pub struct Rehearsal {
+    /// The engine's, after the last record.
+    pub ledger: Ledger,
+    /// The archivist's, once it has folded all that it finds.
+    pub archived: Ledger,
+}
+
+/// Does what a start does, up to the first command, and what the archivist then does, up to its first snapshot.
+///
+/// # Errors
+/// What a start would fail with.
+pub fn rehearse(options: &EngineOptions) -> Result<Rehearsal, StartError> {
+    let Recovered { directory: _directory, ledger, mut archivist, .. } = recover(options)?;
+    archivist.fold_to(ledger.last_seq())?;
+    archivist.write_snapshot()?;
+    Ok(Rehearsal { ledger, archived: archivist.fold.ledger })
+}
+
 /// Chosen anew at each start, so that nobody can learn it; in simulations as the options say.
 fn hash_seed(options: &EngineOptions) -> u64 {
     match options.storage {

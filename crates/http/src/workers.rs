@@ -3,16 +3,18 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::num::NonZero;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use cores::Cores;
+use panics::Panics;
 use tokio::runtime::{Builder, Handle};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 mod cores;
+mod panics;
 
 /// Worker threads started so far in this process.
 static STARTED: AtomicUsize = AtomicUsize::new(0);
@@ -77,6 +79,7 @@ pub struct Workers {
     handles: Vec<WorkerHandle>,
     next: AtomicUsize,
     threads: Mutex<Vec<Thread>>,
+    panics: Arc<Panics>,
 }
 
 #[derive(Debug)]
@@ -104,18 +107,25 @@ impl Workers {
         }
         let mut handles = Vec::with_capacity(count);
         let mut threads = Vec::with_capacity(count);
+        let panics = Panics::new();
         for index in 0..count {
             let refused = |source| WorkersError::Refused { index, source };
             let mut builder = Builder::new_current_thread();
-            if let Some(cores) = cores {
-                // Threads for blocking work are begun by a worker, and would share its core.
-                builder.on_thread_start(move || cores.spread());
-            }
+            let watched = Arc::clone(&panics);
+            builder.on_thread_start(move || {
+                watched.watch_this_thread();
+                if let Some(cores) = cores {
+                    // Threads for blocking work are begun by a worker, and would share its core.
+                    cores.spread();
+                }
+            });
             let runtime = builder.enable_all().build().map_err(refused)?;
             handles.push(WorkerHandle { runtime: runtime.handle().clone(), index });
             let (stop, stopped) = oneshot::channel::<()>();
             let number = STARTED.fetch_add(1, Ordering::Relaxed);
+            let watched = Arc::clone(&panics);
             let run = move || {
+                watched.watch_this_thread();
                 NUMBER.set(Some(number));
                 if let Some(cores) = cores {
                     cores.keep_to(index);
@@ -126,7 +136,7 @@ impl Workers {
             let join = thread::Builder::new().name(format!("{name}-{index}")).spawn(run).map_err(refused)?;
             threads.push(Thread { stop, join });
         }
-        Ok(Self { handles, next: AtomicUsize::new(0), threads: Mutex::new(threads) })
+        Ok(Self { handles, next: AtomicUsize::new(0), threads: Mutex::new(threads), panics })
     }
 
     /// How many workers there are, at least one.
@@ -151,6 +161,8 @@ impl Workers {
 
     /// Stops every worker and waits for its thread; tasks that still run are dropped. Calling it again does nothing.
     /// Must not be called from a worker.
+    ///
+    /// Panics where a task of these workers has: a runtime keeps that to itself, and it must not go unseen.
     pub fn shutdown(&self) {
         let threads =
             std::mem::take(&mut *self.threads.lock().unwrap_or_else(|poisoned| poisoned.into_inner()));
@@ -162,10 +174,10 @@ impl Workers {
             })
             .collect();
         for join in joins {
-            if join.join().is_err() {
-                tracing::error!("a worker thread panicked");
-            }
+            // What it said, the panics have.
+            let _ = join.join();
         }
+        self.panics.go_on();
     }
 }
 
@@ -231,6 +243,29 @@ mod tests {
             assert_eq!(cores_of(worker), [all.clone(), all.clone()]);
         }
         assert_eq!(allowed(), all, "who starts them goes where it likes");
+    }
+
+    #[test]
+    fn a_panic_of_a_task_goes_on_where_its_workers_end() {
+        for is_blocking in [false, true] {
+            let (sound, broken) = (Workers::start(1, "sound").unwrap(), Workers::start(2, "broken").unwrap());
+            let absurd = || -> () { panic!("absurd {}", 7) };
+            let (told, tell) = std::sync::mpsc::channel::<()>();
+            broken.get(1).spawn(async move {
+                let _told = told;
+                if is_blocking {
+                    let _ = tokio::task::spawn_blocking(absurd).await;
+                } else {
+                    absurd();
+                }
+            });
+            assert!(tell.recv().is_err(), "it has ended");
+            let panic = std::panic::catch_unwind(|| broken.shutdown()).unwrap_err();
+            let said = panic.downcast_ref::<String>().unwrap();
+            assert!(said.contains("absurd 7"), "{said}");
+            broken.shutdown();
+            sound.shutdown();
+        }
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod reader;
 mod real_disk;
 mod recovery;
 mod retention;
+mod scratch_disk;
 mod segment;
 #[cfg(any(test, feature = "sim"))]
 pub mod sim_disk;
@@ -34,6 +35,7 @@ pub use reader::{END, Reader, Record};
 pub use real_disk::RealDisk;
 pub use recovery::{Extent, Opened, Recovered, extent, open, verify};
 pub use retention::{SegmentInfo, delete_segments_below, segments};
+pub use scratch_disk::ScratchDisk;
 pub use snapshot::{Latest, Snapshot, SnapshotInfo, SnapshotSink, SnapshotStore};
 pub use tail::TornTail;
 pub use writer::{Appended, Durability, Maintenance, Options, Writer};

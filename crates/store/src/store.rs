@@ -256,8 +256,10 @@ impl WriterHandle {
         if let Some(thread) = thread
             && thread.thread().id() != std::thread::current().id()
         {
-            // A panic there was told to those who waited: their answers were dropped.
-            let _ = thread.join();
+            // A panic there was told to those who waited: their answers were dropped. It must not go unseen.
+            if let (Err(panic), false) = (thread.join(), std::thread::panicking()) {
+                std::panic::resume_unwind(panic);
+            }
         }
     }
 }

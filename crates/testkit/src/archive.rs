@@ -4,8 +4,8 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
-use upesi_types::TransferId;
+use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, MemoryArchive};
+use upesi_types::{Timestamp, TransferId};
 
 const SOUND: u8 = 0;
 const FULL: u8 = 1;
@@ -72,6 +72,11 @@ impl SimArchive {
         self.inner.crash();
     }
 
+    /// Its directory is gone.
+    pub(crate) fn lose(&self) {
+        self.inner.lose();
+    }
+
     fn write(&self) -> Result<(), ArchiveError> {
         let kind = match self.condition.load(Ordering::Relaxed) {
             SOUND => return Ok(()),
@@ -98,8 +103,17 @@ impl Archive for SimArchive {
     }
 
     fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+        self.apply_at(entries, watermark, Timestamp::EPOCH)
+    }
+
+    fn apply_at(
+        &self,
+        entries: &[ArchiveEntry],
+        watermark: u64,
+        time: Timestamp,
+    ) -> Result<(), ArchiveError> {
         self.write()?;
-        self.inner.apply(entries, watermark)
+        self.inner.apply_at(entries, watermark, time)
     }
 
     fn sync(&self) -> Result<u64, ArchiveError> {
@@ -124,5 +138,28 @@ impl Archive for SimArchive {
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ArchiveError> {
         self.inner.for_each(visit)
+    }
+    fn divisions(&self) -> Vec<Division> {
+        self.inner.divisions()
+    }
+
+    fn divide(&self) -> Result<(), ArchiveError> {
+        self.write()?;
+        self.inner.divide()
+    }
+
+    fn for_each_in(
+        &self,
+        first_seq: u64,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<bool, ArchiveError> {
+        self.inner.for_each_in(first_seq, visit)
+    }
+
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+        if self.inner.first_seq() <= seq {
+            self.write()?;
+        }
+        self.inner.remove_to(seq)
     }
 }

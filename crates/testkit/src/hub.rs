@@ -42,6 +42,8 @@ pub(crate) enum Output {
     Answer { number: u64, outcome: Result<(), SyncError> },
     /// An answer to an operator.
     Told(Result<Reply, SubmitError>),
+    /// What finished up to a record has left, or not.
+    Removed { to_seq: u64, outcome: Result<u64, SubmitError> },
     /// A callback.
     Callback { number: u64, key: NoticeKey, request: Request },
 }
@@ -102,6 +104,7 @@ pub(crate) struct Hub {
     let_go: Arc<Mutex<LetGo>>,
     requests: BTreeMap<u64, Pending<Result<Reply, SubmitError>>>,
     operator: Option<Pending<Result<Reply, SubmitError>>>,
+    removal: Option<(u64, Pending<Result<u64, SubmitError>>)>,
     pages: Vec<(ParticipantId, Pending<Fetched>)>,
     loads: Vec<(ParticipantId, Vec<NoticeKey>, Pending<Loaded>)>,
     sendings: BTreeMap<u64, (ParticipantId, Sending<DurableRecord>)>,
@@ -139,6 +142,7 @@ impl Hub {
             let_go,
             requests: BTreeMap::new(),
             operator: None,
+            removal: None,
             pages: Vec::new(),
             loads: Vec::new(),
             sendings: BTreeMap::new(),
@@ -198,6 +202,16 @@ impl Hub {
         self.operator = Some(Box::pin(async move { handle.submit(command, Default::default()).await }));
     }
 
+    /// Retention removes what finished up to a record; there is one at a time.
+    pub(crate) fn remove_finished(&mut self, to_seq: u64) {
+        let handle = self.handle.clone();
+        self.removal = Some((to_seq, Box::pin(async move { handle.remove_finished(to_seq).await })));
+    }
+
+    pub(crate) const fn is_removing(&self) -> bool {
+        self.removal.is_some()
+    }
+
     // ---- working ----
 
     /// One turn of the engine; false once it has stopped.
@@ -227,6 +241,12 @@ impl Hub {
         if let Some(reply) = self.operator.as_mut().and_then(poll) {
             self.operator = None;
             out.push(Output::Told(reply));
+        }
+        if let Some((to_seq, outcome)) =
+            self.removal.as_mut().and_then(|(to_seq, removal)| Some((*to_seq, poll(removal)?)))
+        {
+            self.removal = None;
+            out.push(Output::Removed { to_seq, outcome });
         }
     }
 
@@ -391,6 +411,7 @@ impl Hub {
     pub(crate) fn waits(&self) -> bool {
         !(self.requests.is_empty() && self.pages.is_empty() && self.loads.is_empty())
             || self.operator.is_some()
+            || self.removal.is_some()
     }
 
     /// The lanes, for people.

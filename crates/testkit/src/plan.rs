@@ -24,6 +24,9 @@ pub struct Faults {
     /// process is down; writes report success and are lost, go elsewhere, or leave a sector as it was. A hub that finds
     /// that out and stops has done what it promises, so the world ends there.
     pub rot: bool,
+    /// What has finished is exported and removed after a while, half of the worlds long; its requests come again; and the
+    /// archive is lost between two lives.
+    pub retention: bool,
 }
 
 impl Faults {
@@ -38,6 +41,7 @@ impl Faults {
         operators: true,
         ambushes: true,
         rot: false,
+        retention: true,
     };
 
     /// A quiet world.
@@ -51,6 +55,7 @@ impl Faults {
         operators: false,
         ambushes: false,
         rot: false,
+        retention: false,
     };
 }
 
@@ -120,7 +125,7 @@ pub struct Plan {
 impl Plan {
     /// The mixed-fault world with a disk that does not keep what was written.
     pub fn rotten() -> Self {
-        Self { faults: Faults { rot: true, ..Faults::ALL }, ..Self::default() }
+        Self { faults: Faults { rot: true, retention: false, ..Faults::ALL }, ..Self::default() }
     }
 }
 

@@ -121,6 +121,8 @@ const FAULTS: &[Kind] = &[
     ("changes of a party of a transfer in flight", 1_000, |counts| counts.ambushes_in_flight),
     ("changes right before a crash", 200, |counts| counts.ambushes_before_crash),
     ("changes right after a start", 300, |counts| counts.ambushes_after_start),
+    ("lost archives", 50, |counts| counts.lost_archives),
+    ("prepares that came again after their removal", 500, |counts| counts.resent_after_removal),
 ];
 
 /// What else there is.
@@ -134,6 +136,8 @@ const LIFE: &[Kind] = &[
     ("expiries", 2_000, |counts| counts.expired),
     ("operations", 10_000, |counts| counts.operations),
     ("callbacks", 50_000, |counts| counts.callbacks_taken),
+    ("removals", 500, |counts| counts.removals),
+    ("transfers removed", 2_000, |counts| counts.removed),
     ("recalled callbacks", 100, |counts| counts.recalled),
 ];
 
@@ -313,7 +317,8 @@ const FOUND: [(u64, &str); 6] = [
 
 #[test]
 fn what_was_found_stays_fixed() {
-    let plan = Plan { faults: Faults { ambushes: false, ..Faults::ALL }, ..Plan::default() };
+    let plan =
+        Plan { faults: Faults { ambushes: false, retention: false, ..Faults::ALL }, ..Plan::default() };
     for (seed, what) in FOUND {
         let outcome = run(seed, &plan);
         assert!(outcome.is_sound(), "seed {seed}: {what}: {:?}", outcome.findings);

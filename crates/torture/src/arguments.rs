@@ -26,6 +26,8 @@ pub struct Arguments {
 enum Command {
     /// Simulated crashes at any disk operation, torn writes included: nothing acknowledged is lost.
     CrashImages(Amount),
+    /// The same of whole hubs with a real archive, whose retention goes on meanwhile.
+    HubImages(Amount),
     /// Whole worlds with faults of every kind, an independent auditor, and liveness at the end.
     WorldSeeds(Amount),
     /// Syncs that fail: nothing is acknowledged after the first.
@@ -79,6 +81,7 @@ impl Arguments {
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
             Command::CrashImages(amount) => amount.run("crash-images"),
+            Command::HubImages(amount) => amount.run("hub-images"),
             Command::WorldSeeds(amount) => amount.run("world-seeds"),
             Command::Fsync(amount) => amount.run("fsync"),
             Command::BitFlips(amount) => amount.run("bit-flips"),

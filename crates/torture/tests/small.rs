@@ -29,7 +29,17 @@ fn ten_thousand_crash_images() {
     let outcome = reach("crash-images", 10_000, 2);
     assert_met(
         &outcome,
-        &[("torn", 300), ("hub", 500), ("stopped while recovering", 500), ("acknowledged", 1_000)],
+        &[("torn", 300), ("journal", 9_000), ("store", 20), ("stopped while recovering", 500)],
+    );
+}
+
+/// Whole hubs are counted apart from journals alone.
+#[test]
+fn six_hundred_crash_images_of_whole_hubs() {
+    let outcome = reach("hub-images", 600, 2);
+    assert_met(
+        &outcome,
+        &[("whole hubs", 600), ("acknowledged", 1_000), ("removals", 20), ("came again", 10)],
     );
 }
 

@@ -3,6 +3,6 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    upesi::panics::tell_damage();
+    upesi::panics::end_the_process();
     upesi::cli::run(std::env::args_os()).into()
 }

@@ -2,10 +2,10 @@
 
 use crate::exit::Exit;
 
-/// Has a panic of the embedded store while it opens its files end the process as the damage that it is. Here, because the
-/// command is built to abort at a panic, and the embedded store would not survive unwinding either. Any other panic is a
-/// mistake of the program, and is left to end it.
-pub fn tell_damage() {
+/// Has a panic of any thread end the process, however the command was built. A panic of the embedded store while it opens its
+/// files ends it as the damage that it is: the embedded store would not survive unwinding. Any other panic is a mistake of the
+/// program, and aborts it.
+pub fn end_the_process() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
@@ -14,5 +14,6 @@ pub fn tell_damage() {
             eprintln!("upesi: {path} is damaged: the embedded store makes no sense of its files; {remedy}");
             std::process::exit(Exit::Data.code().into());
         }
+        std::process::abort();
     }));
 }

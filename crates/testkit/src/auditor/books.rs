@@ -31,6 +31,21 @@ struct Entry {
     amount: i128,
     condition: [u8; 32],
     expires_at: Timestamp,
+    prepare_seq: u64,
+    /// The record that ended it; 0 while it is reserved.
+    ended_seq: u64,
+}
+
+/// A finished transfer as an export must have it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finished {
+    pub(crate) prepare_seq: u64,
+    pub(crate) id: TransferId,
+    /// Numbers of participants; 0 for an unknown one.
+    pub(crate) parties: (u32, u32),
+    /// In ten-thousandths.
+    pub(crate) amount: i128,
+    pub(crate) is_committed: bool,
 }
 
 #[derive(Debug, Default)]
@@ -56,6 +71,8 @@ pub(super) struct Books {
     /// Accounts by the ledger's number.
     numbers: BTreeMap<u32, AccountKey>,
     transfers: BTreeMap<[u8; 17], Entry>,
+    /// Those that retention removed: the record that ended each.
+    left: BTreeMap<[u8; 17], (TransferId, u64)>,
     funds: BTreeMap<[u8; 17], FundsTransfer>,
     /// Whether each is parked.
     owed: BTreeMap<NoticeKey, bool>,
@@ -165,12 +182,14 @@ impl Books {
         findings: &mut Findings,
     ) {
         match event {
-            Event::TransferPrepared(transfer) => self.prepared(transfer, notices, outside, findings),
+            Event::TransferPrepared(transfer) => self.prepared(seq, transfer, notices, outside, findings),
             Event::TransferCommitted { id, fulfilment, .. } => {
                 self.committed(*id, fulfilment, time, notices, outside, findings);
+                self.ended(*id, seq);
             }
             Event::TransferAborted { id, kind, .. } => {
                 self.aborted(*id, *kind, time, notices, outside, findings);
+                self.ended(*id, seq);
             }
             Event::ParticipantCreated { id, name, .. } => {
                 let member = Member { name: name.as_str().to_owned(), is_active: true, cap: 0 };
@@ -208,8 +227,8 @@ impl Books {
             Event::NoticesRedelivered(keys) => {
                 keys.iter().for_each(|key| self.set_parked(*key, false, findings));
             }
-            Event::FinishedRemoved { .. }
-            | Event::EndpointSet { .. }
+            Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
+            Event::EndpointSet { .. }
             | Event::SettlementModelCreated(_)
             | Event::SettlementModelActivitySet { .. }
             | Event::LedgerAccountTypeCreated { .. } => {}
@@ -222,8 +241,62 @@ impl Books {
         }
     }
 
+    fn ended(&mut self, id: TransferId, seq: u64) {
+        if let Some(entry) = self.transfers.get_mut(&id.to_bytes()) {
+            entry.ended_seq = seq;
+        }
+    }
+
+    fn finished_removed(&mut self, to_seq: u64) {
+        let leaves = |entry: &Entry| entry.ended_seq > 0 && entry.ended_seq <= to_seq;
+        let leaving = self.transfers.iter().filter(|(_, entry)| leaves(entry));
+        let leaving: Vec<_> = leaving.map(|(key, entry)| (*key, entry.ended_seq)).collect();
+        for (key, ended_seq) in leaving {
+            self.transfers.remove(&key);
+            if let Some(id) = TransferId::from_bytes(&key) {
+                self.left.insert(key, (id, ended_seq));
+            }
+        }
+    }
+
+    /// Whether a transfer was removed; its id may have come again.
+    pub(super) fn has_left(&self, id: TransferId) -> bool {
+        self.left.contains_key(&id.to_bytes())
+    }
+
+    /// Those that were removed up to a record and have not come again.
+    pub(super) fn removed(&self, to_seq: u64) -> impl Iterator<Item = TransferId> {
+        let is_gone = |key: &[u8; 17]| !self.transfers.contains_key(key);
+        let gone = self.left.iter().filter(move |(key, (_, ended_seq))| *ended_seq <= to_seq && is_gone(key));
+        gone.map(|(_, (id, _))| *id).collect::<Vec<_>>().into_iter()
+    }
+
+    pub(super) fn finished_within(&self, first_seq: u64, last_seq: u64) -> Vec<Finished> {
+        let within =
+            self.transfers.iter().filter(|(_, entry)| (first_seq..=last_seq).contains(&entry.ended_seq));
+        let mut finished: Vec<_> = within
+            .filter_map(|(key, entry)| {
+                Some(Finished {
+                    prepare_seq: entry.prepare_seq,
+                    id: TransferId::from_bytes(key)?,
+                    parties: (entry.payer, entry.payee),
+                    amount: entry.amount,
+                    is_committed: entry.standing == Standing::Committed,
+                })
+            })
+            .collect();
+        finished.sort_unstable();
+        finished
+    }
+
+    pub(super) fn has_expired(&self, to_seq: u64) -> bool {
+        let mut finished = self.transfers.values().filter(|entry| (1..=to_seq).contains(&entry.ended_seq));
+        finished.all(|entry| self.last_time.is_some_and(|last| entry.expires_at < last))
+    }
+
     fn prepared(
         &mut self,
+        seq: u64,
         transfer: &Transfer,
         notices: &[Notice],
         outside: &Outside,
@@ -245,6 +318,8 @@ impl Books {
             amount: i128::from(transfer.amount.units()),
             condition: transfer.condition,
             expires_at: transfer.expires_at,
+            prepare_seq: transfer.prepare_seq,
+            ended_seq: if transfer.state == TransferState::Reserved { 0 } else { seq },
         };
         if entry.standing == Standing::Reserved {
             self.check_reservation(transfer, &entry, outside, findings);

@@ -13,6 +13,7 @@ use upesi_ledger::{Ledger, NoticeKey, Record};
 use upesi_types::{Timestamp, TransferId};
 
 use self::books::Books;
+pub(crate) use self::books::Finished;
 pub(crate) use self::outside::{Outside, Seen, Told};
 use crate::message::Request;
 
@@ -128,10 +129,29 @@ impl Auditor {
     pub(crate) fn compare_acknowledged(&mut self, ledger: &Ledger, archive: &dyn Archive) {
         for id in self.outside.acknowledged.values() {
             let is_archived = || archive.get(id).ok().flatten().is_some();
-            if ledger.transfer(*id).is_none() && !is_archived() {
+            if ledger.transfer(*id).is_none() && !is_archived() && !self.books.has_left(*id) {
                 self.findings.add(format!("I2: transfer {id} was acknowledged and is lost"));
             }
         }
+    }
+
+    /// What was removed, and said to be, is not in the archive: unless its id came again, it is unknown.
+    pub(crate) fn compare_removed(&mut self, archive: &dyn Archive, removed_to: u64) {
+        for id in self.books.removed(removed_to) {
+            if archive.get(&id).ok().flatten().is_some() {
+                self.findings.add(format!("transfer {id} was removed and is there again"));
+            }
+        }
+    }
+
+    /// What finished within a range of records: what an export of it must hold, no more and no less.
+    pub(crate) fn finished_within(&self, first_seq: u64, last_seq: u64) -> Vec<Finished> {
+        self.books.finished_within(first_seq, last_seq)
+    }
+
+    /// Whether everything that finished up to a record has expired, so that a prepare that comes again is refused.
+    pub(crate) fn has_expired(&self, to_seq: u64) -> bool {
+        self.books.has_expired(to_seq)
     }
 
     /// Replays the journal and compares it with the state and with the snapshots.

@@ -124,6 +124,14 @@ pub struct Counts {
     pub callbacks_taken: u64,
     /// Callbacks that operators sent again after they were given up.
     pub recalled: u64,
+    /// Removals of what finished.
+    pub removals: u64,
+    /// Transfers that were removed.
+    pub removed: u64,
+    /// Prepares of transfers that had been removed, sent again.
+    pub resent_after_removal: u64,
+    /// Archives that were lost between two lives and are made again.
+    pub lost_archives: u64,
     /// Transfers committed.
     pub committed: u64,
     /// Transfers aborted after they were reserved, those expired included.

@@ -16,7 +16,7 @@ const ATTEMPTS_MAX: u32 = 5;
 /// Largest amount of a payment, in whole units: a few of them reach cap and cover.
 const AMOUNT_MAX: u64 = 500;
 /// How long transfers last, in milliseconds.
-const LASTING_MS: [u64; 4] = [400, 2_000, 8_000, 20_000];
+pub(super) const LASTING_MS: [u64; 4] = [400, 2_000, 8_000, 20_000];
 
 /// A DFSP.
 #[derive(Debug, Default)]
@@ -66,7 +66,7 @@ impl World {
     fn draw_spec(&mut self, payer: usize) -> Spec {
         let others = self.dfsps.len() as u64 - 1;
         let payee = (payer + 1 + self.random.below(others) as usize) % self.dfsps.len();
-        let lasting = LASTING_MS[self.random.below(LASTING_MS.len() as u64) as usize];
+        let lasting = self.lasting_ms()[self.random.below(LASTING_MS.len() as u64) as usize];
         Spec {
             id: self.new_id(),
             payer,

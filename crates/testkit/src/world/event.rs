@@ -58,6 +58,8 @@ pub(super) enum Event {
     Heal,
     /// DFSPs ask for what they do not know yet.
     Ask,
+    /// Retention looks at the archive.
+    Retain,
 }
 
 /// What an operator has waited for.

@@ -10,6 +10,7 @@ mod ending;
 mod event;
 mod operator;
 mod process;
+mod retention;
 mod rot;
 mod safety;
 mod trouble;
@@ -28,6 +29,7 @@ use self::ending::Phase;
 use self::event::{Event, Schedule};
 use self::operator::Operator;
 use self::process::Tuning;
+use self::retention::Retention;
 use crate::archive::SimArchive;
 use crate::auditor::{Auditor, Seen};
 use crate::clock::ClockKeeper;
@@ -123,6 +125,7 @@ pub struct World {
     /// What was sent before, for replays: in which life of the hub, by whom, what, and what it means.
     history: Vec<(u64, usize, Arc<Request>, Seen)>,
     phase: Phase,
+    retention: Retention,
 }
 
 impl World {
@@ -164,6 +167,7 @@ impl World {
             next_call: 0,
             history: Vec::new(),
             phase: Phase::Trouble,
+            retention: Retention::new(seed, &plan),
             random,
             plan,
         };
@@ -245,6 +249,7 @@ impl World {
             Event::Relief(relief) => self.relieve(relief),
             Event::Heal => self.heal(),
             Event::Ask => self.ask(),
+            Event::Retain => self.retain(),
         }
     }
 

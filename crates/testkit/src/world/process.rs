@@ -180,6 +180,7 @@ impl World {
             match output {
                 Output::Answer { number, outcome } => self.leave(number, outcome),
                 Output::Told(reply) => self.operator_told(reply),
+                Output::Removed { to_seq, outcome } => self.removed(to_seq, &outcome),
                 Output::Callback { number, key, request } => self.callback_leaves(number, key, request),
             }
         }
@@ -256,6 +257,7 @@ impl World {
             }
             self.disk = self.disk.after_kill();
         }
+        self.lose_archive();
         if self.is_troubled() && self.plan.faults.crashes && self.random.one_in(4) {
             // The next start is cut off too.
             let ordinal = self.random.below(STARTING_OPERATIONS);

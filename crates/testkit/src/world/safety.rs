@@ -64,6 +64,7 @@ impl World {
         let Some(hub) = &self.hub else { return };
         self.auditor.compare(hub.ledger());
         self.auditor.compare_acknowledged(hub.ledger(), &*self.archive);
+        self.auditor.compare_removed(&*self.archive, self.retention.removed_to);
         if !is_at_rest {
             return;
         }

@@ -62,6 +62,7 @@ impl World {
         self.schedule.add(first, Event::Operate);
         self.schedule.add(trouble_us, Event::Heal);
         self.plan_rot();
+        self.plan_retention();
     }
 
     fn kinds(&self) -> Vec<Kind> {

@@ -1,13 +1,15 @@
 //! What DFSPs send to a hub, and what they remember of its answers.
 
 use std::collections::BTreeMap;
+use std::ops::ControlFlow;
 
 use tokio::task::JoinSet;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_journal::sim_disk::Random;
-use upesi_ledger::{Command, PublicState};
+use upesi_ledger::codec::Decoder;
+use upesi_ledger::{Command, PublicState, Transfer};
 
-use super::scheme::{abort, fulfil, id, onboard, prepare};
+use super::scheme::{abort, fulfil, number, onboard, prepare};
 
 /// Most requests that are under way together.
 const TOGETHER_MAX: u64 = 6;
@@ -23,6 +25,8 @@ pub struct Known {
     pub ended: Option<PublicState>,
     /// Its end was sent and never answered.
     pub is_unsure: bool,
+    /// How it ended, where it was to be removed and nobody said that it was.
+    pub perhaps_removed: Option<PublicState>,
 }
 
 /// All transfers, by number.
@@ -36,6 +40,12 @@ pub struct Memory {
     pub refused_full: u64,
     /// Refusals because the engine has stopped.
     pub refused_stopped: u64,
+    /// Those that were removed and have not come again, and how they ended.
+    pub removed: BTreeMap<u64, PublicState>,
+    /// How those ended that were removed and have come again, one for each time.
+    pub came_again: Vec<(u64, PublicState)>,
+    /// Removals that were said to be done.
+    pub removals: u64,
 }
 
 /// What was sent.
@@ -46,7 +56,7 @@ enum Sent {
 }
 
 impl Memory {
-    /// Onboards two banks and sends bursts of requests, until the engine stops. Whether it still runs.
+    /// Onboards the banks and sends bursts of requests, until the engine stops. Whether it still runs.
     pub async fn live(&mut self, engine: &EngineHandle, random: &mut Random, bursts: u64) -> bool {
         if onboard(engine).await.is_err() {
             return false;
@@ -57,6 +67,9 @@ impl Memory {
             }
             if random.one_in(4) {
                 report_deliveries(engine, 1 + random.below(8) as usize).await;
+            }
+            if random.one_in(4) {
+                self.retain(engine).await;
             }
         }
         true
@@ -82,21 +95,71 @@ impl Memory {
     }
 
     fn draw(&mut self, random: &mut Random) -> (Sent, Command) {
-        let open = |known: &Known| known.is_acknowledged && known.ended.is_none() && !known.is_unsure;
+        let open = |known: &Known| {
+            known.is_acknowledged
+                && known.ended.is_none()
+                && !known.is_unsure
+                && known.perhaps_removed.is_none()
+        };
         let open: Vec<u64> =
             self.transfers.iter().filter(|(_, known)| open(known)).map(|(number, _)| *number).collect();
         if open.is_empty() || random.one_in(2) {
-            let number = self.transfers.len() as u64;
+            let number = self.next_number(random);
             self.transfers.insert(number, Known::default());
-            return (Sent::Prepare(number), prepare(id(number)));
+            return (Sent::Prepare(number), prepare(number));
         }
         let number = open[random.below(open.len() as u64) as usize];
         // Nobody else ends it until the answer is there.
         self.known(number).is_unsure = true;
         if random.one_in(4) {
-            (Sent::End(number, PublicState::Aborted), abort(id(number)))
+            (Sent::End(number, PublicState::Aborted), abort(number))
         } else {
-            (Sent::End(number, PublicState::Committed), fulfil(id(number)))
+            (Sent::End(number, PublicState::Committed), fulfil(number))
+        }
+    }
+
+    /// A new transfer, or one that was removed: its prepare comes again, and makes another one.
+    fn next_number(&mut self, random: &mut Random) -> u64 {
+        let next = (self.transfers.len() + self.removed.len()) as u64;
+        let drawn = random.below(3 * next.max(1));
+        let Some((&number, &state)) = self.removed.range(drawn..).next() else { return next };
+        self.removed.remove(&number);
+        self.came_again.push((number, state));
+        number
+    }
+
+    /// Retention: what is archived is to leave. Whatever the archive holds of a division leaves together.
+    async fn retain(&mut self, engine: &EngineHandle) {
+        let Some(archive) = engine.archive() else { return };
+        if archive.divide().is_err() {
+            return;
+        }
+        let Some(division) = archive.divisions().into_iter().find(|division| division.is_closed) else {
+            return;
+        };
+        let mut leaving = Vec::new();
+        let visited = archive.for_each_in(division.first_seq, &mut |id, bytes| {
+            let transfer = Transfer::decode(&mut Decoder(bytes)).expect("a transfer");
+            leaving.push((number(id).expect("one of these"), transfer.public_state()));
+            ControlFlow::Continue(())
+        });
+        assert!(visited.expect("an archive without a fault"), "a division that was there");
+        drop(archive);
+        leaving.retain(|(number, _)| self.transfers.contains_key(number));
+        for (number, state) in &leaving {
+            self.known(*number).perhaps_removed = Some(*state);
+        }
+        match engine.remove_finished(division.watermark).await {
+            // Whether the journal has it, a start will tell.
+            Err(SubmitError::Stopped | SubmitError::Archive(_)) => {}
+            Err(_) => leaving.iter().for_each(|(number, _)| self.known(*number).perhaps_removed = None),
+            Ok(_) => {
+                self.removals += 1;
+                for (number, state) in leaving {
+                    self.transfers.remove(&number);
+                    self.removed.insert(number, state);
+                }
+            }
         }
     }
 

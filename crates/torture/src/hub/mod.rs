@@ -7,12 +7,18 @@ pub mod verdict;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_archive::MemoryArchive;
+use tempfile::TempDir;
+use upesi_archive::{Archive, ArchiveOptions, FjallArchive, MemoryArchive};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, StartError, Storage};
 use upesi_journal::sim_disk::{Kept, Random, SimDisk};
 
+use crate::real_files::{copy_directory, directory_in_memory};
+
 /// No deadlines pass by themselves here.
 const NEVER: Duration = Duration::from_secs(1_000_000);
+
+/// Folds between two snapshots of the hub as it is shipped: 262,144 records by 16,384.
+const SNAPSHOT_FOLDS: u64 = 16;
 
 /// How the hubs of a seed are set up.
 #[derive(Clone, Debug)]
@@ -26,17 +32,64 @@ pub struct Setup {
 impl Setup {
     /// Drawn from a seed: small segments, much folding, and from none to all batches written by the second thread.
     pub fn draw(random: &mut Random) -> Self {
-        Self {
-            segment_bytes: [8 * 1024, 16 * 1024, 64 * 1024][random.below(3) as usize],
-            overlap_bytes_min: [0, 2_000, usize::MAX][random.below(3) as usize],
-            fold_every_records: [1, 4, 16, 64][random.below(4) as usize],
-            snapshot_every_records: [8, 32][random.below(2) as usize],
-        }
+        let segment_bytes = [8 * 1024, 16 * 1024, 64 * 1024][random.below(3) as usize];
+        let overlap_bytes_min = [0, 2_000, usize::MAX][random.below(3) as usize];
+        let fold_every_records = [1, 4, 16, 64][random.below(4) as usize];
+        let snapshot_every_records = [8, 32, SNAPSHOT_FOLDS * fold_every_records][random.below(3) as usize];
+        Self { segment_bytes, overlap_bytes_min, fold_every_records, snapshot_every_records }
     }
 
     /// One batch after the other, and an archivist without work: the disk's operations are the same in each run.
     pub fn orderly(random: &mut Random) -> Self {
         Self { overlap_bytes_min: usize::MAX, fold_every_records: u64::MAX / 2, ..Self::draw(random) }
+    }
+}
+
+/// An archive between two hubs.
+#[derive(Clone, Debug)]
+pub enum Shelf {
+    /// In memory.
+    Memory(Arc<MemoryArchive>),
+    /// As it is in a data directory.
+    Files(Arc<TempDir>),
+}
+
+impl Shelf {
+    /// The archive, which one at a time may have open.
+    pub fn open(&self) -> Arc<dyn Archive> {
+        match self {
+            Self::Memory(archive) => Arc::clone(archive) as _,
+            Self::Files(directory) => {
+                let opened = FjallArchive::open(directory.path().join("archive"), &archive_options());
+                Arc::new(opened.unwrap_or_else(|error| panic!("the archive: {error}")))
+            }
+        }
+    }
+
+    /// What a crash leaves; this one stays as it is.
+    fn after_crash(&self) -> Self {
+        match self {
+            Self::Memory(archive) => Self::Memory(Arc::new(archive.after_crash())),
+            Self::Files(directory) => {
+                let copy = directory_in_memory();
+                let archive = directory.path().join("archive");
+                if archive.exists() {
+                    copy_directory(&archive, &copy.path().join("archive")).expect("a copy");
+                }
+                Self::Files(Arc::new(copy))
+            }
+        }
+    }
+}
+
+/// Many small tables from few transfers.
+fn archive_options() -> ArchiveOptions {
+    ArchiveOptions {
+        pending_transfers: 8,
+        division_transfers: 24,
+        unmerged_tables: 4,
+        cache_bytes: 1 << 20,
+        ..ArchiveOptions::default()
     }
 }
 
@@ -46,32 +99,34 @@ pub struct Remains {
     /// The journal and the snapshots.
     pub disk: SimDisk,
     /// The archive.
-    pub archive: Arc<MemoryArchive>,
+    pub archive: Shelf,
 }
 
 impl Remains {
-    /// Nothing yet.
+    /// Nothing yet, and an archive in memory.
     pub fn none(seed: u64) -> Self {
-        Self { disk: SimDisk::new(seed), archive: Arc::default() }
+        Self { disk: SimDisk::new(seed), archive: Shelf::Memory(Arc::default()) }
+    }
+
+    /// Nothing yet, and a real archive.
+    pub fn none_with_files(seed: u64) -> Self {
+        Self { archive: Shelf::Files(Arc::new(directory_in_memory())), ..Self::none(seed) }
     }
 
     /// After a power loss; these remains stay as they are.
     pub fn after_power_loss(&self, kept: Kept) -> Self {
-        Self { disk: self.disk.after_power_loss(kept), archive: Arc::new(self.archive.after_crash()) }
+        Self { disk: self.disk.after_power_loss(kept), archive: self.archive.after_crash() }
     }
 
     /// After `kill -9`; these remains stay as they are.
     pub fn after_kill(&self) -> Self {
-        Self { disk: self.disk.after_kill(), archive: Arc::new(self.archive.after_crash()) }
+        Self { disk: self.disk.after_kill(), archive: self.archive.after_crash() }
     }
 
     /// Starts a hub on them.
     pub fn start(&self, setup: &Setup) -> Result<(Engine, EngineHandle), StartError> {
         let options = EngineOptions {
-            storage: Some(Storage {
-                disk: Arc::new(self.disk.clone()),
-                archive: Arc::clone(&self.archive) as _,
-            }),
+            storage: Some(Storage { disk: Arc::new(self.disk.clone()), archive: self.archive.open() }),
             segment_bytes: setup.segment_bytes,
             batch_bytes_max: 4 * 1024,
             overlap_bytes_min: setup.overlap_bytes_min,

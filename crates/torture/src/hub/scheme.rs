@@ -1,4 +1,4 @@
-//! Two banks and what they send.
+//! Three banks and what they send.
 
 use std::sync::Arc;
 
@@ -7,7 +7,9 @@ use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{
     Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
-use upesi_ledger::{AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId};
+use upesi_ledger::{
+    AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, ParticipantId,
+};
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 /// When everything happens, in milliseconds since 1970.
@@ -15,7 +17,8 @@ pub const NOW_MS: i64 = 1_900_000_000_000;
 /// After all deadlines that matter.
 const EXPIRES_MS: i64 = NOW_MS + 1_000_000_000;
 const PREIMAGE: [u8; 32] = [7; 32];
-const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+/// Those who pay each other.
+pub const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redpurse"];
 
 /// A clock that stands still; the engine makes its time increase.
 #[derive(Debug)]
@@ -52,15 +55,36 @@ pub fn id(number: u64) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
-/// A prepare of one unit from the first bank to the second.
-pub fn prepare(id: TransferId) -> Command {
-    let [payer, payee] = DFSPS;
+/// The number behind an id.
+pub fn number(id: TransferId) -> Option<u64> {
+    let number = id.to_bytes().last_chunk::<4>().map(|bytes| u64::from(u32::from_be_bytes(*bytes)))?;
+    (self::id(number) == id).then_some(number)
+}
+
+/// Payer and payee of a numbered transfer, as places in [`DFSPS`].
+pub fn parties(number: u64) -> [usize; 2] {
+    let payer = (number % 3) as usize;
+    [payer, (payer + 1 + (number / 3 % 2) as usize) % 3]
+}
+
+/// The amount of a numbered transfer: no two of a life have the same.
+pub fn amount_of(number: u64) -> Amount {
+    Amount::from_units(number as i64 * 10_007 + 1).expect("a small amount")
+}
+
+fn names(number: u64) -> [FspId; 2] {
+    parties(number).map(|party| name(DFSPS[party]))
+}
+
+/// The prepare of a numbered transfer.
+pub fn prepare(number: u64) -> Command {
+    let [payer, payee] = names(number);
     Command::Prepare(Prepare {
-        id,
-        source: name(payer),
-        payer: name(payer),
-        payee: name(payee),
-        amount: Ok(amount("1")),
+        id: id(number),
+        source: payer,
+        payer,
+        payee,
+        amount: Ok(amount_of(number)),
         currency: currency(),
         condition: Some(Sha256::digest(PREIMAGE).into()),
         expires_at: Timestamp::from_ms(EXPIRES_MS),
@@ -71,12 +95,12 @@ pub fn prepare(id: TransferId) -> Command {
 }
 
 /// Its fulfil.
-pub fn fulfil(id: TransferId) -> Command {
-    let [payer, payee] = DFSPS;
+pub fn fulfil(number: u64) -> Command {
+    let [payer, payee] = names(number);
     Command::Fulfil(Fulfil {
-        transfer: id.into(),
-        source: name(payee),
-        destination: Some(name(payer)),
+        transfer: id(number).into(),
+        source: payee,
+        destination: Some(payer),
         state: FulfilState::Committed,
         may_reserve: true,
         fulfilment: Fulfilment::Preimage(PREIMAGE),
@@ -87,12 +111,12 @@ pub fn fulfil(id: TransferId) -> Command {
 }
 
 /// Its rejection by the payee.
-pub fn abort(id: TransferId) -> Command {
-    let [payer, payee] = DFSPS;
+pub fn abort(number: u64) -> Command {
+    let [payer, payee] = names(number);
     Command::Abort(Abort {
-        transfer: id.into(),
-        source: name(payee),
-        destination: Some(name(payer)),
+        transfer: id(number).into(),
+        source: payee,
+        destination: Some(payer),
         code: ErrorCode::PAYEE_REJECTION,
         description: "no".into(),
         fingerprint: [4; 16],
@@ -100,7 +124,16 @@ pub fn abort(id: TransferId) -> Command {
     })
 }
 
-/// Hub accounts, a settlement model, two banks with funds. What is there already is refused, which does no harm.
+/// The DFSPs as a ledger knows them, with their positions; absent before they are onboarded.
+pub fn positions(ledger: &Ledger) -> [Option<(ParticipantId, Amount)>; 3] {
+    DFSPS.map(|dfsp| {
+        let participant = ledger.participant_named(&name(dfsp))?;
+        let account = participant.account(currency(), LedgerAccountTypeId::POSITION)?;
+        Some((participant.id, ledger.account(account)?.balance))
+    })
+}
+
+/// Hub accounts, a settlement model, three banks with funds. What is there already is refused, which does no harm.
 pub async fn onboard(engine: &EngineHandle) -> Result<(), SubmitError> {
     for kind in ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"] {
         let account =

@@ -1,20 +1,23 @@
 //! Whether what a hub left behind is all that it promised.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use upesi_archive::Archive;
 use upesi_engine::EngineHandle;
-use upesi_journal::{Disk, END, Reader, SnapshotStore};
+use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, LedgerConfig, PublicState, Record, Transfer};
+use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Record, Transfer};
+use upesi_types::Amount;
 
 use super::life::Memory;
-use super::scheme::id;
+use super::scheme::{DFSPS, amount_of, id, parties, positions};
 use super::{Remains, Setup, block_on};
 
 /// What a running hub says of itself.
 struct Account {
-    states: Vec<Option<PublicState>>,
+    /// The transfers that are in memory, by number.
+    in_memory: BTreeMap<u64, Transfer>,
+    positions: [Option<(ParticipantId, Amount)>; 3],
     findings: Vec<String>,
     state: Vec<u8>,
     last_seq: u64,
@@ -34,12 +37,13 @@ pub fn judge(remains: &Remains, setup: &Setup, memory: &Memory, what: &str) -> V
 }
 
 async fn demand(handle: &EngineHandle, memory: &Memory) -> Account {
-    let numbers: Vec<u64> = memory.transfers.keys().copied().collect();
+    let numbers: Vec<u64> = memory.transfers.keys().chain(memory.removed.keys()).copied().collect();
     let question = move |ledger: &Ledger| Account {
-        states: numbers
+        in_memory: numbers
             .iter()
-            .map(|number| ledger.transfer(id(*number)).map(Transfer::public_state))
+            .filter_map(|number| Some((*number, ledger.transfer(id(*number))?.clone())))
             .collect(),
+        positions: positions(ledger),
         findings: upesi_ledger::audit::check(ledger),
         state: state(ledger),
         last_seq: ledger.last_seq(),
@@ -49,29 +53,66 @@ async fn demand(handle: &EngineHandle, memory: &Memory) -> Account {
 
 fn compare(remains: &Remains, memory: &Memory, account: &Account, what: &str) {
     assert!(account.findings.is_empty(), "{what}: {:?}", account.findings);
-    for ((number, known), in_memory) in memory.transfers.iter().zip(&account.states) {
-        let found = in_memory.or_else(|| archived(remains, *number));
-        match (found, known.ended) {
-            (None, _) => {
+    let archive = remains.archive.open();
+    let find = |number: u64| {
+        account.in_memory.get(&number).cloned().or_else(|| {
+            let bytes = archive.get(&id(number)).expect("an archive without a fault")?;
+            Some(Transfer::decode(&mut Decoder(&bytes)).expect("a transfer"))
+        })
+    };
+    // Those that were removed have moved their money, and so have those that came again after that.
+    let mut moved: Vec<(u64, PublicState)> = memory.came_again.clone();
+    for (number, known) in &memory.transfers {
+        let found = find(*number);
+        let state = found.as_ref().map(Transfer::public_state);
+        if let Some(found) = &found {
+            expect_as_sent(*number, found, &account.positions, what);
+        }
+        match (state, known.perhaps_removed, known.ended) {
+            (None, Some(removed), _) => moved.push((*number, removed)),
+            (Some(state), Some(removed), _) => {
+                assert_eq!(state, removed, "{what}: transfer {number} ended otherwise than it was archived");
+            }
+            (None, None, _) => {
                 assert!(!known.is_acknowledged, "{what}: transfer {number} was acknowledged and is lost")
             }
-            (Some(state), Some(ended)) => {
+            (Some(state), None, Some(ended)) => {
                 assert_eq!(state, ended, "{what}: transfer {number} ended otherwise than was answered");
             }
-            (Some(state), None) => assert!(
+            (Some(state), None, None) => assert!(
                 known.is_unsure || state == PublicState::Reserved,
                 "{what}: transfer {number} is {state:?}, and nobody ended it"
             ),
         }
+        moved.extend(state.map(|state| (*number, state)));
     }
+    for (number, state) in &memory.removed {
+        assert!(find(*number).is_none(), "{what}: transfer {number} was removed and is there again");
+        moved.push((*number, *state));
+    }
+    let found = account.positions.map(|position| position.map_or(0, |(_, units)| i128::from(units.units())));
+    assert_eq!(found, positions_by(&moved), "{what}: positions of {DFSPS:?}");
     let replayed = replay(remains, what);
     assert_eq!(replayed.last_seq(), account.last_seq, "{what}: the replay ends elsewhere");
     assert!(state(&replayed) == account.state, "{what}: the live state is not the replay");
 }
 
-fn archived(remains: &Remains, number: u64) -> Option<PublicState> {
-    let bytes = remains.archive.get(&id(number)).expect("an archive in memory")?;
-    Some(Transfer::decode(&mut Decoder(&bytes)).expect("a transfer").public_state())
+/// Amount and parties are those that were sent.
+fn expect_as_sent(number: u64, found: &Transfer, known: &[Option<(ParticipantId, Amount)>; 3], what: &str) {
+    assert_eq!(found.amount, amount_of(number), "{what}: the amount of transfer {number}");
+    let expected = parties(number).map(|party| known[party].map(|(id, _)| id));
+    assert_eq!([found.payer, found.payee], expected, "{what}: the parties of transfer {number}");
+}
+
+/// What the positions must be after all that moved money.
+fn positions_by(moved: &[(u64, PublicState)]) -> [i128; 3] {
+    let mut positions = [0; 3];
+    for (number, state) in moved {
+        let ([payer, payee], units) = (parties(*number), i128::from(amount_of(*number).units()));
+        positions[payer] += if *state == PublicState::Aborted { 0 } else { units };
+        positions[payee] -= if *state == PublicState::Committed { units } else { 0 };
+    }
+    positions
 }
 
 /// The state without what only the archive has to remember.
@@ -83,15 +124,22 @@ pub fn state(ledger: &Ledger) -> Vec<u8> {
     bytes
 }
 
-/// The journal from its beginning; each snapshot must be what the replay gives at its place.
+/// The journal from its beginning, or from the oldest snapshot where the beginning has left; each snapshot must be what the
+/// replay gives at its place.
 fn replay(remains: &Remains, what: &str) -> Ledger {
     let disk: Arc<dyn Disk> = Arc::new(remains.disk.clone());
     let store = SnapshotStore::open_for_reading(Arc::clone(&disk));
     let infos = store.list().expect("lists");
     // Damaged ones are not read by a hub either.
     let snapshots: Vec<_> = infos.iter().filter_map(|info| store.read(info.seq).ok()).collect();
+    let first = segments(&*disk).expect("lists").first().map_or(1, |segment| segment.first_seq);
     let mut ledger = Ledger::new(LedgerConfig::default());
-    let mut reader = Reader::new(disk, 1);
+    if first > 1 {
+        let oldest =
+            snapshots.first().unwrap_or_else(|| panic!("{what}: no snapshot reaches record {first}"));
+        ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).expect("a snapshot");
+    }
+    let mut reader = Reader::new(Arc::clone(&disk), ledger.last_seq() + 1);
     while let Some(found) = reader.next_record(END).unwrap_or_else(|error| panic!("{what}: {error}")) {
         let (seq, time) = (found.seq, found.time);
         let record = Record::decode(found.bytes).expect("a record");

@@ -1,4 +1,4 @@
-//! A whole engine with journal, snapshots and archive, stopped at an operation.
+//! A whole engine with journal, snapshots and a real archive, stopped at an operation.
 
 use upesi_journal::sim_disk::{Fault, Kept, Random};
 
@@ -6,6 +6,7 @@ use crate::hub::life::Memory;
 use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::tally::Tally;
+use crate::trial::Trial;
 
 /// Images of what was in flight, drawn for each stop.
 const IMAGES: u64 = 6;
@@ -13,11 +14,40 @@ const BURSTS_MAX: u64 = 24;
 /// An operation that is after most of a life: about so many a life has.
 const ORDINALS: u64 = 256;
 
+/// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes what is old: everything
+/// acknowledged is there, with its amount and its parties, and nothing removed comes back.
+#[derive(Debug)]
+pub struct HubImages;
+
+impl Trial for HubImages {
+    fn name(&self) -> &'static str {
+        "hub-images"
+    }
+
+    fn what(&self) -> &'static str {
+        "simulated crash images of whole hubs with a real archive, torn writes included"
+    }
+
+    fn goal(&self) -> u64 {
+        1_000_000
+    }
+
+    fn goal_s(&self) -> u64 {
+        20_000
+    }
+
+    fn run(&self, seed: u64) -> Tally {
+        let mut tally = Tally::default();
+        crash_and_judge(seed, &mut tally);
+        tally
+    }
+}
+
 /// Lives one life up to a crash, and judges what may be left.
-pub fn run(seed: u64, tally: &mut Tally) {
+fn crash_and_judge(seed: u64, tally: &mut Tally) {
     let mut random = Random::new(seed ^ 0x6875_6200);
     let setup = Setup::draw(&mut random);
-    let remains = Remains::none(seed);
+    let remains = Remains::none_with_files(seed);
     let ordinal = random.below(ORDINALS);
     remains.disk.inject(ordinal, Fault::Crash);
     let mut memory = Memory::default();
@@ -28,7 +58,7 @@ pub fn run(seed: u64, tally: &mut Tally) {
         let what = format!("hub, seed {seed}, operation {ordinal}, {kept:?}");
         let image = remains.after_power_loss(kept);
         let state = judge(&image, &setup, &memory, &what);
-        tally.unit("hub");
+        tally.unit("whole hubs");
         // What was served once is served again.
         if random.one_in(4) {
             let again = judge(&image.after_power_loss(Kept::Nothing), &setup, &memory, &what);
@@ -41,12 +71,14 @@ pub fn run(seed: u64, tally: &mut Tally) {
         &memory,
         &format!("hub, seed {seed}, killed at operation {ordinal}"),
     );
-    tally.unit("hub");
+    tally.unit("whole hubs");
     tally.add("acknowledged", memory.acknowledged);
+    tally.add("removals", memory.removals);
+    tally.add("came again", memory.came_again.len() as u64);
 }
 
 /// One life, until the fault strikes or the day is over.
-pub fn live(remains: &Remains, setup: &Setup, memory: &mut Memory, random: &mut Random) {
+fn live(remains: &Remains, setup: &Setup, memory: &mut Memory, random: &mut Random) {
     let bursts = 1 + random.below(BURSTS_MAX);
     block_on(async {
         // A crash may come before the hub serves.

@@ -19,6 +19,7 @@ pub use bit_flips::BitFlips;
 pub use crash_images::CrashImages;
 pub use disk_full::FullDisks;
 pub use fsync::FailedSyncs;
+pub use hub_images::HubImages;
 pub use kill9::Kills;
 pub use power_loss::PowerLosses;
 pub use table_flips::{Judgement, Tables};
@@ -28,7 +29,7 @@ use crate::trial::Trial;
 
 /// All trials, in the order of the table.
 pub const TRIALS: &[&dyn Trial] =
-    &[&CrashImages, &WorldSeeds, &Kills, &PowerLosses, &FailedSyncs, &BitFlips, &FullDisks];
+    &[&CrashImages, &HubImages, &WorldSeeds, &Kills, &PowerLosses, &FailedSyncs, &BitFlips, &FullDisks];
 
 /// A trial by its name.
 pub fn named(name: &str) -> Option<&'static dyn Trial> {

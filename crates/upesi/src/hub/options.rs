@@ -57,14 +57,16 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         segment_bytes: data.segment_bytes,
         durability: if engine.durable { Durability::Synced } else { Durability::Volatile },
         snapshot_every_records: data.snapshot_every_records,
-        // A snapshot is written behind a fold, so folds must not be rarer.
-        fold_every_records: defaults.fold_every_records.min(data.snapshot_every_records),
+        fold_every_records: defaults.fold_every_records.min(data.snapshot_every_records / FOLDS_PER_SNAPSHOT),
         finished_transfers_max: size(engine.finished_transfers_max),
         keep_segments: data.keep_segments == "all",
         archive: ArchiveOptions { cache_bytes: data.archive_cache_bytes, ..ArchiveOptions::default() },
         ..defaults
     }
 }
+
+/// As many as by default: small settings, as tests have them, must not be another hub.
+const FOLDS_PER_SNAPSHOT: u64 = 16;
 
 /// How long finished transfers are kept; `None`: for ever.
 pub(super) fn retention(settings: &Settings) -> Option<Policy> {
@@ -213,4 +215,22 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
     };
     let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
     start(count, "upesi-edge")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests that are run with small settings say something about the hub as it is shipped.
+    #[test]
+    fn there_are_as_many_folds_between_snapshots_whatever_is_set() {
+        let shipped = EngineOptions::new("");
+        assert_eq!(shipped.snapshot_every_records / shipped.fold_every_records, FOLDS_PER_SNAPSHOT);
+        for (snapshots, folds) in [(1_000, 62), (16_000, 1_000), (262_144, 16_384), (1_000_000, 16_384)] {
+            let mut settings = crate::config::load(&crate::config::Sources::default()).unwrap().settings;
+            settings.data.snapshot_every_records = snapshots;
+            let options = engine(&settings);
+            assert_eq!((options.snapshot_every_records, options.fold_every_records), (snapshots, folds));
+        }
+    }
 }

@@ -77,8 +77,8 @@ impl Drop for Retention {
         self.stopping.store(true, Ordering::Release);
         if let Some(thread) = self.thread.take() {
             thread.thread().unpark();
-            if thread.join().is_err() {
-                tracing::error!("retention panicked");
+            if let (Err(panic), false) = (thread.join(), thread::panicking()) {
+                std::panic::resume_unwind(panic);
             }
         }
     }

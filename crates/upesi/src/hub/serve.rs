@@ -61,6 +61,7 @@ async fn run(hub: Hub, patience: Duration) -> Exit {
 fn exit_of_stop(reason: &StopReason) -> Exit {
     match reason {
         StopReason::Shutdown => Exit::Success,
+        StopReason::Panicked(_) => Exit::Software,
         StopReason::Journal(_) | StopReason::Archive(_) => Exit::InputOutput,
     }
 }
@@ -86,6 +87,7 @@ mod tests {
     fn a_failed_disk_ends_the_process_with_74() {
         for (reason, code) in [
             (StopReason::Shutdown, 0),
+            (StopReason::Panicked("upesi-archivist"), 70),
             (StopReason::Journal("cannot sync".into()), 74),
             (StopReason::Archive("cannot write".into()), 74),
         ] {

@@ -2,6 +2,7 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
 
 use upesi_archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 use upesi_ledger::codec::{Decoder, Encoder};
@@ -26,7 +27,9 @@ pub struct ArchiveResult {
 }
 
 pub(super) struct Comparison {
-    archive: Option<FjallArchive>,
+    archive: Option<Arc<FjallArchive>>,
+    /// Whether a start would find none.
+    is_absent: bool,
     result: ArchiveResult,
     /// Finished transfers of the journal that the archive must hold.
     expected: u64,
@@ -38,7 +41,12 @@ impl Comparison {
     pub fn left_out(directory: &Path, why: &str) -> Self {
         let result = ArchiveResult { left_out: Some(why.to_owned()), ..ArchiveResult::default() };
         let first_seq = first_seq_of(&directory.join(DIRECTORY)).unwrap_or(0);
-        Self { archive: None, result, expected: 0, first_seq }
+        Self { archive: None, is_absent: false, result, expected: 0, first_seq }
+    }
+
+    /// What a start would find; `None` where that is not known.
+    pub fn of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
+        (self.is_absent || self.archive.is_some()).then(|| self.archive.clone())
     }
 
     /// The record from which on the archive has what finished.
@@ -50,14 +58,14 @@ impl Comparison {
     pub fn open(directory: &Path, findings: &mut Findings) -> Self {
         let path = directory.join(DIRECTORY);
         if !path.is_dir() {
-            return Self::left_out(directory, "there is none");
+            return Self { is_absent: true, ..Self::left_out(directory, "there is none") };
         }
         match FjallArchive::open(&path, &ArchiveOptions::default()) {
             Ok(archive) => {
                 let watermark = archive.watermark();
                 let result = ArchiveResult { watermark, ..ArchiveResult::default() };
                 let first_seq = archive.first_seq();
-                Self { archive: Some(archive), result, expected: 0, first_seq }
+                Self { archive: Some(Arc::new(archive)), is_absent: false, result, expected: 0, first_seq }
             }
             Err(error) => {
                 findings.add(error.to_string());

@@ -7,19 +7,29 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use upesi_ledger::{
     AbortKind, AccountId, Event, FundsDirection, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId,
-    NoticeContent, NoticeKey, ParticipantId, Record, SettlementModel, Transfer, TransferState,
+    NoticeContent, NoticeKey, ParticipantId, Payload, Record, SettlementModel, Transfer, TransferState,
 };
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
+use super::bodies::{Compared, compare_error, compare_fulfilment};
 use super::judge::{InFlight, Place, judge_abort, judge_commit};
+use super::refusals::Request;
 
 /// A balance as the auditor computes it.
 #[derive(Clone, Debug)]
-struct BookAccount {
+pub(super) struct BookAccount {
     participant: ParticipantId,
     currency: Currency,
     kind: LedgerAccountTypeId,
-    units: i128,
+    pub(super) units: i128,
+    pub(super) is_active: bool,
+}
+
+/// A participant as the auditor knows it.
+#[derive(Clone, Debug)]
+struct Member {
+    name: String,
+    is_active: bool,
 }
 
 /// A withdrawal in flight.
@@ -51,13 +61,19 @@ pub struct Counts {
     pub owed: u64,
     /// Callbacks delivered.
     pub delivered: u64,
+    /// Requests that were read again and compared with what was recorded of them.
+    pub requests: u64,
+    /// Those that say nothing that could be compared, as the ones of `upesi fill`.
+    pub requests_unread: u64,
 }
 
 /// The books.
 #[derive(Debug)]
 pub struct Books {
-    participants: usize,
+    participants: Vec<Member>,
     accounts: Vec<BookAccount>,
+    /// The account of a participant, by currency and type.
+    account_ids: BTreeMap<(ParticipantId, Currency, LedgerAccountTypeId), AccountId>,
     account_types: usize,
     models: Vec<SettlementModel>,
     limits: BTreeMap<(ParticipantId, Currency), i128>,
@@ -80,14 +96,24 @@ impl Books {
             currency: account.currency,
             kind: account.kind,
             units: i128::from(account.balance.units()),
+            is_active: account.is_active,
+        });
+        let account_ids = ledger
+            .accounts()
+            .iter()
+            .map(|account| ((account.participant, account.currency, account.kind), account.id));
+        let participants = ledger.participants().iter().map(|participant| Member {
+            name: participant.name.to_string(),
+            is_active: participant.is_active,
         });
         let limits = ledger.participants().iter().flat_map(|participant| {
             let limits = participant.limits.iter();
             limits.map(|limit| ((participant.id, limit.currency), i128::from(limit.value.units())))
         });
         let mut books = Self {
-            participants: ledger.participants().len(),
+            participants: participants.collect(),
             accounts: accounts.collect(),
+            account_ids: account_ids.collect(),
             account_types: ledger.account_types().len(),
             models: ledger.models().to_vec(),
             limits: limits.collect(),
@@ -125,7 +151,7 @@ impl Books {
         self.counts.records += 1;
         let place = Place { seq, time, notices: &record.notices };
         for event in &record.events {
-            self.enter_event(place, event, findings)?;
+            self.enter_event(place, event, record.payload, findings)?;
         }
         for (index, notice) in record.notices.iter().enumerate() {
             self.check_participant(notice.target)?;
@@ -136,22 +162,32 @@ impl Books {
         Ok(())
     }
 
-    fn enter_event(&mut self, place: Place<'_>, event: &Event, findings: &mut Vec<String>) -> Finding {
+    fn enter_event(
+        &mut self,
+        place: Place<'_>,
+        event: &Event,
+        payload: Payload<'_>,
+        findings: &mut Vec<String>,
+    ) -> Finding {
         match event {
-            Event::TransferPrepared(transfer) => self.prepared(place, transfer, findings),
+            Event::TransferPrepared(transfer) => self.prepared(place, transfer, payload, findings),
             Event::TransferCommitted { id, fulfilment, .. } => {
                 self.counts.committed += 1;
                 let transfer = self.take_in_flight(*id)?;
                 self.post(transfer.payee_account, -transfer.units)?;
                 findings.extend(judge_commit(place, *id, &transfer, fulfilment));
+                let different = self.count(payload.body, compare_fulfilment(payload.body, fulfilment));
+                findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())
             }
-            Event::TransferAborted { id, kind, .. } => {
+            Event::TransferAborted { id, kind, code, .. } => {
                 self.counts.aborted += 1;
                 self.counts.expired += u64::from(*kind == AbortKind::Expired);
                 let transfer = self.take_in_flight(*id)?;
                 self.post(transfer.payer_account, -transfer.units)?;
                 findings.extend(judge_abort(place, *id, &transfer, *kind));
+                let different = self.count(payload.body, compare_error(payload.body, *kind, code.number()));
+                findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())
             }
             Event::FundsPrepared(funds) => self.funds_prepared(funds),
@@ -189,15 +225,22 @@ impl Books {
     /// Participants, accounts, limits and models.
     fn enter_setup(&mut self, event: &Event) -> Finding {
         match event {
-            Event::ParticipantCreated { id, .. } => {
-                next("participant", id.number() as usize, self.participants)?;
-                self.participants += 1;
+            Event::ParticipantCreated { id, name, .. } => {
+                next("participant", id.number() as usize, self.participants.len())?;
+                self.participants.push(Member { name: name.to_string(), is_active: true });
             }
-            Event::AccountCreated { id, participant, currency, kind, .. } => {
+            Event::AccountCreated { id, participant, currency, kind, is_opened } => {
                 next("account", id.number() as usize, self.accounts.len())?;
                 self.check_participant(*participant)?;
                 let (participant, currency, kind) = (*participant, *currency, *kind);
-                self.accounts.push(BookAccount { participant, currency, kind, units: 0 });
+                self.account_ids.insert((participant, currency, kind), *id);
+                self.accounts.push(BookAccount {
+                    participant,
+                    currency,
+                    kind,
+                    units: 0,
+                    is_active: *is_opened,
+                });
             }
             Event::LedgerAccountTypeCreated { id, .. } => {
                 next("ledger account type", usize::from(id.0), self.account_types)?;
@@ -216,19 +259,25 @@ impl Books {
                 self.check_participant(*participant)?;
                 self.limits.insert((*participant, *currency), i128::from(value.units()));
             }
-            Event::ParticipantActivitySet { id: participant, .. }
-            | Event::EndpointSet { participant, .. } => {
-                self.check_participant(*participant)?;
+            Event::ParticipantActivitySet { id, is_active } => {
+                self.check_participant(*id)?;
+                self.participants[id.number() as usize - 1].is_active = *is_active;
             }
-            Event::AccountOpened { id } | Event::AccountActivitySet { id, .. } => {
-                self.account(*id)?;
-            }
+            Event::EndpointSet { participant, .. } => self.check_participant(*participant)?,
+            Event::AccountOpened { id } => self.account_mut(*id)?.is_active = true,
+            Event::AccountActivitySet { id, is_active } => self.account_mut(*id)?.is_active = *is_active,
             _ => {}
         }
         Ok(())
     }
 
-    fn prepared(&mut self, place: Place<'_>, transfer: &Transfer, findings: &mut Vec<String>) -> Finding {
+    fn prepared(
+        &mut self,
+        place: Place<'_>,
+        transfer: &Transfer,
+        payload: Payload<'_>,
+        findings: &mut Vec<String>,
+    ) -> Finding {
         let id = transfer.id;
         if self.in_flight.contains_key(&id) {
             return Err(format!("transfer {id} is prepared again while it is in flight"));
@@ -239,8 +288,11 @@ impl Books {
                 place.seq, transfer.prepare_seq
             ));
         }
+        let request = Request::of(transfer, payload);
         if transfer.state != TransferState::Reserved {
             self.counts.refused += 1;
+            findings.extend(self.judge_refusal(place, &request));
+            findings.extend(self.differences(place, &request, payload));
             return Ok(());
         }
         self.counts.reserved += 1;
@@ -248,9 +300,8 @@ impl Books {
             InFlight::of(transfer).ok_or_else(|| format!("transfer {id} is reserved without parties"))?;
         self.account(entry.payee_account)?;
         self.post(entry.payer_account, entry.units)?;
-        if let Some(breach) = self.liquidity_breach(transfer.currency, &entry)? {
-            findings.push(format!("record {}: transfer {id} {breach}", place.seq));
-        }
+        findings.extend(self.judge_reservation(place, &request));
+        findings.extend(self.differences(place, &request, payload));
         let forwards = place.about(id, entry.payee, |content| *content == NoticeContent::ForwardPrepare);
         if forwards != 1 {
             findings
@@ -260,32 +311,68 @@ impl Books {
         Ok(())
     }
 
-    /// Neither the cover nor the cap may be exceeded by a prepare; reaching either exactly is allowed.
-    fn liquidity_breach(&self, currency: Currency, entry: &InFlight) -> Result<Option<String>, String> {
-        let position = self.account(entry.payer_account)?.units;
-        let cap = self.limits.get(&(entry.payer, currency)).copied().unwrap_or(0);
-        let cover = self.settlement_type(currency).and_then(|kind| {
-            let owned = |account: &&BookAccount| {
-                account.participant == entry.payer && account.currency == currency && account.kind == kind
-            };
-            self.accounts.iter().find(owned).map(|account| -account.units)
+    /// What the request behind a prepare says otherwise than its record.
+    fn differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) -> Vec<String> {
+        let transfer = request.transfer;
+        let compared = request.body.as_ref().map(|body| {
+            body.differences(transfer, |number| {
+                self.participants.get(number as usize - 1).map(|member| member.name.clone())
+            })
         });
-        let cover = cover.unwrap_or(0);
-        Ok(if position > cover {
-            Some(format!(
-                "took the payer's position to {} over its cover {}",
-                decimal(position),
-                decimal(cover)
-            ))
-        } else if position > cap {
-            Some(format!("took the payer's position to {} over its cap {}", decimal(position), decimal(cap)))
-        } else {
-            None
-        })
+        let _ = self.count(payload.body, compared.as_ref().map(|_| Ok(())));
+        let told = |text| format!("record {}: transfer {} is recorded with {text}", place.seq, transfer.id);
+        compared.into_iter().flatten().map(told).collect()
+    }
+
+    /// Counts a request with a body as compared or not, and returns what it says otherwise.
+    fn count(&mut self, body: &[u8], compared: Compared) -> Option<String> {
+        if !body.is_empty() {
+            let count = match compared {
+                Some(_) => &mut self.counts.requests,
+                None => &mut self.counts.requests_unread,
+            };
+            *count += 1;
+        }
+        compared?.err()
+    }
+
+    pub(super) fn participant_named(&self, name: &str) -> Option<ParticipantId> {
+        let index = self.participants.iter().position(|member| member.name == name)?;
+        ParticipantId::new(index as u32 + 1)
+    }
+
+    pub(super) fn is_active(&self, id: ParticipantId) -> bool {
+        self.participants.get(id.number() as usize - 1).is_some_and(|member| member.is_active)
+    }
+
+    pub(super) fn account_of(
+        &self,
+        participant: ParticipantId,
+        currency: Currency,
+        kind: LedgerAccountTypeId,
+    ) -> Option<&BookAccount> {
+        self.account(self.account_id_of(participant, currency, kind)?).ok()
+    }
+
+    pub(super) fn account_id_of(
+        &self,
+        participant: ParticipantId,
+        currency: Currency,
+        kind: LedgerAccountTypeId,
+    ) -> Option<AccountId> {
+        self.account_ids.get(&(participant, currency, kind)).copied()
+    }
+
+    pub(super) fn cap(&self, participant: ParticipantId, currency: Currency) -> i128 {
+        self.limits.get(&(participant, currency)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn units_in_flight(&self) -> i128 {
+        self.in_flight.values().map(|transfer| transfer.units).sum()
     }
 
     /// The type of the account that covers positions: by the currency's own models, or else by the default ones.
-    fn settlement_type(&self, currency: Currency) -> Option<LedgerAccountTypeId> {
+    pub(super) fn settlement_type(&self, currency: Currency) -> Option<LedgerAccountTypeId> {
         let active =
             |wanted| self.models.iter().filter(move |model| model.is_active && model.currency == wanted);
         let wanted = if active(Some(currency)).next().is_some() { Some(currency) } else { None };
@@ -337,10 +424,13 @@ impl Books {
         self.accounts.get(index).ok_or_else(|| format!("account {} does not exist", id.number()))
     }
 
-    fn post(&mut self, id: AccountId, units: i128) -> Finding {
+    fn account_mut(&mut self, id: AccountId) -> Result<&mut BookAccount, String> {
         let index = id.number() as usize - 1;
-        let account =
-            self.accounts.get_mut(index).ok_or_else(|| format!("account {} does not exist", id.number()))?;
+        self.accounts.get_mut(index).ok_or_else(|| format!("account {} does not exist", id.number()))
+    }
+
+    fn post(&mut self, id: AccountId, units: i128) -> Finding {
+        let account = self.account_mut(id)?;
         account.units += units;
         if account.units.abs() > i128::from(Amount::MAX.units()) {
             return Err(format!("account {} leaves the range of amounts", id.number()));
@@ -349,7 +439,7 @@ impl Books {
     }
 
     fn check_participant(&self, id: ParticipantId) -> Finding {
-        if id.number() as usize <= self.participants {
+        if id.number() as usize <= self.participants.len() {
             Ok(())
         } else {
             Err(format!("participant {} does not exist", id.number()))
@@ -412,7 +502,7 @@ fn next(what: &str, number: usize, count: usize) -> Finding {
     if number == count + 1 { Ok(()) } else { Err(format!("{what} {number} follows {what} {count}")) }
 }
 
-fn decimal(units: i128) -> String {
+pub(super) fn decimal(units: i128) -> String {
     let amount = i64::try_from(units).ok().and_then(Amount::from_units);
     amount.map_or_else(|| format!("{units} ten-thousandths"), |amount| amount.to_string())
 }

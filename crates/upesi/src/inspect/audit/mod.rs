@@ -1,8 +1,11 @@
 //! `upesi audit`: replays a data directory and proves, or disproves, that it is in order.
 
 mod archived;
+mod bodies;
 mod books;
 mod judge;
+mod refusals;
+mod rehearsal;
 mod replay;
 mod report;
 mod snapshots;
@@ -66,6 +69,8 @@ pub struct AuditReport {
     pub snapshots: Vec<u64>,
     /// The archive.
     pub archive: ArchiveResult,
+    /// Whether the recovery of a start was run, on the same files and without changing them.
+    pub is_rehearsed: bool,
     /// The remains of a batch that was never acknowledged; no fault.
     pub torn: Option<TornTail>,
     /// What does not hold, for people; at most [`FINDINGS_KEPT_MAX`].
@@ -171,6 +176,12 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         run(&mut reader, &mut replay, &mut findings)?;
     }
     let torn = reader.torn().cloned();
+    let mut is_rehearsed = false;
+    if let (0, Some(archive)) = (findings.total, replay.archive_of_start()) {
+        // What is contradictory would end a start, and this.
+        rehearsal::run(&options.directory, directory.disk(), archive, &replay.ledger, &mut findings);
+        is_rehearsed = true;
+    }
     let archive = replay.finish(started_from.is_none(), &mut findings);
     Ok(AuditReport {
         directory: options.directory.clone(),
@@ -184,6 +195,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         totals: replay.ledger.totals(),
         snapshots: replay.compared,
         archive,
+        is_rehearsed,
         torn,
         findings: findings.kept,
         findings_total: findings.total,

@@ -1,5 +1,8 @@
 //! The replay: the ledger and the auditor's books, record by record, with everything that is compared on the way.
 
+use std::sync::Arc;
+
+use upesi_archive::FjallArchive;
 use upesi_ledger::{Event, Ledger, Record};
 use upesi_types::{Timestamp, TransferId};
 
@@ -75,6 +78,11 @@ impl Replay {
             self.let_go(boundary.saturating_sub(1), findings);
         }
         Ok(())
+    }
+
+    /// The archive that a start would find, where it may be asked; the inner one is absent where there is none.
+    pub fn archive_of_start(&self) -> Option<Option<Arc<FjallArchive>>> {
+        self.archive.of_start()
     }
 
     /// Checks every invariant of the present state.

@@ -41,8 +41,13 @@ pub fn to_text(report: &AuditReport) -> String {
             outbox.parked_len()
         ),
     );
+    row(
+        "requests",
+        format!("{} compared with their records, {} not understood", counts.requests, counts.requests_unread),
+    );
     row("snapshots", snapshots(report));
     row("archive", archive(report));
+    row("start", if report.is_rehearsed { "rehearsed" } else { "not rehearsed" }.to_owned());
     if let Some(torn) = &report.torn {
         row(
             "torn tail",
@@ -208,6 +213,9 @@ pub fn to_json(report: &AuditReport) -> String {
             "undelivered": outbox.len(),
             "parked": outbox.parked_len(),
         },
+        "requestsCompared": counts.requests,
+        "requestsUnread": counts.requests_unread,
+        "startRehearsed": report.is_rehearsed,
         "fundsMovements": report.ledger.all_funds().count(),
         "snapshotsCompared": report.snapshots,
         "archive": {

@@ -4,9 +4,9 @@ use upesi_ledger::{
     AbortKind, AccountId, AdminCommand, Command, Decision, Event, LedgerAccountTypeId, NoticeContent,
     NoticeKey, Payload, TransferState,
 };
-use upesi_types::{ErrorCode, TransferId};
+use upesi_types::{Currency, ErrorCode, TransferId};
 
-use super::journal::{PREIMAGE, TestJournal, amount, fsp, id};
+use super::journal::{PREIMAGE, SOURCE, TestJournal, amount, base64, fsp, id, prepare_body};
 use crate::exit::Exit;
 use crate::inspect::audit::{AuditOptions, AuditReport, JournalState, audit, to_json, to_text};
 
@@ -42,8 +42,10 @@ journal       13 records verified: checksums, chain, times, and zeros behind the
 transfers     2 reserved, 1 refused, 1 committed, 0 aborted (0 expired), 1 in flight
 funds         2 movements
 callbacks     5 owed, 0 delivered, 5 undelivered (0 parked)
+requests      4 compared with their records, 0 not understood
 snapshots     compared at record 13
 archive       not compared: there is none
+start         rehearsed
 
 participant       account                      balance  cap
 Hub          KES  HUB_RECONCILIATION              1000
@@ -317,9 +319,11 @@ fn with_early_segments() -> (TestJournal, std::path::PathBuf) {
     for number in 10..30 {
         // So long that a segment holds one and has room behind it.
         let command = journal.prepare_command(number, "1");
-        journal.command(&command, Payload { headers: b"", body: &[b' '; 1_500] });
+        let body = format!("{:1500}", prepare_body(&command));
+        journal.command(&command, Payload { headers: SOURCE, body: body.as_bytes() });
     }
     journal.write_snapshot(&journal.ledger);
+    journal.write_archive(|_, bytes| Some(bytes));
     assert!(upesi_journal::delete_segments_below(&*journal.disk(), 25).unwrap() > 0);
     journal.close();
     assert!(journal.segments().len() > 2);
@@ -372,6 +376,7 @@ fn a_flipped_bit_in_the_free_room_of_a_segment_before_the_replay_is_found() {
 fn without_its_first_segments_a_journal_is_replayed_from_a_snapshot() {
     let (mut journal, early) = grown();
     journal.write_snapshot(&early);
+    journal.write_archive(|_, bytes| Some(bytes));
     assert!(journal.segments().len() > 2);
     assert!(upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap() > 0);
     let report = audited(&mut journal);
@@ -483,4 +488,129 @@ fn withdrawals_are_followed_to_their_end() {
     let settlement = report.ledger.account(account).unwrap();
     assert_eq!(settlement.balance, amount("-480"));
     assert!(report.ledger.reserved_transfers().all(|transfer| transfer.state == TransferState::Reserved));
+}
+
+/// A prepare of 10.00 whose event says something else. `forge` changes the event; the body stays as it came.
+fn forged(forge: impl Fn(&mut upesi_ledger::Transfer)) -> Vec<String> {
+    let mut journal = worked();
+    let command = journal.prepare_command(4, "10");
+    let body = prepare_body(&command);
+    let mut decision = journal.decide(&command);
+    let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
+    forge(transfer);
+    journal.write(&decision.events, &decision.notices, Payload { headers: SOURCE, body: body.as_bytes() });
+    audited(&mut journal).findings
+}
+
+#[test]
+fn an_event_that_says_otherwise_than_its_request_is_found() {
+    type Forge = fn(&mut upesi_ledger::Transfer);
+    let cases: [(Forge, &[&str]); 6] = [
+        (|_| {}, &[]),
+        (|transfer| transfer.amount = amount("1"), &["amount 1 where its request says 10"]),
+        (
+            |transfer| transfer.currency = Currency::parse("USD").unwrap(),
+            &["currency USD where its request says KES"],
+        ),
+        (|transfer| transfer.payee = transfer.payer, &["payee greenbank where its request says bluebank"]),
+        (
+            |transfer| transfer.expires_at = transfer.expires_at.plus_ms(1),
+            &["expiration 1932811274001 where its request says 1932811274000"],
+        ),
+        (
+            |transfer| transfer.condition = [0; 32],
+            &["condition 0000000000000000000000000000000000000000000000000000000000000000 where"],
+        ),
+    ];
+    for (forge, expected) in cases {
+        let findings = forged(forge);
+        assert_eq!(findings.is_empty(), expected.is_empty(), "{findings:?}");
+        for text in expected {
+            assert!(findings.iter().any(|finding| finding.contains(text)), "{text}: {findings:?}");
+        }
+    }
+}
+
+#[test]
+fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
+    let told = |journal: &mut TestJournal, decision: &Decision, body: &str| {
+        journal.write(&decision.events, &decision.notices, Payload { headers: b"", body: body.as_bytes() });
+        audited(journal).findings.join("; ")
+    };
+    for (body, expected) in [
+        (format!("{{\"fulfilment\":\"{}\"}}", base64(&PREIMAGE)), ""),
+        (format!("{{\"fulfilment\":\"{}\"}}", base64(&[8; 32])), "where its request says 0808080808"),
+        ("{\"transferState\":\"COMMITTED\"}".to_owned(), "is committed by a request without fulfilment"),
+    ] {
+        let mut journal = worked();
+        let decision = journal.decide(&journal.fulfil_command(3));
+        let found = told(&mut journal, &decision, &body);
+        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{body}: {found}");
+    }
+    for (code, expected) in [("5104", ""), ("5105", "with the code 5104 where its request says 5105")] {
+        let mut journal = worked();
+        let command = Command::Abort(upesi_ledger::command::Abort {
+            transfer: id(3).into(),
+            source: fsp("bluebank"),
+            destination: Some(fsp("greenbank")),
+            code: ErrorCode::PAYEE_REJECTED_TRANSACTION,
+            description: "no".into(),
+            fingerprint: [3; 16],
+            archived: upesi_ledger::command::Archived::Absent,
+        });
+        let decision = journal.decide(&command);
+        let body =
+            format!("{{\"errorInformation\":{{\"errorCode\":\"{code}\",\"errorDescription\":\"no\"}}}}");
+        let found = told(&mut journal, &decision, &body);
+        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{code}: {found}");
+    }
+}
+
+/// Refused for this reason, though the request and the books have none.
+#[test]
+fn a_refusal_that_nothing_explains_is_found() {
+    for (kind, code, is_right) in [
+        (AbortKind::Rejected, ErrorCode::PAYER_LIMIT, true),
+        (AbortKind::Rejected, ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY, false),
+        (AbortKind::Rejected, ErrorCode::SETTLEMENT, false),
+        (AbortKind::Invalid, ErrorCode::VALIDATION, false),
+        (AbortKind::Invalid, ErrorCode::PAYER_LIMIT, false),
+    ] {
+        let mut journal = worked();
+        // The position is 100 of 100 by now, with a cover of 500.
+        let command = journal.prepare_command(4, "10.5");
+        let mut decision = journal.decide(&command);
+        let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
+        let TransferState::Aborted { kind: as_what, code: with, .. } = &mut transfer.state else {
+            unreachable!()
+        };
+        (*as_what, *with) = (kind, code);
+        let body = prepare_body(&command);
+        journal.write(
+            &decision.events,
+            &decision.notices,
+            Payload { headers: SOURCE, body: body.as_bytes() },
+        );
+        let findings = audited(&mut journal).findings;
+        let expected = format!("is refused as {} with {code}, which nothing explains", kind.as_str());
+        assert_eq!(findings.is_empty(), is_right, "{findings:?}");
+        assert!(is_right || findings[0].ends_with(&expected), "{findings:?}");
+    }
+}
+
+/// What the replay finds in order may still not start; then it is the start that says so.
+#[test]
+fn a_directory_that_a_hub_would_not_start_on_is_not_sound() {
+    let (mut journal, early) = grown();
+    journal.write_snapshot(&early);
+    journal.write_archive(|_, bytes| Some(bytes));
+    let archive = journal.path.join("archive");
+    upesi_journal::delete_segments_below(&*journal.disk(), early.last_seq()).unwrap();
+    assert_eq!(audited(&mut journal).findings, Vec::<String>::new());
+    std::fs::remove_dir_all(archive).unwrap();
+    let findings = audited(&mut journal).findings;
+    assert!(
+        matches!(&findings[..], [finding] if finding.starts_with("a hub would not start: the archive in ")),
+        "{findings:?}"
+    );
 }

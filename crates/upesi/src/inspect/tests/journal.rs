@@ -40,6 +40,33 @@ pub fn id(number: u8) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
+/// Of every prepare.
+pub const SOURCE: &[u8] = b"fspiop-source: greenbank\r\n";
+
+/// The request that asks for this.
+pub fn prepare_body(command: &Command) -> String {
+    let Command::Prepare(prepare) = command else { panic!("{command:?}") };
+    let amount = prepare.amount.as_ref().unwrap();
+    let condition = base64(&prepare.condition.unwrap());
+    serde_json::json!({
+        "transferId": prepare.id.to_string(),
+        "payerFsp": prepare.payer.as_str(),
+        "payeeFsp": prepare.payee.as_str(),
+        "amount": { "amount": amount.to_string(), "currency": prepare.currency.as_str() },
+        "condition": condition,
+        "expiration": prepare.expires_at.to_string(),
+    })
+    .to_string()
+}
+
+/// As hashes are on the wire.
+pub fn base64(bytes: &[u8; 32]) -> String {
+    const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let bit = |index: usize| bytes.get(index / 8).map_or(0, |byte| byte >> (7 - index % 8) & 1);
+    let value = |letter: usize| (0..6).fold(0, |value, at| value << 1 | bit(letter * 6 + at));
+    (0..43).map(|letter| char::from(LETTERS[usize::from(value(letter))])).collect()
+}
+
 /// A data directory with its writer and the ledger it leads to.
 pub struct TestJournal {
     _temporary: tempfile::TempDir,
@@ -118,7 +145,8 @@ impl TestJournal {
     /// greenbank asks to pay bluebank.
     pub fn prepare(&mut self, number: u8, units: &str) {
         let command = self.prepare_command(number, units);
-        self.command(&command, Payload { headers: b"fspiop-source: greenbank\r\n", body: b"{\"n\":1}" });
+        let body = prepare_body(&command);
+        self.command(&command, Payload { headers: SOURCE, body: body.as_bytes() });
     }
 
     pub fn prepare_command(&self, number: u8, units: &str) -> Command {
@@ -139,7 +167,13 @@ impl TestJournal {
 
     /// bluebank delivers.
     pub fn fulfil(&mut self, number: u8) {
-        let command = Command::Fulfil(Fulfil {
+        let command = self.fulfil_command(number);
+        let body = format!("{{\"fulfilment\":\"{}\"}}", base64(&PREIMAGE));
+        self.command(&command, Payload { headers: b"", body: body.as_bytes() });
+    }
+
+    pub fn fulfil_command(&self, number: u8) -> Command {
+        Command::Fulfil(Fulfil {
             transfer: id(number).into(),
             source: fsp("bluebank"),
             destination: Some(fsp("greenbank")),
@@ -149,8 +183,7 @@ impl TestJournal {
             fingerprint: [number; 16],
             extensions: None,
             archived: Archived::Absent,
-        });
-        self.command(&command, Payload { headers: b"", body: b"{}" });
+        })
     }
 
     /// The time of the next record.

@@ -1,0 +1,355 @@
+//! Four things that an engine could overlook without any other test seeing it: what undelivered callbacks need of the journal,
+//! look-ups that are older than what memory has forgotten, what is known to be durable, and room for a batch that is decided
+//! while another one is written.
+
+mod common;
+
+use std::future::Future;
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Waker};
+
+use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
+use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
+use upesi_engine::{
+    Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StartError,
+    SteppedEngine, Storage, SubmitError,
+};
+use upesi_journal::JournalError;
+use upesi_journal::sim_disk::SimDisk;
+use upesi_ledger::{Command, NoticeKey, PublicState, Reply};
+use upesi_types::{Timestamp, TransferId};
+
+const START_MS: i64 = 1_900_000_000_000;
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+const SECTOR_BYTES: usize = 512;
+
+fn options() -> EngineOptions {
+    EngineOptions {
+        segment_bytes: 64 * 1024,
+        batch_bytes_max: 16 * 1024,
+        fold_every_records: 1,
+        clock: TestClock::starting_at(START_MS) as _,
+        ..EngineOptions::new("nowhere")
+    }
+}
+
+fn start(options: EngineOptions) -> (Engine, EngineHandle) {
+    Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap()
+}
+
+fn block_on<T>(story: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(story)
+}
+
+fn pays(number: u64, value: &str) -> Command {
+    let [payer, payee] = DFSPS;
+    prepare(id(number), payer, payee, value, Timestamp::from_ms(START_MS + 1_000_000))
+}
+
+fn ends(number: u64) -> Command {
+    let [payer, payee] = DFSPS;
+    fulfil(id(number), payer, payee)
+}
+
+async fn submit(engine: &EngineHandle, command: Command, body: &str) {
+    let payload = Payload { headers: "date: now\r\n".into(), body: body.to_owned().into() };
+    engine.submit(command, payload).await.unwrap();
+}
+
+async fn owed(engine: &EngineHandle) -> Vec<NoticeKey> {
+    engine.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect()).await.unwrap()
+}
+
+/// Transfers whose callbacks are delivered, over several segments.
+async fn fill_segments(engine: &EngineHandle, numbers: std::ops::Range<u64>, kept: &[NoticeKey]) {
+    for number in numbers {
+        submit(engine, pays(number, "2.5"), &"x".repeat(8_000)).await;
+        submit(engine, ends(number), "{}").await;
+        let others = owed(engine).await.into_iter().filter(|key| !kept.contains(key)).collect();
+        submit(engine, Command::Delivered(others), "").await;
+    }
+}
+
+#[test]
+fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |keep_segments| EngineOptions {
+        keep_segments,
+        snapshot_every_records: u64::MAX / 2,
+        data: directory.path().join("data"),
+        ..options()
+    };
+    let (engine, handle) = start(with(false));
+    // The first is reserved and its callback delivered; of the second nothing is delivered.
+    let (reserved_seq, kept) = block_on(async {
+        onboard(&handle, &DFSPS).await;
+        submit(&handle, pays(1, "10.25"), "the first body").await;
+        let delivered = owed(&handle).await;
+        submit(&handle, Command::Delivered(delivered), "").await;
+        fill_segments(&handle, 100..120, &[]).await;
+        submit(&handle, pays(2, "20.75"), "the second body").await;
+        submit(&handle, ends(2), "{}").await;
+        let kept = owed(&handle).await;
+        let reserved = handle.transfer(id(1)).await.unwrap().unwrap();
+        let bodies = bodies_of(&handle, &kept).await;
+        assert!(bodies.contains(&"the second body".into()) && bodies.contains(&"{}".into()), "{bodies:?}");
+        (reserved.prepare_seq, kept)
+    });
+    let oldest = kept.iter().map(|key| key.seq).min().unwrap();
+    drop(handle);
+    engine.shutdown();
+    let mut first_seqs = Vec::new();
+    for life in 2..4 {
+        let (engine, handle) = start(with(false));
+        block_on(async {
+            fill_segments(&handle, life * 100 + 100..life * 100 + 120, &kept).await;
+            let payload = handle.payload(reserved_seq).await.unwrap().unwrap();
+            assert_eq!(payload.body, "the first body", "in life {life}");
+            let bodies = bodies_of(&handle, &kept).await;
+            assert!(
+                bodies.contains(&"the second body".into()) && bodies.len() == kept.len(),
+                "in life {life}"
+            );
+            if life == 3 {
+                // From now on the callbacks alone need their segments.
+                submit(&handle, ends(1), "{}").await;
+                let others = owed(&handle).await.into_iter().filter(|key| !kept.contains(key)).collect();
+                submit(&handle, Command::Delivered(others), "").await;
+            }
+        });
+        drop(handle);
+        engine.shutdown();
+        first_seqs.push(first_seq(&directory.path().join("data")));
+    }
+    assert!(first_seqs.iter().all(|first| *first <= reserved_seq), "{first_seqs:?} and {reserved_seq}");
+    for life in 6..9 {
+        let (engine, handle) = start(with(false));
+        block_on(async {
+            fill_segments(&handle, life * 100 + 100..life * 100 + 120, &kept).await;
+            let bodies = bodies_of(&handle, &kept).await;
+            assert!(
+                bodies.contains(&"the second body".into()) && bodies.len() == kept.len(),
+                "in life {life}"
+            );
+        });
+        drop(handle);
+        engine.shutdown();
+    }
+    let last = first_seq(&directory.path().join("data"));
+    assert!(last > reserved_seq && last <= oldest, "what nothing needs has left: {last}, {kept:?}");
+}
+
+/// The requests behind callbacks.
+async fn bodies_of(engine: &EngineHandle, keys: &[NoticeKey]) -> Vec<bytes::Bytes> {
+    let found = engine.notices(keys.to_vec()).await.unwrap();
+    found.iter().map(|notice| notice.record.payload.body.clone()).collect()
+}
+
+/// The first record of the oldest segment.
+fn first_seq(data: &Path) -> u64 {
+    let disk = upesi_journal::RealDisk::new(data, upesi_journal::Access::Read);
+    upesi_journal::segments(&disk).unwrap()[0].first_seq
+}
+
+/// An archive one of whose look-ups takes its time: it has seen the archive as it was when it began.
+struct Slow {
+    inner: MemoryArchive,
+    /// Tells that a look-up of this id has begun, and waits for the word to end it. Once.
+    watched: Mutex<Option<(TransferId, Sender<()>, Receiver<()>)>>,
+}
+
+impl Archive for Slow {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+        let seen = self.inner.get(id);
+        let mut watched = self.watched.lock().unwrap();
+        if let Some((_, begun, go_on)) = watched.take_if(|(wanted, ..)| wanted == id) {
+            drop(watched);
+            begun.send(()).unwrap();
+            go_on.recv().unwrap();
+        }
+        seen
+    }
+
+    fn may_contain(&self, _id: &TransferId) -> bool {
+        true
+    }
+
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+        self.inner.apply(entries, watermark)
+    }
+
+    fn sync(&self) -> Result<u64, ArchiveError> {
+        self.inner.sync()
+    }
+
+    fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    fn watermark_applied(&self) -> u64 {
+        self.inner.watermark_applied()
+    }
+
+    fn stats(&self) -> ArchiveStats {
+        self.inner.stats()
+    }
+
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        self.inner.for_each(visit)
+    }
+
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+        self.inner.remove_to(seq)
+    }
+}
+
+#[test]
+fn a_look_up_that_is_older_than_what_memory_has_forgotten_is_made_again() {
+    let archive = Arc::new(Slow { inner: MemoryArchive::new(), watched: Mutex::default() });
+    let storage = Storage { disk: Arc::new(SimDisk::new(3)), archive: Arc::clone(&archive) as _ };
+    let (engine, handle) = start(EngineOptions { storage: Some(storage), ..options() });
+    block_on(async {
+        onboard(&handle, &DFSPS).await;
+        submit(&handle, pays(1, "12.25"), "").await;
+        let ((begun, has_begun), (go_on, may_go_on)) = (channel(), channel());
+        *archive.watched.lock().unwrap() = Some((id(1), begun, may_go_on));
+        // A resend, which looks before the transfer is archived.
+        let resend = {
+            let handle = handle.clone();
+            tokio::spawn(async move { handle.submit(pays(1, "12.25"), Payload::default()).await })
+        };
+        tokio::task::yield_now().await;
+        has_begun.recv().unwrap();
+        submit(&handle, ends(1), "{}").await;
+        let mut number = 100;
+        while handle.read(|ledger| ledger.transfer(id(1)).is_some()).await.unwrap() {
+            submit(&handle, pays(number, "0.5"), "").await;
+            submit(&handle, ends(number), "{}").await;
+            number += 1;
+            assert!(number < 100_000, "memory does not forget it");
+        }
+        let before = handle.read(|ledger| ledger.totals()).await.unwrap();
+        go_on.send(()).unwrap();
+        assert_eq!(resend.await.unwrap(), Ok(Reply::Accepted));
+        let after = handle.read(|ledger| ledger.totals()).await.unwrap();
+        assert_eq!(after, before, "it is not reserved again");
+        let found = handle.transfer(id(1)).await.unwrap().unwrap();
+        assert_eq!((found.public_state(), found.amount), (PublicState::Committed, amount("12.25")));
+        let paid = amount("12.25").units() + amount("0.5").units() * (number as i64 - 100);
+        assert_eq!(position(&handle, "greenbank").await.units(), paid);
+    });
+    engine.shutdown();
+}
+
+/// The journal's last frame is gone, as where a write was lost: without knowing better that looks like a torn tail.
+#[test]
+fn what_a_snapshot_or_the_archive_knows_to_be_durable_is_missed() {
+    for forgets_snapshots in [false, true] {
+        let directory = tempfile::tempdir().unwrap();
+        let data = directory.path().join("data");
+        let options = || EngineOptions { data: data.clone(), ..options() };
+        let (engine, handle) = start(options());
+        block_on(async {
+            onboard(&handle, &DFSPS).await;
+            submit(&handle, pays(1, "12.25"), "").await;
+            submit(&handle, ends(1), "{}").await;
+        });
+        drop(handle);
+        engine.shutdown();
+        if forgets_snapshots {
+            std::fs::remove_dir_all(data.join("snapshots")).unwrap();
+        }
+        lose_last_frame(&data.join("journal"));
+        let refused = Engine::start(options(), EngineMetrics::default(), Box::new(NoEffects)).err();
+        let is_missed = matches!(refused, Some(StartError::Journal(JournalError::Damaged { .. })));
+        assert!(is_missed, "without snapshots: {forgets_snapshots}; {refused:?}");
+    }
+}
+
+fn lose_last_frame(journal: &Path) {
+    let mut segments: Vec<PathBuf> =
+        std::fs::read_dir(journal).unwrap().map(|file| file.unwrap().path()).collect();
+    segments.retain(|path| path.extension().is_some_and(|ending| ending == "seg"));
+    segments.sort();
+    for segment in segments.iter().rev() {
+        let mut bytes = std::fs::read(segment).unwrap();
+        let is_frame = |place: &usize| bytes[*place..].starts_with(&[0xf5, b'U', b'J', 0]);
+        if let Some(last) = (SECTOR_BYTES..bytes.len()).step_by(SECTOR_BYTES).filter(is_frame).last() {
+            bytes[last..].fill(0);
+            return std::fs::write(segment, bytes).unwrap();
+        }
+    }
+    panic!("the journal has no frame");
+}
+
+type Answer = Pin<Box<dyn Future<Output = Result<Reply, SubmitError>>>>;
+
+fn poll(answer: &mut Answer) -> Option<Result<Reply, SubmitError>> {
+    match answer.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(answer) => Some(answer),
+        Poll::Pending => None,
+    }
+}
+
+/// Lets a stepped engine do one thing.
+fn drive(engine: &mut SteppedEngine, handle: &EngineHandle, command: Command) {
+    let handle = handle.clone();
+    let mut answer: Answer = Box::pin(async move { handle.submit(command, Payload::default()).await });
+    for _ in 0..8 {
+        if let Some(answer) = poll(&mut answer) {
+            return drop(answer.unwrap());
+        }
+        engine.turn(false);
+        engine.turn_journal();
+    }
+    panic!("no answer");
+}
+
+#[test]
+fn what_is_decided_while_a_batch_is_written_has_room_of_its_own() {
+    let disk = SimDisk::new(4);
+    let storage = Storage { disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+    let options = EngineOptions { storage: Some(storage), overlap_bytes_min: 0, ..options() };
+    let (mut engine, handle) =
+        SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+    let onboarded = {
+        let mut story: Pin<Box<dyn Future<Output = ()>>> = Box::pin(onboard(&handle, &DFSPS));
+        (0..1_000).any(|_| {
+            let is_done = story.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+            engine.turn(false);
+            engine.turn_journal();
+            is_done
+        })
+    };
+    assert!(onboarded);
+    drive(&mut engine, &handle, pays(1, "1.5"));
+    disk.set_capacity(disk.used_bytes());
+    let mut answers: Vec<Answer> = (100..300)
+        .map(|number| {
+            let handle = handle.clone();
+            let payload = Payload { headers: "".into(), body: "x".repeat(7_000).into() };
+            Box::pin(async move { handle.submit(pays(number, "2.25"), payload).await }) as Answer
+        })
+        .collect();
+    assert!(answers.iter_mut().all(|answer| poll(answer).is_none()), "they wait for the engine");
+    for _ in 0..4 {
+        assert!(engine.turn(false), "the engine has stopped: {:?}", handle.status().serving);
+        engine.turn_journal();
+    }
+    let answers: Vec<_> = answers.iter_mut().map(|answer| poll(answer).expect("an answer")).collect();
+    let (taken, refused): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert!(taken.len() > 4 && refused.len() > 100, "{} taken, {} refused", taken.len(), refused.len());
+    assert!(refused.iter().all(|answer| *answer == Err(SubmitError::Full)), "{refused:?}");
+    assert_eq!(handle.status().serving, Serving::ReadOnly);
+    let reserved = engine.ledger().reserved_len();
+    assert_eq!(reserved, taken.len() + 1, "what was refused has no effect");
+    disk.set_capacity(u64::MAX);
+    drive(&mut engine, &handle, ends(1));
+}

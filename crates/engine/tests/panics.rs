@@ -1,0 +1,127 @@
+//! A panic of any of the engine's threads stops the engine, and goes on in the thread that ends it.
+
+mod common;
+
+use std::ops::ControlFlow;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use common::{TestClock, name};
+use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
+use upesi_engine::{
+    DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
+    Serving, StopReason, Storage, SubmitError,
+};
+use upesi_journal::sim_disk::SimDisk;
+use upesi_ledger::{AdminCommand, Command, NoticeKey};
+use upesi_types::TransferId;
+
+/// Where it panics.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    /// When the archivist archives.
+    Archive,
+    /// When the engine's or the journal's thread lets a batch go.
+    Effects,
+}
+
+struct Absurd {
+    place: Place,
+    inner: MemoryArchive,
+}
+
+impl Effects for Absurd {
+    fn publish(&mut self, _record: &Arc<DurableRecord>) {}
+
+    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+
+    fn flush(&mut self) {
+        assert!(self.place != Place::Effects, "absurd effects");
+    }
+
+    fn participants(&mut self, _participants: Arc<Participants>) {}
+}
+
+impl Archive for Absurd {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+        self.inner.get(id)
+    }
+
+    fn may_contain(&self, id: &TransferId) -> bool {
+        self.inner.may_contain(id)
+    }
+
+    fn apply(&self, _entries: &[ArchiveEntry], _watermark: u64) -> Result<(), ArchiveError> {
+        assert!(self.place != Place::Archive, "absurd archive");
+        Ok(())
+    }
+
+    fn sync(&self) -> Result<u64, ArchiveError> {
+        self.inner.sync()
+    }
+
+    fn watermark(&self) -> u64 {
+        self.inner.watermark()
+    }
+
+    fn watermark_applied(&self) -> u64 {
+        self.inner.watermark_applied()
+    }
+
+    fn stats(&self) -> ArchiveStats {
+        self.inner.stats()
+    }
+
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        self.inner.for_each(visit)
+    }
+
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+        self.inner.remove_to(seq)
+    }
+}
+
+fn start(place: Place, overlap_bytes_min: usize) -> (Engine, EngineHandle) {
+    let absurd = || Absurd { place, inner: MemoryArchive::new() };
+    let options = EngineOptions {
+        storage: Some(Storage { disk: Arc::new(SimDisk::new(1)), archive: Arc::new(absurd()) }),
+        fold_every_records: 1,
+        overlap_bytes_min,
+        clock: TestClock::starting_at(1_900_000_000_000) as _,
+        ..EngineOptions::new("nowhere")
+    };
+    Engine::start(options, EngineMetrics::default(), Box::new(absurd())).unwrap()
+}
+
+#[test]
+fn a_panic_of_any_thread_goes_on_where_the_engine_ends() {
+    for (place, overlap_bytes_min, thread, said) in [
+        (Place::Archive, usize::MAX, "upesi-archivist", "absurd archive"),
+        (Place::Effects, usize::MAX, "upesi-engine", "absurd effects"),
+        (Place::Effects, 0, "upesi-journal", "absurd effects"),
+    ] {
+        for is_dropped in [false, true] {
+            let (engine, handle) = start(place, overlap_bytes_min);
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let kind = "HUB_RECONCILIATION".into();
+                let command =
+                    AdminCommand::CreateHubAccount { name: name("Hub"), currency: common::kes(), kind };
+                let _ = handle.submit(Command::Admin(command), Payload::default()).await;
+                let reason = handle.stopped().await;
+                assert_eq!(reason, StopReason::Panicked(thread));
+                assert_eq!(handle.status().serving, Serving::Stopped(reason));
+                let refused = handle.submit(Command::Tick, Payload::default()).await;
+                assert_eq!(refused, Err(SubmitError::Stopped));
+            });
+            let ended =
+                std::panic::AssertUnwindSafe(|| if is_dropped { drop(engine) } else { engine.shutdown() });
+            let panic = catch_unwind(ended).expect_err("it goes on");
+            let text = panic.downcast_ref::<&str>().copied().unwrap_or_default();
+            assert_eq!(text, said, "{thread}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Retention: what has finished is exported and removed after a while, whatever happens meanwhile; what was removed comes
+//! again; and the archive is lost between two lives.
+//!
+//! What is drawn here comes from a stream of its own.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use upesi_archive::Archive as _;
+use upesi_engine::SubmitError;
+use upesi_journal::sim_disk::Random;
+use upesi_ledger::codec::Decoder;
+use upesi_ledger::{Transfer, TransferState};
+use upesi_types::TransferId;
+
+use super::World;
+use super::dfsp::LASTING_MS;
+use super::ending::Phase;
+use super::event::Event;
+use crate::auditor::{Finished, Seen};
+use crate::plan::Plan;
+
+/// What tells the stream of retention from the others of a seed.
+const STREAM: u64 = 0x7265_7465_6e74_696f;
+const PAUSE_MOST_US: u64 = 1_500_000;
+/// How long transfers last where finished ones leave soon, in milliseconds: nothing leaves before it has expired.
+const LASTING_SHORT_MS: [u64; 4] = [400, 1_000, 2_000, 3_000];
+/// One process in so many leaves no archive behind.
+const LOSSES_ONE_IN: u64 = 8;
+
+/// What retention has done in a world.
+#[derive(Debug)]
+pub(super) struct Retention {
+    is_on: bool,
+    random: Random,
+    /// What finished up to this record was said to be removed.
+    pub(super) removed_to: u64,
+    /// What was exported, by the first and the last record of the division, as the names of files are.
+    exports: BTreeMap<(u64, u64), Vec<Finished>>,
+}
+
+impl Retention {
+    pub(super) fn new(seed: u64, plan: &Plan) -> Self {
+        let mut random = Random::new(seed ^ STREAM);
+        let is_on = plan.faults.retention && random.one_in(2);
+        Self { is_on, random, removed_to: 0, exports: BTreeMap::new() }
+    }
+}
+
+impl World {
+    pub(super) const fn lasting_ms(&self) -> &'static [u64; 4] {
+        if self.retention.is_on { &LASTING_SHORT_MS } else { &LASTING_MS }
+    }
+
+    pub(super) fn plan_retention(&mut self) {
+        if self.retention.is_on {
+            let pause = self.retention.random.below(PAUSE_MOST_US);
+            self.after(pause, Event::Retain);
+        }
+    }
+
+    /// Retention looks: closes the division that grows, exports what has expired, and has it removed.
+    pub(super) fn retain(&mut self) {
+        self.plan_retention();
+        if self.phase == Phase::Over || self.hub.as_ref().is_none_or(|hub| hub.is_removing()) {
+            return;
+        }
+        if self.archive.divide().is_err() {
+            return;
+        }
+        let mut to_seq = 0;
+        for division in self.archive.divisions() {
+            if !division.is_closed || !self.auditor.has_expired(division.watermark) {
+                break;
+            }
+            self.export(division.first_seq, division.watermark);
+            to_seq = division.watermark;
+        }
+        let Some(hub) = self.hub.as_mut().filter(|_| to_seq > 0) else { return };
+        hub.remove_finished(to_seq);
+        self.say(format_args!("retention removes what finished up to record {to_seq}"));
+        self.after_hub(true);
+    }
+
+    /// What a file would hold: exactly what finished within its records, and the same each time.
+    fn export(&mut self, first_seq: u64, last_seq: u64) {
+        let mut exported = Vec::new();
+        let visited = self.archive.for_each_in(first_seq, &mut |_, bytes| {
+            exported.extend(Transfer::decode(&mut Decoder(bytes)).ok().map(|transfer| finished(&transfer)));
+            ControlFlow::Continue(())
+        });
+        exported.sort_unstable();
+        let findings = &mut self.auditor.findings;
+        if !matches!(visited, Ok(true)) {
+            findings.add(format!("the division of records {first_seq} to {last_seq} cannot be exported"));
+        }
+        let expected = self.auditor.finished_within(first_seq, last_seq);
+        if exported != expected {
+            let (found, wanted) = (exported.len(), expected.len());
+            let odd: Vec<_> = exported.iter().filter(|one| !expected.contains(one)).take(2).collect();
+            self.auditor.findings.add(format!(
+                "export of records {first_seq} to {last_seq}: {found} transfers, {wanted} finished; not of them: {odd:?}"
+            ));
+        }
+        if let Some(before) = self.retention.exports.insert((first_seq, last_seq), exported.clone())
+            && before != exported
+        {
+            self.auditor.findings.add(format!("records {first_seq} to {last_seq} are exported differently"));
+        }
+    }
+
+    /// Retention hears what has come of it.
+    pub(super) fn removed(&mut self, to_seq: u64, outcome: &Result<u64, SubmitError>) {
+        self.say(format_args!("retention is told {outcome:?} of record {to_seq}"));
+        if outcome.is_err() {
+            return;
+        }
+        self.counts.removals += 1;
+        let left = self.retention.exports.range(..).filter(|((_, last), _)| *last <= to_seq);
+        let gone: BTreeSet<TransferId> = left
+            .filter(|((first, _), _)| *first > self.retention.removed_to)
+            .flat_map(|(_, finished)| finished.iter().map(|one| one.id))
+            .collect();
+        self.retention.removed_to = self.retention.removed_to.max(to_seq);
+        self.counts.removed += gone.len() as u64;
+        self.auditor.outside.removed.extend(gone.iter().map(|id| id.to_bytes()));
+        self.send_removed_again(&gone);
+    }
+
+    /// Some of the prepares come again: what they made is unknown by now.
+    fn send_removed_again(&mut self, gone: &BTreeSet<TransferId>) {
+        let is_of_them = |seen: &Seen| matches!(seen, Seen::Prepare { id, .. } if gone.contains(id));
+        let again = self.history.iter().filter(|(.., seen)| is_of_them(seen));
+        let again: Vec<_> =
+            again.map(|(_, from, request, seen)| (*from, Arc::clone(request), seen.clone())).collect();
+        for (from, request, seen) in again {
+            if self.retention.random.one_in(3) {
+                self.counts.resent_after_removal += 1;
+                self.send_again(from, request, seen, 1);
+            }
+        }
+    }
+
+    /// The archive is lost where the journal can bring it back.
+    pub(super) fn lose_archive(&mut self) {
+        if !(self.retention.is_on && self.is_troubled() && self.retention.random.one_in(LOSSES_ONE_IN)) {
+            return;
+        }
+        let disk = self.disk.observer();
+        let is_whole = upesi_journal::segments(&disk)
+            .is_ok_and(|segments| segments.first().is_some_and(|first| first.first_seq == 1));
+        if is_whole {
+            self.say(format_args!("the archive is lost"));
+            self.counts.lost_archives += 1;
+            self.archive.lose();
+            let removed_to = self.retention.removed_to;
+            // Its divisions will be other ones.
+            self.retention.exports.retain(|(_, last), _| *last <= removed_to);
+        }
+    }
+}
+
+fn finished(transfer: &Transfer) -> Finished {
+    let number = |party: Option<upesi_ledger::ParticipantId>| party.map_or(0, |party| party.number());
+    Finished {
+        prepare_seq: transfer.prepare_seq,
+        id: transfer.id,
+        parties: (number(transfer.payer), number(transfer.payee)),
+        amount: i128::from(transfer.amount.units()),
+        is_committed: matches!(transfer.state, TransferState::Committed { .. }),
+    }
+}

@@ -1,0 +1,194 @@
+//! Whether a prepare was rightly reserved or refused, by the auditor's own rule: from its request, as far as the journal has it,
+//! and the auditor's books.
+
+use upesi_ledger::{
+    AbortKind, LedgerAccountTypeId, NoticeContent, ParticipantId, Payload, Transfer, TransferState,
+};
+use upesi_types::Amount;
+
+use super::bodies::{PrepareBody, header};
+use super::books::{Books, decimal};
+use super::judge::Place;
+
+/// Codes of refusals (FSPIOP API v1.1 §7.6), and Mojaloop's for a lack of cover.
+const VALIDATION: u16 = 3100;
+const LIQUIDITY: u16 = 4001;
+const LIMIT: u16 = 4200;
+const SETTLEMENT: u16 = 6000;
+
+/// A prepare with what is known of its request.
+pub(super) struct Request<'a> {
+    pub transfer: &'a Transfer,
+    /// Absent where the journal keeps no body, or one that is not understood.
+    pub body: Option<PrepareBody>,
+    pub source: Option<&'a str>,
+    destination: Option<&'a str>,
+}
+
+impl<'a> Request<'a> {
+    pub fn of(transfer: &'a Transfer, payload: Payload<'a>) -> Self {
+        Self {
+            transfer,
+            body: PrepareBody::read(payload.body),
+            source: header(payload.headers, "fspiop-source"),
+            destination: header(payload.headers, "fspiop-destination"),
+        }
+    }
+
+    fn units(&self) -> i128 {
+        i128::from(self.transfer.amount.units())
+    }
+}
+
+impl Books {
+    /// Why a prepare that was refused should not have been, if there is something.
+    pub(super) fn judge_refusal(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
+        let transfer = request.transfer;
+        let mut findings = Vec::new();
+        let mut find = |text: String| {
+            findings.push(format!("record {}: transfer {} {text}", place.seq, transfer.id));
+        };
+        let TransferState::Aborted { kind, code, .. } = &transfer.state else {
+            find("is committed without having been reserved".to_owned());
+            return findings;
+        };
+        let is_right = match (kind, code.number()) {
+            (AbortKind::Invalid, VALIDATION) => self.is_invalid(place, request),
+            (AbortKind::Rejected, LIQUIDITY) => self.room(transfer).is_some_and(|room| room.over_cover()),
+            (AbortKind::Rejected, LIMIT) => {
+                self.room(transfer).is_some_and(|room| room.over_cap() && !room.over_cover())
+            }
+            (AbortKind::Rejected, SETTLEMENT) => self.settlement_type(transfer.currency).is_none(),
+            _ => false,
+        };
+        if !is_right {
+            find(format!("is refused as {} with {code}, which nothing explains", kind.as_str()));
+        }
+        if let Some(sender) = request.source.and_then(|name| self.participant_named(name)) {
+            let told =
+                place.about(transfer.id, sender, |content| matches!(content, NoticeContent::Error(..)));
+            if told != 1 {
+                find(format!("is refused and its sender is told {told} times, not once"));
+            }
+        }
+        findings
+    }
+
+    /// Whether one of the rules of a prepare is broken. Where the request is not known, its sender may have broken one.
+    fn is_invalid(&self, place: Place<'_>, request: &Request<'_>) -> bool {
+        let transfer = request.transfer;
+        let (Some(body), Some(source)) = (&request.body, request.source) else { return true };
+        let broken = [
+            body.payer.as_deref() != Some(source),
+            request.destination.is_some_and(|name| body.payee.as_deref() != Some(name)),
+            body.units.is_none_or(|units| units <= 0 || units > i128::from(Amount::MAX.units())),
+            body.condition.is_none(),
+            transfer.expires_at < place.time,
+            // How far ahead it may lie is a setting, which the journal does not have.
+            transfer.expires_at > place.time.plus_ms(SHORTEST_VALIDITY_MS),
+            same_name(body.payer.as_deref(), body.payee.as_deref()),
+            self.is_unable(transfer.payer, transfer),
+            self.is_unable(transfer.payee, transfer),
+        ];
+        broken.contains(&true) || self.leaves_the_range(transfer)
+    }
+
+    /// What a participant lacks that is to take part in a transfer: itself, or an active account.
+    fn is_unable(&self, party: Option<ParticipantId>, transfer: &Transfer) -> bool {
+        party.is_none_or(|party| {
+            !self.is_active(party)
+                || !self
+                    .account_of(party, transfer.currency, LedgerAccountTypeId::POSITION)
+                    .is_some_and(|account| account.is_active)
+        })
+    }
+
+    /// Whether amounts could leave their range, however what is in flight ends.
+    fn leaves_the_range(&self, transfer: &Transfer) -> bool {
+        let of = |party: Option<ParticipantId>| {
+            let account = party
+                .and_then(|party| self.account_of(party, transfer.currency, LedgerAccountTypeId::POSITION));
+            account.map_or(0, |account| account.units.abs())
+        };
+        let sum = of(transfer.payer) + of(transfer.payee) + self.units_in_flight();
+        sum + 2 * i128::from(transfer.amount.units()) > i128::from(Amount::MAX.units())
+    }
+
+    /// What a payer's position would be, and what bounds it; `None` without position or governing model.
+    fn room(&self, transfer: &Transfer) -> Option<Room> {
+        let (payer, currency) = (transfer.payer?, transfer.currency);
+        let kind = self.settlement_type(currency)?;
+        let position = self.account_of(payer, currency, LedgerAccountTypeId::POSITION)?.units;
+        Some(Room {
+            position: position + i128::from(transfer.amount.units()),
+            cover: self.account_of(payer, currency, kind).map_or(0, |account| -account.units),
+            cap: self.cap(payer, currency),
+        })
+    }
+
+    /// Neither the cover nor the cap may be exceeded by a prepare; reaching either exactly is allowed. And who reserves is
+    /// active, with active accounts of its own. The books have the amount already.
+    pub(super) fn judge_reservation(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
+        let transfer = request.transfer;
+        let mut findings = Vec::new();
+        let mut find = |text: String| {
+            findings.push(format!("record {}: transfer {} {text}", place.seq, transfer.id));
+        };
+        let room = self.room(transfer).unwrap_or(Room { position: request.units(), cover: 0, cap: 0 });
+        let room = Room { position: room.position - request.units(), ..room };
+        let position = decimal(room.position);
+        if room.over_cover() {
+            find(format!("took the payer's position to {position} over its cover {}", decimal(room.cover)));
+        } else if room.over_cap() {
+            find(format!("took the payer's position to {position} over its cap {}", decimal(room.cap)));
+        }
+        for (role, party, account) in [
+            ("payer", transfer.payer, transfer.payer_account),
+            ("payee", transfer.payee, transfer.payee_account),
+        ] {
+            let own = party.and_then(|party| {
+                self.account_id_of(party, transfer.currency, LedgerAccountTypeId::POSITION)
+            });
+            if own != account {
+                find(format!("is reserved on an account that is not its {role}'s position"));
+            } else if self.is_unable(party, transfer) {
+                find(format!("is reserved although its {role} is not active"));
+            }
+        }
+        if transfer.expires_at < place.time {
+            find(format!("is reserved although it expired at {}", transfer.expires_at));
+        }
+        if request
+            .source
+            .zip(request.body.as_ref())
+            .is_some_and(|(source, body)| body.payer.as_deref() != Some(source))
+        {
+            find("is reserved although its sender is not its payer".to_owned());
+        }
+        findings
+    }
+}
+
+/// A payer's position with a transfer, and what bounds it, in ten-thousandths.
+struct Room {
+    position: i128,
+    cover: i128,
+    cap: i128,
+}
+
+impl Room {
+    fn over_cover(&self) -> bool {
+        self.position > self.cover
+    }
+
+    fn over_cap(&self) -> bool {
+        self.position > self.cap
+    }
+}
+
+/// The least that the longest validity of a prepare can be set to.
+const SHORTEST_VALIDITY_MS: i64 = 60_000;
+
+fn same_name(one: Option<&str>, other: Option<&str>) -> bool {
+    one.zip(other).is_some_and(|(one, other)| one.eq_ignore_ascii_case(other))
+}
