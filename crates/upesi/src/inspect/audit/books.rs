@@ -18,9 +18,6 @@ use super::refusals::Request;
 /// A balance as the auditor computes it.
 #[derive(Clone, Debug)]
 pub(super) struct BookAccount {
-    participant: ParticipantId,
-    currency: Currency,
-    kind: LedgerAccountTypeId,
     pub(super) units: i128,
     pub(super) is_active: bool,
 }
@@ -92,9 +89,6 @@ impl Books {
     /// Opens the books with a state that is taken as given.
     pub fn of(ledger: &Ledger) -> Self {
         let accounts = ledger.accounts().iter().map(|account| BookAccount {
-            participant: account.participant,
-            currency: account.currency,
-            kind: account.kind,
             units: i128::from(account.balance.units()),
             is_active: account.is_active,
         });
@@ -234,13 +228,7 @@ impl Books {
                 self.check_participant(*participant)?;
                 let (participant, currency, kind) = (*participant, *currency, *kind);
                 self.account_ids.insert((participant, currency, kind), *id);
-                self.accounts.push(BookAccount {
-                    participant,
-                    currency,
-                    kind,
-                    units: 0,
-                    is_active: *is_opened,
-                });
+                self.accounts.push(BookAccount { units: 0, is_active: *is_opened });
             }
             Event::LedgerAccountTypeCreated { id, .. } => {
                 next("ledger account type", usize::from(id.0), self.account_types)?;

@@ -47,9 +47,9 @@ const LINES: &str = "       1  2031-04-01T12:00:01.000Z  account 1 created for H
        8  2031-04-01T12:00:08.000Z  account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
        9  2031-04-01T12:00:09.000Z  funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
       10  2031-04-01T12:00:10.000Z  endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
-      11  2031-04-01T12:00:11.000Z  transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (33 bytes)
-      12  2031-04-01T12:00:12.000Z  transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (2 bytes)
-      13  2031-04-01T12:00:13.000Z  transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (33 bytes)
+      11  2031-04-01T12:00:11.000Z  transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
+      12  2031-04-01T12:00:12.000Z  transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
+      13  2031-04-01T12:00:13.000Z  transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
       14  2031-04-01T12:00:14.000Z  delivered 11.0 to bluebank
       15  2031-04-01T12:00:15.000Z  parked 12.1 to bluebank after 3 attempts: refused
 ";
@@ -93,6 +93,7 @@ fn programs_get_one_object_per_line() {
     let objects: Vec<serde_json::Value> =
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(objects.len(), 3);
+    let body = r#"{"amount":{"amount":"12.5","currency":"KES"},"condition":"S7Bvjk46dxXSAdVz0KpCN2LlXavWGiwCJ4-lbMbSlOA","expiration":"2031-04-01T12:01:11.000Z","payeeFsp":"bluebank","payerFsp":"greenbank","transferId":"00000000-0000-4000-8000-000000000001"}"#;
     assert_eq!(
         objects[0],
         serde_json::json!({
@@ -119,9 +120,9 @@ fn programs_get_one_object_per_line() {
             }],
             "payload": {
                 "headerBytes": 26,
-                "bodyBytes": 7,
+                "bodyBytes": body.len(),
                 "headers": "fspiop-source: greenbank\r\n",
-                "body": "{\"n\":1}",
+                "body": body,
             },
         })
     );
