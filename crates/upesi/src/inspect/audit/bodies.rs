@@ -2,7 +2,7 @@
 //! read them when they came.
 
 use serde_json::Value;
-use upesi_ledger::{AbortKind, Transfer, TransferState};
+use upesi_ledger::{AbortKind, ParticipantId, Transfer, TransferState};
 use upesi_types::Amount;
 
 /// Ten-thousandths per unit of a currency, as decimal places.
@@ -41,8 +41,12 @@ impl PrepareBody {
     }
 
     /// What a recorded transfer says otherwise: the field, the body's value, the record's. `name` names participants.
-    pub fn differences(&self, transfer: &Transfer, name: impl Fn(u32) -> Option<String>) -> Vec<String> {
-        let party = |id: Option<upesi_ledger::ParticipantId>| id.and_then(|id| name(id.number()));
+    pub fn differences(
+        &self,
+        transfer: &Transfer,
+        name: impl Fn(ParticipantId) -> Option<String>,
+    ) -> Vec<String> {
+        let party = |id: Option<ParticipantId>| id.and_then(&name);
         let mut different = Vec::new();
         let mut compare = |field: &str, said: Option<String>, recorded: Option<String>| {
             if said != recorded {

@@ -302,11 +302,7 @@ impl Books {
     /// What the request behind a prepare says otherwise than its record.
     fn differences(&mut self, place: Place<'_>, request: &Request<'_>, payload: Payload<'_>) -> Vec<String> {
         let transfer = request.transfer;
-        let compared = request.body.as_ref().map(|body| {
-            body.differences(transfer, |number| {
-                self.participants.get(number as usize - 1).map(|member| member.name.clone())
-            })
-        });
+        let compared = request.body.as_ref().map(|body| body.differences(transfer, |id| self.name_of(id)));
         let _ = self.count(payload.body, compared.as_ref().map(|_| Ok(())));
         let told = |text| format!("record {}: transfer {} is recorded with {text}", place.seq, transfer.id);
         compared.into_iter().flatten().map(told).collect()
@@ -327,6 +323,10 @@ impl Books {
     pub(super) fn participant_named(&self, name: &str) -> Option<ParticipantId> {
         let index = self.participants.iter().position(|member| member.name == name)?;
         ParticipantId::new(index as u32 + 1)
+    }
+
+    pub(super) fn name_of(&self, id: ParticipantId) -> Option<String> {
+        self.participants.get(id.number() as usize - 1).map(|member| member.name.clone())
     }
 
     pub(super) fn is_active(&self, id: ParticipantId) -> bool {

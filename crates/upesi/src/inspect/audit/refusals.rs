@@ -74,19 +74,28 @@ impl Books {
         findings
     }
 
-    /// Whether one of the rules of a prepare is broken. Where the request is not known, its sender may have broken one.
+    /// Whether one of the rules of a prepare is broken. Of a request without a body the record has what could be made of it.
     fn is_invalid(&self, place: Place<'_>, request: &Request<'_>) -> bool {
         let transfer = request.transfer;
-        let (Some(body), Some(source)) = (&request.body, request.source) else { return true };
+        let Some(source) = request.source else { return true };
+        let body = request.body.as_ref();
+        let said = |from: fn(&PrepareBody) -> &Option<String>, id: Option<ParticipantId>| match body {
+            Some(body) => from(body).clone(),
+            None => id.and_then(|id| self.name_of(id)),
+        };
+        let payer = said(|body| &body.payer, transfer.payer);
+        let payee = said(|body| &body.payee, transfer.payee);
+        let units = body.map_or(Some(request.units()), |body| body.units);
+        let has_condition = body.map_or(transfer.condition != [0; 32], |body| body.condition.is_some());
         let broken = [
-            body.payer.as_deref() != Some(source),
-            request.destination.is_some_and(|name| body.payee.as_deref() != Some(name)),
-            body.units.is_none_or(|units| units <= 0 || units > i128::from(Amount::MAX.units())),
-            body.condition.is_none(),
+            payer.as_deref() != Some(source),
+            request.destination.is_some_and(|name| payee.as_deref() != Some(name)),
+            units.is_none_or(|units| units <= 0 || units > i128::from(Amount::MAX.units())),
+            !has_condition,
             transfer.expires_at < place.time,
             // How far ahead it may lie is a setting, which the journal does not have.
             transfer.expires_at > place.time.plus_ms(SHORTEST_VALIDITY_MS),
-            same_name(body.payer.as_deref(), body.payee.as_deref()),
+            same_name(payer.as_deref(), payee.as_deref()),
             self.is_unable(transfer.payer, transfer),
             self.is_unable(transfer.payee, transfer),
         ];
