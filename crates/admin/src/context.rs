@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use upesi_engine::{EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
@@ -15,9 +15,8 @@ use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
 use crate::lanes::{LaneStatus, NoLanes};
+use crate::metrics_text::MetricsText;
 
-/// Gives the metrics in the OpenMetrics text format.
-pub type Metrics = Arc<dyn Fn() -> String + Send + Sync>;
 /// What is logged, and how that is changed.
 pub trait LogLevel: Send + Sync {
     /// What is in force: a level, or a list of directives.
@@ -70,7 +69,7 @@ pub struct AdminContext {
     /// The courier's lanes.
     pub lanes: Arc<dyn LaneStatus>,
     /// The metrics.
-    pub metrics: Metrics,
+    pub metrics: MetricsText,
     /// What `/debug/heap` shows of the hub itself; `None` where profiling is off.
     pub profiling: Option<Holders>,
     /// The log's level.
@@ -93,7 +92,7 @@ impl AdminContext {
             directory: None,
             quotes: None,
             lanes: Arc::new(NoLanes),
-            metrics: Arc::new(String::new),
+            metrics: MetricsText::new(Duration::ZERO, String::new),
             profiling: None,
             log_level: Arc::new(FixedLog),
             started: Instant::now(),

@@ -51,7 +51,7 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
 
 pub(crate) async fn metrics(State(context): State<AdminContext>) -> Response {
     let content_type = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    (StatusCode::OK, [(CONTENT_TYPE, content_type)], (context.metrics)()).into_response()
+    (StatusCode::OK, [(CONTENT_TYPE, content_type)], context.metrics.text().await).into_response()
 }
 
 #[derive(Serialize)]

@@ -1,5 +1,6 @@
 //! Between the server loop and the resources: bodies read within limits, changes logged.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -11,11 +12,15 @@ use tokio::time::Instant;
 use tower_service::Service as _;
 use upesi_fspiop::SyncError;
 use upesi_http::body::read;
-use upesi_http::{BodyError, Bytes, Full, Incoming, Limits, Method, Request, Response, Service, StatusCode};
+use upesi_http::{
+    BodyError, Bytes, Connection, Full, Incoming, Limits, Method, Pace, Request, Response, Service,
+    StatusCode,
+};
 use upesi_types::ErrorCode;
 
 use crate::context::AdminContext;
 use crate::error::ApiError;
+use crate::hosts::AllowedHosts;
 use crate::routes::router;
 
 /// Longest body that is read.
@@ -23,9 +28,20 @@ pub const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// How long a body may take, unless a service is told otherwise.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What connections to this API may use: operators are few.
-pub fn limits() -> Limits {
-    Limits { connections_max: 512, idle_timeout: Duration::from_secs(60), ..Limits::default() }
+/// What connections to this API may use. Those of one address may fill half of it; whoever comes then, others that idle
+/// make room for.
+pub fn limits(connections_max: usize) -> Limits {
+    Limits {
+        connections_max,
+        strangers_per_address_max: connections_max.div_ceil(2),
+        idle_timeout: Duration::from_secs(60),
+        ..Limits::default()
+    }
+}
+
+/// What is asked without looking at the hub's state; it has a pace for each address, so that it takes nobody's time.
+fn is_paced(path: &str) -> bool {
+    matches!(path, "/" | "/health" | "/live" | "/openapi.yaml" | "/docs") || path.starts_with("/docs/")
 }
 
 /// The operator's API as a service for [`upesi_http::Server`].
@@ -33,12 +49,19 @@ pub fn limits() -> Limits {
 pub struct AdminService {
     router: Router,
     body_timeout: Duration,
+    hosts: Option<AllowedHosts>,
+    pace: Arc<Pace>,
 }
 
 impl AdminService {
     /// The API over these parts.
     pub fn new(context: AdminContext) -> Self {
-        Self { router: router(context), body_timeout: BODY_TIMEOUT }
+        Self { router: router(context), body_timeout: BODY_TIMEOUT, hosts: None, pace: Arc::default() }
+    }
+
+    /// The same for requests that name one of these hosts. Without it any will do.
+    pub fn with_allowed_hosts(self, hosts: AllowedHosts) -> Self {
+        Self { hosts: Some(hosts), ..self }
     }
 
     /// The same with another time for bodies.
@@ -46,13 +69,23 @@ impl AdminService {
         Self { body_timeout, ..self }
     }
 
-    async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+    async fn answer(&self, request: Request<Incoming>, connection: &Connection) -> Response<Body> {
+        if let Some(Err(error)) = self.hosts.as_ref().map(|hosts| hosts.check(&request)) {
+            return error.into_response();
+        }
+        if is_paced(request.uri().path()) {
+            self.pace.keep_patiently(connection).await;
+        }
         let (head, body) = request.into_parts();
-        let body = match read(body, BODY_BYTES_MAX, Instant::now() + self.body_timeout).await {
+        let body = read(body, BODY_BYTES_MAX, Instant::now() + self.body_timeout);
+        let body = match connection.wait_for(body).await {
             Ok(body) => body,
             Err(error) => return body_refusal(error),
         };
-        self.dispatch(Request::from_parts(head, Body::from(body))).await
+        // Metrics are waited for, which may make room for who does more.
+        let is_waiting = head.uri.path() == "/metrics";
+        let answer = self.dispatch(Request::from_parts(head, Body::from(body)));
+        if is_waiting { connection.wait_for(answer).await } else { answer.await }
     }
 
     async fn dispatch(&self, request: Request<Body>) -> Response<Body> {
@@ -94,10 +127,10 @@ async fn to_full(response: Response<Body>) -> Response<Full<Bytes>> {
 }
 
 impl Service for AdminService {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let is_change = !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS);
         let what = is_change.then(|| (request.method().clone(), request.uri().path().to_owned()));
-        let response = self.answer(request).await;
+        let response = self.answer(request, connection).await;
         if let Some((method, path)) = what {
             tracing::info!(%method, path, status = response.status().as_u16(), "operator's request");
         }

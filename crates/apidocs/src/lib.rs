@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Read;
+use std::sync::OnceLock;
 
 use bytes::Bytes;
 use flate2::read::GzDecoder;
@@ -41,6 +42,8 @@ pub struct File {
     content_type: &'static str,
     caching: Caching,
     gzip: &'static [u8],
+    /// Inflated once, for the first that does not take gzip.
+    plain: OnceLock<Bytes>,
 }
 
 macro_rules! file {
@@ -50,6 +53,7 @@ macro_rules! file {
             content_type: $content_type,
             caching: Caching::$caching,
             gzip: include_bytes!(concat!(env!("OUT_DIR"), "/", $name, ".gz")),
+            plain: OnceLock::new(),
         }
     };
 }
@@ -100,11 +104,14 @@ impl File {
     }
 
     /// The content, inflated.
-    pub fn content(&self) -> Vec<u8> {
-        let mut content = Vec::new();
-        // What the build compressed can be inflated, and memory is the only thing written to.
-        let _ = GzDecoder::new(self.gzip).read_to_end(&mut content);
-        content
+    pub fn content(&self) -> Bytes {
+        let inflate = || {
+            let mut content = Vec::new();
+            // What the build compressed can be inflated, and memory is the only thing written to.
+            let _ = GzDecoder::new(self.gzip).read_to_end(&mut content);
+            Bytes::from(content)
+        };
+        self.plain.get_or_init(inflate).clone()
     }
 
     /// The checksum and length that end the compressed content, which is enough to tell two versions apart.
@@ -147,7 +154,7 @@ impl File {
             headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
             *response.body_mut() = Bytes::from_static(self.gzip);
         } else {
-            *response.body_mut() = Bytes::from(self.content());
+            *response.body_mut() = self.content();
         }
         response
     }

@@ -20,8 +20,8 @@ pub(crate) const WATERMARK_KEY: [u8; 1] = [0xff];
 const KEYSPACE: &str = "transfers";
 /// What an operator does about damage.
 const REMEDY: &str = "it is derived data: stop the hub, delete the whole archive directory and start again, and it is rebuilt from the journal";
-/// Files that one store keeps open; lookups mostly find index and filter in memory and need the file for one block.
-const OPEN_FILES_MAX: usize = 32;
+/// Tables that a division keeps open; lookups mostly find index and filter in memory and need the file for one block.
+pub const OPEN_FILES_MAX: usize = 16;
 /// With this many more unmerged tables than start a merge, a writer waits for merging to catch up ...
 const UNMERGED_TABLES_OVER: usize = 24;
 /// ... in steps of this length ...

@@ -23,6 +23,7 @@ use std::ops::ControlFlow;
 
 pub use error::ArchiveError;
 pub use fjall_archive::FjallArchive;
+pub use keyspace::OPEN_FILES_MAX;
 pub use layout::first_seq_of;
 pub use memory::MemoryArchive;
 pub use options::ArchiveOptions;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use upesi_http::Outbound;
+
 /// What every lane may use and how it repeats.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CourierConfig {
@@ -22,6 +24,8 @@ pub struct CourierConfig {
     pub keep_alive: bool,
     /// How long a connection may idle before it is used no more.
     pub connection_idle_timeout: Duration,
+    /// The bound on the connections of all lanes, and of others outside, together.
+    pub outbound: Outbound,
     /// Response body that is read and thrown away; a longer one costs the connection.
     pub response_body_bytes_max: usize,
     /// Upper end of the wait before the first repetition; it doubles with each.
@@ -67,6 +71,7 @@ impl Default for CourierConfig {
             request_timeout: Duration::from_secs(10),
             keep_alive: true,
             connection_idle_timeout: Duration::from_secs(60),
+            outbound: Outbound::default(),
             response_body_bytes_max: 64 * 1024,
             retry_wait_first: Duration::from_millis(200),
             retry_wait_max: Duration::from_secs(30),

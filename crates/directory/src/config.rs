@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use upesi_http::Outbound;
+
 /// How lookups behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryConfig {
@@ -56,6 +58,8 @@ pub struct OracleConfig {
     pub connections_max: usize,
     /// How long a connection may idle before it is used no more.
     pub connection_idle_timeout: Duration,
+    /// The bound on the connections to all oracles, and to others outside, together.
+    pub outbound: Outbound,
     /// Largest answer to a lookup or registration.
     pub answer_bytes_max: usize,
     /// Largest answer to a batch, which tells each of up to 10,000 parties again and what is wrong with it.
@@ -82,6 +86,7 @@ impl Default for OracleConfig {
             in_flight_max: 256,
             connections_max: 64,
             connection_idle_timeout: Duration::from_secs(30),
+            outbound: Outbound::default(),
             answer_bytes_max: 64 << 10,
             batch_answer_bytes_max: 8 << 20,
             batches_in_flight_max: 4,

@@ -11,8 +11,6 @@ use upesi_types::ErrorCode;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const PLAIN_TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
-const OPEN_METRICS: HeaderValue =
-    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
 /// Seconds after which a sender may try again what was refused because the hub is busy.
 const RETRY_AFTER_S: HeaderValue = HeaderValue::from_static("1");
@@ -39,10 +37,6 @@ pub(crate) fn json(status: StatusCode, body: impl Into<Bytes>) -> Answer {
 
 pub(crate) fn plain_text(body: &'static str) -> Answer {
     with_body(StatusCode::OK, PLAIN_TEXT, Bytes::from_static(body.as_bytes()))
-}
-
-pub(crate) fn open_metrics(body: String) -> Answer {
-    with_body(StatusCode::OK, OPEN_METRICS, body)
 }
 
 /// An error object (FSPIOP API v1.1 §7.6).

@@ -3,15 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONNECTION;
 use http::request::Parts;
-use http::{HeaderMap, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep};
 use upesi_admission::ORDINARY_BODY_BYTES_MAX;
 use upesi_engine::{Clock, EngineHandle, Payload, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
-use upesi_http::{BodyError, Full, Incoming, Service, body};
+use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body};
 use upesi_ledger::Command;
 use upesi_relay::{Accepted, Conversation};
 use upesi_types::Timestamp;
@@ -28,6 +29,10 @@ use crate::metrics::{ConversationCall, GatewayMetrics, Labels, TransferCall};
 use crate::own;
 use crate::receive::receive;
 use crate::route::{self, Endpoint, OwnEndpoint, Unroutable};
+use crate::strangers::{Seat, StrangersBodies};
+
+/// Bodies over 64 KiB, or of unknown length, that strangers of one address may be sending at a time.
+const STRANGERS_BODIES_MAX: usize = 16;
 
 /// Takes FSPIOP requests, submits them to the engine, and answers when their record is durable.
 pub struct Gateway {
@@ -41,7 +46,8 @@ pub struct Gateway {
     endpoint_cache: Box<dyn Fn() + Send + Sync>,
     large_bodies: LargeBodies,
     metrics: GatewayMetrics,
-    metrics_text: Box<dyn Fn() -> String + Send + Sync>,
+    pace: Pace,
+    strangers: StrangersBodies,
     metadata: Bytes,
     started_at: Timestamp,
 }
@@ -53,8 +59,7 @@ struct Taken {
 }
 
 impl Gateway {
-    /// A gateway in front of an engine, with its metrics registered. It trusts every sender and shows no metrics until
-    /// it is told otherwise.
+    /// A gateway in front of an engine, with its metrics registered. It trusts every sender until it is told otherwise.
     pub fn new(
         engine: EngineHandle,
         config: GatewayConfig,
@@ -68,7 +73,8 @@ impl Gateway {
             endpoint_cache: Box::new(|| {}),
             large_bodies: LargeBodies::new(config.large_bodies_bytes_max),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
-            metrics_text: Box::new(|| "# EOF\n".to_owned()),
+            pace: Pace::default(),
+            strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
             door: Door::new(config.admission.clone(), registry),
             metadata: own::metadata(&config),
             started_at: clock.now(),
@@ -100,12 +106,6 @@ impl Gateway {
     /// Calls this at `DELETE /endpointcache`. Endpoints are never cached, but what oracles said may be.
     pub fn with_endpoint_cache(mut self, clear: impl Fn() + Send + Sync + 'static) -> Self {
         self.endpoint_cache = Box::new(clear);
-        self
-    }
-
-    /// Answers `GET /metrics` with this text, an OpenMetrics exposition.
-    pub fn with_metrics_text(mut self, text: impl Fn() -> String + Send + Sync + 'static) -> Self {
-        self.metrics_text = Box::new(text);
         self
     }
 
@@ -153,15 +153,17 @@ impl Gateway {
         operation: Operation<'_>,
         parts: &Parts,
         body: Incoming,
+        connection: &Connection,
         received: Instant,
     ) -> Result<Taken, SyncError> {
         let max = self.config.transfer_body_bytes_max.min(self.config.body_bytes_max);
         if body.size_hint().lower() > max as u64 {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
-        let bytes = self.read_body(parts, body, max, received).await?;
+        let bytes = self.read_body(parts, body, max, connection, received).await?;
         let now = self.clock.now();
         let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, now)?;
+        self.introduce(parts, connection);
         Ok(Taken { command, payload: payload(&parts.headers, bytes) })
     }
 
@@ -170,13 +172,36 @@ impl Gateway {
         route: Route<'_>,
         parts: &Parts,
         body: Incoming,
+        connection: &Connection,
         received: Instant,
     ) -> Result<Accepted, SyncError> {
         let conversation = self.conversations[route.resource() as usize].as_ref();
         let conversation = conversation.ok_or_else(SyncError::not_implemented)?;
-        let bytes = self.read_body(parts, body, self.config.body_bytes_max, received).await?;
+        let bytes = self.read_body(parts, body, self.config.body_bytes_max, connection, received).await?;
         let request = receive(route, parts, bytes, &self.config, &*self.authenticator)?;
+        self.introduce(parts, connection);
         conversation.take(request).await
+    }
+
+    /// Counts a body that may be large and that comes from a stranger who names no participant.
+    fn seat_for(
+        &self,
+        body: &Incoming,
+        parts: &Parts,
+        connection: &Connection,
+    ) -> Result<Option<Seat<'_>>, SyncError> {
+        let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
+        if is_small || connection.is_known() || self.door.knows(&parts.headers) {
+            return Ok(None);
+        }
+        self.strangers.seat(connection.address()).map(Some).ok_or_else(answer::busy)
+    }
+
+    /// Once a connection has carried a sound request of a participant it is no stranger's any more.
+    fn introduce(&self, parts: &Parts, connection: &Connection) {
+        if !connection.is_known() && self.door.knows(&parts.headers) {
+            connection.become_known();
+        }
     }
 
     async fn read_body(
@@ -184,6 +209,7 @@ impl Gateway {
         parts: &Parts,
         body: Incoming,
         max: usize,
+        connection: &Connection,
         received: Instant,
     ) -> Result<Bytes, SyncError> {
         // Who asks before it sends need not send what will not be read.
@@ -191,7 +217,9 @@ impl Gateway {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
         let is_announced = body.size_hint().exact().is_some();
-        let read = self.large_bodies.read(body, max, received + self.config.body_timeout).await;
+        let _seat = self.seat_for(&body, parts, connection)?;
+        let read = self.large_bodies.read(body, max, received + self.config.body_timeout);
+        let read = connection.wait_for(read).await;
         if let (Ok(bytes), false) = (&read, is_announced)
             && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX
         {
@@ -243,12 +271,56 @@ impl Gateway {
         }
     }
 
+    /// Answers what anybody may ask without saying who, at the pace that each address has: it must not take the time of
+    /// payments.
+    async fn answer_others(
+        &self,
+        endpoint: Result<Endpoint<'_>, Unroutable>,
+        parts: &Parts,
+        connection: &Connection,
+    ) -> (Labels, Answer) {
+        let resource = match &endpoint {
+            Ok(Endpoint::NotBuilt(resource)) => resource.as_str(),
+            Ok(Endpoint::Own(endpoint)) => endpoint.resource(),
+            _ => "unknown",
+        };
+        let answer = match endpoint {
+            Ok(Endpoint::Own(endpoint)) if endpoint.is_for_probes() => {
+                self.pace.keep_patiently(connection).await;
+                self.answer_own(endpoint, &parts.headers)
+            }
+            endpoint => match self.pace.keep(connection).await {
+                Err(OverPace) => self.answer_over_pace(),
+                Ok(()) => self.answer_paced(endpoint, &parts.headers),
+            },
+        };
+        (Labels::new(&parts.method, resource), answer)
+    }
+
+    fn answer_paced(&self, endpoint: Result<Endpoint<'_>, Unroutable>, headers: &HeaderMap) -> Answer {
+        let unroutable = match endpoint {
+            Ok(Endpoint::Own(endpoint)) => return self.answer_own(endpoint, headers),
+            Ok(_) => Unroutable { error: SyncError::not_implemented(), allow: None },
+            Err(unroutable) => unroutable,
+        };
+        self.metrics.count_refusal(&unroutable.error);
+        answer::refusal_with_allow(&unroutable.error, unroutable.allow)
+    }
+
+    /// Closes the connection: further requests on it would be refused as fast as they come.
+    fn answer_over_pace(&self) -> Answer {
+        let error = answer::busy();
+        self.metrics.count_refusal(&error);
+        let mut answer = answer::refusal(&error);
+        answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        answer
+    }
+
     fn answer_own(&self, endpoint: OwnEndpoint, headers: &HeaderMap) -> Answer {
         match endpoint {
             OwnEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
             OwnEndpoint::Health => own::health(&self.engine.status(), self.started_at, self.clock.now()),
             OwnEndpoint::Live => answer::plain_text("OK"),
-            OwnEndpoint::Metrics => answer::open_metrics((self.metrics_text)()),
             OwnEndpoint::EndpointCache => {
                 (self.endpoint_cache)();
                 answer::empty(StatusCode::ACCEPTED)
@@ -256,15 +328,10 @@ impl Gateway {
             OwnEndpoint::File(file) => file.answer(headers).map(Full::new),
         }
     }
-
-    fn answer_unroutable(&self, unroutable: &Unroutable) -> Answer {
-        self.metrics.count_refusal(&unroutable.error);
-        answer::refusal_with_allow(&unroutable.error, unroutable.allow)
-    }
 }
 
 impl Service for Gateway {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let received = Instant::now();
         let (parts, body) = request.into_parts();
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
@@ -274,7 +341,7 @@ impl Service for Gateway {
                     return self.turn_away(refusal, call.labels(), parts, body, received).await;
                 }
                 let access = Access::of(self.config.logs_access, &parts.headers, Some(operation));
-                let taken = self.take_transfer(operation, &parts, body, received).await;
+                let taken = self.take_transfer(operation, &parts, body, connection, received).await;
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
                 let answer = self.submit(call, taken, received).await;
@@ -289,7 +356,7 @@ impl Service for Gateway {
                     return self.turn_away(refusal, call.labels(), parts, body, received).await;
                 }
                 let access = Access::of(self.config.logs_access, &parts.headers, None);
-                let taken = self.take_conversation(route, &parts, body, received).await;
+                let taken = self.take_conversation(route, &parts, body, connection, received).await;
                 drop(parts);
                 let answer = self.answer_conversation(call, taken, received);
                 if let Some(access) = access {
@@ -297,15 +364,7 @@ impl Service for Gateway {
                 }
                 return answer;
             }
-            Ok(Endpoint::NotBuilt(resource)) => {
-                let error = SyncError::not_implemented();
-                self.metrics.count_refusal(&error);
-                (Labels::new(&parts.method, resource.as_str()), answer::refusal(&error))
-            }
-            Ok(Endpoint::Own(endpoint)) => {
-                (Labels::new(&parts.method, endpoint.resource()), self.answer_own(endpoint, &parts.headers))
-            }
-            Err(unroutable) => (Labels::new(&parts.method, "unknown"), self.answer_unroutable(&unroutable)),
+            other => self.answer_others(other, &parts, connection).await,
         };
         self.metrics.count_other(labels, answer.status(), received.elapsed());
         if let Some(access) = Access::of(self.config.logs_access, &parts.headers, None) {

@@ -14,6 +14,7 @@ mod own;
 mod path_id;
 mod receive;
 mod route;
+mod strangers;
 mod transfer_request;
 
 pub use admission::AdmissionSettings;

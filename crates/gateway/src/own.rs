@@ -1,4 +1,4 @@
-//! The endpoints for operators: what is served, whether it works, what is counted.
+//! The endpoints for operators: what is served, whether it works.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
 
 /// What `GET /` lists: path templates and their methods.
-const DIRECTORY: [(&str, &str); 33] = [
+const DIRECTORY: [(&str, &str); 32] = [
     ("/participants", "POST"),
     ("/participants/{Type}/{ID}", "GET, POST, PUT, DELETE"),
     ("/participants/{Type}/{ID}/error", "PUT"),
@@ -40,7 +40,6 @@ const DIRECTORY: [(&str, &str); 33] = [
     ("/transfers/{ID}/error", "PUT"),
     ("/health", "GET"),
     ("/live", "GET"),
-    ("/metrics", "GET"),
     ("/endpointcache", "DELETE"),
     ("/openapi.yaml", "GET"),
     ("/docs", "GET"),

@@ -27,8 +27,6 @@ pub(crate) enum OwnEndpoint {
     Health,
     /// `GET /live`: whether the process answers.
     Live,
-    /// `GET /metrics`: Prometheus exposition.
-    Metrics,
     /// `DELETE /endpointcache`: scripts of reference hubs call it after changing endpoints; here nothing is cached.
     EndpointCache,
     /// `GET /openapi.yaml` and `GET /docs` with its parts: this API, described.
@@ -59,11 +57,10 @@ const STATUS_OF_RESOURCES: [(Resource, Family); 10] = [
     (Resource::Authorizations, Family::Served),
 ];
 
-const OWN_ENDPOINTS: [(&str, OwnEndpoint); 5] = [
+const OWN_ENDPOINTS: [(&str, OwnEndpoint); 4] = [
     ("/", OwnEndpoint::Metadata),
     ("/health", OwnEndpoint::Health),
     ("/live", OwnEndpoint::Live),
-    ("/metrics", OwnEndpoint::Metrics),
     ("/endpointcache", OwnEndpoint::EndpointCache),
 ];
 
@@ -90,13 +87,17 @@ impl OwnEndpoint {
         }
     }
 
+    /// Whether balancers and service managers ask for it: what is in front of the hub acts on the answer.
+    pub(crate) const fn is_for_probes(self) -> bool {
+        matches!(self, Self::Health | Self::Live)
+    }
+
     /// The path, without its slash where it has more; a label of metrics.
     pub(crate) const fn resource(self) -> &'static str {
         match self {
             Self::Metadata => "/",
             Self::Health => "health",
             Self::Live => "live",
-            Self::Metrics => "metrics",
             Self::EndpointCache => "endpointcache",
             Self::File(_) => "docs",
         }
@@ -170,7 +171,6 @@ mod tests {
             ("GET", "/", Endpoint::Own(OwnEndpoint::Metadata)),
             ("HEAD", "/health", Endpoint::Own(OwnEndpoint::Health)),
             ("GET", "/live", Endpoint::Own(OwnEndpoint::Live)),
-            ("GET", "/metrics", Endpoint::Own(OwnEndpoint::Metrics)),
             ("DELETE", "/endpointcache", Endpoint::Own(OwnEndpoint::EndpointCache)),
         ] {
             let method = Method::from_bytes(method.as_bytes()).unwrap();
@@ -194,6 +194,7 @@ mod tests {
             ("GET", "*", 404, None),
             ("GET", "", 404, None),
             ("POST", "/health", 405, Some("GET, HEAD")),
+            ("GET", "/metrics", 404, None),
             ("GET", "/endpointcache", 405, Some("DELETE")),
             ("POST", "/openapi.yaml", 405, Some("GET, HEAD")),
             ("GET", "/docs/", 404, None),

@@ -201,7 +201,7 @@ fn counters_tell_families_apart_and_never_show_what_a_sender_chose() {
     let running = start();
     assert_eq!(running.ask(&about("GET /parties/MSISDN/770001", &[], "")).status, 202);
     assert_eq!(running.ask(&about("GET /parties/PASSPORT/770001", &[], "")).status, 400);
-    let metrics = running.ask(b"GET /metrics HTTP/1.1\r\nhost: h\r\n\r\n").body;
+    let metrics = running.metrics();
     for line in [
         r#"upesi_http_requests_total{method="GET",resource="parties/{Type}/{ID}",status="202"} 1"#,
         r#"upesi_http_requests_total{method="GET",resource="parties/{Type}/{ID}",status="400"} 1"#,
@@ -221,4 +221,27 @@ fn clearing_the_endpoint_cache_is_passed_on() {
     let running = Running::start(Settings { dress, ..Settings::default() });
     assert_eq!(running.ask(b"DELETE /endpointcache HTTP/1.1\r\nhost: h\r\n\r\n").status, 202);
     assert_eq!(*CLEARED.lock().unwrap(), 1);
+}
+
+#[test]
+fn large_bodies_of_strangers_leave_room_for_others() {
+    let running = start();
+    let large = QUOTE.replacen('{', &format!(r#"{{"padding":"{}","#, "x".repeat(200 * 1024)), 1);
+    let whole = about("POST /quotes", &[], &large);
+    let (begun, last) = whole.split_at(whole.len() - 1);
+    let mut slow: Vec<_> = (0..16).map(|_| running.connect()).collect();
+    slow.iter_mut().for_each(|client| client.send(begun));
+    // The share of this address is taken as soon as the hub has seen them all.
+    let mut answer = running.ask(&whole);
+    while answer.status != 503 {
+        assert_eq!(answer.status, 202);
+        answer = running.ask(&whole);
+    }
+    assert_eq!((answer.code(), answer.header("retry-after")), (2005, Some("1")), "{answer:?}");
+    assert_eq!(running.ask(&about("POST /quotes", &[], QUOTE)).status, 202, "small ones are taken");
+    for client in &mut slow {
+        client.send(last);
+        assert_eq!(client.answer().status, 202);
+    }
+    assert_eq!(running.ask(&whole).status, 202, "what they took came back");
 }

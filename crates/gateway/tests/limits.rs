@@ -202,13 +202,48 @@ fn header_values_need_not_be_text() {
 
 #[test]
 fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
-    let http = Limits { connections_max: 1, ..Limits::default() };
+    let http = Limits { connections_max: 0, ..Limits::default() };
     let running = Running::start(Settings { http, ..Settings::default() });
-    let mut first = running.connect();
-    assert_eq!(first.exchange(&post(&[], prepare_body(ID))).status, 202);
-    let mut second = running.connect();
-    let answer = second.exchange(&put(ID, &[], fulfil_body()));
+    let answer = running.connect().exchange(&put(ID, &[], fulfil_body()));
     assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
-    assert_eq!(answer.header("retry-after"), Some("1"));
-    assert_eq!(first.exchange(&post(&[], prepare_body(ID))).status, 202);
+    assert_eq!((answer.header("retry-after"), answer.header("connection")), (Some("1"), Some("close")));
+}
+#[test]
+fn one_connection_that_pipelines_what_anybody_may_ask_is_held_to_a_pace() {
+    const FLOOD: usize = 3_000;
+    let running = Running::plain();
+    let mut flood = running.connect();
+    flood.send(&request("GET /openapi.yaml", &["accept-encoding: gzip"], "").repeat(FLOOD));
+    let mut payer = running.connect();
+    for _ in 0..50 {
+        assert_eq!(payer.exchange(&post(&[], prepare_body(ID))).status, 202);
+    }
+    let line = r#"upesi_http_requests_total{method="GET",resource="docs",status="200"} "#;
+    let metrics = running.metrics();
+    let answered = metrics.lines().find_map(|found| found.strip_prefix(line)?.parse::<usize>().ok());
+    assert!(answered.unwrap_or(0) < FLOOD, "{answered:?} of {FLOOD} were answered beside 50 prepares");
+}
+
+#[test]
+fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
+    let running = Running::plain();
+    let ask = |line: &str| {
+        let mut clients: Vec<_> = (0..300).map(|_| running.connect()).collect();
+        let request = request(line, &[], "");
+        clients.iter_mut().for_each(|client| client.send(&request));
+        clients.iter_mut().map(common::Client::answer).collect::<Vec<_>>()
+    };
+    for (line, usual) in [("GET /docs", 200), ("GET /unknown", 404), ("BREW /bulkTransfers/x", 501)] {
+        let answers = ask(line);
+        let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
+        // 100 at once, 100 that wait a second at most, and what the time that this took allows.
+        assert!(!refused.is_empty() && refused.len() <= 300, "{line}: {}", refused.len());
+        for answer in refused {
+            assert_eq!((answer.code(), answer.header("connection")), (2005, Some("close")), "{answer:?}");
+        }
+        assert!(answers.iter().all(|answer| [usual, 503].contains(&answer.status)), "{line}");
+    }
+    for line in ["GET /health", "GET /live"] {
+        assert!(ask(line).iter().all(|answer| answer.status == 200), "{line}");
+    }
 }

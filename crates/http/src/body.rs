@@ -3,6 +3,7 @@
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
@@ -14,7 +15,7 @@ pub enum BodyError {
     /// More bytes than allowed, announced or sent.
     #[error("the body is larger than allowed")]
     TooLarge,
-    /// Not complete by the deadline.
+    /// Not complete by the deadline, or stalled.
     #[error("the body was not received in time")]
     TimedOut,
     /// The peer closed the connection or broke the framing.
@@ -26,7 +27,13 @@ pub enum BodyError {
 /// before it looks for the answer would otherwise see a reset connection instead of the refusal.
 pub const DISCARD_FACTOR: usize = 4;
 
-/// Reads a body of at most `bytes_max` bytes by `deadline`. A body that arrives in one piece is not copied.
+/// A body of which more than this has come must go on by as much in each [`PROGRESS_INTERVAL`], so that nobody holds memory
+/// by sending nothing.
+pub const PROGRESS_BYTES_MIN: usize = 64 * 1024;
+/// How often that is looked at.
+pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Reads a body of at most `bytes_max` bytes by `deadline`, or until it stalls ([`PROGRESS_BYTES_MIN`]). A body that arrives in one piece is not copied.
 ///
 /// Of a body that is too large some more is read and thrown away ([`DISCARD_FACTOR`], and never past the deadline), so
 /// that the refusal reaches its sender.
@@ -47,17 +54,29 @@ where
         bytes_max,
         discarded: 0,
         too_large,
+        seen: 0,
     };
     // What is already here needs no timer.
     if let Some(done) = poll_fn(|context| Poll::Ready(reading.poll(body.as_mut(), context))).await.ready() {
         return done;
     }
-    let mut late = pin!(sleep_until(deadline));
-    poll_fn(|context| match reading.poll(body.as_mut(), context) {
-        Poll::Pending if late.as_mut().poll(context).is_ready() => {
-            Poll::Ready(Err(if reading.too_large { BodyError::TooLarge } else { BodyError::TimedOut }))
+    let next_look = || deadline.min(Instant::now() + PROGRESS_INTERVAL);
+    let mut look = pin!(sleep_until(next_look()));
+    let mut seen = reading.seen;
+    poll_fn(|context| {
+        loop {
+            let polled = reading.poll(body.as_mut(), context);
+            if polled.is_ready() || look.as_mut().poll(context).is_pending() {
+                return polled;
+            }
+            let is_stalled = reading.seen > PROGRESS_BYTES_MIN && reading.seen - seen < PROGRESS_BYTES_MIN;
+            if is_stalled || Instant::now() >= deadline {
+                let error = if reading.too_large { BodyError::TooLarge } else { BodyError::TimedOut };
+                return Poll::Ready(Err(error));
+            }
+            seen = reading.seen;
+            look.as_mut().reset(next_look());
         }
-        other => other,
     })
     .await
 }
@@ -83,6 +102,8 @@ struct Reading {
     bytes_max: usize,
     discarded: usize,
     too_large: bool,
+    /// Bytes that came so far.
+    seen: usize,
 }
 
 impl Reading {
@@ -104,6 +125,7 @@ impl Reading {
                 Poll::Ready(Some(Ok(frame))) => {
                     // Trailers carry nothing that FSPIOP knows.
                     let Ok(piece) = frame.into_data() else { continue };
+                    self.seen += piece.len();
                     self.take(piece);
                     if self.discarded > self.bytes_max.saturating_mul(DISCARD_FACTOR) {
                         return Poll::Ready(Err(BodyError::TooLarge));
@@ -140,5 +162,60 @@ impl Reading {
         } else {
             Ok(std::mem::take(&mut self.rest).freeze())
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body::Frame;
+    use std::collections::VecDeque;
+    use tokio::time::{Sleep, sleep};
+
+    /// A body in pieces, each so long after the one before.
+    struct Slow(VecDeque<(Duration, usize)>, Option<Pin<Box<Sleep>>>);
+
+    impl Body for Slow {
+        type Data = Bytes;
+        type Error = std::io::Error;
+
+        fn poll_frame(
+            mut self: Pin<&mut Self>,
+            context: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, std::io::Error>>> {
+            let Some(&(wait, length)) = self.0.front() else { return Poll::Ready(None) };
+            let coming = self.1.get_or_insert_with(|| Box::pin(sleep(wait)));
+            std::task::ready!(coming.as_mut().poll(context));
+            self.1 = None;
+            self.0.pop_front();
+            Poll::Ready(Some(Ok(Frame::data(Bytes::from(vec![b'x'; length])))))
+        }
+    }
+
+    /// What becomes of pieces of so many bytes, so many milliseconds apart, and when.
+    async fn outcome(pieces: &[(u64, usize)]) -> (Result<usize, BodyError>, Duration) {
+        let start = Instant::now();
+        let pieces = pieces.iter().map(|(ms, length)| (Duration::from_millis(*ms), *length)).collect();
+        let read = read(Slow(pieces, None), 10_000_000, start + Duration::from_secs(30)).await;
+        (read.map(|bytes| bytes.len()), start.elapsed())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_large_body_that_stalls_is_given_up_long_before_its_deadline() {
+        let s = Duration::from_secs;
+        // Large, then nothing more.
+        let (read, took) = outcome(&[(0, 70_000), (60_000, 1)]).await;
+        assert_eq!((read, took), (Err(BodyError::TimedOut), s(5)));
+        // Then a byte now and then.
+        let (read, took) = outcome(&[&[(0, 70_000)][..], &[(1_000, 1); 60]].concat()).await;
+        assert_eq!((read, took), (Err(BodyError::TimedOut), s(5)));
+        // Slow, but going on.
+        let (read, took) = outcome(&[(4_000, 66_000); 7]).await;
+        assert_eq!((read, took), (Ok(462_000), s(28)));
+        // Small ones have their whole time.
+        let (read, took) = outcome(&[(0, 10), (29_000, 20)]).await;
+        assert_eq!((read, took), (Ok(30), s(29)));
+        let (read, took) = outcome(&[(0, 10), (31_000, 20)]).await;
+        assert_eq!((read, took), (Err(BodyError::TimedOut), s(30)));
     }
 }

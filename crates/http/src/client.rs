@@ -17,8 +17,10 @@ use live::{Failure, Live};
 mod connector;
 mod interim;
 mod live;
+mod outbound;
 
 pub use connector::Connector;
+pub use outbound::Outbound;
 
 /// What to do with the bodies of responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -46,6 +48,8 @@ pub struct PoolConfig {
     pub response_body: ResponseBody,
     /// Whether a connection serves more than one request.
     pub keep_alive: bool,
+    /// The bound that it shares with other pools.
+    pub outbound: Outbound,
 }
 
 impl Default for PoolConfig {
@@ -57,6 +61,7 @@ impl Default for PoolConfig {
             response_body_bytes_max: 1024 * 1024,
             response_body: ResponseBody::Keep,
             keep_alive: true,
+            outbound: Outbound::default(),
         }
     }
 }
@@ -89,7 +94,7 @@ pub enum SendError {
         /// Where to.
         origin: Origin,
     },
-    /// All connections were busy until the deadline; nothing was sent.
+    /// All connections, or those of all pools together, were busy until the deadline; nothing was sent.
     #[error("all connections to {origin} were busy until the deadline")]
     Busy {
         /// Where to.
@@ -185,6 +190,8 @@ impl Pool {
         let mut result = live.exchange(request, deadline, &self.config).await;
         result = match result {
             Err(Failure::NotSent(request)) if live.used => {
+                // Its place is given back before another is asked for.
+                drop(live);
                 live = self.open(deadline).await?;
                 live.exchange(*request, deadline, &self.config).await
             }
@@ -252,7 +259,7 @@ impl Pool {
     }
 
     fn put_back(&self, mut live: Box<Live>) {
-        if !self.config.keep_alive || !live.is_usable() {
+        if !self.config.keep_alive || self.config.outbound.is_short() || !live.is_usable() {
             return;
         }
         live.used = true;
@@ -268,9 +275,14 @@ impl Pool {
 
     async fn open(&self, deadline: Instant) -> Result<Box<Live>, SendError> {
         let origin = || self.origin.clone();
+        // Its own busy place is counted already.
+        let open = (self.connections_busy() + self.connections_idle()).saturating_sub(1);
+        let Ok(place) = timeout_at(deadline, self.config.outbound.place(open)).await else {
+            return Err(SendError::Busy { origin: origin() });
+        };
         let within = deadline.min(Instant::now() + self.config.connect_timeout);
         match timeout_at(within, self.connector.connect(&self.origin)).await {
-            Ok(Ok(stream)) => Live::handshake(stream).await.map_err(SendError::Protocol),
+            Ok(Ok(stream)) => Live::handshake(stream, place).await.map_err(SendError::Protocol),
             Ok(Err(source)) => Err(SendError::Connect { origin: origin(), source }),
             Err(_) => Err(SendError::ConnectTimeout { origin: origin() }),
         }

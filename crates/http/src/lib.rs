@@ -16,8 +16,8 @@ pub mod url;
 mod workers;
 
 pub use body::BodyError;
-pub use client::{Answer, Pool, PoolConfig, ResponseBody, SendError};
-pub use server::{BindError, BoundServer, Limits, Server, Service};
+pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
+pub use server::{BindError, BoundServer, Connection, Limits, OverPace, Pace, PaceLimits, Server, Service};
 pub use url::{Origin, Target, UrlError};
 pub use workers::{WorkerHandle, Workers, WorkersError, available_cores, current_worker};
 

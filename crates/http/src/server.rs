@@ -17,18 +17,27 @@ use crate::Workers;
 use accept::{Accept, Shared};
 
 mod accept;
+mod addresses;
 mod connection;
 mod direct;
 mod open_connections;
+mod pace;
+mod room;
 mod supervision;
 mod transport;
 
+pub use connection::Connection;
 pub use direct::Direct;
+pub use pace::{OverPace, Pace, PaceLimits};
 
 /// Answers requests. One value serves all connections of all workers.
 pub trait Service: Send + Sync + 'static {
-    /// Answers one request. What can go wrong must already be an answer.
-    fn call(&self, request: Request<Incoming>) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+    /// Answers one request that came by this connection. What can go wrong must already be an answer.
+    fn call(
+        &self,
+        request: Request<Incoming>,
+        connection: &Connection,
+    ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
     /// Answers a request on a connection over the cap; the connection is closed afterwards. 503 without a body unless
     /// the edge has its own form of saying so.
@@ -49,8 +58,20 @@ pub struct Limits {
     pub head_timeout: Duration,
     /// How long a kept-alive connection may idle between requests, and a new one before its first.
     pub idle_timeout: Duration,
-    /// Connections served at a time. On further ones a request is answered by [`Service::refuse`].
+    /// Connections served at a time. For a further one others make room: strangers first (see
+    /// [`Connection::become_known`]), and of them those that have waited longest for their peer. Where none can go, a
+    /// request on it is answered by [`Service::refuse`].
     pub connections_max: usize,
+    /// Strangers of one address served at a time; for a further one others of that address make room.
+    pub strangers_per_address_max: usize,
+}
+
+impl Limits {
+    /// Connections that a server has open at most: those that it serves, those that are making room, those that it
+    /// refuses.
+    pub const fn open_max(&self) -> usize {
+        self.connections_max.saturating_add(room::LEAVING_MAX + REFUSALS_MAX)
+    }
 }
 
 impl Default for Limits {
@@ -60,6 +81,7 @@ impl Default for Limits {
             head_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(120),
             connections_max: 10_000,
+            strangers_per_address_max: usize::MAX,
         }
     }
 }
@@ -68,7 +90,7 @@ impl Default for Limits {
 pub const HEADERS_MAX: usize = 100;
 
 /// Connections over the cap that are answered with a refusal at a time; still more are closed without a word.
-pub const REFUSALS_MAX: usize = 64;
+pub const REFUSALS_MAX: usize = 32;
 
 /// Why an address could not be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -161,6 +183,16 @@ impl Server {
     /// Connections refused since the start because the cap was reached.
     pub fn connections_refused(&self) -> usize {
         self.shared.refused()
+    }
+
+    /// Connections closed since the start for the sake of new ones.
+    pub fn connections_made_way(&self) -> usize {
+        self.shared.made_way()
+    }
+
+    /// Times since the start that the system gave no connection, for want of descriptors.
+    pub fn accepts_failed(&self) -> usize {
+        self.shared.failed()
     }
 
     /// Stops accepting, lets every connection finish the request in flight, and waits until all are closed or the

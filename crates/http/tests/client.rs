@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::Instant;
 use upesi_http::{
-    Bytes, Full, Limits, Origin, Pool, PoolConfig, Request, ResponseBody, SendError, StatusCode,
+    Bytes, Full, Limits, Origin, Outbound, Pool, PoolConfig, Request, ResponseBody, SendError, StatusCode,
 };
 
 fn get(path: &str) -> Request<Full<Bytes>> {
@@ -318,4 +318,51 @@ async fn expired_connections_are_not_used_again() {
     pool.close_expired();
     assert_eq!(pool.connections_idle(), 0);
     peer.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn a_peer_that_does_not_answer_leaves_connections_for_others() {
+    let (silent, other) = (Running::start(Limits::default()), Running::start(Limits::default()));
+    let outbound = Outbound::bounded(8);
+    let config = || PoolConfig { outbound: outbound.clone(), ..PoolConfig::default() };
+    let (to_silent, to_other) = (pool(&silent, config()), pool(&other, config()));
+    let waiting: Vec<_> = (0..20)
+        .map(|_| {
+            let pool = Arc::clone(&to_silent);
+            tokio::spawn(async move { pool.send(get("/hold"), ample()).await })
+        })
+        .collect();
+    // Three quarters, and no more although its own maximum is 64.
+    silent.until_held(6).await;
+    assert_eq!((outbound.open(), to_silent.connections_busy()), (Some(6), 20));
+    for _ in 0..10 {
+        assert_eq!(to_other.send(get("/count"), ample()).await.unwrap().status, StatusCode::OK);
+        // Kept by nobody while they are short.
+        assert_eq!((outbound.open(), to_other.connections_idle()), (Some(6), 0));
+    }
+    silent.script.release.add_permits(20);
+    for answer in waiting {
+        assert_eq!(answer.await.unwrap().unwrap().status, StatusCode::OK);
+    }
+    drop((to_silent, to_other));
+    assert_eq!(outbound.open(), Some(0), "every place is given back");
+}
+
+#[tokio::test]
+async fn who_finds_no_place_until_the_deadline_is_told_so() {
+    let running = Running::start(Limits::default());
+    let pool = pool(&running, PoolConfig { outbound: Outbound::bounded(2), ..PoolConfig::default() });
+    let held: Vec<_> = (0..2)
+        .map(|_| {
+            let pool = Arc::clone(&pool);
+            tokio::spawn(async move { pool.send(get("/hold"), ample()).await })
+        })
+        .collect();
+    running.until_held(2).await;
+    let soon = Instant::now() + Duration::from_millis(20);
+    assert!(matches!(pool.send(get("/count"), soon).await, Err(SendError::Busy { .. })));
+    running.script.release.add_permits(2);
+    for answer in held {
+        answer.await.unwrap().unwrap();
+    }
 }

@@ -104,9 +104,10 @@ async fn connections_over_the_cap_are_refused_with_503() {
     let running = Running::start(Limits { connections_max: 2, ..Limits::default() });
     let (mut first, mut second) = (running.connect().await, running.connect().await);
     for stream in [&mut first, &mut second] {
-        let (head, _) = exchange(stream, "GET /count HTTP/1.1\r\nhost: x\r\n\r\n").await;
-        assert!(head.starts_with("http/1.1 200"), "{head}");
+        exchange(stream, "GET /known HTTP/1.1\r\nhost: x\r\n\r\n").await;
+        stream.write_all(b"GET /hold HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
     }
+    running.until_held(2).await;
     let mut third = running.connect().await;
     let (head, _) =
         exchange(&mut third, "POST /count HTTP/1.1\r\nhost: x\r\ncontent-length: 5\r\n\r\nhello").await;

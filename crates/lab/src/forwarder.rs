@@ -16,8 +16,8 @@ use bytes::Bytes;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 use upesi_http::{
-    BindError, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request, Response, Server, Service,
-    StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
+    BindError, Connection, Full, HeaderName, HeaderValue, Incoming, Limits, Method, Request, Response,
+    Server, Service, StatusCode, Target, Uri, UrlError, Workers, WorkersError, body, header,
 };
 use upesi_sim::pools::Pools;
 
@@ -182,7 +182,7 @@ pub fn run(
 struct ForwarderService(Arc<Forwarder>);
 
 impl Service for ForwarderService {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
         let path = head.uri.path();
         if path == "/health" {

@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+#[path = "../../http/src/server/addresses.rs"]
+mod addresses;
 #[path = "../../engine/src/desk.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod desk;

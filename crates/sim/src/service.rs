@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use upesi_http::{Full, HeaderMap, Incoming, Method, Request, Response, Service, StatusCode, body};
+use upesi_http::{
+    Connection, Full, HeaderMap, Incoming, Method, Request, Response, Service, StatusCode, body,
+};
 use upesi_types::TransferId;
 
 use crate::awaited::Arrived;
@@ -34,7 +36,7 @@ pub(crate) struct SimService {
 }
 
 impl Service for SimService {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let path = head.uri.path();
         let (base, path) =

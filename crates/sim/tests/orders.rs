@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use upesi_http::{
-    Bytes, Full, HeaderValue, Incoming, Limits, Method, Origin, Pool, PoolConfig, Request, Response, Server,
-    Service, StatusCode, Target, Uri, Workers, body,
+    Bytes, Connection, Full, HeaderValue, Incoming, Limits, Method, Origin, Pool, PoolConfig, Request,
+    Response, Server, Service, StatusCode, Target, Uri, Workers, body,
 };
 use upesi_sim::{DfspSettings, SimConfig, Simulator, Upstream};
 
@@ -167,7 +167,7 @@ struct Hub {
 }
 
 impl Service for Hub {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body::read(body, 1 << 20, Instant::now() + PATIENCE).await.unwrap();
         let body: Value = serde_json::from_slice(&body).unwrap();

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use upesi_http::{
-    Bytes, Full, Incoming, Limits, Method, Pool, PoolConfig, Request, Response, Server, Service, StatusCode,
-    Target, Uri, Workers, body,
+    Bytes, Connection, Full, Incoming, Limits, Method, Pool, PoolConfig, Request, Response, Server, Service,
+    StatusCode, Target, Uri, Workers, body,
 };
 use upesi_sim::{
     ExchangeError, Originator, OriginatorOptions, REGISTRATION_PARTIES_MAX, SimConfig, Simulator, Upstream,
@@ -24,7 +24,7 @@ struct Hub {
 }
 
 impl Service for Hub {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         assert_eq!((request.method(), request.uri().path()), (&Method::POST, "/participants"));
         assert_eq!(
             request.headers()["content-type"],

@@ -26,6 +26,7 @@ pub use options::StoreOptions;
 pub use record::{RecordedChange, read_record, write_record};
 pub use store::{Store, StoreStats};
 pub use table::{Entry, Table, Value};
+pub use tables::OPEN_FILES_MAX;
 pub use transaction::Transaction;
 
 /// The longest key, in bytes.

@@ -20,6 +20,8 @@ use crate::resident::Resident;
 use crate::table::TableState;
 use crate::{StoreError, StoreOptions};
 
+/// Sorted tables that the store keeps open.
+pub const OPEN_FILES_MAX: usize = 32;
 /// The keyspace of the watermark. No table can have this name.
 const META: &str = "-";
 const WATERMARK_KEY: [u8; 1] = [1];
@@ -190,8 +192,11 @@ fn open_database(
     options: &StoreOptions,
 ) -> Result<(Database, Keyspace), StoreError> {
     let opened = upesi_lsm::open(directory, REMEDY, || {
-        let database =
-            Database::builder(directory).cache_size(options.cache_bytes).worker_threads(1).open()?;
+        let database = Database::builder(directory)
+            .cache_size(options.cache_bytes)
+            .max_cached_files(Some(OPEN_FILES_MAX))
+            .worker_threads(1)
+            .open()?;
         let meta = database.keyspace(META, || keyspace_options(options))?;
         Ok((database, meta))
     });

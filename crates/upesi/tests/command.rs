@@ -211,7 +211,7 @@ fn bad_luck_at_the_start_has_its_exit_code() {
 /// The first line of the answer to a request, whose connection is closed then.
 fn ask(address: &str, line: &str, body: &str) -> String {
     let request = format!(
-        "{line} HTTP/1.1\r\nhost: hub\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        "{line} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
     let mut stream = TcpStream::connect(address).unwrap();

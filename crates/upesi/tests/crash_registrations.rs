@@ -109,7 +109,7 @@ fn send(hub: SocketAddr, told: &Told) {
 }
 
 fn operate(client: &mut Client, method: &str, path: &str, body: &str) -> String {
-    let headers = [("host", "hub"), ("content-type", "application/json")];
+    let headers = [("host", "localhost"), ("content-type", "application/json")];
     let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let answer = client.exchange(&request(&format!("{method} {path}"), &headers, body.as_bytes()));
     assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");

@@ -297,7 +297,7 @@ impl Still {
         assert!(stopped.is_some_and(|(_, status)| status.stopped()), "{stopped:?}");
         let mut stream = std::net::TcpStream::connect(self.world.ports[1]).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(2))).unwrap();
-        std::io::Write::write_all(&mut stream, b"GET /health HTTP/1.1\r\nhost: hub\r\n\r\n").unwrap();
+        std::io::Write::write_all(&mut stream, b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n").unwrap();
         let answer = std::io::Read::read(&mut stream, &mut [0; 64]);
         let kind = answer.map_err(|error| error.kind());
         assert_eq!(kind, Err(std::io::ErrorKind::WouldBlock), "a process that stands still does not answer");

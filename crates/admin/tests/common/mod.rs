@@ -11,7 +11,9 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, FindQuote, Lane, LaneStatus};
+use upesi_admin::{
+    AdminContext, AdminService, AllowedHosts, DirectoryHandle, FindQuote, Lane, LaneStatus, MetricsText,
+};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
@@ -79,7 +81,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             quotes: None,
-            limits: upesi_admin::limits(),
+            limits: upesi_admin::limits(64),
             body_timeout: None,
             queue_commands_max: 1_000,
             store_log: None,
@@ -145,14 +147,14 @@ impl Hub {
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             quotes,
             lanes: Arc::new(OneLane),
-            metrics: Arc::new(|| "# EOF\n".to_owned()),
+            metrics: MetricsText::new(Duration::ZERO, || "# EOF\n".to_owned()),
             log_level: Arc::new(Levels(asked)),
             ..AdminContext::new(handle.clone())
         };
         let workers = Workers::start(1, "admin").unwrap();
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.local_addr();
-        let service = AdminService::new(context);
+        let service = AdminService::new(context).with_allowed_hosts(AllowedHosts::new(address, ["hub"]));
         let service = match body_timeout {
             Some(timeout) => service.with_body_timeout(timeout),
             None => service,

@@ -2,12 +2,13 @@
 //! who takes everything.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus, MetricsText};
 use upesi_apidocs::Surface;
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
@@ -134,13 +135,13 @@ impl Hub {
             quotes: Some(Arc::new(|id| Ok(kept_quote().filter(|quote| quote.id.to_string() == id)))),
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             lanes: Arc::new(OneLane),
-            metrics: Arc::new(|| "# EOF\n".to_owned()),
+            metrics: MetricsText::new(Duration::ZERO, || "# EOF\n".to_owned()),
             log_level: Arc::new(QuietLog),
             profiling: Some(Arc::new(Vec::new)),
             ..AdminContext::new(handle.clone())
         };
         let admin = AdminService::new(context);
-        let admin = Server::serve(bind(), upesi_admin::limits(), &workers, Arc::new(admin));
+        let admin = Server::serve(bind(), upesi_admin::limits(64), &workers, Arc::new(admin));
         let document = Document::of(Surface::Fspiop);
         Self {
             document,

@@ -25,7 +25,7 @@ pub struct Operation<'a> {
 
 impl Document {
     pub fn of(surface: Surface) -> Self {
-        let text = String::from_utf8(surface.file("/openapi.yaml").unwrap().content()).unwrap();
+        let text = String::from_utf8(surface.file("/openapi.yaml").unwrap().content().to_vec()).unwrap();
         let value = serde_saphyr::from_str(&text).unwrap_or_else(|error| panic!("{surface:?}: {error}"));
         Self(value)
     }

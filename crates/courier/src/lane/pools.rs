@@ -34,6 +34,7 @@ impl Pools {
             response_body_bytes_max: config.response_body_bytes_max,
             response_body,
             keep_alive: config.keep_alive,
+            outbound: config.outbound.clone(),
         };
         Self { config, pools: Mutex::default() }
     }

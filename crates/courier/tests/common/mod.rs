@@ -14,8 +14,8 @@ use upesi_courier::{
     Outlet, Page, ParticipantId, Position, Renderer, Room, Unroutable,
 };
 use upesi_http::{
-    Bytes, Full, HeaderMap, HeaderValue, Incoming, Limits, Method, Request, Response, Server, Service,
-    StatusCode, Target, Workers, body,
+    Bytes, Connection, Full, HeaderMap, HeaderValue, Incoming, Limits, Method, Request, Response, Server,
+    Service, StatusCode, Target, Workers, body,
 };
 
 /// Long enough never to be reached by a test that passes.
@@ -247,7 +247,7 @@ impl Dfsp {
 }
 
 impl Service for Dfsp {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let present = self.present.fetch_add(1, Ordering::Relaxed) + 1;
         self.present_max.fetch_max(present, Ordering::Relaxed);
         let (head, body) = request.into_parts();

@@ -64,6 +64,7 @@ const LIMITS: Limits = Limits {
     head_timeout: Duration::from_secs(1),
     idle_timeout: Duration::from_secs(1),
     connections_max: 1,
+    strangers_per_address_max: 1,
 };
 
 /// A connection from its first byte to its end.

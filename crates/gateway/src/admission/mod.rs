@@ -205,6 +205,11 @@ impl Door {
         self.core.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether these headers name a participant as the sender.
+    pub(crate) fn knows(&self, headers: &HeaderMap) -> bool {
+        self.source(headers) != SourceId::OTHERS
+    }
+
     fn source(&self, headers: &HeaderMap) -> SourceId {
         let name = headers.get("fspiop-source").and_then(|value| value.to_str().ok()).and_then(FspId::parse);
         let Some(name) = name else { return SourceId::OTHERS };

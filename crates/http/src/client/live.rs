@@ -14,6 +14,7 @@ use hyper_util::rt::TokioIo;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::connector::Stream;
+use super::outbound::Place;
 use super::{Answer, PoolConfig, ResponseBody, interim};
 
 /// What is read at a time, and the longest head of a response.
@@ -29,6 +30,7 @@ pub(super) struct Live {
     pub(super) used: bool,
     /// When its last exchange ended.
     pub(super) idle_since: Instant,
+    _place: Place,
 }
 
 /// How an exchange can fail.
@@ -51,10 +53,11 @@ impl std::fmt::Debug for Live {
 
 impl Live {
     /// Wraps an open transport.
-    pub(super) async fn handshake(stream: Stream) -> hyper::Result<Box<Self>> {
+    pub(super) async fn handshake(stream: Stream, place: Place) -> hyper::Result<Box<Self>> {
         let (sender, connection) =
             http1::Builder::new().max_buf_size(BUFFER_BYTES_MAX).handshake(TokioIo::new(stream)).await?;
-        Ok(Box::new(Self { sender, connection: Some(connection), used: false, idle_since: Instant::now() }))
+        let (connection, idle_since) = (Some(connection), Instant::now());
+        Ok(Box::new(Self { sender, connection, used: false, idle_since, _place: place }))
     }
 
     /// Lets the connection read and write what it can.

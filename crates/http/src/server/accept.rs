@@ -1,30 +1,32 @@
-//! The accept loop: counts, refuses, hands over.
+//! The accept loop: counts, makes room, refuses, hands over.
 
-use std::net::TcpListener as StdListener;
-use std::net::TcpStream as StdStream;
+use std::net::{IpAddr, TcpListener as StdListener, TcpStream as StdStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
+use tokio::time::Instant;
 
-use super::connection::{self, Serving};
-use super::open_connections::OpenConnections;
+use super::addresses::origin_of;
+use super::connection::{self, Accepted};
+use super::room::Room;
 use super::supervision::Supervisor;
-use super::{Limits, REFUSALS_MAX, Service};
+use super::{Limits, Service};
 use crate::{WorkerHandle, Workers};
 
 /// How long accepting pauses after the system refused to give a connection (out of file descriptors).
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How often that is logged at most.
+const FAILURES_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What the handle, the accept loop and the connections have in common.
 #[derive(Debug)]
 pub(super) struct Shared {
-    open: Arc<OpenConnections>,
+    room: Room,
     refused: AtomicUsize,
-    /// One per worker.
-    supervisors: Vec<Arc<Supervisor>>,
+    failed: AtomicUsize,
 }
 
 impl Shared {
@@ -33,23 +35,32 @@ impl Shared {
         for (worker, supervisor) in workers.iter().zip(&supervisors) {
             worker.spawn(supervisor.clone().run());
         }
-        Self { open: Arc::new(OpenConnections::new()), refused: AtomicUsize::new(0), supervisors }
+        let room = Room::new(limits, supervisors);
+        Self { room, refused: AtomicUsize::new(0), failed: AtomicUsize::new(0) }
     }
 
     pub(super) fn connections(&self) -> usize {
-        self.open.count()
+        self.room.open().count()
     }
 
     pub(super) async fn all_closed(&self) {
-        self.open.all_closed().await;
+        self.room.open().all_closed().await;
     }
 
     pub(super) fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
 
+    pub(super) fn made_way(&self) -> usize {
+        self.room.made_way()
+    }
+
+    pub(super) fn failed(&self) -> usize {
+        self.failed.load(Ordering::Relaxed)
+    }
+
     pub(super) fn finish_all(&self) {
-        for supervisor in &self.supervisors {
+        for supervisor in self.room.supervisors() {
             supervisor.finish_all();
         }
     }
@@ -58,21 +69,23 @@ impl Shared {
 pub(super) struct Accept<S> {
     limits: Limits,
     workers: Vec<WorkerHandle>,
-    next: usize,
+    /// Connections so far.
+    number: usize,
     service: Arc<S>,
     shared: Arc<Shared>,
     stopped: watch::Receiver<bool>,
+    failures: Failures,
 }
 
 impl<S: Service> Accept<S> {
-    pub(super) const fn new(
+    pub(super) fn new(
         limits: Limits,
         workers: Vec<WorkerHandle>,
         service: Arc<S>,
         shared: Arc<Shared>,
         stopped: watch::Receiver<bool>,
     ) -> Self {
-        Self { limits, workers, next: 0, service, shared, stopped }
+        Self { limits, workers, number: 0, service, shared, stopped, failures: Failures::default() }
     }
 
     pub(super) async fn run(mut self, listener: StdListener) {
@@ -88,39 +101,41 @@ impl<S: Service> Accept<S> {
                 accepted = listener.accept() => accepted,
             };
             // Back to a plain socket: it must be polled by the runtime of the worker that gets it.
-            match accepted.and_then(|(stream, _)| stream.into_std()) {
-                Ok(stream) => self.hand_over(stream),
+            match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
+                Ok((stream, peer)) => self.hand_over(stream, origin_of(peer)),
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    self.shared.failed.fetch_add(1, Ordering::Relaxed);
+                    if let Some(times) = self.failures.note(Instant::now()) {
+                        tracing::warn!(%error, times, "no connection could be accepted; it is tried again");
+                    }
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
         }
     }
 
-    fn hand_over(&mut self, stream: StdStream) {
-        let open = self.shared.connections();
-        let over_cap = open >= self.limits.connections_max;
+    fn hand_over(&mut self, stream: StdStream, address: IpAddr) {
+        let over_cap = !self.shared.room.is_there_for(address);
         if over_cap {
             self.shared.refused.fetch_add(1, Ordering::Relaxed);
-            if open >= self.limits.connections_max + REFUSALS_MAX {
+            if self.shared.connections() >= self.limits.open_max() {
                 return;
             }
         }
         // Without it small answers would wait for the peer's acknowledgement of earlier ones; where it fails the
         // connection is already gone.
         let _ = stream.set_nodelay(true);
-        let worker = self.next % self.workers.len();
-        self.next = self.next.wrapping_add(1);
-        let open = self.shared.open.open();
+        let worker = self.number % self.workers.len();
+        self.number = self.number.wrapping_add(1);
+        let (open, seat) = self.shared.room.take(address);
+        let guard = self.shared.room.supervisors()[worker].watch(self.number, Some(seat));
+        let accepted = Accepted { service: self.service.clone(), over_cap, address: Some(address), guard };
         let head_bytes_max = self.limits.head_bytes_max;
-        let serving = Arc::new(Serving { service: self.service.clone(), over_cap });
-        let supervisor = self.shared.supervisors[worker].clone();
         self.workers[worker].spawn(async move {
             let _open = open;
             match TcpStream::from_std(stream) {
-                Ok(stream) => connection::serve(stream, head_bytes_max, serving, &supervisor).await,
+                Ok(stream) => connection::serve(stream, head_bytes_max, accepted).await,
                 Err(error) => tracing::warn!(%error, "an accepted connection cannot be polled"),
             }
         });
@@ -133,9 +148,41 @@ fn is_of_one_connection(error: &std::io::Error) -> bool {
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
 }
 
+/// Failures to accept, which come many times a second while descriptors are short.
+#[derive(Debug, Default)]
+struct Failures {
+    since_log: u64,
+    logged_at: Option<Instant>,
+}
+
+impl Failures {
+    /// Counts one; tells how many there were since the last log line, where another is due.
+    fn note(&mut self, now: Instant) -> Option<u64> {
+        self.since_log += 1;
+        if self.logged_at.is_some_and(|logged_at| now < logged_at + FAILURES_LOG_INTERVAL) {
+            return None;
+        }
+        self.logged_at = Some(now);
+        Some(std::mem::take(&mut self.since_log))
+    }
+}
+
 async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
     if stopped.wait_for(|stopped| *stopped).await.is_err() {
         // The server's handle is gone: it runs until the workers stop.
         std::future::pending::<()>().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_logged_once_in_ten_seconds_with_their_count() {
+        let (mut failures, start) = (Failures::default(), Instant::now());
+        let noted: Vec<_> =
+            (0..500).filter_map(|index| failures.note(start + index * ACCEPT_PAUSE)).collect();
+        assert_eq!(noted, [1, 200, 200]);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -11,38 +12,76 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::supervision::{Order, Phase, Supervisor};
+use super::supervision::{Guard, Order, Phase, Watched};
 use super::transport::Transport;
 use super::{Service, refusal};
 
-/// The service as one connection sees it. Each connection has its own counted pointer to it: a count shared by all
-/// would bounce between the workers' caches at every request.
-pub(super) struct Serving<S> {
-    pub(super) service: Arc<S>,
-    pub(super) over_cap: bool,
+/// The connection that a request came by.
+#[derive(Debug)]
+pub struct Connection {
+    address: Option<IpAddr>,
+    watched: Arc<Watched>,
 }
 
-pub(super) async fn serve<T, S>(
-    stream: T,
-    head_bytes_max: usize,
-    serving: Arc<Serving<S>>,
-    supervisor: &Arc<Supervisor>,
-) where
+impl Connection {
+    /// The address of the peer; an IPv6 address only by its network half. `None` without a socket.
+    pub const fn address(&self) -> Option<IpAddr> {
+        self.address
+    }
+
+    /// Whether [`Self::become_known`] was called.
+    pub fn is_known(&self) -> bool {
+        self.watched.is_known()
+    }
+
+    /// Says that it carried a request of somebody known. Where connections are short, strangers make room first.
+    pub fn become_known(&self) {
+        self.watched.become_known();
+    }
+
+    /// Waits for the peer, or holds a request back: meanwhile the connection may have to make room, as if it were idle.
+    pub async fn wait_for<F: Future>(&self, what: F) -> F::Output {
+        self.watched.enter(Phase::Waiting);
+        let output = what.await;
+        self.watched.enter(Phase::Busy);
+        output
+    }
+}
+
+/// The service as one connection sees it. Each connection has its own counted pointer to it: a count shared by all
+/// would bounce between the workers' caches at every request.
+struct Serving<S> {
+    service: Arc<S>,
+    over_cap: bool,
+    connection: Connection,
+}
+
+/// A connection that has been accepted.
+pub(super) struct Accepted<S> {
+    pub(super) service: Arc<S>,
+    pub(super) over_cap: bool,
+    pub(super) address: Option<IpAddr>,
+    pub(super) guard: Guard,
+}
+
+pub(super) async fn serve<T, S>(stream: T, head_bytes_max: usize, accepted: Accepted<S>)
+where
     T: AsyncRead + AsyncWrite + Unpin,
     S: Service,
 {
-    let guard = supervisor.watch();
-    let watched = guard.0.clone();
+    let Accepted { service, over_cap, address, guard } = accepted;
+    let connection = Connection { address, watched: guard.0.clone() };
+    let serving = Arc::new(Serving { service, over_cap, connection });
     let answer = service_fn(|request| {
-        let (serving, watched) = (serving.clone(), watched.clone());
-        watched.enter(Phase::Busy);
+        let serving = serving.clone();
+        serving.connection.watched.enter(Phase::Busy);
         async move {
             let response = if serving.over_cap {
                 refusal(&*serving.service)
             } else {
-                serving.service.call(request).await
+                serving.service.call(request, &serving.connection).await
             };
-            watched.enter(Phase::Idle);
+            serving.connection.watched.enter(Phase::Idle);
             Ok::<_, Infallible>(response)
         }
     });

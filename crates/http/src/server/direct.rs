@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use super::connection::{self, Serving};
+use super::connection::{self, Accepted};
 use super::supervision::Supervisor;
 use super::{Limits, Service};
 
@@ -27,8 +27,10 @@ impl<S: Service> Direct<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin,
     {
-        let serving = Arc::new(Serving { service: self.service.clone(), over_cap: is_over_cap });
-        connection::serve(stream, self.head_bytes_max, serving, &self.supervisor).await;
+        let guard = self.supervisor.watch(0, None);
+        let (service, address) = (self.service.clone(), None);
+        let accepted = Accepted { service, over_cap: is_over_cap, address, guard };
+        connection::serve(stream, self.head_bytes_max, accepted).await;
     }
 
     /// Lets the time between two looks at the connections pass: a quarter of the shorter time limit, at most 250 ms.

@@ -4,19 +4,26 @@
 //! advances the tick, looks through the worker's connections and tells those that took too long to finish or to end.
 //! The limits are therefore exact to one sweep interval, which is enough for limits of seconds.
 
+use std::cmp::Reverse;
+use std::net::IpAddr;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
 use super::Limits;
-use crate::sync::{AtomicBool, AtomicU8, AtomicU32, Mutex, MutexGuard, OnceLock, fence};
+use super::addresses::Seat;
+use crate::sync::{AtomicBool, AtomicU8, AtomicU32, AtomicUsize, Mutex, MutexGuard, OnceLock, fence};
 
 /// Longest time between two sweeps.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_millis(250);
 /// How long a connection that the server closes in the middle of a request goes on reading, so that the answer is not
 /// lost in a reset.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long a known connection must have been idle before it may make room: long enough that its peer is hardly about
+/// to use it again.
+const KNOWN_IDLE_MIN: Duration = Duration::from_secs(10);
 
 /// What a connection is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub(super) enum Phase {
     Head,
     /// The service has a request; it has its own deadlines.
     Busy,
+    /// The service has a request and waits for the rest of it, or holds it back: ending it now loses nothing.
+    Waiting,
     /// The server has closed its side and reads what the peer still sends.
     Closing,
 }
@@ -43,14 +52,29 @@ pub(super) enum Order {
     Abort,
 }
 
+/// Whether a connection still stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+enum Fate {
+    Stands,
+    /// Told to end for the sake of another.
+    Leaving,
+    Ended,
+}
+
 /// One connection as its supervisor sees it.
 #[derive(Debug)]
 pub(super) struct Watched {
     supervisor: Arc<Supervisor>,
+    /// In the order in which connections came.
+    number: usize,
     phase: AtomicU8,
     since_tick: AtomicU32,
     order: AtomicU8,
-    ended: AtomicBool,
+    fate: AtomicU8,
+    is_known: AtomicBool,
+    /// Held until it is known.
+    seat: Mutex<Option<Seat>>,
     waker: OnceLock<Waker>,
 }
 
@@ -60,6 +84,7 @@ impl Watched {
             0 => Phase::Idle,
             1 => Phase::Head,
             2 => Phase::Busy,
+            3 => Phase::Waiting,
             _ => Phase::Closing,
         }
     }
@@ -83,6 +108,38 @@ impl Watched {
         }
     }
 
+    pub(super) fn is_known(&self) -> bool {
+        self.is_known.load(Ordering::Relaxed)
+    }
+
+    /// From now on it counts as one of somebody known.
+    pub(super) fn become_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+        drop(self.take_seat());
+    }
+
+    fn take_seat(&self) -> Option<Seat> {
+        self.seat().take()
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Option<Seat>> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it for the sake of another; `false` where it has ended, or is told already.
+    pub(super) fn make_way(&self, how: Order) -> bool {
+        let leaving = &self.supervisor.leaving;
+        leaving.fetch_add(1, Ordering::AcqRel);
+        let (stands, leaves) = (Fate::Stands as u8, Fate::Leaving as u8);
+        if self.fate.compare_exchange(stands, leaves, Ordering::AcqRel, Ordering::Acquire).is_err() {
+            leaving.fetch_sub(1, Ordering::AcqRel);
+            return false;
+        }
+        drop(self.take_seat());
+        self.tell(how);
+        true
+    }
+
     fn tell(&self, order: Order) {
         if self.order.fetch_max(order as u8, Ordering::AcqRel) >= order as u8 {
             return;
@@ -99,7 +156,35 @@ pub(super) struct Guard(pub(super) Arc<Watched>);
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.ended.store(true, Ordering::Release);
+        if self.0.fate.swap(Fate::Ended as u8, Ordering::AcqRel) == Fate::Leaving as u8 {
+            self.0.supervisor.leaving.fetch_sub(1, Ordering::AcqRel);
+        }
+        drop(self.0.take_seat());
+    }
+}
+
+/// In what order connections make room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Class {
+    /// A stranger that waits for its peer: it ends at once.
+    Waiting,
+    /// A stranger whose request is being served: it ends with its answer.
+    Served,
+    /// One of somebody known that has been idle for long: it ends at once.
+    Known,
+}
+
+/// A connection that may make room, and how soon it should: the least first.
+pub(super) struct Candidate {
+    /// Then by the time in their phase, then by the time since they came.
+    pub(super) rank: (Class, Reverse<u32>, usize),
+    watched: Arc<Watched>,
+}
+
+impl Candidate {
+    /// Ends the connection for the sake of another; `false` where it has ended, or is told already.
+    pub(super) fn make_way(&self) -> bool {
+        self.watched.make_way(if self.rank.0 == Class::Served { Order::Finish } else { Order::Abort })
     }
 }
 
@@ -110,7 +195,10 @@ pub(super) struct Supervisor {
     head_ticks: u32,
     idle_ticks: u32,
     linger_ticks: u32,
+    known_idle_ticks: u32,
     tick: AtomicU32,
+    /// Connections that were told to make room and have not ended yet.
+    leaving: AtomicUsize,
     connections: Mutex<Connections>,
 }
 
@@ -133,19 +221,24 @@ impl Supervisor {
             head_ticks: ticks(limits.head_timeout),
             idle_ticks: ticks(limits.idle_timeout),
             linger_ticks: ticks(LINGER_TIMEOUT),
+            known_idle_ticks: ticks(KNOWN_IDLE_MIN),
             tick: AtomicU32::new(0),
+            leaving: AtomicUsize::new(0),
             connections: Mutex::default(),
         }
     }
 
-    /// Begins to watch a new connection.
-    pub(super) fn watch(self: &Arc<Self>) -> Guard {
+    /// Begins to watch a new connection, the one that came as the `number`th.
+    pub(super) fn watch(self: &Arc<Self>, number: usize, seat: Option<Seat>) -> Guard {
         let watched = Arc::new(Watched {
             supervisor: self.clone(),
+            number,
             phase: AtomicU8::new(Phase::Idle as u8),
             since_tick: AtomicU32::new(self.tick.load(Ordering::Relaxed)),
             order: AtomicU8::new(Order::Serve as u8),
-            ended: AtomicBool::new(false),
+            fate: AtomicU8::new(Fate::Stands as u8),
+            is_known: AtomicBool::new(false),
+            seat: Mutex::new(seat),
             waker: OnceLock::new(),
         });
         let mut connections = self.connections();
@@ -183,15 +276,42 @@ impl Supervisor {
         let mut connections = self.connections();
         connections.watched.retain(|watched| {
             self.judge(watched, now);
-            !watched.ended.load(Ordering::Acquire)
+            watched.fate.load(Ordering::Acquire) != Fate::Ended as u8
         });
         connections.finishing && connections.watched.is_empty()
+    }
+
+    /// Connections that were told to make room and have not ended yet.
+    pub(super) fn leaving(&self) -> usize {
+        self.leaving.load(Ordering::Acquire)
+    }
+
+    /// Adds the connections that may make room: of this address, or of all.
+    pub(super) fn candidates(&self, of: Option<IpAddr>, into: &mut Vec<Candidate>) {
+        let now = self.tick.load(Ordering::Relaxed);
+        for watched in &self.connections().watched {
+            if watched.fate.load(Ordering::Acquire) != Fate::Stands as u8 {
+                continue;
+            }
+            let age = now.wrapping_sub(watched.since_tick.load(Ordering::Relaxed));
+            let class = match (watched.phase(), watched.is_known()) {
+                (Phase::Idle | Phase::Head | Phase::Waiting, false) => Class::Waiting,
+                (Phase::Busy, false) => Class::Served,
+                (Phase::Idle, true) if age >= self.known_idle_ticks => Class::Known,
+                _ => continue,
+            };
+            // Those that are known have no seat.
+            if of.is_none_or(|of| watched.seat().as_ref().is_some_and(|seat| seat.address() == of)) {
+                let rank = (class, Reverse(age), watched.number);
+                into.push(Candidate { rank, watched: Arc::clone(watched) });
+            }
+        }
     }
 
     fn judge(&self, watched: &Watched, now: u32) {
         let age = now.wrapping_sub(watched.since_tick.load(Ordering::Relaxed));
         match watched.phase() {
-            Phase::Busy => {}
+            Phase::Busy | Phase::Waiting => {}
             Phase::Head if age > self.head_ticks => watched.tell(Order::Abort),
             Phase::Closing if age > self.linger_ticks => watched.tell(Order::Abort),
             // It should have ended by itself: the peer does not read the last answer.

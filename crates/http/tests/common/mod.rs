@@ -10,7 +10,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 use upesi_http::{
-    BodyError, Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
+    BodyError, Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode,
+    Workers, body,
 };
 
 /// Long enough never to be reached by a test that passes.
@@ -21,7 +22,8 @@ pub fn ample() -> Instant {
 }
 
 /// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released, `/large/N` answers N
-/// bytes, `/count` the number of requests so far, `/ignore` answers at once without reading the body.
+/// bytes, `/count` the number of requests so far, `/ignore` answers at once without reading the body, `/known` makes the
+/// connection one of somebody known, `/wait` waits for its peer for ever.
 pub struct Script {
     pub requests: AtomicUsize,
     pub holding: Semaphore,
@@ -31,7 +33,7 @@ pub struct Script {
 pub const ECHO_BYTES_MAX: usize = 1000;
 
 impl Service for Script {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let count = self.requests.fetch_add(1, Ordering::Relaxed) + 1;
         let path = request.uri().path().to_owned();
         let (status, bytes) = match path.as_str() {
@@ -48,6 +50,15 @@ impl Service for Script {
                 self.holding.add_permits(1);
                 self.release.acquire().await.unwrap().forget();
                 (StatusCode::OK, Bytes::from_static(b"released"))
+            }
+            "/wait" => {
+                self.holding.add_permits(1);
+                connection.wait_for(std::future::pending::<()>()).await;
+                (StatusCode::OK, Bytes::new())
+            }
+            "/known" => {
+                connection.become_known();
+                (StatusCode::OK, Bytes::new())
             }
             "/count" => (StatusCode::OK, Bytes::from(count.to_string())),
             "/ignore" => (StatusCode::ACCEPTED, Bytes::new()),

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use upesi_http::{
-    Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
+    Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
 };
 
 use super::IsolatedError;
@@ -58,7 +58,7 @@ impl Receivers {
 }
 
 impl Service for Sink {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let number = request.headers().get(NUMBER_HEADER).and_then(|value| value.to_str().ok()?.parse().ok());
         let deadline = tokio::time::Instant::now() + BODY_TIMEOUT;
         let mut response = Response::new(Full::default());

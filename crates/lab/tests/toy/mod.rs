@@ -11,8 +11,8 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use upesi_http::{
-    Full, Incoming, Limits, Method, Origin, Pool, PoolConfig, Request, Response, Server, Service, StatusCode,
-    Target, Uri, Workers, body,
+    Connection, Full, Incoming, Limits, Method, Origin, Pool, PoolConfig, Request, Response, Server, Service,
+    StatusCode, Target, Uri, Workers, body,
 };
 use upesi_lab::{LabResult, Load, RunOptions, TargetHub};
 use upesi_sim::units_text;
@@ -350,7 +350,7 @@ impl ToyService {
 }
 
 impl Service for ToyService {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = body::read(body, 1 << 20, Instant::now() + Duration::from_secs(10)).await.unwrap();
         let mut response = Response::new(Full::default());

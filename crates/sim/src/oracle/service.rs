@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
-use upesi_http::{Full, HeaderValue, Incoming, Method, Request, Response, Service, StatusCode, body, header};
+use upesi_http::{
+    Connection, Full, HeaderValue, Incoming, Method, Request, Response, Service, StatusCode, body, header,
+};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::directory::{OracleFull, Owner};
@@ -88,7 +90,7 @@ struct ErrorObject {
 }
 
 impl Service for OracleService {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let Ok(body) = body::read(body, BODY_BYTES_MAX, Instant::now() + BODY_TIMEOUT).await else {
             count(&self.shared.counters.unreadable);

@@ -60,8 +60,13 @@ settings! {
         large_bodies_bytes_max: integer(MIB, 65_536 * MIB) = "67108864",
         /// Longest request line and headers in bytes; longer ones are answered 431.
         head_bytes_max: integer(8192, MIB) = "65536",
-        /// Connections served at a time; on further ones requests are answered 503.
+        /// Connections served at a time. For a further one those make room that carried no request of a participant yet, the
+        /// longest idle first, then those of participants that have been idle for ten seconds; where none can go, it is
+        /// answered 503. Where the limit of open files has no room for so many, there are fewer, and a warning tells.
         connections_max: integer(1, 1_000_000) = "10000",
+        /// Connections of one address that carried no request of a participant yet; for a further one the longest idle of that
+        /// address makes room. IPv6 addresses count by their first 64 bits.
+        strangers_per_address_max: integer(1, 1_000_000) = "2000",
         /// Time from the first byte of a request's head to its last, in milliseconds.
         head_deadline_ms: integer(10, 600_000) = "10000",
         /// Time from the end of a request's head to the end of its body, in milliseconds.
@@ -86,6 +91,12 @@ settings! {
         listen: address = "127.0.0.1:4001",
         /// Host that participants' `id` and `links.self` name in answers.
         hostname: text(253) = "central-ledger",
+        /// Hosts by which the port may be called, beside `localhost`, loopback addresses and the address of `admin.listen` (any
+        /// address if that is 0.0.0.0 or [::]): names or addresses without a port, with commas between them; `*` for all.
+        /// Requests that name another host are answered 421, so that pages in an operator's browser cannot reach the port.
+        allowed_hosts: text(4096) = "",
+        /// Connections served at a time; for a further one the longest idle makes room. One address may have half of them.
+        connections_max: integer(2, 100_000) = "64",
         /// Whether `GET /debug/profile` and `GET /debug/heap` show where CPU time and memory go. They cost nothing until
         /// they are asked.
         profiling: flag = "true",
@@ -268,11 +279,13 @@ settings! {
         access: flag = "false",
     }
 
-    /// Metrics, at `GET /metrics` of both ports.
+    /// Metrics, at `GET /metrics` of the admin port.
     metrics: Metrics {
         /// Whether requests, batches and callbacks are timed and counted as they pass. `false` is for measuring what that
         /// costs; what is read at the moment of asking stays, such as positions and queues.
         record: flag = "true",
+        /// They are made at most once in this time, in milliseconds; who asks again before waits for the next.
+        interval_ms: integer(1, 60_000) = "1000",
     }
 
     /// How the process ends.

@@ -39,7 +39,7 @@ impl Operated {
         let bound = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let address = bound.local_addr();
         let service = Arc::new(AdminService::new(context));
-        let server = Server::serve(bound, upesi_admin::limits(), &workers, service);
+        let server = Server::serve(bound, upesi_admin::limits(64), &workers, service);
         Self { address, store, engine: Some(engine), server: Some(server), workers }
     }
 

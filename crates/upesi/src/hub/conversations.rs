@@ -13,7 +13,7 @@ use upesi_directory::{Directory, DirectoryMetrics};
 use upesi_engine::{Clock, DurableRecord, SharedParticipants};
 use upesi_fspiop::Resource;
 use upesi_gateway::Gateway;
-use upesi_http::WorkerHandle;
+use upesi_http::{Outbound, WorkerHandle};
 use upesi_quoting::{Quoting, QuotingMetrics};
 use upesi_relay::{Relay, RelayMetrics};
 use upesi_store::Store;
@@ -50,6 +50,7 @@ impl Conversations {
         registry: &mut Registry,
         participants: SharedParticipants,
         courier: Courier<DurableRecord>,
+        outbound: &Outbound,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, HubError> {
         let store = Store::open(settings.data.dir.join(STORE), &options::store(settings))?;
@@ -63,7 +64,7 @@ impl Conversations {
             },
         )?;
         let oracles = OracleRegistry::open(&store, settings.lookup.builtin_directory)?;
-        let config = options::directory(settings);
+        let config = options::directory(settings, outbound);
         let metrics = DirectoryMetrics::register(registry);
         let source = RegisteredOracles::new(
             oracles.clone(),

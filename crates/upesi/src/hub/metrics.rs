@@ -8,14 +8,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 use upesi_courier::{BreakerState, Courier, Histogram, LaneMetrics};
 use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipants};
-use upesi_http::Server;
+use upesi_http::{Outbound, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 use upesi_profile::Holder;
 use upesi_store::Store;
 use upesi_types::Amount;
 
 use super::process::ProcessMetrics;
-use crate::config::Settings;
 use crate::exposition::{counter, gauge, head};
 
 /// What the community's dashboards select deliveries by: the process of the reference hub that makes them.
@@ -39,6 +38,13 @@ struct PositionSample {
     alarms: bool,
 }
 
+/// The connections at both ports, and those to the outside.
+pub(super) struct Ports {
+    pub(super) outbound: Outbound,
+    pub(super) fspiop: Arc<Server>,
+    pub(super) admin: Arc<Server>,
+}
+
 /// Gives the text of `/metrics`.
 pub(super) struct MetricsText {
     pub(super) registry: Registry,
@@ -48,15 +54,15 @@ pub(super) struct MetricsText {
     pub(super) participants: SharedParticipants,
     store: Store,
     process: ProcessMetrics,
-    /// The FSPIOP port, once it serves.
-    pub(super) fspiop: OnceLock<Arc<Server>>,
+    /// Once they serve.
+    pub(super) ports: OnceLock<Ports>,
     /// Positions as of the last second or so; the engine's thread is not asked at each scrape.
     positions: Mutex<Vec<PositionSample>>,
 }
 
 impl MetricsText {
     pub(super) fn new(
-        settings: &Settings,
+        process: ProcessMetrics,
         counted: EngineMetrics,
         registry: Registry,
         engine: EngineHandle,
@@ -64,9 +70,8 @@ impl MetricsText {
         participants: SharedParticipants,
         store: Store,
     ) -> Self {
-        let (fspiop, positions) = (OnceLock::new(), Mutex::default());
-        let process = ProcessMetrics::new(settings);
-        Self { registry, counted, engine, courier, participants, store, process, fspiop, positions }
+        let (ports, positions) = (OnceLock::new(), Mutex::default());
+        Self { registry, counted, engine, courier, participants, store, process, ports, positions }
     }
 
     /// Reads the positions anew.
@@ -113,15 +118,45 @@ impl MetricsText {
             holder("callbacks owed", counted(&self.counted.callbacks_undelivered), None),
             holder("callbacks in lanes, with their content", Some(in_lanes as u64), Some(lane_bytes as u64)),
             holder("changes that the store has yet to sort", None, Some(self.store.stats().pending_bytes)),
-            holder("connections of DFSPs", self.fspiop.get().map(|server| server.connections() as u64), None),
+            holder(
+                "connections of DFSPs",
+                self.ports.get().map(|ports| ports.fspiop.connections() as u64),
+                None,
+            ),
         ]
     }
 
     fn write_connections(&self, text: &mut String) {
-        let Some(server) = self.fspiop.get() else { return };
-        let (open, refused) = (server.connections() as u64, server.connections_refused() as u64);
-        gauge(text, "upesi_http_connections", "Open connections on the FSPIOP port", open);
-        counter(text, "upesi_http_connections_refused", "Connections over the cap", refused);
+        let Some(Ports { outbound, fspiop, admin }) = self.ports.get() else { return };
+        let to_others = outbound.open().unwrap_or(0) as u64;
+        gauge(text, "upesi_outbound_connections", "Open connections to DFSPs and oracles", to_others);
+        gauge(
+            text,
+            "upesi_http_connections",
+            "Open connections on the FSPIOP port",
+            fspiop.connections() as u64,
+        );
+        gauge(
+            text,
+            "upesi_admin_connections",
+            "Open connections on the admin port",
+            admin.connections() as u64,
+        );
+        for (name, help, count) in [
+            ("upesi_http_connections_refused", "Connections over the cap", fspiop.connections_refused()),
+            (
+                "upesi_http_connections_made_way",
+                "Connections that were closed for the sake of new ones",
+                fspiop.connections_made_way(),
+            ),
+            (
+                "upesi_http_accept_failures",
+                "Times that no connection could be accepted",
+                fspiop.accepts_failed(),
+            ),
+        ] {
+            counter(text, name, help, count as u64);
+        }
     }
 
     fn write_store(&self, text: &mut String) {

@@ -1,6 +1,7 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
 mod conversations;
+mod descriptors;
 mod metrics;
 mod options;
 mod process;
@@ -21,17 +22,20 @@ use upesi_engine::{
     StopReason, SystemClock,
 };
 use upesi_gateway::Gateway;
-use upesi_http::{BindError, BoundServer, Server, Workers, WorkersError};
+use upesi_http::{BindError, BoundServer, Outbound, Server, Workers, WorkersError};
 use upesi_quoting::QuotingError;
 use upesi_store::StoreError;
 
 use self::conversations::Conversations;
-use self::metrics::MetricsText;
+use self::descriptors::{Descriptors, TooFewDescriptors};
+use self::metrics::{MetricsText, Ports};
+use self::process::ProcessMetrics;
 use self::retention::Retention;
 use crate::config::Settings;
 use crate::exit::Exit;
 use crate::logging::LogControl;
 
+pub use descriptors::raise_limit;
 pub use serve::serve;
 
 /// How often positions are read for the metrics.
@@ -57,6 +61,9 @@ pub enum HubError {
     /// The store in the data directory cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The system allows too few files and connections.
+    #[error("{0}")]
+    Descriptors(TooFewDescriptors),
     /// Settings contradict themselves.
     #[error("{0}")]
     Settings(String),
@@ -76,7 +83,7 @@ impl HubError {
     pub fn exit(&self) -> Exit {
         match self {
             Self::Bind { .. } => Exit::Unavailable,
-            Self::Workers(_) => Exit::Temporary,
+            Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
             Self::Settings(_) => Exit::Usage,
             Self::Store(
                 StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Content { .. },
@@ -116,7 +123,7 @@ pub struct Hub {
     conversations: Conversations,
     retention: Option<Retention>,
     fspiop: Arc<Server>,
-    admin: Server,
+    admin: Arc<Server>,
     workers: Workers,
     admin_workers: Workers,
 }
@@ -137,11 +144,14 @@ impl Hub {
         let fspiop = bind("fspiop.listen", settings.fspiop.listen)?;
         let admin = bind("admin.listen", settings.admin.listen)?;
         let workers = options::start_edges(settings)?;
+        let descriptors = Descriptors::of(settings, workers.count()).map_err(HubError::Descriptors)?;
+        descriptors.tell(settings);
+        let outbound = Outbound::bounded(options::size(descriptors.outbound));
         // Operators' requests and metrics have a thread of their own, so that they get through when the edges are busy.
         let admin_workers = Workers::start(1, "upesi-admin")?;
         let participants = SharedParticipants::default();
         let engine_slot = Arc::new(OnceLock::new());
-        let courier = start_courier(settings, &workers, &participants, &engine_slot)?;
+        let courier = start_courier(settings, &outbound, &workers, &participants, &engine_slot)?;
         let effects = CourierEffects {
             outlet: courier.outlet(),
             courier: courier.clone(),
@@ -162,6 +172,7 @@ impl Hub {
             &mut registry,
             participants.clone(),
             courier.clone(),
+            &outbound,
             Arc::clone(&clock),
         )?;
         let retention = options::retention(settings)
@@ -171,7 +182,7 @@ impl Hub {
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
         let gateway = conversations.attach(gateway).with_participants(participants.clone());
         let text = Arc::new(MetricsText::new(
-            settings,
+            ProcessMetrics::new(settings, &descriptors),
             counted,
             registry,
             handle.clone(),
@@ -179,20 +190,17 @@ impl Hub {
             participants.clone(),
             conversations.store.clone(),
         ));
-        let gateway = gateway.with_metrics_text({
-            let text = Arc::clone(&text);
-            move || text.render()
-        });
         let mut context = AdminContext::new(handle.clone());
         context.hostname = settings.admin.hostname.as_str().into();
         context.directory =
             Some(DirectoryHandle::new(conversations.built_in.clone(), conversations.oracles.clone())?);
         context.quotes = conversations.find_quotes();
         context.lanes = Arc::new(Lanes(courier.clone()));
-        context.metrics = Arc::new({
-            let text = Arc::clone(&text);
-            move || text.render()
-        });
+        context.metrics =
+            upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), {
+                let text = Arc::clone(&text);
+                move || text.render()
+            });
         context.profiling = settings.admin.profiling.then(|| {
             let text = Arc::clone(&text);
             Arc::new(move || text.holders()) as upesi_admin::Holders
@@ -203,10 +211,13 @@ impl Hub {
         for target in participants.get().ids() {
             courier.open(target);
         }
-        let admin =
-            Server::serve(admin, upesi_admin::limits(), &admin_workers, Arc::new(AdminService::new(context)));
-        let fspiop = Arc::new(Server::serve(fspiop, options::limits(settings), &workers, Arc::new(gateway)));
-        let _ = text.fspiop.set(Arc::clone(&fspiop));
+        warn_of_open_admin_port(admin.local_addr());
+        let service = AdminService::new(context).with_allowed_hosts(options::allowed_hosts(settings));
+        let limits = upesi_admin::limits(options::size(settings.admin.connections_max));
+        let admin = Arc::new(Server::serve(admin, limits, &admin_workers, Arc::new(service)));
+        let limits = options::limits(settings, &descriptors);
+        let fspiop = Arc::new(Server::serve(fspiop, limits, &workers, Arc::new(gateway)));
+        let _ = text.ports.set(Ports { outbound, fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin) });
         Ok(Self { engine, handle, courier, conversations, retention, fspiop, admin, workers, admin_workers })
     }
 
@@ -261,8 +272,19 @@ fn bind(setting: &'static str, address: SocketAddr) -> Result<BoundServer, HubEr
     Server::bind(address).map_err(|source| HubError::Bind { setting, source })
 }
 
+fn warn_of_open_admin_port(address: SocketAddr) {
+    if !address.ip().is_loopback() {
+        tracing::warn!(
+            %address,
+            "the admin port is open to other machines and has no authentication: whoever reaches it can move money; \
+             keep it on a private network"
+        );
+    }
+}
+
 fn start_courier(
     settings: &Settings,
+    outbound: &Outbound,
     workers: &Workers,
     participants: &SharedParticipants,
     engine: &Arc<OnceLock<EngineHandle>>,
@@ -272,12 +294,11 @@ fn start_courier(
         version: options::versions(settings).hub_made,
     };
     let backlog = OutboxBacklog(Arc::clone(engine));
-    Courier::start(workers, options::courier(settings), Arc::new(backlog), Arc::new(renderer)).map_err(
-        |mistakes| {
+    Courier::start(workers, options::courier(settings, outbound), Arc::new(backlog), Arc::new(renderer))
+        .map_err(|mistakes| {
             let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
             HubError::Settings(texts.join("; "))
-        },
-    )
+        })
 }
 
 fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {

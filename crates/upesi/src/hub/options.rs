@@ -4,19 +4,21 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use upesi_admin::AllowedHosts;
 use upesi_archive::ArchiveOptions;
 use upesi_courier::CourierConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
-use upesi_http::{Limits, Workers, WorkersError, available_cores};
+use upesi_http::{Limits, Outbound, Workers, WorkersError, available_cores};
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
 use upesi_relay::RelayConfig;
 use upesi_store::StoreOptions;
 
+use super::descriptors::Descriptors;
 use super::retention::Policy;
 use crate::config::Settings;
 use crate::export::Format;
@@ -26,7 +28,7 @@ const fn ms(count: u64) -> Duration {
 }
 
 /// A setting that its catalogue bounds far below any platform's `usize`.
-fn size(value: u64) -> usize {
+pub(super) fn size(value: u64) -> usize {
     usize::try_from(value).unwrap_or(usize::MAX)
 }
 
@@ -117,17 +119,18 @@ fn admission(settings: &Settings) -> AdmissionSettings {
     }
 }
 
-pub(super) fn limits(settings: &Settings) -> Limits {
+pub(super) fn limits(settings: &Settings, descriptors: &Descriptors) -> Limits {
     let fspiop = &settings.fspiop;
     Limits {
         head_bytes_max: size(fspiop.head_bytes_max),
         head_timeout: ms(fspiop.head_deadline_ms),
         idle_timeout: ms(fspiop.idle_timeout_ms),
-        connections_max: size(fspiop.connections_max),
+        connections_max: size(descriptors.inbound),
+        strangers_per_address_max: size(fspiop.strangers_per_address_max),
     }
 }
 
-pub(super) fn courier(settings: &Settings) -> CourierConfig {
+pub(super) fn courier(settings: &Settings, outbound: &Outbound) -> CourierConfig {
     let callbacks = &settings.callbacks;
     CourierConfig {
         in_flight_max: size(callbacks.concurrency_max),
@@ -138,6 +141,7 @@ pub(super) fn courier(settings: &Settings) -> CourierConfig {
         request_timeout: ms(callbacks.request_timeout_ms),
         keep_alive: callbacks.keep_alive,
         connection_idle_timeout: ms(callbacks.idle_timeout_ms),
+        outbound: outbound.clone(),
         times_deliveries: settings.metrics.record,
         retry_wait_first: ms(callbacks.backoff_min_ms),
         retry_wait_max: ms(callbacks.backoff_max_ms),
@@ -170,7 +174,7 @@ pub(super) fn store(settings: &Settings) -> StoreOptions {
     }
 }
 
-pub(super) fn directory(settings: &Settings) -> DirectoryConfig {
+pub(super) fn directory(settings: &Settings, outbound: &Outbound) -> DirectoryConfig {
     let Settings { lookup, oracles, fspiop, .. } = settings;
     DirectoryConfig {
         lookup_deadline: ms(lookup.deadline_ms),
@@ -184,6 +188,7 @@ pub(super) fn directory(settings: &Settings) -> DirectoryConfig {
             connect_timeout: ms(oracles.connect_timeout_ms),
             in_flight_max: size(oracles.in_flight_max),
             connections_max: size(oracles.connections_max),
+            outbound: outbound.clone(),
             breaker_failures: u32::try_from(oracles.breaker_threshold).unwrap_or(u32::MAX),
             breaker_pause_first: ms(oracles.breaker_pause_min_ms),
             breaker_pause_max: ms(oracles.breaker_pause_max_ms),
@@ -215,6 +220,12 @@ pub(super) fn start_edges(settings: &Settings) -> Result<Workers, WorkersError> 
     };
     let start = if settings.fspiop.workers_pinned { Workers::start_on_cores } else { Workers::start };
     start(count, "upesi-edge")
+}
+
+/// What the admin port answers to.
+pub(super) fn allowed_hosts(settings: &Settings) -> AllowedHosts {
+    let hosts = settings.admin.allowed_hosts.split(',').map(str::trim).filter(|host| !host.is_empty());
+    AllowedHosts::new(settings.admin.listen, hosts)
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 use upesi_engine::{EngineStatus, Serving};
 
+use super::descriptors::{self, Descriptors};
 use crate::config::Settings;
 use crate::exposition::{gauge, head};
 use crate::version;
@@ -22,12 +23,15 @@ pub(super) struct ProcessMetrics {
 }
 
 impl ProcessMetrics {
-    pub(super) fn new(settings: &Settings) -> Self {
-        let Settings { engine, fspiop, callbacks, relay, lookup, data, .. } = settings;
+    pub(super) fn new(settings: &Settings, descriptors: &Descriptors) -> Self {
+        let Settings { engine, admin, callbacks, relay, lookup, data, .. } = settings;
         let bounds = vec![
             ("engine.queue_commands_max", engine.queue_commands_max),
             ("engine.finished_transfers_max", engine.finished_transfers_max),
-            ("fspiop.connections_max", fspiop.connections_max),
+            // What is in effect, which may be less than the setting.
+            ("fspiop.connections_max", descriptors.inbound),
+            ("admin.connections_max", admin.connections_max),
+            ("outbound", descriptors.outbound),
             ("callbacks.queue_max", callbacks.queue_max),
             ("callbacks.queue_bytes_max", callbacks.queue_bytes_max),
             ("relay.in_flight_max", relay.in_flight_max),
@@ -133,8 +137,8 @@ fn write_usage(text: &mut String) {
     gauge(text, "process_threads", "Threads", usage.threads);
     let files = fs::read_dir("/proc/self/fd").map_or(0, Iterator::count);
     gauge(text, "process_open_fds", "Open files and connections", files as u64);
-    let limits = fs::read_to_string("/proc/self/limits").unwrap_or_default();
-    if let Some(bound) = files_max(&limits) {
+    let bound = descriptors::limit();
+    if bound < u64::MAX {
         gauge(text, "process_max_fds", "Open files and connections at most", bound);
     }
     let machine = fs::read_to_string("/proc/stat").unwrap_or_default();
@@ -143,11 +147,6 @@ fn write_usage(text: &mut String) {
         let help = "When the process started, in seconds since 1970";
         gauge(text, "process_start_time_seconds", help, booted + usage.started_ms / 1000);
     }
-}
-
-fn files_max(limits: &str) -> Option<u64> {
-    let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
-    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -193,16 +192,5 @@ mod tests {
         let thread = std::thread::Builder::new().name("measured-12".to_owned());
         let times = thread.spawn(thread_times).unwrap().join().unwrap();
         assert!(times.contains_key("measured"), "{times:?}");
-    }
-
-    #[test]
-    fn the_bound_of_files_is_found() {
-        let limits = "Limit                     Soft Limit           Hard Limit           Units\n\
-            Max open files            1024                 524288               files\n";
-        assert_eq!(files_max(limits), Some(1024));
-        assert_eq!(
-            files_max("Max open files            unlimited            unlimited            files\n"),
-            None
-        );
     }
 }

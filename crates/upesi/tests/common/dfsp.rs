@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use tokio::net::TcpSocket;
 use upesi_http::{
-    Bytes, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
+    Bytes, Connection, Full, Incoming, Limits, Request, Response, Server, Service, StatusCode, Workers, body,
 };
 
 use super::AMPLE;
@@ -98,7 +98,7 @@ impl Inner {
 }
 
 impl Service for Inner {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let (parts, incoming) = request.into_parts();
         let deadline = tokio::time::Instant::now() + AMPLE;
         let body = body::read(incoming, BODY_BYTES_MAX, deadline).await.expect("a whole body");

@@ -39,7 +39,7 @@ pub const FUNDS: u64 = 3_000;
 pub const MODEL: &str = r#"{"name":"DEFERREDNETKES","settlementGranularity":"NET","settlementInterchange":"MULTILATERAL","settlementDelay":"DEFERRED","currency":"KES","requireLiquidityCheck":true,"ledgerAccountType":"POSITION","settlementAccountType":"SETTLEMENT","autoPositionReset":true}"#;
 
 /// Waits are short, so that what repeats repeats at once.
-const SETTINGS: [(&str, &str); 10] = [
+const SETTINGS: [(&str, &str); 11] = [
     ("fspiop.listen", "127.0.0.1:0"),
     ("admin.listen", "127.0.0.1:0"),
     ("fspiop.workers", "2"),
@@ -50,6 +50,7 @@ const SETTINGS: [(&str, &str); 10] = [
     ("callbacks.breaker_pause_min_ms", "10"),
     ("callbacks.breaker_pause_max_ms", "20"),
     ("data.segment_bytes", "16777216"),
+    ("metrics.interval_ms", "1"),
 ];
 
 /// The machine's clock, some time ahead.
@@ -167,7 +168,7 @@ impl World {
     // ---- operators ----
 
     pub fn admin(&self, method: &str, path: &str, body: &str) -> Answer {
-        let mut headers = vec![("host".to_owned(), "hub".to_owned())];
+        let mut headers = vec![("host".to_owned(), "localhost".to_owned())];
         if !body.is_empty() {
             headers.push(("content-type".into(), "application/json".into()));
         }

@@ -21,6 +21,7 @@ impl Connections {
             response_body_bytes_max: answer_bytes_max,
             response_body: ResponseBody::Keep,
             keep_alive: true,
+            outbound: config.outbound.clone(),
         };
         Self { config, pools: Mutex::default() }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::request::Parts;
 use upesi_fspiop::SyncError;
 use upesi_gateway::Authenticator;
-use upesi_http::{Bytes, Full, Incoming, Method, Request, Response, Service, StatusCode};
+use upesi_http::{Bytes, Connection, Full, Incoming, Method, Request, Response, Service, StatusCode};
 
 use super::BODY_BYTES_MAX;
 use super::answers::Due;
@@ -60,7 +60,7 @@ pub(super) struct Noted<S> {
 }
 
 impl<S: Service> Service for Noted<S> {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let call = Call {
             method: request.method().clone(),
             target: request.uri().to_string(),
@@ -69,7 +69,7 @@ impl<S: Service> Service for Noted<S> {
             status: None,
         };
         self.calls.calls().push(call);
-        let response = self.service.call(request).await;
+        let response = self.service.call(request, connection).await;
         if let Some(call) = self.calls.calls().last_mut() {
             call.status = Some(response.status());
         }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_http::{
-    Bytes, Full, HeaderValue, Incoming, Limits, Method, Request, Response, Server, Service, StatusCode,
-    Workers, body, header,
+    Bytes, Connection, Full, HeaderValue, Incoming, Limits, Method, Request, Response, Server, Service,
+    StatusCode, Workers, body, header,
 };
 
 /// Answers to `METHOD /path`; of several the last one stays.
@@ -24,7 +24,7 @@ struct State {
 struct Scripted(Mutex<State>);
 
 impl Service for Scripted {
-    async fn call(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn call(&self, request: Request<Incoming>, _: &Connection) -> Response<Full<Bytes>> {
         let key = format!("{} {}", request.method(), request.uri());
         let is_read = request.method() == Method::GET;
         let body = body::read(request.into_body(), 1 << 20, Instant::now() + Duration::from_secs(10)).await;

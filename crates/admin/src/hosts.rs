@@ -1,0 +1,96 @@
+//! By which names the port may be called. It has no authentication, so a page in an operator's browser must not reach it
+//! under a name of its own (DNS rebinding).
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use upesi_http::{Request, StatusCode, header};
+use upesi_types::ErrorCode;
+
+use crate::error::ApiError;
+
+/// Characters of a refused host that the refusal repeats.
+const SHOWN_CHARS_MAX: usize = 40;
+
+/// The hosts that requests may name.
+#[derive(Clone, Debug)]
+pub struct AllowedHosts {
+    listen: IpAddr,
+    /// In lower case.
+    others: Arc<[String]>,
+}
+
+impl AllowedHosts {
+    /// Loopback names and addresses, the address listened on (any address where it listens on all), and these: names or
+    /// addresses without a port; `*` for all.
+    pub fn new<'a>(listen: SocketAddr, others: impl IntoIterator<Item = &'a str>) -> Self {
+        Self { listen: listen.ip(), others: others.into_iter().map(str::to_ascii_lowercase).collect() }
+    }
+
+    /// Refuses a request that names another host. One that names none, as balancers send, comes from no browser.
+    pub(crate) fn check<B>(&self, request: &Request<B>) -> Result<(), ApiError> {
+        let named = request.headers().get_all(header::HOST).iter().map(|value| value.to_str().unwrap_or("?"));
+        let target = request.uri().authority().map(|authority| authority.as_str());
+        match target.into_iter().chain(named).find(|authority| !self.allows(authority)) {
+            None => Ok(()),
+            Some(refused) => Err(refusal(refused)),
+        }
+    }
+
+    fn allows(&self, authority: &str) -> bool {
+        let host = host_of(authority).trim_end_matches('.').to_ascii_lowercase();
+        if self.others.iter().any(|other| other == "*" || *other == host) || host == "localhost" {
+            return true;
+        }
+        host.parse::<IpAddr>().is_ok_and(|address| {
+            let address = address.to_canonical();
+            address.is_loopback() || self.listen.is_unspecified() || address == self.listen.to_canonical()
+        })
+    }
+}
+
+/// Without the port, and an IPv6 address without its brackets.
+fn host_of(authority: &str) -> &str {
+    match authority.strip_prefix('[') {
+        Some(rest) => rest.split_once(']').map_or(rest, |(host, _)| host),
+        None => authority.split_once(':').map_or(authority, |(host, _)| host),
+    }
+}
+
+fn refusal(authority: &str) -> ApiError {
+    let shown: String = host_of(authority).chars().take(SHOWN_CHARS_MAX).collect();
+    let error = ApiError::new(ErrorCode::CLIENT, &format!("host '{shown}' is not in admin.allowed_hosts"));
+    ApiError { status: StatusCode::MISDIRECTED_REQUEST, ..error }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn allowed(listen: &str, others: &[&str], authority: &str) -> bool {
+        AllowedHosts::new(listen.parse().unwrap(), others.iter().copied()).allows(authority)
+    }
+
+    #[test]
+    fn loopback_the_listen_address_and_what_is_listed_are_allowed() {
+        for (listen, others, authority, expected) in [
+            ("127.0.0.1:4001", &[][..], "127.0.0.1:9", true),
+            ("127.0.0.1:4001", &[], "LocalHost.:4001", true),
+            ("127.0.0.1:4001", &[], "[::1]", true),
+            ("127.0.0.1:4001", &[], "[::ffff:127.0.0.1]:80", true),
+            ("127.0.0.1:4001", &[], "localhost.evil.example", false),
+            ("127.0.0.1:4001", &[], "10.0.0.5:4001", false),
+            ("127.0.0.1:4001", &[], "", false),
+            ("10.0.0.5:4001", &[], "10.0.0.5", true),
+            ("10.0.0.5:4001", &[], "10.0.0.6", false),
+            ("10.0.0.5:4001", &[], "hub.example", false),
+            ("10.0.0.5:4001", &["Hub.Example", "10.0.0.6"], "hub.example:4001", true),
+            ("10.0.0.5:4001", &["Hub.Example", "10.0.0.6"], "10.0.0.6", true),
+            ("0.0.0.0:4001", &[], "10.0.0.6:4001", true),
+            ("0.0.0.0:4001", &[], "hub", false),
+            ("0.0.0.0:4001", &["*"], "hub", true),
+        ] {
+            assert_eq!(allowed(listen, others, authority), expected, "{listen} {others:?} {authority}");
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The text of the metrics, made only so often.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep_until};
+use upesi_http::Bytes;
+
+/// The metrics in the OpenMetrics text format. However many ask, they are made at most once in an interval; who asks
+/// again before waits for the next one, so that no answer is older than its question.
+#[derive(Clone)]
+pub struct MetricsText {
+    make: Arc<dyn Fn() -> String + Send + Sync>,
+    interval: Duration,
+    last: Arc<Mutex<Option<(Instant, Bytes)>>>,
+}
+
+impl MetricsText {
+    /// Made by `make`, at most once in `interval`.
+    pub fn new(interval: Duration, make: impl Fn() -> String + Send + Sync + 'static) -> Self {
+        Self { make: Arc::new(make), interval, last: Arc::default() }
+    }
+
+    /// The text as of now or later.
+    pub(crate) async fn text(&self) -> Bytes {
+        let asked = Instant::now();
+        let mut last = self.last.lock().await;
+        if let Some((made, text)) = &*last {
+            if *made > asked {
+                return text.clone();
+            }
+            sleep_until(*made + self.interval).await;
+        }
+        let made = Instant::now();
+        let text = Bytes::from((self.make)());
+        *last = Some((made, text.clone()));
+        text
+    }
+}
+
+impl fmt::Debug for MetricsText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MetricsText").field("interval", &self.interval).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    #[tokio::test(start_paused = true)]
+    async fn the_text_is_made_once_in_an_interval_for_all_who_wait() {
+        let made = Arc::new(AtomicU32::new(0));
+        let counter = Arc::clone(&made);
+        let text = MetricsText::new(Duration::from_secs(1), move || {
+            counter.fetch_add(1, Ordering::Relaxed).to_string()
+        });
+        let start = Instant::now();
+        assert_eq!(text.text().await, "0");
+        assert_eq!(start.elapsed(), Duration::ZERO, "the first does not wait");
+        let asking: Vec<_> = (0..50)
+            .map(|_| {
+                let text = text.clone();
+                tokio::spawn(async move { text.text().await })
+            })
+            .collect();
+        for asked in asking {
+            assert_eq!(asked.await.unwrap(), "1");
+        }
+        assert_eq!((start.elapsed(), made.load(Ordering::Relaxed)), (Duration::from_secs(1), 2));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(text.text().await, "2");
+        assert_eq!(start.elapsed(), Duration::from_secs(6), "who asks rarely does not wait");
+    }
+}

@@ -1,0 +1,95 @@
+//! Whether a new connection is served: within the caps, or in the place of one that may go.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::Limits;
+use super::addresses::{Addresses, Seat};
+use super::open_connections::{OpenConnection, OpenConnections};
+use super::supervision::{Candidate, Supervisor};
+
+/// Connections that make room at a time. Finding them means looking at all, which must not be done for each newcomer.
+const LEAVING_BATCH: usize = 16;
+/// Connections that have been told to make room and have not ended yet; with more of them nothing is served beyond the
+/// cap.
+pub(super) const LEAVING_MAX: usize = 32;
+
+/// The connections of a server, as the accept loop sees them.
+#[derive(Debug)]
+pub(super) struct Room {
+    connections_max: usize,
+    strangers_per_address_max: usize,
+    open: Arc<OpenConnections>,
+    addresses: Arc<Addresses>,
+    made_way: AtomicUsize,
+    /// One per worker.
+    supervisors: Vec<Arc<Supervisor>>,
+}
+
+impl Room {
+    pub(super) fn new(limits: &Limits, supervisors: Vec<Arc<Supervisor>>) -> Self {
+        Self {
+            connections_max: limits.connections_max,
+            strangers_per_address_max: limits.strangers_per_address_max,
+            open: Arc::new(OpenConnections::new()),
+            addresses: Arc::default(),
+            made_way: AtomicUsize::new(0),
+            supervisors,
+        }
+    }
+
+    pub(super) fn open(&self) -> &Arc<OpenConnections> {
+        &self.open
+    }
+
+    pub(super) fn supervisors(&self) -> &[Arc<Supervisor>] {
+        &self.supervisors
+    }
+
+    /// Connections that made room since the start.
+    pub(super) fn made_way(&self) -> usize {
+        self.made_way.load(Ordering::Relaxed)
+    }
+
+    /// Counts a connection that came from this address.
+    pub(super) fn take(&self, address: IpAddr) -> (OpenConnection, Seat) {
+        (self.open.open(), self.addresses.seat(address))
+    }
+
+    /// Whether one more of this address may be served. Lets others go for it, where they may.
+    pub(super) fn is_there_for(&self, address: IpAddr) -> bool {
+        let of_address = self.strangers_per_address_max;
+        if self.addresses.strangers(address) >= of_address && !self.make(of_address, Some(address)) {
+            return false;
+        }
+        self.staying() < self.connections_max || self.make(self.connections_max, None)
+    }
+
+    fn leaving(&self) -> usize {
+        self.supervisors.iter().map(|supervisor| supervisor.leaving()).sum()
+    }
+
+    fn staying(&self) -> usize {
+        self.open.count().saturating_sub(self.leaving())
+    }
+
+    /// Lets those go that come first in rank: a few of `bound`.
+    fn make(&self, bound: usize, of: Option<IpAddr>) -> bool {
+        if self.leaving() >= LEAVING_MAX {
+            return false;
+        }
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for supervisor in &self.supervisors {
+            supervisor.candidates(of, &mut candidates);
+        }
+        let count = (bound / 16).clamp(1, LEAVING_BATCH);
+        if candidates.len() > count {
+            candidates.select_nth_unstable_by_key(count, |candidate| candidate.rank);
+            candidates.truncate(count);
+        }
+        let went = candidates.iter().filter(|candidate| candidate.make_way()).count();
+        self.made_way.fetch_add(went, Ordering::Relaxed);
+        went > 0
+    }
+}

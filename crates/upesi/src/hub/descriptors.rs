@@ -1,0 +1,152 @@
+//! Who may have how many file descriptors.
+//!
+//! A journal or an archive that gets none ends the hub, so connections get what those leave. Every part has a bound of its
+//! own; where the settings ask for more than the system's limit has room for, connections are fewer than set.
+
+use std::fmt;
+use std::path::Path;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use upesi_http::Limits;
+
+use crate::config::Settings;
+
+/// Standard streams, sockets that listen, the lock, `/proc` while metrics are made, profiles, name servers, and room.
+const PROCESS: u64 = 48;
+/// Of each thread that has a runtime: its selector and its wakers.
+const PER_WORKER: u64 = 4;
+/// The journal's segments, the cursors that read them for callbacks and for the archive, snapshots, exports.
+const JOURNAL: u64 = 64;
+/// Tables of archive and store that are being merged.
+const MERGES: u64 = 96;
+/// The store: tables kept open, its log and its lists.
+const STORE: u64 = upesi_store::OPEN_FILES_MAX as u64 + 32;
+/// A division of the archive: the same.
+const DIVISION: u64 = upesi_archive::OPEN_FILES_MAX as u64 + 12;
+/// Divisions that an archive may come to have until the next start, beside half as many as it has.
+const DIVISIONS_MORE: u64 = 8;
+/// The fewest connections with which a hub is of use: those of DFSPs, those to DFSPs.
+const INBOUND_MIN: u64 = 64;
+const OUTBOUND_MIN: u64 = 64;
+/// The most that connections to the outside are given, to DFSPs and oracles together.
+const OUTBOUND_MAX: u64 = 65_536;
+
+/// The bounds that fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Descriptors {
+    /// Descriptors that the process may have.
+    pub limit: u64,
+    /// Those that are not for the connections of DFSPs, to and fro.
+    pub reserved: u64,
+    /// `fspiop.connections_max`, or what is left for it.
+    pub inbound: u64,
+    /// Connections to DFSPs and oracles.
+    pub outbound: u64,
+}
+
+/// Not even the fewest connections fit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooFewDescriptors {
+    limit: u64,
+    needed: u64,
+}
+
+impl fmt::Display for TooFewDescriptors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { limit, needed } = self;
+        write!(
+            f,
+            "the system lets this process open {limit} files and connections, and it needs {needed} at least; raise the \
+             limit (ulimit -n, LimitNOFILE= in a systemd unit)"
+        )
+    }
+}
+
+/// Raises the limit of open files to the highest that the process may set. Where that fails the limit stays as it is, and
+/// the hub fits itself into it.
+pub fn raise_limit() {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current.is_some_and(|current| maximum.is_none_or(|maximum| current < maximum)) {
+        let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
+    }
+}
+
+/// The limit of open files in effect; the highest number where there is none.
+pub(super) fn limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
+}
+
+/// Divisions that an archive has, or may come to have.
+fn divisions(settings: &Settings) -> u64 {
+    let found = std::fs::read_dir(Path::new(&settings.data.dir).join("archive"))
+        .map_or(0, |entries| entries.flatten().filter(|entry| entry.path().is_dir()).count() as u64);
+    found + found / 2 + DIVISIONS_MORE
+}
+
+impl Descriptors {
+    /// Divides what the system allows this process.
+    pub(super) fn of(settings: &Settings, workers: usize) -> Result<Self, TooFewDescriptors> {
+        let admin =
+            upesi_admin::limits(super::options::size(settings.admin.connections_max)).open_max() as u64;
+        let threads = (workers as u64 + 2) * PER_WORKER;
+        let storage = JOURNAL + MERGES + STORE + DIVISION * divisions(settings);
+        Self::divide(limit(), PROCESS + threads + storage + admin, settings.fspiop.connections_max)
+    }
+
+    /// What is left of `limit` behind the reserve, a third of it for connections to the outside at first.
+    fn divide(limit: u64, reserved: u64, wanted: u64) -> Result<Self, TooFewDescriptors> {
+        // A server has a few open beyond its cap, while they are refused or make room.
+        let beyond_cap = Limits { connections_max: 0, ..Limits::default() }.open_max() as u64;
+        let reserved = reserved + beyond_cap;
+        let needed = reserved + INBOUND_MIN.min(wanted) + OUTBOUND_MIN;
+        let left = limit.saturating_sub(reserved);
+        if limit < needed {
+            return Err(TooFewDescriptors { limit, needed });
+        }
+        let third = (left / 3).clamp(OUTBOUND_MIN, OUTBOUND_MAX);
+        let inbound = wanted.min(left - third);
+        let outbound = (left - inbound).min(OUTBOUND_MAX);
+        Ok(Self { limit, reserved, inbound, outbound })
+    }
+
+    /// Tells operators where a setting is not in effect.
+    pub(super) fn tell(&self, settings: &Settings) {
+        let Self { limit, reserved, inbound, outbound } = self;
+        if *inbound < settings.fspiop.connections_max {
+            tracing::warn!(
+                "fspiop.connections_max is lowered from {} to {inbound}: this process may open {limit} files and \
+                 connections, of which {reserved} are reserved for journal, archive, store and the admin port, and \
+                 {outbound} are for connections to DFSPs and oracles; raise the limit (ulimit -n, LimitNOFILE=)",
+                settings.fspiop.connections_max
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_parts_never_exceed_the_limit_and_a_wide_one_lowers_nothing() {
+        for limit in [700, 1_024, 4_096, 12_000, 65_536, 524_288, u64::MAX] {
+            for wanted in [1, 512, 10_000, 1_000_000] {
+                let found = Descriptors::divide(limit, 500, wanted).unwrap();
+                let Descriptors { reserved, inbound, outbound, .. } = found;
+                assert!(reserved > 500 && inbound + outbound + reserved <= limit, "{found:?}");
+                assert!(inbound >= wanted.min(INBOUND_MIN) && outbound >= OUTBOUND_MIN, "{found:?}");
+                if limit > 2_000_000 {
+                    assert_eq!(inbound, wanted);
+                }
+            }
+        }
+        let found = Descriptors::divide(524_288, 500, 10_000).unwrap();
+        assert_eq!((found.inbound, found.outbound), (10_000, OUTBOUND_MAX));
+    }
+
+    #[test]
+    fn where_the_reserve_does_not_fit_both_numbers_are_named() {
+        let error = Descriptors::divide(512, 500, 10_000).unwrap_err().to_string();
+        assert!(error.contains("512 files") && error.contains("692 at least"), "{error}");
+    }
+}

@@ -1,0 +1,152 @@
+//! Connections that nobody knows, by the thousand, on the real binary: they cost no descriptor that storage needs.
+
+mod support_crash;
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
+use std::time::Instant;
+
+use rustix::process::{Pid, Resource, Rlimit, prlimit};
+use support_crash::hub::{Hub, PATIENCE, upesi};
+use support_crash::scene::block_on;
+use support_crash::verdict;
+use support_crash::world::World;
+use tempfile::TempDir;
+use upesi_lab::AdminClient;
+
+/// The usual soft limit of open files, here the hard one too.
+const LIMIT: u64 = 1_024;
+/// More than that.
+const ARMY: usize = 1_200;
+const ACCEPT_FAILED: &str = "no connection could be accepted";
+
+/// The binary where it may open so many files.
+fn limited(limit: u64) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("ulimit -Sn {limit} && ulimit -Hn {limit} && exec \"$@\""), "sh"]);
+    let plain = upesi();
+    command.arg(plain.get_program());
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    command
+}
+
+fn army(address: SocketAddr, count: usize) -> Vec<TcpStream> {
+    (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
+}
+
+async fn metric(admin: &AdminClient, name: &str) -> u64 {
+    let text = String::from_utf8(admin.get("/metrics").await.unwrap().to_vec()).unwrap();
+    let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    value.unwrap_or_else(|| panic!("no {name}")).parse().unwrap()
+}
+
+fn lowered(hub: &Hub) -> bool {
+    hub.log.iter().any(|line| {
+        line.contains("fspiop.connections_max is lowered from 10000 to") && line.contains("open 1024 files")
+    })
+}
+
+#[test]
+fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
+    upesi::hub::raise_limit();
+    let directory = TempDir::new().unwrap();
+    let world = World::new(directory.path());
+    let start = || {
+        let mut hub = Hub::spawn(world.serve(limited(LIMIT)), None);
+        hub.serves();
+        assert!(lowered(&hub), "{:?}", hub.log);
+        hub
+    };
+    let mut hub = start();
+    let mut load = block_on(world.load(5));
+    load.start();
+    load.wait_for_accepted(50);
+    for _ in 0..2 {
+        let armies = (army(world.ports[0], ARMY), army(world.ports[1], 200));
+        // Segments roll, the archive folds and snapshots are written meanwhile.
+        load.wait_for_accepted(1_200);
+        let admin = world.admin();
+        block_on(async {
+            admin.get("/health").await.unwrap();
+            assert!(metric(&admin, "process_open_fds").await < LIMIT);
+            assert_eq!(metric(&admin, "process_max_fds").await, LIMIT);
+            assert_eq!(metric(&admin, "upesi_http_accept_failures_total").await, 0);
+            assert_eq!(metric(&admin, "upesi_http_connections_refused_total").await, 0);
+            assert!(metric(&admin, "upesi_http_connections_made_way_total").await > 500);
+        });
+        // A restart, with everybody at its door again.
+        let (status, log) = hub.stop();
+        assert_eq!(status.code(), Some(0), "{log:?}");
+        hub = start();
+        drop(armies);
+    }
+    let (accepted, refused) = load.end();
+    assert!(refused.is_empty(), "{refused:?}");
+    let admin = world.admin();
+    block_on(async {
+        verdict::quiet(&admin, &load).await;
+        verdict::books_agree(&admin, &load, &accepted).await;
+    });
+    assert_eq!(hub.stop().0.code(), Some(0));
+    verdict::audit_is_clean(directory.path());
+}
+
+#[test]
+fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
+    let directory = TempDir::new().unwrap();
+    let world = World::new(directory.path());
+    let mut hub = world.start();
+    hub.serves();
+    let pid = Pid::from_raw(hub.pid() as i32).unwrap();
+    let open = std::fs::read_dir(format!("/proc/{}/fd", hub.pid())).unwrap().count() as u64;
+    let before = prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(open), maximum: Some(4_096) });
+    assert!(before.unwrap().current > Some(open));
+    let mut waiting = army(world.ports[0], 20);
+    assert!(hub.logs(ACCEPT_FAILED));
+    // It tries again twenty times a second; it says so every ten seconds.
+    let begun = Instant::now();
+    let metrics = Rlimit { current: Some(4_096), maximum: Some(4_096) };
+    prlimit(Some(pid), Resource::Nofile, metrics).unwrap();
+    for stream in &mut waiting {
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.write_all(b"GET /health HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    }
+    let lines_max = 1 + begun.elapsed().as_secs() / 10;
+    let (status, log) = hub.stop();
+    assert_eq!(status.code(), Some(0));
+    let lines = log.iter().filter(|line| line.contains(ACCEPT_FAILED)).count() as u64;
+    assert!((1..=lines_max).contains(&lines), "{log:?}");
+}
+
+#[test]
+fn a_limit_that_not_even_storage_fits_in_is_refused_with_its_numbers() {
+    let directory = TempDir::new().unwrap();
+    let world = World::new(directory.path());
+    let mut hub = Hub::spawn(world.serve(limited(256)), None);
+    assert_eq!(hub.exit().code(), Some(75));
+    let log = hub.log.join("\n");
+    assert!(log.contains("open 256 files") && log.contains("at least; raise the limit"), "{log}");
+}
+
+#[test]
+fn an_admin_port_beyond_loopback_is_warned_of() {
+    const OPEN: &str = "the admin port is open to other machines and has no authentication";
+    for (admin, is_open) in [("127.0.0.1:0", false), ("0.0.0.0:0", true)] {
+        let directory = TempDir::new().unwrap();
+        let mut command = upesi();
+        command.arg("serve").arg("--data").arg(directory.path());
+        command.args(["--fspiop", "127.0.0.1:0", "--admin", admin]);
+        let mut hub = Hub::spawn(command, None);
+        hub.serves();
+        assert_eq!(hub.log.iter().any(|line| line.contains(OPEN)), is_open, "{:?}", hub.log);
+    }
+}
