@@ -208,6 +208,7 @@ fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
     assert_eq!((answer.status, answer.code()), (503, 2005), "{answer:?}");
     assert_eq!((answer.header("retry-after"), answer.header("connection")), (Some("1"), Some("close")));
 }
+
 #[test]
 fn one_connection_that_pipelines_what_anybody_may_ask_is_held_to_a_pace() {
     const FLOOD: usize = 3_000;
