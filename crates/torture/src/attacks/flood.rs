@@ -12,8 +12,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep, sleep_until};
 use upesi_http::Bytes;
 
-/// Attackers have an address that no DFSP has.
-pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
+/// Attackers have addresses that no DFSP has; this is the first.
+const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 /// How long one waits before it connects again.
 const AGAIN: Duration = Duration::from_secs(1);
 /// A connection that is not refused, but ends after each refused request, is used that soon again.
@@ -32,8 +32,8 @@ pub type Make = Arc<dyn Fn(u64) -> Bytes + Send + Sync>;
 /// What an attacker's connections do.
 #[derive(Clone)]
 pub enum Means {
-    /// So many stand open after some bytes; with `drips` another byte comes each second.
-    Hold { connections: usize, opening: Bytes, drips: bool },
+    /// So many stand open after some bytes, from so many addresses; with `drips` another byte comes each second.
+    Hold { connections: usize, addresses: u8, opening: Bytes, drips: bool },
     /// Requests without waiting for answers: as fast as they are taken, or so many a second; at most so many.
     /// Where answers are not read, nothing ever reads them.
     Pipeline { connections: usize, make: Make, per_s: Option<u64>, count_max: u64, reads: bool },
@@ -62,11 +62,14 @@ impl Flood {
         let counted = tally.clone();
         let held = if let Means::Hold { connections, .. } = &means { *connections as u64 } else { 0 };
         let thread = on_thread(async move {
-            let connections = match &means {
-                Means::Hold { connections, .. } | Means::Pipeline { connections, .. } => *connections,
+            let (connections, addresses) = match &means {
+                Means::Hold { connections, addresses, .. } => (*connections, *addresses),
+                Means::Pipeline { connections, .. } => (*connections, 1),
             };
-            for _ in 0..connections {
-                tokio::spawn(attack(means.clone(), target, counted.clone()));
+            let first = u32::from(ADDRESS);
+            let sources = (first..first + u32::from(addresses)).map(Ipv4Addr::from).cycle();
+            for source in sources.take(connections) {
+                tokio::spawn(attack(means.clone(), source, target, counted.clone()));
             }
             // Whichever way it ends.
             let _ = ended.await;
@@ -107,15 +110,15 @@ fn on_thread(story: impl Future<Output = ()> + Send + 'static) -> JoinHandle<()>
     })
 }
 
-async fn connect(target: SocketAddr) -> std::io::Result<TcpStream> {
+async fn connect(source: Ipv4Addr, target: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
-    socket.bind((ADDRESS, 0).into())?;
+    socket.bind((source, 0).into())?;
     socket.connect(target).await
 }
 
-async fn attack(means: Means, target: SocketAddr, tally: Tally) {
+async fn attack(means: Means, source: Ipv4Addr, target: SocketAddr, tally: Tally) {
     loop {
-        let pause = match (connect(target).await, &means) {
+        let pause = match (connect(source, target).await, &means) {
             (Ok(stream), Means::Hold { opening, drips, .. }) => {
                 tally.sent.fetch_add(1, Ordering::Relaxed);
                 let _ = hold(stream, opening, *drips).await;
@@ -362,7 +365,8 @@ mod tests {
         while flood.sent() < 50 || flood.answered().is_empty() {
             std::thread::yield_now();
         }
-        let held = Means::Hold { connections: 3, opening: Bytes::from_static(b"G"), drips: true };
+        let held =
+            Means::Hold { connections: 3, addresses: 2, opening: Bytes::from_static(b"G"), drips: true };
         let held = Flood::start(held, server.address());
         while held.sent() < 3 || server.taken() < 4 {
             std::thread::yield_now();

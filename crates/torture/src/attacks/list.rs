@@ -134,7 +134,7 @@ fn prepare(number: u64, source: &str, length: usize) -> Vec<u8> {
 
 fn hold(connections: usize, opening: Vec<u8>) -> Means {
     let drips = !opening.is_empty();
-    Means::Hold { connections, opening: opening.into(), drips }
+    Means::Hold { connections, addresses: 1, opening: opening.into(), drips }
 }
 
 fn pipeline(make: impl Fn(u64) -> Vec<u8> + Send + Sync + 'static) -> Means {
@@ -223,6 +223,7 @@ fn connections() -> Vec<Attack> {
     let slow_head = b"POST /transfers HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: ".to_vec();
     let slow_body = request("POST /transfers", HOSTILE, "dfsp-1", "", 60_000);
     let idle = |connections| hold(connections, Vec::new());
+    let army = Means::Hold { connections: 10_500, addresses: 32, opening: Bytes::new(), drips: false };
     let short = "1,100 idle connections, and the hub may open 1,024 files";
     let unread = "64 connections that ask for pages and read no answer";
     vec![
@@ -234,6 +235,7 @@ fn connections() -> Vec<Attack> {
         Attack::new("large-bodies", "64 connections that hold bodies of 4.9 MB open", hold(64, large)),
         Attack::new("idle-operators", "1,000 idle connections at the admin port", idle(1_000)).at_operators(),
         Attack::new("idle-dfsps", "10,500 idle connections at the DFSPs' port", idle(10_500)),
+        Attack::new("idle-army", "the same from 32 addresses", army),
         Attack::new("slow-heads", "200 connections whose heads come byte by byte", hold(200, slow_head)),
         Attack::new("slow-bodies", "200 connections whose bodies come byte by byte", hold(200, slow_body)),
         Attack::new("slow-readers", unread, pages("/docs", 64, false)),
