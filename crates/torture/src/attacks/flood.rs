@@ -16,6 +16,8 @@ use upesi_http::Bytes;
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 66);
 /// How long one waits before it connects again.
 const AGAIN: Duration = Duration::from_secs(1);
+/// Connections that are opened at once: of more the kernel takes some that it never hands to the hub.
+const OPENED_TOGETHER: usize = 100;
 /// A connection that is not refused, but ends after each refused request, is used that soon again.
 const AGAIN_SOON: Duration = Duration::from_millis(5);
 const AT_THE_DOOR: Duration = Duration::from_millis(100);
@@ -68,8 +70,11 @@ impl Flood {
             };
             let first = u32::from(ADDRESS);
             let sources = (first..first + u32::from(addresses)).map(Ipv4Addr::from).cycle();
-            for source in sources.take(connections) {
+            for (source, number) in sources.take(connections).zip(1_usize..) {
                 tokio::spawn(attack(means.clone(), source, target, counted.clone()));
+                if number.is_multiple_of(OPENED_TOGETHER) {
+                    sleep(AT_THE_DOOR).await;
+                }
             }
             // Whichever way it ends.
             let _ = ended.await;
