@@ -7,8 +7,8 @@ use common::client::Client;
 use common::message::{Message, Sent, Terms, fulfilment};
 use common::oracle::{Expected, Place, check};
 
-/// The default of `fspiop.body_bytes_max`.
-const BODY_BYTES_MAX: usize = 5 << 20;
+/// The default of `fspiop.transfer_body_bytes_max`.
+const BODY_BYTES_MAX: usize = 64 << 10;
 
 /// Accepted, and then exactly what the payee receives.
 fn arrives(world: &World, id: &str, message: Message) {
@@ -73,7 +73,7 @@ fn the_largest_body_arrives_and_one_byte_more_is_refused() {
         let pad: String = "0123456789abcdef".chars().cycle().take(length - empty).collect();
         with_members(&world, id, &format!(r#""pad":"{pad}""#))
     };
-    for length in [64 * 1024, BODY_BYTES_MAX - 1, BODY_BYTES_MAX] {
+    for length in [16 * 1024, 17 * 1024, BODY_BYTES_MAX - 1, BODY_BYTES_MAX] {
         let id = world.new_id();
         arrives(&world, &id, padded(&id, length));
         let body = format!(
