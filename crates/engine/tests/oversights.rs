@@ -90,7 +90,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
         submit(&handle, pays(1, "10.25"), "the first body").await;
         let delivered = owed(&handle).await;
         submit(&handle, Command::Delivered(delivered), "").await;
-        fill_segments(&handle, 100..120, &[]).await;
+        fill_segments(&handle, 100..180, &[]).await;
         submit(&handle, pays(2, "20.75"), "the second body").await;
         submit(&handle, ends(2), "{}").await;
         let kept = owed(&handle).await;
@@ -106,7 +106,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
     for life in 2..4 {
         let (engine, handle) = start(with(false));
         block_on(async {
-            fill_segments(&handle, life * 100 + 100..life * 100 + 120, &kept).await;
+            fill_segments(&handle, life * 100 + 100..life * 100 + 180, &kept).await;
             let payload = handle.payload(reserved_seq).await.unwrap().unwrap();
             assert_eq!(payload.body, "the first body", "in life {life}");
             let bodies = bodies_of(&handle, &kept).await;
@@ -129,7 +129,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
     for life in 6..9 {
         let (engine, handle) = start(with(false));
         block_on(async {
-            fill_segments(&handle, life * 100 + 100..life * 100 + 120, &kept).await;
+            fill_segments(&handle, life * 100 + 100..life * 100 + 180, &kept).await;
             let bodies = bodies_of(&handle, &kept).await;
             assert!(
                 bodies.contains(&"the second body".into()) && bodies.len() == kept.len(),
