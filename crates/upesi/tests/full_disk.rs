@@ -61,7 +61,7 @@ fn old_segments_are_moved_away_and_the_hub_goes_on() {
     world.stop(AMPLE);
     let journal = world.data().join("journal");
     let before = segments(&journal);
-    assert!(before.len() >= 4, "{:?}", before.keys());
+    assert!(before.len() >= 3, "{:?}", before.keys());
 
     let wanted = run(&world, None, true);
     assert_eq!(segments(&journal), before, "only asked");
@@ -99,7 +99,7 @@ fn old_segments_are_moved_away_and_the_hub_goes_on() {
 #[test]
 fn what_an_undelivered_callback_or_a_reservation_needs_stays() {
     let mut world = start();
-    for amount in 1..=20 {
+    for amount in (1..=20).chain(1..=20) {
         pay(&world, amount);
     }
     world.dfsp_mut("redmoney").die();
