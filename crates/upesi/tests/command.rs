@@ -288,7 +288,7 @@ fn what_operators_change_is_logged_from_what_to_what() {
     ] {
         assert_eq!(ask(&hub.admin, line, body), format!("HTTP/1.1 {status}"), "{line}");
     }
-    let lines = hub.log_until("settlement model DEFERREDNETKES");
+    let lines = hub.log_until(r#"DEFERREDNETKES","from":"active""#);
     // The scheme's own changes come first.
     let mut changes = lines
         .iter()
