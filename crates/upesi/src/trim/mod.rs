@@ -17,13 +17,12 @@ use crate::inspect::{directory_exit, journal_failure};
 
 /// Arguments of `upesi trim`.
 #[derive(Args, Clone, Debug)]
-#[group(id = "where", required = true, multiple = false, args = ["to", "delete"])]
 pub struct TrimArguments {
     /// The data directory; its hub must be stopped.
     #[arg(value_name = "DIR")]
     pub data: PathBuf,
     /// Directory, on another volume, that the segments are moved to.
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", conflicts_with = "delete", required_unless_present = "delete")]
     pub to: Option<PathBuf>,
     /// Delete the segments. The history before them can then no longer be audited, and the archive not be rebuilt.
     #[arg(long)]

@@ -29,3 +29,16 @@ fn a_directory_in_use_is_left_alone() {
     let _hub = DataDirectory::open(directory.path()).unwrap();
     assert_eq!(trim(&arguments(directory.path())).unwrap_err().exit, Exit::Temporary);
 }
+
+#[test]
+fn who_trims_says_where_to_or_that_the_segments_may_go() {
+    use clap::Parser;
+
+    let parsed = |words: &str| crate::cli::Cli::try_parse_from(words.split(' ')).is_ok();
+    assert!(parsed("upesi trim data --to old"));
+    assert!(parsed("upesi trim data --to old --dry-run --json"));
+    assert!(parsed("upesi trim data --delete --dry-run"));
+    for words in ["trim data", "trim --delete", "trim data --dry-run", "trim data --delete --to old"] {
+        assert!(!parsed(&format!("upesi {words}")), "{words}");
+    }
+}
