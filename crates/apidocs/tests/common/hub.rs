@@ -12,15 +12,16 @@ use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus,
 use upesi_apidocs::Surface;
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
-use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
-use upesi_ledger::ParticipantId;
+use upesi_ledger::command::NewSettlementModel;
+use upesi_ledger::{AdminCommand, Command, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_store::{Store, StoreOptions};
-use upesi_types::{FspId, Timestamp, TransferId};
+use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
 use super::client::{Answer, Client};
 use super::{Document, Operation, to_text};
@@ -152,6 +153,30 @@ impl Hub {
             _engine: engine,
             _directory: directory,
         }
+    }
+
+    /// The same with the DFSPs of the examples: what is about transfers is taken from participants only.
+    pub fn with_participants() -> Self {
+        let hub = Self::start();
+        let currency = Currency::parse("KES").unwrap();
+        let name = |text: &str| FspId::parse(text).unwrap();
+        let account =
+            |kind: &str| AdminCommand::CreateHubAccount { name: name("Hub"), currency, kind: kind.into() };
+        let participant =
+            |text: &str| AdminCommand::CreateParticipant { name: name(text), currency, is_proxy: false };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        for command in [
+            account("HUB_RECONCILIATION"),
+            account("HUB_MULTILATERAL_SETTLEMENT"),
+            AdminCommand::CreateSettlementModel(NewSettlementModel::deferred_net("DEFERREDNET", None)),
+            participant("greenbank"),
+            participant("bluewallet"),
+        ] {
+            let reply = hub.engine_handle.submit(Command::Admin(command), Payload::default());
+            let reply = runtime.block_on(reply).unwrap();
+            assert!(matches!(reply, Reply::Admin(Ok(_))), "{reply:?}");
+        }
+        hub
     }
 
     /// A connection to the FSPIOP port.
