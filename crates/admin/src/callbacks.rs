@@ -1,5 +1,6 @@
 //! `/callbacks`: what DFSPs have not been told yet, and another try at it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
@@ -7,7 +8,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_ledger::{Command, Ledger, NoticeContent, NoticeKey, OutboxEntry, ParticipantId, StateMethod};
+use upesi_engine::Payload;
+use upesi_ledger::{
+    AdminOutcome, Command, Ledger, NoticeContent, NoticeKey, OutboxEntry, ParticipantId, Refusal, Reply,
+    StateMethod,
+};
 use upesi_types::FspId;
 
 use crate::body::{Fields, JsonBody};
@@ -20,7 +25,7 @@ use crate::json::{Instant, json, ok};
 const PAGE_DEFAULT: usize = 100;
 /// Most callbacks of one page.
 const PAGE_MAX: usize = 1_000;
-/// Most callbacks that one request has redelivered.
+/// Most callbacks that one request names to be redelivered, and that one command has redelivered.
 const REDELIVERED_MAX: usize = 10_000;
 /// Callbacks whose content is read from the journal at once: their bodies are in memory together.
 const CONTENTS_READ_AT_ONCE: usize = 16;
@@ -65,6 +70,7 @@ struct CallbackView {
     message: Option<&'static str>,
     transfer_id: Option<String>,
     created_date: Option<Instant>,
+    /// How often it was tried, and what went wrong last; absent as long as nothing did.
     attempts: Option<u32>,
     reason: Option<Box<str>>,
     parked_date: Option<Instant>,
@@ -171,6 +177,7 @@ pub(crate) async fn list(
         Ok(Page { callbacks, next, totals: Totals { pending: ledger.outbox().len() - parked, parked } })
     });
     let mut page = page.await??;
+    add_failures(&context, &mut page.callbacks);
     read_contents(&context, &mut page.callbacks).await?;
     ok(&page)
 }
@@ -185,8 +192,23 @@ pub(crate) async fn get(
         .ask(move |ledger| ledger.outbox().get(key).map(|entry| CallbackView::of(ledger, key, entry)))
         .await?;
     let mut views = [view.ok_or_else(not_found)?];
+    add_failures(&context, &mut views);
     read_contents(&context, &mut views).await?;
     ok(&views[0])
+}
+
+/// Completes pending callbacks with what the lanes know of attempts that failed.
+fn add_failures(context: &AdminContext, callbacks: &mut [CallbackView]) {
+    let pending = callbacks.iter().filter(|callback| callback.attempts.is_none());
+    let keys: Vec<_> = pending.map(|callback| callback.key.0).collect();
+    let failures = context.lanes.failures(&keys);
+    let failures: BTreeMap<_, _> = failures.into_iter().map(|failure| (failure.key, failure)).collect();
+    for callback in callbacks.iter_mut().filter(|callback| callback.attempts.is_none()) {
+        if let Some(failure) = failures.get(&callback.key.0) {
+            callback.attempts = Some(failure.attempts);
+            callback.reason = Some(failure.reason.as_str().into());
+        }
+    }
 }
 
 /// Completes callbacks with what the journal holds of them.
@@ -208,7 +230,7 @@ async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -
 struct Redelivered {
     /// Callbacks that are tried again.
     redelivered: usize,
-    /// Callbacks of the selection that are still parked; ask again for them.
+    /// Callbacks of the selection that are still parked, because the hub could not take them; ask again for them.
     remaining: usize,
 }
 
@@ -218,21 +240,53 @@ pub(crate) async fn redeliver(
     body: JsonBody,
 ) -> Result<Response, ApiError> {
     let fields = body.fields()?;
-    let (keys, remaining) = match fields.optional("keys") {
-        Some(_) => (read_keys(&fields)?, 0),
-        None => parked_keys(&context, &fields).await?,
+    let redelivered = match fields.optional("keys") {
+        Some(_) => {
+            let keys = read_keys(&fields)?;
+            let redelivered = if keys.is_empty() { 0 } else { redeliver_these(&context, keys).await?? };
+            Redelivered { redelivered, remaining: 0 }
+        }
+        None => redeliver_all(&context, read_selection(&fields)?).await?,
     };
-    if keys.is_empty() {
-        return json(StatusCode::ACCEPTED, &Redelivered { redelivered: 0, remaining });
+    json(StatusCode::ACCEPTED, &redelivered)
+}
+
+/// Gives how many of these were parked and are tried again; a refusal if none was.
+async fn redeliver_these(
+    context: &AdminContext,
+    keys: Vec<NoticeKey>,
+) -> Result<Result<usize, Refusal>, ApiError> {
+    match context.engine.submit(Command::Redeliver(keys), Payload::default()).await? {
+        Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Ok(Ok(count)),
+        Reply::Admin(Err(refusal)) => Ok(Err(refusal)),
+        _ => Err(ApiError::internal("The engine gave no answer to an operator's command")),
     }
-    let wanted = keys.clone();
-    let is_parked = move |ledger: &Ledger, key: &NoticeKey| {
-        ledger.outbox().get(*key).is_some_and(|entry| entry.parked.is_some())
-    };
-    let redelivered =
-        context.ask(move |ledger| wanted.iter().filter(|key| is_parked(ledger, key)).count()).await?;
-    context.submit(Command::Redeliver(keys)).await?;
-    json(StatusCode::ACCEPTED, &Redelivered { redelivered, remaining })
+}
+
+/// All that are selected, a bounded number at a time. What could not be taken any more is counted as remaining.
+async fn redeliver_all(context: &AdminContext, mut selection: Selection) -> Result<Redelivered, ApiError> {
+    let mut redelivered = 0;
+    loop {
+        let keys = context.ask(move |ledger| -> Result<Vec<_>, ApiError> {
+            Ok(selection.select(ledger)?.map(|(key, _)| key).take(REDELIVERED_MAX).collect())
+        });
+        let keys = keys.await??;
+        let Some(last) = keys.last().copied() else {
+            return Ok(Redelivered { redelivered, remaining: 0 });
+        };
+        match redeliver_these(context, keys).await {
+            // Somebody else has them redelivered meanwhile.
+            Ok(Err(_)) => {}
+            Ok(Ok(count)) => redelivered += count,
+            Err(error) if redelivered == 0 => return Err(error),
+            Err(_) => {
+                let count = move |ledger: &Ledger| Ok(selection.select(ledger)?.count());
+                let remaining: Result<usize, ApiError> = context.ask(count).await?;
+                return Ok(Redelivered { redelivered, remaining: remaining? });
+            }
+        }
+        selection.after = Some(last);
+    }
 }
 
 fn read_keys(fields: &Fields<'_>) -> Result<Vec<NoticeKey>, ApiError> {
@@ -248,24 +302,15 @@ fn read_keys(fields: &Fields<'_>) -> Result<Vec<NoticeKey>, ApiError> {
     Ok(keys)
 }
 
-/// The keys of all parked callbacks, or of those to one participant, and how many more there are.
-async fn parked_keys(
-    context: &AdminContext,
-    fields: &Fields<'_>,
-) -> Result<(Vec<NoticeKey>, usize), ApiError> {
+/// All parked callbacks, or those to one participant.
+fn read_selection(fields: &Fields<'_>) -> Result<Selection, ApiError> {
     let all = fields.required("all")?;
     if !all.flag()? {
         return Err(all.refuse("must be true, or \"keys\" must be given"));
     }
     let participant = fields.optional("fsp").map(|field| participant_name(&field.text()?)).transpose()?;
     fields.only(&["all", "fsp"])?;
-    let selection = Selection { parked: Some(true), participant, after: None };
-    let keys = context.ask(move |ledger| -> Result<_, ApiError> {
-        let mut selected = selection.select(ledger)?.map(|(key, _)| key);
-        let keys: Vec<_> = selected.by_ref().take(REDELIVERED_MAX).collect();
-        Ok((keys, selected.count()))
-    });
-    keys.await?
+    Ok(Selection { parked: Some(true), participant, after: None })
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Change {
     pub(crate) fn log(&self, outcome: &AdminOutcome) {
         match outcome {
             AdminOutcome::AlreadyDone => {}
-            AdminOutcome::Done => self.tell(),
+            AdminOutcome::Done | AdminOutcome::Redelivered(_) => self.tell(),
             // What was asked for is not always what comes of it.
             AdminOutcome::Funds(_, state) => {
                 Self { what: self.what.clone(), from: self.from.clone(), to: state.as_str().to_owned() }

@@ -14,6 +14,20 @@ use crate::json::ok;
 pub trait LaneStatus: Send + Sync {
     /// Every lane now.
     fn lanes(&self) -> Vec<Lane>;
+
+    /// Those of these callbacks that were tried in vain and are not given up.
+    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure>;
+}
+
+/// A callback that was tried in vain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which.
+    pub key: NoticeKey,
+    /// How often.
+    pub attempts: u32,
+    /// What went wrong last.
+    pub reason: String,
 }
 
 /// One participant's callbacks, as seen from outside the courier.
@@ -27,6 +41,10 @@ pub struct Lane {
     pub queued: usize,
     /// Callbacks that wait to be repeated.
     pub retrying: usize,
+    /// Those of them that are on disk only.
+    pub retrying_on_disk: usize,
+    /// Callbacks that the participant has refused for ten seconds or longer and that are still repeated.
+    pub refused: usize,
     /// Callbacks that are under way.
     pub in_flight: usize,
     /// Memory held by all of these, in bytes.
@@ -57,6 +75,10 @@ impl LaneStatus for NoLanes {
     fn lanes(&self) -> Vec<Lane> {
         Vec::new()
     }
+
+    fn failures(&self, _keys: &[NoticeKey]) -> Vec<Failure> {
+        Vec::new()
+    }
 }
 
 #[derive(Serialize)]
@@ -66,6 +88,8 @@ struct LaneView {
     state: &'static str,
     queued: usize,
     retrying: usize,
+    retrying_on_disk: usize,
+    refused: usize,
     in_flight: usize,
     bytes: usize,
     catching_up: bool,
@@ -85,6 +109,8 @@ impl LaneView {
             state: lane.state,
             queued: lane.queued,
             retrying: lane.retrying,
+            retrying_on_disk: lane.retrying_on_disk,
+            refused: lane.refused,
             in_flight: lane.in_flight,
             bytes: lane.bytes,
             catching_up: lane.catching_up,

@@ -38,6 +38,6 @@ pub use debug::Holders;
 pub use directory::DirectoryHandle;
 pub use endpoints::check_endpoint;
 pub use hosts::AllowedHosts;
-pub use lanes::{Lane, LaneStatus, NoLanes};
+pub use lanes::{Failure, Lane, LaneStatus, NoLanes};
 pub use metrics_text::MetricsText;
 pub use service::{AdminService, BODY_BYTES_MAX, limits};

@@ -223,6 +223,61 @@ async fn parked_callbacks_are_tried_again() {
     assert!(hub.get("/callbacks").await.ends_with(r#""totals":{"pending":5,"parked":0}}"#));
 }
 
+/// More than one command takes; each is counted once, and none is left.
+#[tokio::test]
+async fn all_parked_callbacks_are_tried_again_however_many() {
+    const COUNT: usize = 20_500;
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let blue = hub.handle.read(|ledger| ledger.participant_id(&name("blue"))).await.unwrap().unwrap();
+    let mut submitted = tokio::task::JoinSet::new();
+    for number in 1..=COUNT {
+        // Of an unknown payee: the payer is told so.
+        let handle = hub.handle.clone();
+        let prepare = prepare(id(number as u64), "blue", "nobody", "1");
+        submitted.spawn(async move { handle.submit(prepare, Default::default()).await.unwrap() });
+        if number.is_multiple_of(500) {
+            while submitted.join_next().await.is_some() {}
+        }
+    }
+    while submitted.join_next().await.is_some() {}
+    let owed = |ledger: &upesi_ledger::Ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<_>>();
+    let owed = hub.handle.read(owed).await.unwrap();
+    assert_eq!(owed.len(), COUNT);
+    for (number, key) in owed.iter().enumerate() {
+        let park = Command::Park { key: *key, attempts: 5, reason: "503 from the DFSP".into() };
+        hub.handle.submit_quietly(park).unwrap();
+        if number.is_multiple_of(500) {
+            hub.handle.read(|_| ()).await.unwrap();
+        }
+    }
+    let totals = async || hub.handle.read(|ledger| ledger.outbox().parked_len()).await.unwrap();
+    assert_eq!(totals().await, COUNT);
+    let redeliver = async |body: &str| hub.expect("POST", "/callbacks/redeliver", body, 202).await;
+    assert_eq!(redeliver(r#"{"all":true,"fsp":"green"}"#).await, r#"{"redelivered":0,"remaining":0}"#);
+    assert_eq!(redeliver(r#"{"all":true}"#).await, format!(r#"{{"redelivered":{COUNT},"remaining":0}}"#));
+    assert_eq!(totals().await, 0);
+    let pending = hub.handle.read(move |ledger| ledger.outbox().pending(blue, None).count()).await.unwrap();
+    assert_eq!(pending, COUNT);
+}
+
+/// What the lanes know of a callback that is not given up.
+#[tokio::test]
+async fn pending_callbacks_show_their_attempts_and_why_the_last_failed() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    for number in 1..=2 {
+        hub.submit(prepare(id(number), "green", "blue", "1"), "").await;
+    }
+    let listed = hub.get("/callbacks").await;
+    let failed = r#""attempts":3,"reason":"answered 500","parkedDate":null}"#;
+    let untried = r#""attempts":null,"reason":null,"parkedDate":null}"#;
+    assert_eq!((listed.matches(failed).count(), listed.matches(untried).count()), (1, 1), "{listed}");
+    let first = &keys(&listed)[0];
+    assert!(hub.get(&format!("/callbacks/{first}")).await.ends_with(failed));
+    park(&hub, first).await;
+    let parked = hub.get(&format!("/callbacks/{first}")).await;
+    assert!(parked.contains(r#""attempts":5,"reason":"503 from the DFSP""#), "{parked}");
+}
+
 #[tokio::test]
 async fn callbacks_are_asked_for_in_the_right_form() {
     let hub = Hub::with_dfsps(&["green"]).await;

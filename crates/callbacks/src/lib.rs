@@ -2,22 +2,25 @@
 //!
 //! Between the engine, which owes notices, and the courier, which delivers them: neither knows the other.
 
+mod refusals;
+
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use upesi_courier::{
-    Backlog, BacklogError, BacklogFuture, Delivery, Leg, OutgoingRequest, Outlet, Page, Position, Renderer,
-    Room, Unroutable,
+    Backlog, BacklogError, BacklogFuture, Delivery, Leg, OutgoingRequest, Outlet, Page, Position, Refusal,
+    Renderer, Room, Unroutable,
 };
 use upesi_engine::{
-    Clock, DurableRecord, Effects, EngineHandle, Participants, PendingNotice, SharedParticipants, SystemClock,
+    Answered, Clock, DurableRecord, Effects, EngineHandle, Participants, PendingNotice, SharedParticipants,
+    SystemClock,
 };
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, rewrite_for_forward};
 use upesi_fspiop::render::{Extensions, write_error, write_transfer_state};
 use upesi_fspiop::uri::{fill_template, write_path};
 use upesi_fspiop::{Resource, Version};
-use upesi_http::{Bytes, Method, Target, header_block};
+use upesi_http::{Bytes, Method, StatusCode, Target, header_block};
 use upesi_ledger::{Command, Notice, NoticeContent, NoticeKey, ParticipantId, StateMethod};
 
 /// Makes the HTTP request of a notice.
@@ -53,6 +56,14 @@ impl Renderer<DurableRecord> for CallbackRenderer {
             headers: self.headers(&participants, key, notice, &id, record)?,
             body: body(notice, record),
         })
+    }
+
+    fn refusal(&self, status: StatusCode, body: &[u8]) -> Refusal {
+        refusals::refusal(status, body)
+    }
+
+    fn is_moot(&self, key: NoticeKey, record: &DurableRecord) -> Option<String> {
+        refusals::moot(key, record)
     }
 
     fn leg(&self, key: NoticeKey, record: &DurableRecord) -> Option<Leg> {
@@ -164,7 +175,8 @@ pub fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<Durable
     let mut hasher = DefaultHasher::new();
     record.notices[usize::from(key.index)].transfer.hash(&mut hasher);
     let bytes = record.payload.headers.len() + record.payload.body.len();
-    Delivery { key, order: hasher.finish(), bytes, record: Arc::clone(record) }
+    let awaits_answer = record.asker == Some(key.target);
+    Delivery { key, order: hasher.finish(), bytes, awaits_answer, record: Arc::clone(record) }
 }
 
 /// Brings what the engine lets go to the lanes.
@@ -185,14 +197,7 @@ impl Effects for CourierEffects {
     }
 
     fn redeliver(&mut self, keys: &[NoticeKey]) {
-        let accepted = self.courier.redeliver(keys);
-        if accepted < keys.len() {
-            tracing::warn!(
-                asked = keys.len(),
-                accepted,
-                "some lanes cannot take that many callbacks again at once"
-            );
-        }
+        self.courier.redeliver(keys);
     }
 
     fn flush(&mut self) {
@@ -202,6 +207,24 @@ impl Effects for CourierEffects {
     fn participants(&mut self, participants: Arc<Participants>) {
         self.participants.set(participants);
     }
+
+    fn answers(&self) -> Option<Arc<dyn Answered>> {
+        Some(Arc::new(Answers(self.courier.clone())))
+    }
+}
+
+/// Lets callbacks go whose targets have their answers.
+struct Answers(upesi_courier::Courier<DurableRecord>);
+
+impl Answered for Answers {
+    fn answered(&self, records: &[Arc<DurableRecord>]) {
+        self.0.answered(records.iter().flat_map(|record| to_asker(record)));
+    }
+}
+
+/// The callbacks of a record that wait for the answer to it.
+pub fn to_asker(record: &DurableRecord) -> impl Iterator<Item = NoticeKey> {
+    record.keys().filter(|key| record.asker == Some(key.target))
 }
 
 /// The engine's outbox as the courier needs it. The engine is put in once it runs.
@@ -255,12 +278,26 @@ impl Backlog<DurableRecord> for OutboxBacklog {
         Box::pin(self.page(target, after, room))
     }
 
+    fn keys(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        limit: usize,
+    ) -> BacklogFuture<'_, Vec<NoticeKey>> {
+        Box::pin(async move {
+            let found = self.engine()?.pending_keys(target, after, limit).await;
+            found.map_err(|error| BacklogError { reason: error.to_string() })
+        })
+    }
+
     fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
         Box::pin(async move {
             let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
             let engine = self.engine()?;
             let still_owed = move |ledger: &upesi_ledger::Ledger| {
-                keys.into_iter().filter(|key| ledger.outbox().get(*key).is_some()).collect()
+                let is_owed =
+                    |key: &NoticeKey| ledger.outbox().get(*key).is_some_and(|entry| entry.parked.is_none());
+                keys.into_iter().filter(is_owed).collect()
             };
             let keys = engine.read(still_owed).await.map_err(failed)?;
             let found = engine.notices(keys).await.map_err(failed)?;
@@ -313,8 +350,14 @@ mod tests {
         };
         let notices = cases.iter().map(|(content, _)| notice(content)).collect();
         let prepared_before = Some(Duration::from_secs(100));
-        let mut record =
-            DurableRecord { seq: 7, time, notices, payload: Payload::default(), prepared_before };
+        let mut record = DurableRecord {
+            seq: 7,
+            time,
+            notices,
+            payload: Payload::default(),
+            prepared_before,
+            asker: None,
+        };
         let renderer =
             CallbackRenderer { participants: SharedParticipants::default(), version: Version::V1_1 };
         for (key, (content, expected)) in record.keys().zip(&cases) {

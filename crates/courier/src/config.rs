@@ -13,7 +13,8 @@ pub struct CourierConfig {
     pub queue_items_max: usize,
     /// Bytes of notices that a lane holds in memory, headers and bodies. One notice may exceed it where it is alone.
     pub queue_bytes_max: usize,
-    /// Notices of a lane that wait to be repeated at a time; where there are more, no new ones are begun.
+    /// Notices of a lane that are in memory while they wait to be repeated, and as many that wait behind another of their
+    /// transfer; a quarter of `queue_items_max` at most. Further ones wait in the outbox.
     pub retrying_max: usize,
     /// Time to open a connection.
     pub connect_timeout: Duration,

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_http::{Bytes, Full, HeaderMap, Method, Request, Target};
+use upesi_http::{Bytes, Full, HeaderMap, Method, Request, StatusCode, Target};
 use upesi_ledger::{NoticeKey, ParticipantId};
 
 /// Where a notice stands among those of its target: journal sequence, then place in the record.
@@ -21,8 +21,29 @@ pub struct Delivery<R> {
     pub order: u64,
     /// Memory that the notice holds: headers and body.
     pub bytes: usize,
+    /// Whether it waits until its target has the answer to the request that caused it, which
+    /// [`Courier::answered`](crate::Courier::answered) reports.
+    pub awaits_answer: bool,
     /// What it is made from.
     pub record: Arc<R>,
+}
+
+/// How a notice that was refused is tried again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Repetition {
+    /// With growing waits until its deadline: the DFSP may take it later.
+    UntilDeadline,
+    /// A few times, with the longest waits, then it is parked: only somebody's intervention would change the answer.
+    AFewTimes,
+}
+
+/// An answer other than 2xx.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was answered, for people.
+    pub reason: String,
+    /// What follows.
+    pub repetition: Repetition,
 }
 
 /// Which party's message a notice brings to the other party of a transfer, and how long they have waited, for measuring.
@@ -90,7 +111,15 @@ pub trait Backlog<R>: Send + Sync + 'static {
         room: Room,
     ) -> BacklogFuture<'_, Page<R>>;
 
-    /// The given notices, in any order; those that are no longer undelivered are left out.
+    /// The keys of such notices, at most `limit`. Nothing of their content is read.
+    fn keys(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        limit: usize,
+    ) -> BacklogFuture<'_, Vec<NoticeKey>>;
+
+    /// The given notices, in any order; those that are no longer undelivered, or parked, are left out.
     fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<R>>>;
 
     /// These were delivered. May be recorded lazily: losing it only repeats them after a restart. Must not block.
@@ -182,6 +211,17 @@ pub trait Renderer<R>: Send + Sync + 'static {
     /// The name of a target, for the log.
     fn name(&self, target: ParticipantId) -> String {
         format!("participant {}", target.number())
+    }
+
+    /// What an answer other than 2xx means. Unless told otherwise, everything is repeated until the deadline.
+    fn refusal(&self, status: StatusCode, _body: &[u8]) -> Refusal {
+        Refusal { reason: format!("answered {status}"), repetition: Repetition::UntilDeadline }
+    }
+
+    /// Why the notice `key` of `record` need not be sent any more, where that is so. Asked before it is repeated to a DFSP
+    /// that refused it; must be quick and must not block.
+    fn is_moot(&self, _key: NoticeKey, _record: &R) -> Option<String> {
+        None
     }
 
     /// Which party's message the notice `key` of `record` brings to the other, where it does. Asked when it has just been

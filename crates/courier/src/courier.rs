@@ -1,6 +1,6 @@
 //! All lanes together, and the way notices come to them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -11,7 +11,7 @@ use upesi_ledger::{NoticeKey, ParticipantId};
 use crate::config::ConfigError;
 use crate::contract::{Backlog, Delivery, DirectError, OutgoingRequest, Renderer};
 use crate::lane::Lane;
-use crate::{CourierConfig, LaneMetrics, LaneStatus};
+use crate::{CourierConfig, Failure, LaneMetrics, LaneStatus};
 
 /// Delivers callbacks. `R` is the durable record that notices are made from. Cheap to clone.
 pub struct Courier<R> {
@@ -63,14 +63,39 @@ impl<R: Send + Sync + 'static> Courier<R> {
         Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
     }
 
-    /// Sends parked notices again, once the outbox has them as undelivered and no longer parked. Gives how many were
-    /// accepted; fewer than given where a lane already has as many recalled as it can hold.
-    pub fn redeliver(&self, keys: &[NoticeKey]) -> usize {
+    /// Sends parked notices again, however many, once the outbox has them as undelivered and no longer parked.
+    pub fn redeliver(&self, keys: &[NoticeKey]) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
             by_target.entry(key.target).or_default().push(*key);
         }
-        by_target.into_iter().map(|(target, keys)| self.shared.lane(target).recall(keys)).sum()
+        by_target.into_iter().for_each(|(target, keys)| self.shared.lane(target).recall(keys));
+    }
+
+    /// Lets notices go that wait for an answer ([`Delivery::awaits_answer`]): their target has it, or nobody waits for it any
+    /// more. To be called for each of them once. Each worker gets all of its lanes' notices at once.
+    pub fn answered(&self, keys: impl IntoIterator<Item = NoticeKey>) {
+        let mut by_target = BTreeMap::<_, Vec<_>>::new();
+        for key in keys {
+            by_target.entry(key.target).or_default().push(key);
+        }
+        let mut by_worker = BTreeMap::<_, Vec<_>>::new();
+        for (target, keys) in by_target {
+            let lane = self.shared.lane(target);
+            by_worker.entry(lane.worker().index()).or_default().push((lane, keys));
+        }
+        for posts in by_worker.into_values() {
+            let worker = posts[0].0.worker().clone();
+            worker.spawn(async move { posts.iter().for_each(|(lane, keys)| lane.answered(keys)) });
+        }
+    }
+
+    /// Those of these notices that were tried in vain and are not given up.
+    pub fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
+        let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
+        let keys = keys.iter().copied().collect();
+        let lanes = targets.into_iter().filter_map(|target| self.shared.find(target));
+        lanes.flat_map(|lane| lane.failures(&keys)).collect()
     }
 
     /// Sends a request that is nobody's notice to a participant, at once and from the worker that calls, and gives its

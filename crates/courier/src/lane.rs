@@ -7,8 +7,14 @@
 mod admission;
 mod core;
 mod direct;
+mod entry;
+mod holds;
 mod keeper;
+mod outcome;
 mod pools;
+mod recall;
+mod repeats;
+mod seen;
 mod slot;
 pub(crate) mod stepped;
 
@@ -17,6 +23,7 @@ mod recall_tests;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
@@ -24,10 +31,11 @@ use tokio::time::{Instant, timeout_at};
 use upesi_http::WorkerHandle;
 use upesi_ledger::{NoticeKey, ParticipantId};
 
-use self::core::{Core, Effects};
+use self::core::Core;
+use self::entry::Effects;
 use crate::contract::{Backlog, Delivery, Renderer};
 use crate::metrics::{LaneMetrics, add};
-use crate::{CourierConfig, LaneStatus};
+use crate::{CourierConfig, Failure, LaneStatus};
 
 pub(crate) struct Lane<R> {
     target: ParticipantId,
@@ -102,13 +110,30 @@ impl<R: Send + Sync + 'static> Lane<R> {
         self.carry_out(effects, wake);
     }
 
-    pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = NoticeKey>) -> usize {
+    pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = NoticeKey>) {
         let mut state = self.state();
-        let count = state.core.recall(keys);
+        state.core.recall(keys);
         let effects = state.core.effects();
         drop(state);
         self.carry_out(effects, Wake::Nobody);
-        count
+    }
+
+    /// Lets notices go whose target has the answer to the request that caused them.
+    pub(crate) fn answered(self: &Arc<Self>, keys: &[NoticeKey]) {
+        let mut state = self.state();
+        for key in keys {
+            state.core.answered(*key);
+        }
+        let (wake, effects) = (state.wake(Instant::now(), &self.config), state.core.effects());
+        drop(state);
+        self.carry_out(effects, wake);
+    }
+
+    /// Those of these notices that were tried in vain and are not given up.
+    pub(crate) fn failures(&self, keys: &BTreeSet<NoticeKey>) -> Vec<Failure> {
+        let state = self.state();
+        let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
+        failed.map(|(key, attempts, reason)| Failure { key, attempts, reason: reason.to_string() }).collect()
     }
 
     /// Begins nothing more; what is queued stays in the outbox.
@@ -144,7 +169,10 @@ impl<R: Send + Sync + 'static> Lane<R> {
         LaneStatus {
             target: self.target,
             queued: core.items() - core.retrying() - core.in_flight(),
-            retrying: core.retrying(),
+            retrying: core.retrying() + core.retrying_away(),
+            retrying_away: core.retrying_away(),
+            refused: core.refused_long(Instant::now()),
+            refuses_new: core.refuses_new(),
             in_flight: core.in_flight(),
             bytes: core.bytes(),
             catching_up: core.is_behind(),
@@ -157,7 +185,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
             parked: count(&self.metrics.parked),
             relayed: count(&self.metrics.relayed),
             relay_failures: count(&self.metrics.relay_failures),
-            last_error: core.last_error.clone(),
+            last_error: core.last_error.as_deref().map(str::to_owned),
             oldest_pending: core.oldest(),
         }
     }

@@ -13,6 +13,17 @@ pub enum BreakerState {
     Probing,
 }
 
+/// A notice that was tried in vain and is not given up.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Which.
+    pub key: NoticeKey,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why the last attempt failed.
+    pub reason: String,
+}
+
 /// The state of one lane at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneStatus {
@@ -22,9 +33,15 @@ pub struct LaneStatus {
     pub queued: usize,
     /// Notices that wait to be repeated.
     pub retrying: usize,
+    /// Those of them that are not in memory, because more wait than may be there.
+    pub retrying_away: usize,
+    /// Notices that the DFSP has refused for ten seconds or longer and that are still repeated.
+    pub refused: usize,
+    /// Whether new notices are held back, because the DFSP refused many of them in a row.
+    pub refuses_new: bool,
     /// Requests sent and not yet answered.
     pub in_flight: usize,
-    /// Memory held by all of these.
+    /// Memory held by all of these that are in memory.
     pub bytes: usize,
     /// Whether the outbox may hold further notices that are not in memory.
     pub catching_up: bool,

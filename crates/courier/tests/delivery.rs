@@ -259,7 +259,7 @@ async fn what_is_refused_until_its_deadline_is_parked_and_can_be_redelivered() {
 
     healed.store(1, Ordering::Relaxed);
     let keys = world.outbox.unpark();
-    assert_eq!(world.courier.redeliver(&keys), 1);
+    world.courier.redeliver(&keys);
     world.outbox.until_delivered(3).await;
     assert_eq!(world.outbox.delivered()[2], key);
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, oneshot};
+use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use upesi_fspiop::uri::decode_segment;
 use upesi_fspiop::{PartyOperation, PartyPath, Resource, Route, SyncError};
@@ -194,11 +195,18 @@ struct Carried {
 
 impl Carried {
     /// What had to be durable is, or was refused: the request may be acknowledged.
-    fn acknowledge(&mut self) {
-        if let Some(durable) = self.durable.take() {
-            // Nobody waits where the client has hung up.
-            let _ = durable.send(());
+    ///
+    /// Comes back once the connection has had its turn, and with it has written the answer: no callback may overtake that.
+    async fn acknowledge(&mut self) {
+        if self.tell() {
+            yield_now().await;
         }
+    }
+
+    /// The same without waiting; whether it had not been told before.
+    fn tell(&mut self) -> bool {
+        // Nobody waits where the client has hung up.
+        self.durable.take().map(|durable| durable.send(())).is_some()
     }
 }
 
@@ -212,7 +220,8 @@ where
     let (durable, until_durable) = oneshot::channel();
     let mut carried = Carried { ticket, durable: Some(durable) };
     if !is_kept_by_hub {
-        carried.acknowledge();
+        // The connection's own turn lasts until the answer is written.
+        carried.tell();
     }
     let work = work(carried);
     tokio::spawn(async move { drop(work.await.ticket) });

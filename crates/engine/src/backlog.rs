@@ -61,7 +61,8 @@ impl RecordReader {
     fn durable_record(&self, seq: u64) -> Result<Option<Arc<DurableRecord>>, JournalError> {
         self.with_record(seq, |time, record| {
             let payload = owned(&record);
-            Arc::new(DurableRecord { seq, time, notices: record.notices, payload, prepared_before: None })
+            let notices = record.notices;
+            Arc::new(DurableRecord { seq, time, notices, payload, prepared_before: None, asker: None })
         })
     }
 

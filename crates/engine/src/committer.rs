@@ -11,10 +11,11 @@ use upesi_ledger::{Command, NoticeKey, Reply};
 
 use crate::desk::Desk;
 use crate::error::SubmitError;
+use crate::held::Held;
 use crate::metrics::EngineMetrics;
 use crate::participants::Participants;
 use crate::queue::{Answer, Completion, Verdict};
-use crate::record::{DurableRecord, Effects};
+use crate::record::{Answered, DurableRecord, Effects};
 use crate::worker::Shared;
 
 /// Who waits for a batch to become durable.
@@ -25,6 +26,8 @@ pub(crate) enum Waiter {
         reply: Reply,
         kind: Kind,
         arrived: Instant,
+        /// The record whose callbacks to the caller wait for the answer, if there are such.
+        held: Option<Arc<DurableRecord>>,
     },
     Asker(Completion),
 }
@@ -131,6 +134,8 @@ pub(crate) struct Committer {
     metrics: EngineMetrics,
     writer: Writer,
     effects: Box<dyn Effects>,
+    /// Who lets callbacks wait for answers.
+    answers: Option<Arc<dyn Answered>>,
     /// Those that got an answer in this batch.
     desks: Vec<Arc<Desk>>,
 }
@@ -142,7 +147,13 @@ impl Committer {
         writer: Writer,
         effects: Box<dyn Effects>,
     ) -> Self {
-        Self { shared, metrics, writer, effects, desks: Vec::new() }
+        let answers = effects.answers();
+        Self { shared, metrics, writer, effects, answers, desks: Vec::new() }
+    }
+
+    /// Whether callbacks wait for answers.
+    pub(crate) const fn holds_callbacks(&self) -> bool {
+        self.answers.is_some()
     }
 
     /// Makes sure that `bytes` of records will find their place on the disk; false when there is no room.
@@ -188,15 +199,17 @@ impl Committer {
         for waiter in outgoing.waiters.drain(..) {
             match waiter {
                 Waiter::Asker(completion) => completion(Ok(())),
-                Waiter::Caller { answer, desk, reply, kind, arrived } => {
+                Waiter::Caller { answer, desk, reply, kind, arrived, held } => {
                     self.observe(kind, now.saturating_duration_since(arrived).as_secs_f64());
                     let answered = Ok(Verdict::Decided(reply));
+                    let held =
+                        held.and_then(|record| Some(Held::new(record, Arc::clone(self.answers.as_ref()?))));
                     let Some(desk) = desk else {
                         // A caller that hung up learns the outcome by callback.
                         let _ = answer.send(answered);
                         continue;
                     };
-                    if desk.lay(answer, answered) {
+                    if desk.lay((answer, answered, held)) {
                         self.desks.push(desk);
                     }
                 }

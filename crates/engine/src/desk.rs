@@ -2,6 +2,9 @@
 //!
 //! Waking a task of another thread's runtime costs a system call. A batch has many answers, so they are laid on a desk,
 //! one per runtime, and each runtime is woken once; its own task then hands them out, which costs it next to nothing.
+//!
+//! Callbacks that must not overtake an answer come with it. They may go once those who wait have had their turn: a connection
+//! that has its answer writes it before it lets another task of its worker run.
 
 use std::cell::RefCell;
 use std::mem;
@@ -9,12 +12,14 @@ use std::sync::{Arc, PoisonError};
 
 use tokio::runtime::{Handle, Id};
 use tokio::sync::oneshot;
+use tokio::task::yield_now;
 
+use crate::held::Held;
 use crate::queue::Answer;
 use crate::sync::{Mutex, MutexGuard, Notify};
 
-/// An answer and whom it is for.
-pub(crate) type Letter = (oneshot::Sender<Answer>, Answer);
+/// An answer, whom it is for, and what waits until it is written.
+pub(crate) type Letter = (oneshot::Sender<Answer>, Answer, Option<Held>);
 
 /// Where the answers for the tasks of one runtime are laid.
 #[derive(Default)]
@@ -44,9 +49,9 @@ impl Desk {
     }
 
     /// Lays an answer down; tells whether it is the first since they were last taken.
-    pub(crate) fn lay(&self, to: oneshot::Sender<Answer>, answer: Answer) -> bool {
+    pub(crate) fn lay(&self, letter: Letter) -> bool {
         let mut letters = self.letters();
-        letters.push((to, answer));
+        letters.push(letter);
         letters.len() == 1
     }
 
@@ -55,13 +60,15 @@ impl Desk {
         self.rung.notify_one();
     }
 
-    /// Waits for the ring and hands out what lies there, through `taken`, which is empty before and after.
-    pub(crate) async fn hand_out(&self, taken: &mut Vec<Letter>) {
+    /// Waits for the ring and hands out what lies there, through `taken`, which is empty before and after. Collects what waits
+    /// until those answers are written.
+    pub(crate) async fn hand_out(&self, taken: &mut Vec<Letter>, held: &mut Vec<Held>) {
         self.rung.notified().await;
         mem::swap(taken, &mut *self.letters());
-        for (to, answer) in taken.drain(..) {
+        for (to, answer, waiting) in taken.drain(..) {
             // A caller that hung up learns the outcome by callback.
             let _ = to.send(answer);
+            held.extend(waiting);
         }
     }
 
@@ -72,8 +79,13 @@ impl Desk {
 
 /// Hands answers out for as long as the runtime lives.
 async fn serve(desk: Arc<Desk>) {
-    let mut taken = Vec::new();
+    let (mut taken, mut held) = (Vec::new(), Vec::new());
     loop {
-        desk.hand_out(&mut taken).await;
+        desk.hand_out(&mut taken, &mut held).await;
+        if !held.is_empty() {
+            // Behind all that were woken by their answers.
+            yield_now().await;
+            Held::release_all(&mut held);
+        }
     }
 }

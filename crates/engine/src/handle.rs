@@ -111,6 +111,16 @@ impl EngineHandle {
         blocking(move || records.payload(seq).ok().flatten()).await
     }
 
+    /// The keys of such callbacks as [`Self::pending_notices`] gives.
+    pub async fn pending_keys(
+        &self,
+        target: ParticipantId,
+        after: Option<(u64, u8)>,
+        limit: usize,
+    ) -> Result<Vec<NoticeKey>, SubmitError> {
+        self.read(move |ledger| ledger.outbox().pending(target, after).take(limit).collect()).await
+    }
+
     /// The oldest undelivered, unparked callbacks of a participant that are younger than `after`, at most `limit`.
     pub async fn pending_notices(
         &self,
@@ -118,9 +128,7 @@ impl EngineHandle {
         after: Option<(u64, u8)>,
         limit: usize,
     ) -> Result<Vec<PendingNotice>, SubmitError> {
-        let question =
-            move |ledger: &Ledger| ledger.outbox().pending(target, after).take(limit).collect::<Vec<_>>();
-        let keys = self.read(question).await?;
+        let keys = self.pending_keys(target, after, limit).await?;
         self.notices(keys).await
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use upesi_ledger::{Event, Notice, NoticeKey, TransferState};
+use upesi_ledger::{Event, Notice, NoticeKey, ParticipantId, TransferState};
 use upesi_types::Timestamp;
 
 use crate::participants::Participants;
@@ -54,6 +54,9 @@ pub struct DurableRecord {
     /// Where a PUT of the payee's ends a transfer: how long before it that was prepared, for measuring. The journal does not
     /// keep it, so a record that was read back has none.
     pub prepared_before: Option<Duration>,
+    /// The DFSP whose request this is, if somebody waits for the answer to it: callbacks to that DFSP wait for
+    /// [`Answered::answered`]. A record that was read back has none.
+    pub asker: Option<ParticipantId>,
 }
 
 impl DurableRecord {
@@ -81,6 +84,18 @@ pub trait Effects: Send {
 
     /// Participants, their accounts or endpoints have changed.
     fn participants(&mut self, participants: Arc<Participants>);
+
+    /// Who lets callbacks wait for answers. Without, no record names an asker.
+    fn answers(&self) -> Option<Arc<dyn Answered>> {
+        None
+    }
+}
+
+/// Lets callbacks go that wait until their target has the answer to the request that caused them.
+pub trait Answered: Send + Sync {
+    /// The askers of these records have their answers, or nobody waits for them any more. Each record that has an asker comes
+    /// here once, some time after it was published, from whatever thread; must be quick and must not block.
+    fn answered(&self, records: &[Arc<DurableRecord>]);
 }
 
 /// Lets callbacks wait in the outbox.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use upesi_journal::JournalError;
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Event, Ledger, Reply};
+use upesi_ledger::{Command, Decision, Event, Ledger, Notice, ParticipantId, Reply};
 use upesi_types::Timestamp;
 
 use crate::committer::{Committer, Errand, Hands, Kind, Outgoing, Waiter};
@@ -130,6 +130,8 @@ pub(crate) struct Worker<H> {
     spare: Option<Outgoing>,
     decision: Decision,
     participants_changed: bool,
+    /// Whether callbacks to those who wait for answers wait for them, too.
+    holds_callbacks: bool,
     /// Reports that came while the disk was full.
     held_back: VecDeque<Command>,
     eviction: Eviction,
@@ -149,6 +151,7 @@ impl<H: Hands> Worker<H> {
         Self {
             shared,
             metrics,
+            holds_callbacks: committer.holds_callbacks(),
             open: Outgoing::new(ledger.last_seq() + 1),
             spare: None,
             ledger,
@@ -256,13 +259,15 @@ impl<H: Hands> Worker<H> {
                     // The look-up is older than what memory has forgotten since: it must be made again.
                     *archived = Archived::Unknown;
                 }
+                let published = self.open.records.len();
                 let payload = self.decide(&command, payload);
+                let held = self.open.records.get(published).filter(|record| record.asker.is_some()).cloned();
                 let reply = mem::take(&mut self.decision.reply);
                 if reply == Reply::NeedsArchive {
                     let kept = payload.unwrap_or_default();
                     let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept)));
                 } else {
-                    self.open.waiters.push(Waiter::Caller { answer, desk, reply, kind, arrived });
+                    self.open.waiters.push(Waiter::Caller { answer, desk, reply, kind, arrived, held });
                 }
             }
             Submission::Quiet(command) => {
@@ -323,10 +328,27 @@ impl<H: Hands> Worker<H> {
         self.ledger.evolve(seq, now, events.drain(..), notices);
         if !notices.is_empty() {
             let notices = mem::take(notices);
-            let record = DurableRecord { seq, time: now, notices, payload, prepared_before };
+            let asker = self.asker(command, &notices);
+            let record = DurableRecord { seq, time: now, notices, payload, prepared_before, asker };
             self.open.records.push(Arc::new(record));
         }
         None
+    }
+
+    /// The sender of a request, where one of these callbacks goes back to it.
+    fn asker(&self, command: &Command, notices: &[Notice]) -> Option<ParticipantId> {
+        let source = match command {
+            _ if !self.holds_callbacks => return None,
+            Command::Prepare(prepare) => &prepare.source,
+            Command::Fulfil(fulfil) => &fulfil.source,
+            Command::Abort(abort) => &abort.source,
+            Command::Get(get) => &get.source,
+            _ => return None,
+        };
+        let is_asker = |target: &ParticipantId| {
+            self.ledger.participant(*target).name.as_str().eq_ignore_ascii_case(source.as_str())
+        };
+        notices.iter().map(|notice| notice.target).find(is_asker)
     }
 
     /// The present instant, made later than the last record's.

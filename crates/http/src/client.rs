@@ -28,6 +28,9 @@ pub enum ResponseBody {
     /// Give it to the caller; one that is larger than `response_body_bytes_max` is an error.
     #[default]
     Keep,
+    /// Give it to the caller; of one that is larger than `response_body_bytes_max`, or that breaks off, nothing, and it
+    /// costs only the connection.
+    KeepReadable,
     /// Read and forget it, so that the connection can serve again; one that is larger than
     /// `response_body_bytes_max`, or that breaks off, costs only the connection.
     Discard,

@@ -164,7 +164,7 @@ impl Run {
 /// What a decision tells, in the model's words.
 fn told(ledger: &Ledger, decision: &Decision) -> Told {
     let reply = match &decision.reply {
-        Reply::Admin(Ok(AdminOutcome::Done)) => Some("= done".to_owned()),
+        Reply::Admin(Ok(AdminOutcome::Done | AdminOutcome::Redelivered(_))) => Some("= done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => Some(format!("= refused {}", refusal.code)),

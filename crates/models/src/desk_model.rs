@@ -17,7 +17,7 @@ fn answer() -> Answer {
 fn lay_batch(desk: &Desk, batch: Vec<oneshot::Sender<Answer>>) {
     let mut is_rung = false;
     for to in batch {
-        is_rung |= desk.lay(to, answer());
+        is_rung |= desk.lay((to, answer(), None));
     }
     if is_rung {
         desk.ring();
@@ -32,10 +32,10 @@ fn every_answer_is_handed_out() {
         let of_runtime = Arc::clone(&desk);
         let runtime = loom::thread::spawn(move || {
             loom::future::block_on(async {
-                let mut taken = Vec::new();
+                let (mut taken, mut held) = (Vec::new(), Vec::new());
                 // Ends only if all come: Loom reports who waits for a ring that was forgotten.
                 while !receivers.is_empty() {
-                    of_runtime.hand_out(&mut taken).await;
+                    of_runtime.hand_out(&mut taken, &mut held).await;
                     receivers.retain_mut(|receiver| receiver.try_recv().is_err());
                 }
             });
@@ -61,9 +61,9 @@ fn two_that_lay_answers_forget_none() {
             })
             .collect();
         loom::future::block_on(async {
-            let mut taken = Vec::new();
+            let (mut taken, mut held) = (Vec::new(), Vec::new());
             while !receivers.is_empty() {
-                desk.hand_out(&mut taken).await;
+                desk.hand_out(&mut taken, &mut held).await;
                 receivers.retain_mut(|receiver| receiver.try_recv().is_err());
             }
         });

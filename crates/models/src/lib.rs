@@ -51,6 +51,16 @@ mod error {
 mod record {
     pub(crate) use upesi_engine::Payload;
 }
+mod held {
+    /// What waits until an answer is written: here nothing does.
+    pub(crate) struct Held;
+
+    impl Held {
+        pub(crate) fn release_all(held: &mut Vec<Self>) {
+            held.clear();
+        }
+    }
+}
 /// Of `server`'s limits those that its supervision reads.
 struct Limits {
     head_timeout: Duration,

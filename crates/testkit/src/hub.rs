@@ -9,12 +9,12 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_callbacks::{CallbackRenderer, OutboxBacklog, delivery};
+use upesi_callbacks::{CallbackRenderer, OutboxBacklog, delivery, to_asker};
 use upesi_courier::{Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane};
 use upesi_courier::{NoticeKey, ParticipantId, Renderer as _};
 use upesi_engine::{
-    DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions, Participants, SharedParticipants,
-    StartError, SteppedEngine, StopReason, SubmitError,
+    Answered, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions, Participants,
+    SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
 };
 use upesi_fspiop::{SyncError, Version};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
@@ -28,11 +28,12 @@ mod bugs;
 
 use bugs::Bugs;
 
-/// Recalled notices that are loaded together.
-const RECALLED_ITEMS_MAX: usize = 16;
+/// Notices that are loaded together by their keys.
+const LOADED_ITEMS_MAX: usize = 16;
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 type Fetched = Result<Page<DurableRecord>, BacklogError>;
+type Scanned = Result<Vec<NoticeKey>, BacklogError>;
 type Loaded = Result<Vec<Delivery<DurableRecord>>, BacklogError>;
 
 /// What leaves the hub.
@@ -53,6 +54,8 @@ pub(crate) enum Output {
 struct LetGo {
     records: Vec<Arc<DurableRecord>>,
     recalled: Vec<NoticeKey>,
+    /// Callbacks whose targets have the answers that they wait for.
+    answered: Vec<NoticeKey>,
 }
 
 struct Outlet {
@@ -80,6 +83,20 @@ impl Effects for Outlet {
     fn participants(&mut self, participants: Arc<Participants>) {
         self.participants.set(participants);
     }
+
+    fn answers(&self) -> Option<Arc<dyn Answered>> {
+        Some(Arc::new(Answers(Arc::clone(&self.let_go))))
+    }
+}
+
+/// Lets callbacks go that wait for answers.
+struct Answers(Arc<Mutex<LetGo>>);
+
+impl Answered for Answers {
+    fn answered(&self, records: &[Arc<DurableRecord>]) {
+        let mut let_go = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let_go.answered.extend(records.iter().flat_map(|record| to_asker(record)));
+    }
 }
 
 /// What a hub is started with.
@@ -106,6 +123,7 @@ pub(crate) struct Hub {
     operator: Option<Pending<Result<Reply, SubmitError>>>,
     removal: Option<(u64, Pending<Result<u64, SubmitError>>)>,
     pages: Vec<(ParticipantId, Pending<Fetched>)>,
+    scans: Vec<(ParticipantId, Pending<Scanned>)>,
     loads: Vec<(ParticipantId, Vec<NoticeKey>, Pending<Loaded>)>,
     sendings: BTreeMap<u64, (ParticipantId, Sending<DurableRecord>)>,
     /// Lanes that found their backlog unreadable, until when.
@@ -144,6 +162,7 @@ impl Hub {
             operator: None,
             removal: None,
             pages: Vec::new(),
+            scans: Vec::new(),
             loads: Vec::new(),
             sendings: BTreeMap::new(),
             resting: BTreeMap::new(),
@@ -262,6 +281,11 @@ impl Hub {
                 }
             }
         }
+        for key in let_go.answered {
+            if let Some(lane) = self.lanes.get_mut(&key.target) {
+                lane.answered(key);
+            }
+        }
         for key in let_go.recalled {
             self.open(key.target);
             if let Some(lane) = self.lanes.get_mut(&key.target) {
@@ -310,7 +334,11 @@ impl Hub {
             let page = Box::pin(async move { backlog.pending(target, after, room).await });
             self.pages.push((target, page));
         }
-        let keys = lane.take_recalled(RECALLED_ITEMS_MAX);
+        if let Some((after, limit)) = lane.scan() {
+            let backlog = self.backlog.clone();
+            self.scans.push((target, Box::pin(async move { backlog.keys(target, after, limit).await })));
+        }
+        let keys = lane.take_loads(LOADED_ITEMS_MAX, now);
         if !keys.is_empty() {
             let (backlog, wanted) = (self.backlog.clone(), keys.clone());
             self.loads.push((target, keys, Box::pin(async move { backlog.load(wanted).await })));
@@ -328,6 +356,19 @@ impl Hub {
                     }
                     if let Some(lane) = self.lanes.get_mut(&target) {
                         lane.page(read.ok(), now);
+                    }
+                }
+            }
+        }
+        for (target, mut scan) in mem::take(&mut self.scans) {
+            match poll(&mut scan) {
+                None => self.scans.push((target, scan)),
+                Some(read) => {
+                    if read.is_err() {
+                        self.resting.insert(target, now + self.courier.backlog_retry_wait);
+                    }
+                    if let Some(lane) = self.lanes.get_mut(&target) {
+                        lane.scanned(read.ok().as_deref());
                     }
                 }
             }
@@ -409,7 +450,7 @@ impl Hub {
 
     /// Whether somebody waits for the engine's next turn.
     pub(crate) fn waits(&self) -> bool {
-        !(self.requests.is_empty() && self.pages.is_empty() && self.loads.is_empty())
+        !(self.requests.is_empty() && self.pages.is_empty() && self.scans.is_empty() && self.loads.is_empty())
             || self.operator.is_some()
             || self.removal.is_some()
     }

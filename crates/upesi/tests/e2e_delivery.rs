@@ -36,7 +36,8 @@ fn redeliver(world: &World, body: &str) -> String {
 
 #[test]
 fn a_refused_callback_is_repeated_byte_for_byte() {
-    let world = World::new(&[]);
+    // Long enough that what is repeated a few times only is not given up before the DFSP is told to take it.
+    let world = World::new(&[("callbacks.backoff_max_ms", "1000")]);
     let payee = world.dfsp("bluewallet");
     for status in [500, 503, 404, 400, 302] {
         payee.conduct(Conduct::Answers(status));
@@ -61,6 +62,77 @@ fn a_refused_callback_is_repeated_byte_for_byte() {
     // Of each transfer the prepare and the copy of the outcome, and three attempts that were refused, at least.
     assert_eq!(deliveries("true"), 10);
     assert!(deliveries("false") >= 15, "{}", deliveries("false"));
+}
+
+/// A wrong endpoint, or a signature that the DFSP does not accept, is for people to mend.
+#[test]
+fn what_will_not_change_by_itself_is_parked_after_a_few_attempts() {
+    let world = World::new(&[]);
+    let payee = world.dfsp("bluewallet");
+    let said = br#"{"errorInformation":{"errorCode":"3105","errorDescription":"Invalid signature"}}"#;
+    for (conduct, reason) in [
+        (Conduct::Answers(404), "answered 404 Not Found"),
+        (
+            Conduct::Says(400, said.as_slice().into()),
+            "answered 400 Bad Request with 3105: the DFSP does not accept the signature",
+        ),
+    ] {
+        payee.conduct(conduct);
+        let id = prepare(&world);
+        world.until(&(0, 1), || world.undelivered());
+        assert_eq!(payee.attempts(&id, 5).len(), 5);
+        let parked = &world.operate("GET", "/callbacks?state=parked", "")["callbacks"][0];
+        assert_eq!((&parked["reason"], &parked["attempts"]), (&reason.into(), &5.into()), "{parked}");
+        payee.conduct(Conduct::Answers(200));
+        assert_eq!(redeliver(&world, r#"{"all":true}"#), r#"{"redelivered":1,"remaining":0}"#);
+        assert_eq!(payee.next(&id).status, Some(200));
+        world.until(&(0, 0), || world.undelivered());
+    }
+}
+
+/// The prepare cannot be fulfilled any more, and the payee is told so by another callback.
+#[test]
+fn a_refused_prepare_is_not_repeated_beyond_its_expiration() {
+    let world = World::new(&[]);
+    let payee = world.dfsp("bluewallet");
+    payee.conduct(Conduct::Answers(500));
+    let id = world.new_id();
+    let expires = world.now().plus_ms(500);
+    world.deliver(Message::prepare(&Terms { expires, ..Terms::new(&id, world.now()) }));
+    assert!(world.dfsp("greenbank").next(&id).text().contains("3303"));
+    // The prepare is given up, and what comes after it goes on being tried.
+    world.until(&(1, 1), || world.undelivered());
+    let parked = &world.operate("GET", "/callbacks?state=parked", "")["callbacks"][0];
+    assert_eq!(parked["message"], "POST /transfers");
+    let reason = "answered 500 Internal Server Error; the transfer has expired meanwhile";
+    assert_eq!(parked["reason"], reason, "{parked}");
+    payee.conduct(Conduct::Answers(200));
+    assert_eq!(payee.next(&id).method, "PUT");
+    world.until(&(0, 1), || world.undelivered());
+}
+
+/// What a DFSP refuses is seen as long as it is repeated: on the lane, and with each callback.
+#[test]
+fn a_lane_whose_callbacks_are_refused_says_so() {
+    let world = World::new(&[("callbacks.concurrency_max", "1"), ("callbacks.breaker_threshold", "1")]);
+    let payee = world.dfsp("bluewallet");
+    let state = || {
+        let lanes = world.operate("GET", "/lanes", "");
+        let lane = lanes.as_array().unwrap().iter().find(|lane| lane["participant"] == "bluewallet").cloned();
+        lane.unwrap()["state"].as_str().unwrap().to_owned()
+    };
+    payee.conduct(Conduct::Answers(503));
+    let id = prepare(&world);
+    payee.attempts(&id, 3);
+    assert_eq!(state(), "refused");
+    let pending = &world.operate("GET", "/callbacks?state=pending", "")["callbacks"][0];
+    assert_eq!(pending["reason"], "answered 503 Service Unavailable", "{pending}");
+    assert!(pending["attempts"].as_u64().is_some_and(|attempts| attempts >= 2), "{pending}");
+    assert_eq!(pending["transferId"], id.as_str());
+    payee.conduct(Conduct::Answers(200));
+    payee.next(&id);
+    world.until(&(0, 0), || world.undelivered());
+    assert_eq!(state(), "sending");
 }
 
 #[test]

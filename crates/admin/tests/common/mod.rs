@@ -12,7 +12,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use upesi_admin::{
-    AdminContext, AdminService, AllowedHosts, DirectoryHandle, FindQuote, Lane, LaneStatus, MetricsText,
+    AdminContext, AdminService, AllowedHosts, DirectoryHandle, Failure, FindQuote, Lane, LaneStatus,
+    MetricsText,
 };
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
@@ -20,7 +21,7 @@ use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, No
 use upesi_http::{Limits, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::{Archived, Prepare};
-use upesi_ledger::{Command, ParticipantId, Reply};
+use upesi_ledger::{Command, NoticeKey, ParticipantId, Reply};
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -52,6 +53,8 @@ impl LaneStatus for OneLane {
             state: "open",
             queued: 1,
             retrying: 2,
+            retrying_on_disk: 1,
+            refused: 2,
             in_flight: 3,
             bytes: 4,
             catching_up: true,
@@ -63,6 +66,12 @@ impl LaneStatus for OneLane {
             last_error: Some("connection refused".into()),
             oldest_pending: None,
         }]
+    }
+
+    /// The first of them was tried three times.
+    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
+        let failure = |key: &NoticeKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
+        keys.first().map(failure).into_iter().collect()
     }
 }
 

@@ -8,7 +8,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane, LaneStatus, MetricsText};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane, LaneStatus, MetricsText};
 use upesi_apidocs::Surface;
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
@@ -17,7 +17,7 @@ use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
-use upesi_ledger::{AdminCommand, Command, ParticipantId, Reply};
+use upesi_ledger::{AdminCommand, Command, NoticeKey, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_store::{Store, StoreOptions};
@@ -54,6 +54,8 @@ impl LaneStatus for OneLane {
             state: "sending",
             queued: 1,
             retrying: 2,
+            retrying_on_disk: 1,
+            refused: 2,
             in_flight: 3,
             bytes: 4,
             catching_up: true,
@@ -65,6 +67,12 @@ impl LaneStatus for OneLane {
             last_error: Some("connection refused".into()),
             oldest_pending: None,
         }]
+    }
+
+    /// The first of them was tried three times.
+    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
+        let failure = |key: &NoticeKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
+        keys.first().map(failure).into_iter().collect()
     }
 }
 

@@ -65,6 +65,21 @@ impl Admission {
         self.watermark.is_none_or(|watermark| position > watermark)
     }
 
+    /// Whether a page is being fetched.
+    pub(super) const fn is_fetching(&self) -> bool {
+        self.fetching
+    }
+
+    /// A notice that was parked and is owed again; gives whether to admit it. No page must be being fetched. Behind the
+    /// watermark no page will bring it, and before it one will as long as the lane is behind.
+    pub(super) fn recalled(&mut self, position: Position) -> bool {
+        if self.behind && self.may_fetch(position) {
+            return false;
+        }
+        self.watermark = self.watermark.max(Some(position));
+        true
+    }
+
     /// A notice of the page that was fetched; gives whether to admit it.
     pub(super) fn fetched(&mut self, position: Position) -> bool {
         let is_new = self.may_fetch(position);

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use tokio::time::{Instant, sleep_until};
 
 use super::Lane;
+use super::recall::SCANNED_KEYS_MAX;
 use crate::contract::BacklogError;
 use crate::metrics::add;
 
-/// Recalled notices that are loaded together.
-const RECALLED_ITEMS_MAX: usize = 16;
+/// Notices that are loaded together by their keys.
+const LOADED_ITEMS_MAX: usize = 16;
 
 pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>) {
     let mut backlog_rests_until = None;
@@ -58,7 +59,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
         next
     }
 
-    /// Fetches pages until the lane is level or full, and what was recalled.
+    /// Fetches pages until the lane is level or full, then what is loaded by its key.
     async fn fetch(self: &Arc<Self>) -> Result<(), BacklogError> {
         loop {
             let asked = self.state().core.ask();
@@ -72,8 +73,16 @@ impl<R: Send + Sync + 'static> Lane<R> {
             }
         }
         loop {
-            let keys = self.state().core.take_recalled(RECALLED_ITEMS_MAX);
+            let scan = self.state().core.scan();
+            if let Some(scan) = scan {
+                let keys = self.backlog.keys(self.target, scan.after(), SCANNED_KEYS_MAX).await?;
+                self.state().core.scanned(scan, &keys, keys.len() >= SCANNED_KEYS_MAX);
+            }
+            let keys = self.state().core.take_loads(LOADED_ITEMS_MAX, Instant::now());
             if keys.is_empty() {
+                if scan.is_some() {
+                    continue;
+                }
                 return Ok(());
             }
             match self.backlog.load(keys.clone()).await {

@@ -16,9 +16,9 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// For notices: of an answer only the status counts.
+    /// For notices: of an answer the status counts, and what it says beside if it can be read.
     pub(super) fn new(config: &CourierConfig) -> Self {
-        Self::with(config, config.in_flight_max, ResponseBody::Discard)
+        Self::with(config, config.in_flight_max, ResponseBody::KeepReadable)
     }
 
     /// For messages sent directly: an answer may tell what is wrong.

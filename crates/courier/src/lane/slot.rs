@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use upesi_http::{Answer, Pool, SendError};
 
 use super::Lane;
-use super::core::{Entry, Outcome};
+use super::entry::{Entry, Outcome};
 use crate::contract::{Delivery, Leg, Unroutable};
 use crate::metrics::add;
 
@@ -63,7 +63,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
         };
         add(counter, 1);
         if self.config.times_deliveries {
-            durations.observe(now.duration_since(entry.since));
+            durations.observe(now.duration_since(entry.tries.since));
             if *outcome == Outcome::Delivered {
                 self.observe_leg(&entry.delivery);
             }
@@ -84,6 +84,13 @@ impl<R: Send + Sync + 'static> Lane<R> {
     }
 
     async fn attempt(&self, entry: &Entry<R>, pool: &mut Option<Arc<Pool>>) -> Outcome {
+        if entry.is_repeated()
+            && entry.tries.was_refused
+            && let Some(why) = self.renderer.is_moot(entry.delivery.key, &entry.delivery.record)
+        {
+            let last = entry.tries.reason.as_deref().unwrap_or_default();
+            return Outcome::Unroutable(format!("{last}; {why}"));
+        }
         let started = Instant::now();
         let deadline = started + self.config.request_timeout;
         let mut result = match self.send(entry, pool, deadline).await {
@@ -103,7 +110,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
         }
         match result {
             Ok(answer) if answer.status.is_success() => Outcome::Delivered,
-            Ok(answer) => Outcome::Refused(format!("answered {}", answer.status)),
+            Ok(answer) => Outcome::Refused(self.renderer.refusal(answer.status, &answer.body)),
             Err(error) => Outcome::Unreachable(error.to_string()),
         }
     }

@@ -3,9 +3,11 @@
 use tokio::time::Instant;
 use upesi_ledger::NoticeKey;
 
-use super::core::{Core, Entry, Outcome};
+use super::core::Core;
+use super::entry::{Entry, Outcome};
+use super::recall::{SCANNED_KEYS_MAX, Scan};
 use crate::CourierConfig;
-use crate::contract::{Delivery, Page, Position, Room};
+use crate::contract::{Delivery, Page, Position, Refusal, Room};
 use crate::lane::admission::Asked;
 use crate::status::BreakerState;
 
@@ -16,6 +18,7 @@ pub struct SteppedLane<R> {
     core: Core<R>,
     config: CourierConfig,
     asked: Option<Asked>,
+    scan: Option<Scan>,
 }
 
 /// A notice on its way.
@@ -35,7 +38,7 @@ pub enum Done {
     /// Answered with 2xx.
     Delivered,
     /// Answered otherwise.
-    Refused(String),
+    Refused(Refusal),
     /// Not answered.
     Unreachable(String),
     /// It cannot be sent at all.
@@ -54,7 +57,7 @@ pub struct Settled {
 impl<R> SteppedLane<R> {
     /// A lane that begins with what the outbox holds; the seed decides its waits.
     pub fn new(config: CourierConfig, seed: u64) -> Self {
-        Self { core: Core::new(config.clone(), seed), config, asked: None }
+        Self { core: Core::new(config.clone(), seed), config, asked: None, scan: None }
     }
 
     /// Takes a notice that has just become durable.
@@ -77,17 +80,37 @@ impl<R> SteppedLane<R> {
         }
     }
 
-    /// Notes parked notices that an operator wants sent again; gives how many there was room for.
-    pub fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) -> usize {
-        self.core.recall(keys)
+    /// The target has the answer to the request that caused this notice.
+    pub fn answered(&mut self, key: NoticeKey) {
+        self.core.answered(key);
     }
 
-    /// Recalled notices to load now. To be followed by [`Self::loaded`].
-    pub fn take_recalled(&mut self, items_max: usize) -> Vec<NoticeKey> {
-        self.core.take_recalled(items_max)
+    /// Notes notices that were parked and that an operator wants sent again.
+    pub fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) {
+        self.core.recall(keys);
     }
 
-    /// Takes those of the recalled notices that are still owed, or learns that they could not be read.
+    /// The keys to read now from the outbox: behind which position, and how many at most. To be followed by
+    /// [`Self::scanned`].
+    pub fn scan(&mut self) -> Option<(Option<Position>, usize)> {
+        let scan = self.scan.is_none().then(|| self.core.scan()).flatten()?;
+        self.scan = Some(scan);
+        Some((scan.after(), SCANNED_KEYS_MAX))
+    }
+
+    /// Takes the keys that were asked for, or learns that they could not be read.
+    pub fn scanned(&mut self, keys: Option<&[NoticeKey]>) {
+        if let (Some(scan), Some(keys)) = (self.scan.take(), keys) {
+            self.core.scanned(scan, keys, keys.len() >= SCANNED_KEYS_MAX);
+        }
+    }
+
+    /// The notices to load now by their keys. To be followed by [`Self::loaded`].
+    pub fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<NoticeKey> {
+        self.core.take_loads(items_max, now)
+    }
+
+    /// Takes those of the loaded notices that are still owed, or learns that they could not be read.
     pub fn loaded(&mut self, asked: &[NoticeKey], deliveries: Option<Vec<Delivery<R>>>, now: Instant) {
         match deliveries {
             Some(deliveries) => self.core.loaded(asked, deliveries, now),
@@ -107,7 +130,7 @@ impl<R> SteppedLane<R> {
     pub fn finish(&mut self, sending: Sending<R>, done: Done, now: Instant) {
         let outcome = match done {
             Done::Delivered => Outcome::Delivered,
-            Done::Refused(reason) => Outcome::Refused(reason),
+            Done::Refused(refusal) => Outcome::Refused(refusal),
             Done::Unreachable(reason) => Outcome::Unreachable(reason),
             Done::Unroutable(reason) => Outcome::Unroutable(reason),
         };

@@ -9,13 +9,17 @@ use tokio::time::Instant;
 use upesi_ledger::{NoticeKey, ParticipantId};
 
 use super::admission::Asked;
-use super::core::{Core, Entry, Outcome};
+use super::core::Core;
+use super::entry::{Entry, Outcome};
+use super::recall::Scan;
 use crate::CourierConfig;
 use crate::contract::{Delivery, Page, Position, Room};
 
 pub(super) const ITEMS_MAX: usize = 5;
 const BYTES_MAX: usize = 40;
 const BYTES_OF_ONE_MAX: usize = 15;
+/// Keys that the keeper looks through at a time.
+const SCANNED: usize = 2;
 
 pub(super) fn config() -> CourierConfig {
     CourierConfig {
@@ -37,8 +41,8 @@ pub(super) fn config() -> CourierConfig {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A record with so many notices becomes durable; each is about one of few transfers.
-    Record(Vec<(u64, usize)>),
+    /// A record with so many notices becomes durable; each is about one of few transfers, and some wait for an answer.
+    Record(Vec<(u64, usize, bool)>),
     /// The journal's thread offers so many of the durable notices.
     Offer(usize),
     Take,
@@ -50,7 +54,12 @@ enum Step {
     PageFails,
     Time(u64),
     RecallParked,
-    LoadRecalled,
+    /// The keeper looks through the outbox for what was recalled; what it read arrives at some later step.
+    Scan,
+    ScanArrives,
+    Load,
+    /// The answer to the request behind one of the notices that wait for it is written.
+    Answer(usize),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +78,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Ending::Unroutable),
     ];
     let step = prop_oneof![
-        4 => prop::collection::vec((0..4_u64, 1..=BYTES_OF_ONE_MAX), 1..3).prop_map(Step::Record),
+        4 => prop::collection::vec((0..4_u64, 1..=BYTES_OF_ONE_MAX, any::<bool>()), 1..3).prop_map(Step::Record),
         4 => (1..4_usize).prop_map(Step::Offer),
         6 => Just(Step::Take),
         6 => (any::<usize>(), ending).prop_map(|(which, ending)| Step::Finish(which, ending)),
@@ -79,7 +88,10 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::PageFails),
         3 => (0..80_u64).prop_map(Step::Time),
         1 => Just(Step::RecallParked),
-        1 => Just(Step::LoadRecalled),
+        1 => Just(Step::Scan),
+        1 => Just(Step::ScanArrives),
+        2 => Just(Step::Load),
+        3 => any::<usize>().prop_map(Step::Answer),
     ];
     prop::collection::vec(step, 0..150)
 }
@@ -98,6 +110,10 @@ struct World {
     parked: BTreeSet<Position>,
     asked: Option<(Asked, Room)>,
     page: Option<Page<()>>,
+    scan: Option<(Scan, Vec<NoticeKey>)>,
+    /// Notices that wait for an answer, and those that have not got it.
+    awaiting: BTreeSet<Position>,
+    unanswered: Vec<Position>,
     in_hand: Vec<Entry<()>>,
     /// Answered with success, reported or not.
     succeeded: BTreeSet<Position>,
@@ -110,7 +126,7 @@ pub(super) fn key((seq, index): Position) -> NoticeKey {
 }
 
 pub(super) fn delivery(position: Position, (order, bytes): (u64, usize)) -> Delivery<()> {
-    Delivery { key: key(position), order, bytes, record: Arc::new(()) }
+    Delivery { key: key(position), order, bytes, awaits_answer: false, record: Arc::new(()) }
 }
 
 impl World {
@@ -125,6 +141,9 @@ impl World {
             parked: BTreeSet::new(),
             asked: None,
             page: None,
+            scan: None,
+            awaiting: BTreeSet::new(),
+            unanswered: Vec::new(),
             in_hand: Vec::new(),
             succeeded: BTreeSet::new(),
             ever_parked: BTreeSet::new(),
@@ -134,8 +153,11 @@ impl World {
     fn step(&mut self, step: Step) {
         match step {
             Step::Record(notices) => {
-                for (index, notice) in notices.into_iter().enumerate() {
-                    self.durable.insert((self.next_seq, index as u8), notice);
+                for (index, (order, bytes, awaits_answer)) in notices.into_iter().enumerate() {
+                    let position = (self.next_seq, index as u8);
+                    self.durable.insert(position, (order, bytes));
+                    self.unanswered.extend(awaits_answer.then_some(position));
+                    self.awaiting.extend(awaits_answer.then_some(position));
                 }
                 self.next_seq += 1;
             }
@@ -168,23 +190,39 @@ impl World {
             }
             Step::RecallParked => {
                 let parked = std::mem::take(&mut self.parked);
-                let accepted = self.core.recall(parked.iter().map(|position| key(*position)));
-                // What was not accepted stays parked, as it would after an operator's partial success.
-                self.parked.extend(parked.into_iter().skip(accepted));
+                self.core.recall(parked.iter().map(|position| key(*position)));
             }
-            Step::LoadRecalled => {
-                let keys = self.core.take_recalled(2);
+            Step::Scan => {
+                if let Some(scan) = self.core.scan().filter(|_| self.scan.is_none()) {
+                    let pending = self.pending(scan.after()).map(|(position, _)| key(*position));
+                    self.scan = Some((scan, pending.take(SCANNED).collect()));
+                }
+            }
+            Step::ScanArrives => {
+                if let Some((scan, keys)) = self.scan.take() {
+                    self.core.scanned(scan, &keys, keys.len() >= SCANNED);
+                }
+            }
+            Step::Load => {
+                let keys = self.core.take_loads(2, self.now);
+                let owed: BTreeMap<_, _> = self.pending(None).collect();
                 let load = |key: &NoticeKey| {
                     let position = (key.seq, key.index);
-                    delivery(position, self.durable[&position])
+                    owed.get(&position).map(|notice| delivery(position, **notice))
                 };
-                let loaded = keys.iter().map(load).collect();
+                let loaded = keys.iter().filter_map(load).collect();
                 self.core.loaded(&keys, loaded, self.now);
+            }
+            Step::Answer(which) => {
+                if !self.unanswered.is_empty() {
+                    let position = self.unanswered.swap_remove(which % self.unanswered.len());
+                    self.core.answered(key(position));
+                }
             }
         }
         self.outside();
-        assert!(self.core.items() <= ITEMS_MAX, "{} notices in memory", self.core.items());
-        // The notice that reaches the bound may exceed it, and so may each of the two that are loaded together.
+        // Each of the two that are loaded together may exceed the bounds, and so may the notice that reaches that of bytes.
+        assert!(self.core.items() <= ITEMS_MAX + 2, "{} notices in memory", self.core.items());
         assert!(
             self.core.bytes() <= BYTES_MAX + 3 * BYTES_OF_ONE_MAX,
             "{} bytes in memory",
@@ -196,9 +234,18 @@ impl World {
         let after = self.offered_up_to.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let next: Vec<_> = self.durable.range((after, std::ops::Bound::Unbounded)).take(count).collect();
         for (position, notice) in next {
-            self.core.offer(delivery(*position, *notice), self.now);
+            let awaits_answer = self.awaiting.contains(position);
+            self.core.offer(Delivery { awaits_answer, ..delivery(*position, *notice) }, self.now);
             self.offered_up_to = Some(*position);
         }
+    }
+
+    /// What the outbox has behind a position: durable, not reported delivered, not parked.
+    fn pending(&self, after: Option<Position>) -> impl Iterator<Item = (&Position, &(u64, usize))> {
+        let after = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.durable
+            .range((after, std::ops::Bound::Unbounded))
+            .filter(|(position, _)| !self.delivered.contains(position) && !self.parked.contains(position))
     }
 
     /// As the outbox gives it: durable, not reported delivered, not parked, behind `after`, at least one.
@@ -206,12 +253,11 @@ impl World {
         let Some((asked, room)) = self.asked.filter(|_| self.page.is_none()) else { return };
         let mut page = Page { items: Vec::new(), more: false };
         let mut bytes = 0;
-        for (position, notice) in &self.durable {
-            if asked.after.is_some_and(|after| *position <= after)
-                || self.delivered.contains(position)
-                || self.parked.contains(position)
-            {
-                continue;
+        // The journal's thread offers what it made durable before it lets the outbox be read.
+        let is_offered = |position: &Position| self.offered_up_to.is_some_and(|offered| *position <= offered);
+        for (position, notice) in self.pending(asked.after) {
+            if self.awaiting.contains(position) && !is_offered(position) {
+                break;
             }
             if page.items.len() >= room.items || bytes >= room.bytes {
                 page.more = true;
@@ -230,6 +276,7 @@ impl World {
         let position = entry.delivery.position();
         let order = entry.delivery.order;
         assert!(!self.succeeded.contains(&position), "{position:?} is sent again after a success");
+        assert!(!self.unanswered.contains(&position), "{position:?} goes out before the answer");
         assert!(
             self.in_hand.iter().all(|other| other.delivery.order != order),
             "two notices of one transfer are in flight"
@@ -255,7 +302,7 @@ impl World {
                 self.succeeded.insert(entry.delivery.position());
                 Outcome::Delivered
             }
-            Ending::Refused => Outcome::Refused("answered 500".to_owned()),
+            Ending::Refused => Outcome::refused("answered 500"),
             Ending::Unreachable => Outcome::Unreachable("no connection".to_owned()),
             Ending::Unroutable => Outcome::Unroutable("no endpoint".to_owned()),
         };
@@ -271,7 +318,7 @@ impl World {
         }
         for parked in effects.parked {
             let position = (parked.key.seq, parked.key.index);
-            assert!(parked.attempts > 0 && !parked.reason.is_empty());
+            assert!(parked.attempts > 0 && !parked.reason.is_empty(), "{parked:?}");
             assert!(self.parked.insert(position), "parked twice");
             self.ever_parked.insert(position);
         }
@@ -286,7 +333,10 @@ impl World {
                 Step::Ask,
                 Step::ReadOutbox,
                 Step::PageArrives,
-                Step::LoadRecalled,
+                Step::Scan,
+                Step::ScanArrives,
+                Step::Load,
+                Step::Answer(0),
                 Step::Take,
                 Step::Finish(0, Ending::Delivered),
                 Step::Time(20),
@@ -394,7 +444,8 @@ fn a_page_that_cannot_be_read_is_asked_for_again() {
 
 #[test]
 fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
-    let (mut core, mut now) = level(config());
+    let (mut core, mut now) =
+        level(CourierConfig { in_flight_max: 10, queue_items_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=5 {
         core.offer(delivery((seq, 0), (seq, 1)), now);
     }
@@ -413,7 +464,7 @@ fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     now = core.next_time(now).unwrap();
     let probe = core.take(now).unwrap();
     assert_eq!(probe.delivery.position(), (1, 0), "the oldest goes first");
-    core.finish(probe, Outcome::Refused("answered 500".to_owned()), now);
+    core.finish(probe, Outcome::refused("answered 500"), now);
     now += Duration::from_millis(100);
     assert_eq!(std::iter::from_fn(|| core.take(now)).count(), 5, "any answer ends the pause");
 }
@@ -438,21 +489,6 @@ fn a_notice_past_its_deadline_is_parked_even_while_the_lane_pauses() {
     assert_eq!((parked.key.seq, parked.attempts, parked.reason.as_str()), (1, attempts, "no connection"));
     assert!(attempts > 2);
     assert_eq!(core.items(), 1, "the second notice of the transfer may go now");
-}
-
-#[test]
-fn no_new_notice_is_begun_while_many_wait_to_be_repeated() {
-    let (mut core, now) = level(config());
-    for seq in 1..=4 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
-    }
-    for _ in 0..2 {
-        let entry = core.take(now).unwrap();
-        core.finish(entry, Outcome::Refused("answered 500".to_owned()), now);
-    }
-    assert!(core.take(now).is_none() && !core.has_work(now));
-    assert_eq!(core.retrying(), 2);
-    assert!(core.next_time(now).is_some());
 }
 
 #[test]
@@ -487,6 +523,11 @@ struct Wakes {
 impl Wakes {
     /// As the keeper does: slots are woken, but take only after it has set its alarm.
     fn keep(&mut self) {
+        let keys = self.core.take_loads(16, self.now);
+        let loaded = keys.iter().map(|key| delivery((key.seq, key.index), (key.seq, 1))).collect();
+        self.core.loaded(&keys, loaded, self.now);
+        // This is who would be woken.
+        self.core.effects.wake_keeper = false;
         self.core.at(self.now);
         let has_work = self.core.has_work(self.now);
         self.alarm = self.core.next_time(self.now);
@@ -524,7 +565,7 @@ impl Wakes {
         match self.in_hand.iter().position(|(at, _)| *at <= self.now) {
             Some(index) => {
                 let (_, entry) = self.in_hand.swap_remove(index);
-                self.core.finish(entry, Outcome::Refused("answered 500".to_owned()), self.now);
+                self.core.finish(entry, Outcome::refused("answered 500"), self.now);
                 self.work();
                 self.outside();
             }
@@ -539,7 +580,8 @@ proptest! {
 
     #[test]
     fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
-        let config = CourierConfig { retrying_max: ITEMS_MAX, ..config() };
+        // New ones are not held back here.
+        let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_failures: 1_000, ..config() };
         let deadline = config.notice_deadline;
         let mut core = Core::new(config, seed);
         let (asked, _) = core.ask().unwrap();
@@ -556,4 +598,128 @@ proptest! {
             prop_assert!(wakes.now <= start + deadline + Duration::from_millis(100), "nobody woke in time");
         }
     }
+}
+
+/// Those that wait to be repeated have half of the slots, and where both kinds wait they take turns.
+#[test]
+fn repeats_and_new_notices_do_not_wait_for_each_other() {
+    let config = CourierConfig { in_flight_max: 4, queue_items_max: 40, retrying_max: 8, ..config() };
+    let (mut core, mut now) = level(config);
+    for seq in 1..=6 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    for _ in 1..=6 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::Delivered, now);
+    }
+    for seq in 11..=13 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    for _ in 11..=13 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::refused("answered 500"), now);
+    }
+    assert_eq!((core.retrying(), core.items()), (3, 3));
+    now += Duration::from_millis(200);
+    for seq in 21..=24 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    let kinds: Vec<_> = std::iter::from_fn(|| core.take(now)).map(|entry| entry.is_repeated()).collect();
+    assert_eq!(kinds, [true, false, true, false, false, false], "two repeats at a time");
+    assert!(!core.has_work(now));
+}
+
+/// The DFSP that refuses many new notices in a row is tried with one at a time; what waits to be repeated is no such sign.
+#[test]
+fn new_notices_wait_only_when_new_ones_are_refused() {
+    let (mut core, mut now) = level(CourierConfig { queue_items_max: 40, retrying_max: 8, ..config() });
+    for seq in 1..=9 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    for _ in 0..3 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::refused("answered 500"), now);
+    }
+    assert!(core.take(now).is_none() && core.refuses_new());
+    // Repeats go on; refused again, they say nothing about new ones.
+    let mut begun = 0;
+    while core.refuses_new() && begun < 2 {
+        now = core.next_time(now).unwrap();
+        while let Some(entry) = core.take(now) {
+            begun += usize::from(!entry.is_repeated());
+            core.finish(entry, Outcome::refused("answered 500"), now);
+        }
+    }
+    assert_eq!(begun, 2, "one at a time");
+    loop {
+        now = core.next_time(now).unwrap();
+        if let Some(entry) = core.take(now) {
+            let is_new = !entry.is_repeated();
+            core.finish(
+                entry,
+                if is_new { Outcome::Delivered } else { Outcome::refused("answered 500") },
+                now,
+            );
+            if is_new {
+                break;
+            }
+        }
+    }
+    assert!(!core.refuses_new());
+    let new = std::iter::from_fn(|| core.take(now)).filter(|entry| !entry.is_repeated()).count();
+    assert_eq!(new, 3);
+}
+
+/// What a lane knows of a notice that is not given up is there to be seen, wherever the notice is.
+#[test]
+fn attempts_and_reasons_are_seen_while_a_notice_is_pending() {
+    let (mut core, mut now) = level(CourierConfig { breaker_failures: 9, ..config() });
+    for seq in 1..=4 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    assert_eq!(core.failed().count(), 0);
+    for seq in 1..=3 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::refused(&format!("answered {}", 500 + seq)), now);
+    }
+    let seen = |core: &Core<()>| {
+        let mut seen: Vec<_> =
+            core.failed().map(|(key, attempts, reason)| (key.seq, attempts, reason.to_string())).collect();
+        seen.sort();
+        seen
+    };
+    let all: Vec<_> = (1..=3).map(|seq| (seq, 1, format!("answered {}", 500 + seq))).collect();
+    assert_eq!((seen(&core), core.retrying(), core.retrying_away()), (all.clone(), 1, 2));
+    assert_eq!(core.refused_long(now), 0);
+    assert_eq!(core.refused_long(now + Duration::from_secs(10)), 3);
+    // Under way again, it is still the last failure that is seen.
+    now += Duration::from_millis(50);
+    let entry = std::iter::from_fn(|| core.take(now)).find(|entry| entry.is_repeated()).unwrap();
+    assert_eq!(seen(&core), all);
+    core.finish(entry, Outcome::Delivered, now);
+    assert_eq!(seen(&core).len(), 2);
+}
+
+#[test]
+fn a_notice_waits_for_the_answer_to_its_request_and_its_followers_wait_with_it() {
+    let (mut core, now) = level(config());
+    let awaiting = |seq, order| Delivery { awaits_answer: true, ..delivery((seq, 0), (order, 1)) };
+    core.offer(awaiting(1, 9), now);
+    core.offer(delivery((2, 0), (9, 1)), now);
+    core.offer(delivery((3, 0), (8, 1)), now);
+    let taken = core.take(now).unwrap();
+    assert_eq!(taken.delivery.key.seq, 3, "one of another transfer does not wait");
+    assert!(core.take(now).is_none() && !core.has_work(now));
+    assert_eq!((core.items(), core.oldest()), (3, Some(key((1, 0)))));
+    core.answered(key((1, 0)));
+    assert!(core.has_work(now));
+    let first = core.take(now).unwrap();
+    assert_eq!(first.delivery.key.seq, 1);
+    assert!(core.take(now).is_none());
+    core.finish(first, Outcome::Delivered, now);
+    assert_eq!(core.take(now).unwrap().delivery.key.seq, 2);
+    // Answered before the lane has heard of it.
+    core.answered(key((4, 0)));
+    core.offer(awaiting(4, 7), now);
+    assert_eq!(core.take(now).unwrap().delivery.key.seq, 4);
 }

@@ -52,7 +52,7 @@ struct Inner {
 }
 
 fn delivery(key: NoticeKey, note: &Arc<Note>) -> Delivery<Note> {
-    Delivery { key, order: note.transfer, bytes: note.text.len(), record: note.clone() }
+    Delivery { key, order: note.transfer, bytes: note.text.len(), awaits_answer: false, record: note.clone() }
 }
 
 impl Outbox {
@@ -127,6 +127,23 @@ impl Backlog<Note> for Outbox {
             items.truncate(room.items);
             inner.page_items_max = inner.page_items_max.max(items.len());
             Ok(Page { items, more })
+        })
+    }
+
+    fn keys(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        limit: usize,
+    ) -> BacklogFuture<'_, Vec<NoticeKey>> {
+        Box::pin(async move {
+            let inner = self.inner.lock().unwrap();
+            let pending = inner.undelivered.keys().filter(|key| {
+                key.target == target
+                    && after.is_none_or(|after| (key.seq, key.index) > after)
+                    && !inner.parked.iter().any(|(parked, _, _)| parked == *key)
+            });
+            Ok(pending.take(limit).copied().collect())
         })
     }
 

@@ -62,11 +62,11 @@ impl Shared {
         carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
             for group in std::mem::take(&mut batch.groups) {
                 if !group.oracle.is_kept_by_hub() {
-                    carried.acknowledge();
+                    carried.acknowledge().await;
                 }
                 batch.register(&group).await;
             }
-            carried.acknowledge();
+            carried.acknowledge().await;
             self.answer_batch(&batch).await;
             carried
         })

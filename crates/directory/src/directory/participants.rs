@@ -66,7 +66,7 @@ impl Shared {
         carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
             let Ok(party) = party_of(&request) else { return carried };
             let outcome = self.fulfil_wish(&request, &party, currency, wish).await;
-            carried.acknowledge();
+            carried.acknowledge().await;
             match outcome {
                 Ok(Callback { receiver, body }) => {
                     let to = address(Resource::Participants, Kind::Put, &party);

@@ -95,14 +95,14 @@ impl Live {
         if !body.is_end_stream() {
             let read = self.read_body(body, late.as_mut(), config.response_body_bytes_max).await;
             match (config.response_body, read) {
-                (ResponseBody::Keep, Ok(body)) => answer.body = body,
+                (ResponseBody::Keep | ResponseBody::KeepReadable, Ok(body)) => answer.body = body,
                 (ResponseBody::Keep, Err(Failure::TooLarge(_))) => {
                     return Err(Failure::TooLarge(answer.status));
                 }
                 (ResponseBody::Keep, Err(failure)) => return Err(failure),
                 (ResponseBody::Discard, Ok(_)) => {}
                 // The status has been said; only the connection cannot be used again.
-                (ResponseBody::Discard, Err(_)) => self.connection = None,
+                (ResponseBody::KeepReadable | ResponseBody::Discard, Err(_)) => self.connection = None,
             }
         }
         Ok(answer)

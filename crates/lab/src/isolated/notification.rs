@@ -231,6 +231,7 @@ impl Settings {
                 notices: folded.take_notices(),
                 payload: Payload { headers, body },
                 prepared_before: None,
+                asker: None,
             }));
         }
         Ok((records, participants))
@@ -343,6 +344,15 @@ impl Backlog<DurableRecord> for Progress {
     ) -> BacklogFuture<'_, Page<DurableRecord>> {
         // What is handed over always fits into the lane, so nothing stands here only.
         Box::pin(async { Ok(Page { items: Vec::new(), more: false }) })
+    }
+
+    fn keys(
+        &self,
+        _target: ParticipantId,
+        _after: Option<Position>,
+        _limit: usize,
+    ) -> BacklogFuture<'_, Vec<NoticeKey>> {
+        Box::pin(async { Ok(Vec::new()) })
     }
 
     fn load(&self, _keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {

@@ -115,6 +115,8 @@ pub enum AdminOutcome {
     AlreadyDone,
     /// A movement of funds now stands there.
     Funds(TransferId, FundsState),
+    /// So many parked notices are owed again.
+    Redelivered(usize),
 }
 
 impl Ledger {

@@ -32,8 +32,9 @@ impl Ledger {
         out.reply = Reply::Admin(if parked.is_empty() {
             Err(Refusal::new(ErrorCode::ID_NOT_FOUND, "None of these callbacks is parked"))
         } else {
+            let count = parked.len();
             out.events.push(Event::NoticesRedelivered(parked));
-            Ok(AdminOutcome::Done)
+            Ok(AdminOutcome::Redelivered(count))
         });
     }
 }

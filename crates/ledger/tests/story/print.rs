@@ -17,6 +17,7 @@ pub fn outcome(ledger: &Ledger, decision: &Decision, shown: impl Fn(&str) -> Str
 fn reply(reply: &Reply) -> Option<String> {
     match reply {
         Reply::Accepted | Reply::Admin(Ok(AdminOutcome::Done)) => None,
+        Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Some(format!("= {count} redelivered")),
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
         Reply::Admin(Err(refusal)) => Some(format!("= refused {} {}", refusal.code, refusal.detail)),

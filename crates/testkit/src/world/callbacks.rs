@@ -1,7 +1,7 @@
 //! Callbacks on their way to DFSPs and back.
 
 use serde_json::Value;
-use upesi_courier::{Done, NoticeKey};
+use upesi_courier::{Done, NoticeKey, Refusal, Repetition};
 use upesi_types::TransferId;
 
 use super::World;
@@ -46,7 +46,10 @@ impl World {
         }
         let mut latency = self.between(100, 2_000);
         let done = if condition.is_failing {
-            Done::Refused("answered 503".to_owned())
+            Done::Refused(Refusal {
+                reason: "answered 503".to_owned(),
+                repetition: Repetition::UntilDeadline,
+            })
         } else {
             if condition.is_slow {
                 latency = self.between(SLOW_LEAST_US, SLOW_MOST_US);

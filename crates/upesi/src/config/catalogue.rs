@@ -167,7 +167,7 @@ settings! {
         queue_max: integer(1, 10_000_000) = "8192",
         /// Bytes of callbacks that a lane holds in memory.
         queue_bytes_max: integer(65_536, 4096 * MIB) = "33554432",
-        /// Callbacks of a lane that wait to be repeated at a time; where there are more, no new ones are begun.
+        /// Callbacks of a lane that wait in memory to be repeated, and as many that wait behind one of them; a quarter of `queue_max` at most. Further ones wait on disk.
         retrying_max: integer(1, 1_000_000) = "1024",
         /// Longest wait before the first repetition, in milliseconds; it doubles with each. The waits are random below it.
         backoff_min_ms: integer(1, 3_600_000) = "200",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_courier::{BreakerState, Courier, Histogram, LaneMetrics};
+use upesi_courier::{BreakerState, Courier, Histogram, LaneMetrics, LaneStatus};
 use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::{Outbound, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
@@ -104,7 +104,8 @@ impl MetricsText {
     /// Who in the hub may hold much memory.
     pub(super) fn holders(&self) -> Vec<Holder> {
         let lanes = self.courier.lanes();
-        let in_lanes: usize = lanes.iter().map(|lane| lane.queued + lane.retrying + lane.in_flight).sum();
+        let in_memory = |lane: &LaneStatus| lane.queued + lane.retrying - lane.retrying_away + lane.in_flight;
+        let in_lanes: usize = lanes.iter().map(in_memory).sum();
         let lane_bytes: usize = lanes.iter().map(|lane| lane.bytes).sum();
         let counted = |gauge: &Gauge| u64::try_from(gauge.get()).ok();
         let holder = |what: &str, count, bytes| Holder { what: what.to_owned(), count, bytes };
@@ -242,6 +243,18 @@ impl MetricsText {
         family("upesi_lane_retrying", "gauge", "Callbacks waiting to be repeated", &|lane| {
             lane.retrying as u64
         });
+        family(
+            "upesi_lane_retrying_on_disk",
+            "gauge",
+            "Callbacks waiting to be repeated that are on disk only",
+            &|lane| lane.retrying_away as u64,
+        );
+        family(
+            "upesi_lane_refused",
+            "gauge",
+            "Callbacks that the DFSP has refused for ten seconds or longer",
+            &|lane| lane.refused as u64,
+        );
         family("upesi_lane_in_flight", "gauge", "Callbacks under way", &|lane| lane.in_flight as u64);
         family("upesi_lane_bytes", "gauge", "Memory held by callbacks", &|lane| lane.bytes as u64);
         family("upesi_lane_paused", "gauge", "1 while the DFSP cannot be reached", &|lane| {

@@ -14,9 +14,9 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lane};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane};
 use upesi_callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
-use upesi_courier::{BreakerState, Courier};
+use upesi_courier::{BreakerState, Courier, NoticeKey};
 use upesi_engine::{
     Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
     StopReason, SystemClock,
@@ -319,12 +319,15 @@ impl upesi_admin::LaneStatus for Lanes {
         let view = |lane: upesi_courier::LaneStatus| Lane {
             target: lane.target,
             state: match lane.breaker {
+                BreakerState::Closed if lane.refused > 0 || lane.refuses_new => "refused",
                 BreakerState::Closed => "sending",
                 BreakerState::Open => "paused",
                 BreakerState::Probing => "probing",
             },
             queued: lane.queued,
             retrying: lane.retrying,
+            retrying_on_disk: lane.retrying_away,
+            refused: lane.refused,
             in_flight: lane.in_flight,
             bytes: lane.bytes,
             catching_up: lane.catching_up,
@@ -337,5 +340,14 @@ impl upesi_admin::LaneStatus for Lanes {
             oldest_pending: lane.oldest_pending,
         };
         self.0.lanes().into_iter().map(view).collect()
+    }
+
+    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
+        let view = |failure: upesi_courier::Failure| Failure {
+            key: failure.key,
+            attempts: failure.attempts,
+            reason: failure.reason,
+        };
+        self.0.failures(keys).into_iter().map(view).collect()
     }
 }

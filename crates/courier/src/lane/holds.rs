@@ -1,0 +1,62 @@
+//! Notices that wait until their own target has the answer to the request that caused them.
+//!
+//! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to the
+//! DFSP that sent it waits until its answer was written, or until nobody waits for that any more.
+
+use std::collections::HashSet;
+
+use hashbrown::HashMap;
+use upesi_ledger::NoticeKey;
+
+use super::entry::Entry;
+
+#[derive(Debug)]
+pub(super) struct Holds<R> {
+    /// With the entry once nothing else holds it back.
+    held: HashMap<NoticeKey, Option<Entry<R>>, foldhash::fast::RandomState>,
+    /// Answered before the lane had heard of them.
+    answered: HashSet<NoticeKey>,
+}
+
+impl<R> Holds<R> {
+    pub(super) fn new() -> Self {
+        Self { held: HashMap::default(), answered: HashSet::new() }
+    }
+
+    /// A notice that waits for an answer has come.
+    pub(super) fn hold(&mut self, key: NoticeKey) {
+        if !self.answered.remove(&key) {
+            self.held.insert(key, None);
+        }
+    }
+
+    /// The answer was written; gives the notice where it waited for nothing else.
+    pub(super) fn answered(&mut self, key: NoticeKey) -> Option<Entry<R>> {
+        match self.held.remove(&key) {
+            Some(entry) => entry,
+            None => {
+                self.answered.insert(key);
+                None
+            }
+        }
+    }
+
+    /// Keeps a notice that waits; gives back one that does not.
+    pub(super) fn keep(&mut self, entry: Entry<R>) -> Option<Entry<R>> {
+        if self.held.is_empty() {
+            return Some(entry);
+        }
+        match self.held.get_mut(&entry.delivery.key) {
+            None => Some(entry),
+            Some(held) => {
+                *held = Some(entry);
+                None
+            }
+        }
+    }
+
+    /// Those that wait for nothing else.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<R>> {
+        self.held.values().flatten()
+    }
+}

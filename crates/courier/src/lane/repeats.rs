@@ -1,0 +1,198 @@
+//! Notices that failed and are to be repeated, within a budget of their own.
+//!
+//! What exceeds the budget leaves memory: of the notice that was tried most only the key and the tries are kept, and its
+//! content is loaded from the outbox again when its time comes. So a DFSP that refuses some notices for long costs little
+//! memory, and its other notices go out as if there were none of these.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_ledger::{NoticeKey, ParticipantId};
+
+use super::entry::{Entry, Tries};
+
+/// Notices of a lane that failed and are not in memory, at most. Of each some 150 bytes are kept.
+pub(super) const AWAY_MAX: usize = 16_384;
+
+/// A notice that left memory.
+#[derive(Debug)]
+pub(super) struct Away {
+    pub(super) order: u64,
+    pub(super) tries: Tries,
+    due: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Repeats<R> {
+    items_max: usize,
+    bytes_max: usize,
+    /// In memory, by time.
+    here: BTreeMap<(Instant, NoticeKey), Entry<R>>,
+    here_bytes: usize,
+    /// In memory again, because their time has come.
+    loaded: VecDeque<Entry<R>>,
+    /// Not in memory.
+    away: BTreeMap<NoticeKey, Away>,
+    away_due: BTreeSet<(Instant, NoticeKey)>,
+}
+
+impl<R> Repeats<R> {
+    pub(super) const fn new(items_max: usize, bytes_max: usize) -> Self {
+        Self {
+            items_max,
+            bytes_max,
+            here: BTreeMap::new(),
+            here_bytes: 0,
+            loaded: VecDeque::new(),
+            away: BTreeMap::new(),
+            away_due: BTreeSet::new(),
+        }
+    }
+
+    /// Takes a notice that is to be repeated at `due`.
+    pub(super) fn insert(&mut self, due: Instant, entry: Entry<R>) {
+        self.here_bytes += entry.delivery.bytes;
+        self.here.insert((due, entry.delivery.key), entry);
+    }
+
+    /// The notice that must leave memory, if one must: the one that was tried most, of several the oldest.
+    pub(super) fn excess(&mut self) -> Option<(Instant, Entry<R>)> {
+        if self.here.len() <= self.items_max && (self.here_bytes <= self.bytes_max || self.here.len() <= 1) {
+            return None;
+        }
+        let most = self.here.iter().max_by_key(|(at, entry)| (entry.tries.attempts, Reverse(at.1)));
+        let at = most.map(|(at, _)| *at)?;
+        Some((at.0, self.remove(at)?))
+    }
+
+    fn remove(&mut self, at: (Instant, NoticeKey)) -> Option<Entry<R>> {
+        let entry = self.here.remove(&at)?;
+        self.here_bytes -= entry.delivery.bytes;
+        Some(entry)
+    }
+
+    /// Notes a notice that left memory until `due`.
+    pub(super) fn leave(&mut self, key: NoticeKey, order: u64, tries: Tries, due: Instant) {
+        self.away_due.insert((due, key));
+        self.away.insert(key, Away { order, tries, due });
+    }
+
+    /// The notice that is given up because too many have left memory, if there are: the oldest.
+    pub(super) fn crowded_out(&mut self) -> Option<(NoticeKey, Away)> {
+        if self.away.len() <= AWAY_MAX {
+            return None;
+        }
+        let (key, away) = self.away.pop_first()?;
+        self.away_due.remove(&(away.due, key));
+        Some((key, away))
+    }
+
+    /// Notices to be loaded now, at most so many; those that were loaded before go first.
+    pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(NoticeKey, Away)> {
+        let count = items_max.saturating_sub(self.loaded.len());
+        let due: Vec<_> =
+            self.away_due.iter().take_while(|(due, _)| *due <= now).take(count).copied().collect();
+        due.into_iter().filter_map(|at| self.return_of(at)).collect()
+    }
+
+    fn return_of(&mut self, at: (Instant, NoticeKey)) -> Option<(NoticeKey, Away)> {
+        self.away_due.remove(&at);
+        self.away.remove(&at.1).map(|away| (at.1, away))
+    }
+
+    /// It could not be loaded: later.
+    pub(super) fn put_away(&mut self, key: NoticeKey, away: Away) {
+        self.away_due.insert((away.due, key));
+        self.away.insert(key, away);
+    }
+
+    /// Takes a notice that is in memory again.
+    pub(super) fn come_back(&mut self, entry: Entry<R>) {
+        self.loaded.push_back(entry);
+    }
+
+    /// Whether one in memory is due.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        !self.loaded.is_empty() || self.here.first_key_value().is_some_and(|((due, _), _)| *due <= now)
+    }
+
+    /// Whether one that left memory is due.
+    pub(super) fn is_away_due(&self, now: Instant) -> bool {
+        self.away_due.first().is_some_and(|(due, _)| *due <= now)
+    }
+
+    /// The next one that is due.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Entry<R>> {
+        if let Some(entry) = self.loaded.pop_front() {
+            return Some(entry);
+        }
+        let at = *self.here.first_key_value()?.0;
+        if at.0 <= now { self.remove(at) } else { None }
+    }
+
+    /// The oldest one in memory, whether its time has come or not.
+    pub(super) fn take_oldest(&mut self) -> Option<Entry<R>> {
+        let oldest = self.here.keys().copied().min_by_key(|(_, key)| *key);
+        oldest.and_then(|at| self.remove(at)).or_else(|| self.loaded.pop_front())
+    }
+
+    /// Takes out those that are past their deadline: in memory, and away from it.
+    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry<R>>, Vec<(NoticeKey, Away)>) {
+        let late = |tries: &Tries| tries.is_late(now);
+        // None of these is due after its deadline.
+        let due = self.here.iter().take_while(|((due, _), _)| *due <= now);
+        let here: Vec<_> = due.filter(|(_, entry)| late(&entry.tries)).map(|(at, _)| *at).collect();
+        let mut here: Vec<_> = here.into_iter().filter_map(|at| self.remove(at)).collect();
+        if self.loaded.iter().any(|entry| late(&entry.tries)) {
+            let (gone, left): (VecDeque<_>, VecDeque<_>) =
+                self.loaded.drain(..).partition(|entry| late(&entry.tries));
+            self.loaded = left;
+            here.extend(gone);
+        }
+        let due = self.away_due.iter().take_while(|(due, _)| *due <= now);
+        let away: Vec<_> = due.filter(|(_, key)| late(&self.away[key].tries)).copied().collect();
+        (here, away.into_iter().filter_map(|at| self.return_of(at)).collect())
+    }
+
+    /// When the first of those comes due that are not due yet. The keeper waits for it; those in memory that are due belong
+    /// to the slots, whether they have taken them already or not.
+    pub(super) fn next(&self, now: Instant) -> Option<Instant> {
+        let here = self.here.range(behind(now)..).next().map(|((due, _), _)| *due);
+        here.into_iter().chain(self.next_away(now)).min()
+    }
+
+    fn next_away(&self, now: Instant) -> Option<Instant> {
+        self.away_due.range(behind(now)..).next().map(|(due, _)| *due)
+    }
+
+    /// The earliest deadline, of those away from memory perhaps one that is earlier still.
+    pub(super) fn next_deadline(&self, now: Instant) -> Option<Instant> {
+        let here = self.here.values().filter_map(|entry| entry.tries.deadline).min();
+        here.into_iter().chain(self.next_away(now)).min()
+    }
+
+    /// Those in memory.
+    pub(super) fn here(&self) -> impl Iterator<Item = &Entry<R>> {
+        self.here.values().chain(&self.loaded)
+    }
+
+    /// Those that left it.
+    pub(super) fn away(&self) -> impl Iterator<Item = (NoticeKey, &Away)> {
+        self.away.iter().map(|(key, away)| (*key, away))
+    }
+
+    pub(super) fn here_len(&self) -> usize {
+        self.here.len() + self.loaded.len()
+    }
+
+    pub(super) fn away_len(&self) -> usize {
+        self.away.len()
+    }
+}
+
+/// The first place behind all that are due at `now`.
+fn behind(now: Instant) -> (Instant, NoticeKey) {
+    (now + Duration::from_nanos(1), NoticeKey { target: ParticipantId::HUB, seq: 0, index: 0 })
+}
