@@ -168,7 +168,7 @@ async fn undelivered_callbacks_are_listed_page_by_page() {
         format!(
             concat!(
                 r#"{{"key":"{}","participant":"blue","state":"pending","message":"POST /transfers","transferId":"{}","#,
-                r#""createdDate":"2031-04-01T10:00:00.000Z","attempts":null,"reason":null,"parkedDate":null}}"#
+                r#""createdDate":"2031-04-01T10:00:00.000Z","attempts":3,"reason":"answered 500","parkedDate":null}}"#
             ),
             listed[1],
             id(1)
