@@ -147,7 +147,7 @@ fn a_scheme_file_makes_a_hub_ready_and_is_idempotent() {
             "~ participant greenbank inactive → active",
             "~ limit greenbank KES 9 → 1000, alarm at 42 %",
             "~ funds greenbank KES 2000.5 → 2500",
-            "~ limit bluewallet KES 9 → 1000, alarm at 10 %",
+            "~ limit bluewallet KES 9 → 1000, alarm at 80 %",
             "~ funds bluewallet KES 2000.5 → 2500",
         ]
     );
