@@ -188,6 +188,6 @@ fn open(words: &mut Words) -> Parsed<AdminCommand> {
 
 /// A percentage with at most two decimals as hundredths; 10 when none is given.
 fn basis_points(percentage: Option<String>) -> Parsed<u16> {
-    let percentage = words::amount(percentage.as_deref().unwrap_or("10"))?;
+    let percentage = words::amount(percentage.as_deref().unwrap_or("80"))?;
     u16::try_from(percentage.units() / 100).map_err(|_| "no percentage".to_owned())
 }
