@@ -16,9 +16,8 @@ use crate::error::ApiError;
 use crate::extract::{Segments, account_id, participant_name, transfer_id};
 use crate::field::Field;
 use crate::json::{Decimal, Instant, empty, ok, raw};
+use crate::transfers::REASON_CHARS_MAX;
 
-/// Longest reason, in characters.
-const REASON_CHARS_MAX: usize = 512;
 /// Longest bank reference and longest key or value of an extension, in characters.
 const EXTENSION_CHARS_MAX: usize = 128;
 /// Most extensions of a movement of funds.

@@ -65,7 +65,7 @@ fn directory_routes() -> Router<AdminContext> {
 fn operator_routes() -> Router<AdminContext> {
     Router::new()
         .route("/", get(operations::metadata))
-        .route("/transfers/{id}", get(transfers::get))
+        .route("/transfers/{id}", get(transfers::get).put(transfers::end))
         .route("/quotes/{id}", get(quotes::get))
         .route("/positions", get(positions::summary))
         .route("/callbacks", get(callbacks::list))

@@ -1,17 +1,22 @@
-//! `GET /transfers/{id}`: a transfer as operators see it.
+//! `/transfers/{id}`: a transfer as operators see it, and its end by an operator.
 
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::encode_octets;
-use upesi_ledger::{AccountId, ParticipantId, Transfer, TransferState};
-use upesi_types::ErrorCode;
+use upesi_ledger::command::{Archived, Expire};
+use upesi_ledger::{AccountId, Command, ParticipantId, Transfer, TransferState};
+use upesi_types::{ErrorCode, TransferId};
 
+use crate::body::JsonBody;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Segments, transfer_id};
 use crate::json::{Decimal, Instant, ok, raw};
+
+/// Longest reason, in characters.
+pub(crate) const REASON_CHARS_MAX: usize = 512;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -32,6 +37,8 @@ struct TransferView {
     /// Journal record of the prepare.
     prepare_seq: u64,
     error_information: Option<ErrorInformation>,
+    /// Why an operator ended it.
+    operator_reason: Option<Box<str>>,
     extensions: Option<Box<RawValue>>,
 }
 
@@ -59,7 +66,25 @@ pub(crate) async fn get(
     State(context): State<AdminContext>,
     Segments(id): Segments<String>,
 ) -> Result<Response, ApiError> {
+    show(&context, transfer_id(&id)?).await
+}
+
+/// Ends a reservation by the rules of expiry; the answer is the transfer as it stands then.
+pub(crate) async fn end(
+    State(context): State<AdminContext>,
+    Segments(id): Segments<String>,
+    body: JsonBody,
+) -> Result<Response, ApiError> {
     let id = transfer_id(&id)?;
+    let fields = body.fields()?;
+    fields.required("action")?.one_of(["expire"].iter(), |name| name)?;
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    fields.only(&["action", "reason"])?;
+    context.submit(Command::Expire(Expire { transfer: id, reason, archived: Archived::Unknown })).await?;
+    show(&context, id).await
+}
+
+async fn show(context: &AdminContext, id: TransferId) -> Result<Response, ApiError> {
     let transfer =
         context.engine.transfer(id).await?.ok_or_else(|| {
             ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"))
@@ -81,13 +106,13 @@ fn octets(bytes: &[u8; 32]) -> String {
 }
 
 fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party>) -> TransferView {
-    let (internal_state, fulfilment, error_information) = match &transfer.state {
-        TransferState::Reserved => ("RESERVED", None, None),
-        TransferState::Committed { fulfilment, .. } => ("COMMITTED", Some(octets(fulfilment)), None),
-        TransferState::Aborted { kind, code, description, .. } => {
+    let (internal_state, fulfilment, error_information, operator_reason) = match &transfer.state {
+        TransferState::Reserved => ("RESERVED", None, None, None),
+        TransferState::Committed { fulfilment, .. } => ("COMMITTED", Some(octets(fulfilment)), None, None),
+        TransferState::Aborted { kind, code, description, operator_reason, .. } => {
             let error =
                 ErrorInformation { error_code: code.to_string(), error_description: description.clone() };
-            (kind.as_str(), None, Some(error))
+            (kind.as_str(), None, Some(error), operator_reason.clone())
         }
     };
     TransferView {
@@ -104,6 +129,7 @@ fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party>) -> Trans
         completed_date: transfer.completed_at().map(Instant),
         prepare_seq: transfer.prepare_seq,
         error_information,
+        operator_reason,
         extensions: transfer.extensions.as_deref().and_then(raw),
     }
 }

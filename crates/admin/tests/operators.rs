@@ -40,7 +40,7 @@ async fn a_transfer_is_shown_in_every_state() {
             r#""payer":{{"name":"green","accountId":3}},"payee":{{"name":"blue","accountId":5}},"#,
             r#""amount":{{"amount":100.5,"currency":"KES"}},"condition":"{}","fulfilment":null,"#,
             r#""expiration":"2031-04-01T10:00:30.000Z","preparedDate":"2031-04-01T10:00:00.000Z","#,
-            r#""completedDate":null,"prepareSeq":{},"errorInformation":null,"extensions":null}}"#
+            r#""completedDate":null,"prepareSeq":{},"errorInformation":null,"operatorReason":null,"extensions":null}}"#
         ),
         id(1),
         condition,
@@ -80,6 +80,58 @@ async fn a_transfer_is_shown_in_every_state() {
     assert!(expired.contains(r#""internalState":"EXPIRED_RESERVED""#), "{expired}");
     let unknown = hub.expect("GET", &format!("/transfers/{}", id(9)), "", 400).await;
     assert_eq!(unknown, refusal(3208, &format!("Transfer ID not found - There is no transfer {}", id(9))));
+}
+
+#[tokio::test]
+async fn an_operator_ends_a_reservation_and_the_record_says_why() {
+    let hub = Hub::with_dfsps(&["green", "blue"]).await;
+    let lasting = |number, amount| {
+        let Command::Prepare(prepare) = prepare(id(number), "green", "blue", amount) else { unreachable!() };
+        Command::Prepare(upesi_ledger::command::Prepare {
+            expires_at: Timestamp::parse_iso("2031-04-02T09:59:59.000Z").unwrap(),
+            ..prepare
+        })
+    };
+    let path = |number| format!("/transfers/{}", id(number));
+    hub.submit(lasting(1, "100.5"), "").await;
+    hub.submit(lasting(2, "7"), "").await;
+    let position = || async { hub.get("/participants/green/positions?currency=KES").await };
+    assert!(position().await.contains(r#""value":107.5"#), "{}", position().await);
+
+    for (body, detail) in [
+        (r#"{"action":"expire"}"#, "\"reason\" is required"),
+        (r#"{"reason":"x"}"#, "\"action\" is required"),
+        (r#"{"action":"abort","reason":"x"}"#, "\"action\" must be one of [expire]"),
+        (r#"{"action":"expire","reason":""}"#, "\"reason\" is not allowed to be empty"),
+        (r#"{"action":"expire","reason":"x","n":1}"#, "\"n\" is not allowed"),
+    ] {
+        let refused = hub.expect("PUT", &path(1), body, 400).await;
+        assert!(refused.contains(&detail.replace('"', "\\\"")), "{body}: {refused}");
+    }
+    let end = r#"{"action":"expire","reason":"blue has closed"}"#;
+    hub.clock.advance(1_000);
+    let ended = hub.expect("PUT", &path(1), end, 200).await;
+    for part in [
+        r#""transferState":"ABORTED","internalState":"EXPIRED_RESERVED""#,
+        r#""completedDate":"2031-04-01T10:00:01.000Z""#,
+        r#""errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}"#,
+        r#""operatorReason":"blue has closed""#,
+    ] {
+        assert!(ended.contains(part), "{part}: {ended}");
+    }
+    assert_eq!(hub.get(&path(1)).await, ended);
+    assert!(position().await.contains(r#""value":7"#), "{}", position().await);
+
+    // Again: nothing changes, and the first reason stays.
+    hub.clock.advance(1_000);
+    let again = hub.expect("PUT", &path(1), r#"{"action":"expire","reason":"again"}"#, 200).await;
+    assert_eq!(again, ended);
+    hub.submit(fulfil(id(2), "green", "blue"), "").await;
+    let refused = hub.expect("PUT", &path(2), end, 400).await;
+    let detail = "The transfer is final in state COMMITTED; only a reservation can be ended";
+    assert_eq!(refused, refusal(3100, &format!("Generic validation error - {detail}")));
+    let unknown = hub.expect("PUT", &path(9), end, 400).await;
+    assert_eq!(unknown, refusal(3208, "Transfer ID not found - There is no such transfer"));
 }
 
 #[tokio::test]

@@ -16,6 +16,9 @@ use upesi_ledger::{Command, NoticeKey, ParticipantId};
 /// Answers that hold what no document can know: how long the process has been up.
 const DIFFERENT_EACH_TIME: [&str; 1] = ["getHealth"];
 
+/// The transfer that an operator ends.
+const ENDED: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5e";
+
 struct Walk {
     hub: Hub,
     document: Document,
@@ -95,6 +98,11 @@ impl Walk {
 
     /// Sends an FSPIOP request of the other document with its short example.
     fn fspiop(&self, id: &str) {
+        self.fspiop_with(id, |_| {});
+    }
+
+    /// … with something changed in its body.
+    fn fspiop_with(&self, id: &str, change: impl Fn(&mut Value)) {
         let operation = self.hub.document.operation(id);
         let mut request = self.hub.request(&operation);
         if id.starts_with("put") {
@@ -108,7 +116,9 @@ impl Walk {
         }
         let (_, body) = self.hub.document.request_body(&operation).unwrap();
         let body = self.hub.document.examples(body).into_iter().find(|(name, _)| name == "short").unwrap().1;
-        let answer = request.with_body(body.clone()).send(&mut self.hub.connect());
+        let mut body = body.clone();
+        change(&mut body);
+        let answer = request.with_body(body).send(&mut self.hub.connect());
         assert_eq!(answer.status, request.status, "{id}: {answer:?}");
     }
 
@@ -178,6 +188,8 @@ impl Walk {
         self.fspiop("putTransfer");
         self.call("getTransfer");
         self.call("getTransaction");
+        self.fspiop_with("createTransfer", |body| body["transferId"] = json!(ENDED));
+        self.call_with("endTransfer", "example", &[("id", ENDED)]);
         self.call("getQuote");
         self.call("listPositions");
         self.call("listAllPositions");

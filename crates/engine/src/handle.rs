@@ -215,6 +215,7 @@ pub(crate) fn look_up_of(command: &mut Command) -> Option<(TransferId, &mut Arch
         Command::Fulfil(fulfil) => Some((fulfil.transfer.id()?, &mut fulfil.archived)),
         Command::Abort(abort) => Some((abort.transfer.id()?, &mut abort.archived)),
         Command::Get(get) => Some((get.transfer.id()?, &mut get.archived)),
+        Command::Expire(expire) => Some((expire.transfer, &mut expire.archived)),
         _ => None,
     }
 }

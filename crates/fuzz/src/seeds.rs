@@ -233,10 +233,19 @@ pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
         code: ErrorCode::PAYEE_REJECTION,
         description: "no".into(),
         fingerprint: Some([3; 16]),
+        operator_reason: None,
+        at,
+    };
+    let by_operator = TransferState::Aborted {
+        kind: AbortKind::Expired,
+        code: ErrorCode::TRANSFER_EXPIRED,
+        description: "Transfer expired".into(),
+        fingerprint: None,
+        operator_reason: Some("stuck".into()),
         at,
     };
     let states = prepared.flat_map(|transfer| {
-        let ends = [committed.clone(), aborted.clone()];
+        let ends = [committed.clone(), aborted.clone(), by_operator.clone()];
         let ended = ends.map(|state| Transfer { state, ..transfer.clone() });
         std::iter::once(transfer.clone()).chain(ended).collect::<Vec<_>>()
     });

@@ -15,6 +15,8 @@ pub struct LedgerConfig {
     pub funds_out_guard: FundsOutGuard,
     /// What the sender of a fulfil or abort is told when nobody knows the transfer.
     pub unknown_transfer: UnknownTransfer,
+    /// How far ahead the `expiration` of a prepare may lie, in milliseconds.
+    pub transfer_validity_max_ms: i64,
     /// How long a prepared withdrawal holds the money before it is given back, in milliseconds.
     pub internal_transfer_validity_ms: i64,
     /// Seed of the hash tables, so that nobody outside can choose colliding transfer ids.
@@ -47,6 +49,7 @@ impl Default for LedgerConfig {
             payee_confirmation: true,
             funds_out_guard: FundsOutGuard::Position,
             unknown_transfer: UnknownTransfer::InternalError,
+            transfer_validity_max_ms: 86_400_000,
             internal_transfer_validity_ms: 432_000_000,
             hash_seed: 0,
         }

@@ -42,6 +42,8 @@ pub enum Event {
         description: Box<str>,
         /// Fingerprint of the PUT that did it.
         fingerprint: Option<Fingerprint>,
+        /// Why an operator did it, in the operator's words; absent when none did.
+        operator_reason: Option<Box<str>>,
     },
     /// A participant joined.
     ParticipantCreated {
@@ -177,7 +179,8 @@ impl Event {
         match self {
             Self::TransferPrepared(_) => 1,
             Self::TransferCommitted { .. } => 2,
-            Self::TransferAborted { .. } => 3,
+            Self::TransferAborted { operator_reason: None, .. } => 3,
+            Self::TransferAborted { operator_reason: Some(_), .. } => 4,
             Self::ParticipantCreated { .. } => 10,
             Self::ParticipantActivitySet { .. } => 11,
             Self::AccountCreated { .. } => 12,
@@ -233,12 +236,15 @@ impl Event {
                 encoder.raw(fingerprint);
                 encoder.option(extensions.as_deref(), |encoder, text| encoder.text(text));
             }
-            Self::TransferAborted { id, kind, code, description, fingerprint } => {
+            Self::TransferAborted { id, kind, code, description, fingerprint, operator_reason } => {
                 encoder.transfer_id(*id);
                 encoder.u8(kind.number());
                 encoder.u16(code.number());
                 encoder.text(description);
                 encoder.option(fingerprint.as_ref(), |encoder, bytes| encoder.raw(bytes));
+                if let Some(reason) = operator_reason {
+                    encoder.text(reason);
+                }
             }
             Self::ParticipantCreated { id, name, is_proxy } => {
                 encoder.u32(id.number());
@@ -320,12 +326,13 @@ impl Event {
                 fingerprint: d.array()?,
                 extensions: d.option(Decoder::boxed_text)?,
             },
-            3 => Self::TransferAborted {
+            3 | 4 => Self::TransferAborted {
                 id: d.transfer_id()?,
                 kind: AbortKind::from_number(d.u8()?).ok_or(DecodeError("unknown kind of abort"))?,
                 code: ErrorCode::from_number(d.u16()?).ok_or(DecodeError("unknown error code"))?,
                 description: d.boxed_text()?,
                 fingerprint: d.option(Decoder::array)?,
+                operator_reason: if tag == 4 { Some(d.boxed_text()?) } else { None },
             },
             10 => {
                 Self::ParticipantCreated { id: d.participant_id()?, name: d.fsp_id()?, is_proxy: d.bool()? }

@@ -121,8 +121,9 @@ impl Ledger {
                     extensions,
                 );
             }
-            Event::TransferAborted { id, kind, code, description, fingerprint } => {
-                let state = TransferState::Aborted { kind, code, description, fingerprint, at: now };
+            Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason } => {
+                let state =
+                    TransferState::Aborted { kind, code, description, fingerprint, operator_reason, at: now };
                 self.end_transfer(seq, now, id, state, None);
             }
             Event::ParticipantCreated { id, name, is_proxy } => {

@@ -100,6 +100,7 @@ pub(crate) fn sound() -> Ledger {
         code: ErrorCode::PAYEE,
         description: "".into(),
         fingerprint: None,
+        operator_reason: None,
     };
     let commit =
         Event::TransferCommitted { id: id(2), fulfilment: [0; 32], fingerprint: [0; 16], extensions: None };

@@ -77,6 +77,8 @@ pub enum TransferState {
         description: Box<str>,
         /// Fingerprint of the PUT that ended it, to tell resends from modified requests.
         fingerprint: Option<Fingerprint>,
+        /// Why an operator ended it, in the operator's words; absent when none did.
+        operator_reason: Option<Box<str>>,
         /// When.
         at: Timestamp,
     },
@@ -95,7 +97,7 @@ wire_enum! {
         InvalidFulfil = 4 "ABORTED_INVALID_FULFIL",
         /// The payee's abort was invalid.
         InvalidAbort = 5 "ABORTED_INVALID_ABORT",
-        /// Expired.
+        /// Its deadline passed, or an operator ended it by the same rules.
         Expired = 6 "EXPIRED_RESERVED",
     }
 }
@@ -174,12 +176,15 @@ impl Transfer {
                 encoder.raw(fingerprint);
                 encoder.timestamp(*at);
             }
-            TransferState::Aborted { kind, code, description, fingerprint, at } => {
-                encoder.u8(2);
+            TransferState::Aborted { kind, code, description, fingerprint, operator_reason, at } => {
+                encoder.u8(if operator_reason.is_none() { 2 } else { 3 });
                 encoder.u8(kind.number());
                 encoder.u16(code.number());
                 encoder.text(description);
                 encoder.option(fingerprint.as_ref(), |encoder, bytes| encoder.raw(bytes));
+                if let Some(reason) = operator_reason {
+                    encoder.text(reason);
+                }
                 encoder.timestamp(*at);
             }
         }
@@ -208,12 +213,13 @@ impl Transfer {
                     fingerprint: decoder.array()?,
                     at: decoder.timestamp()?,
                 },
-                2 => TransferState::Aborted {
+                form @ (2 | 3) => TransferState::Aborted {
                     kind: AbortKind::from_number(decoder.u8()?)
                         .ok_or(DecodeError("unknown kind of abort"))?,
                     code: ErrorCode::from_number(decoder.u16()?).ok_or(DecodeError("unknown error code"))?,
                     description: decoder.boxed_text()?,
                     fingerprint: decoder.option(Decoder::array)?,
+                    operator_reason: if form == 3 { Some(decoder.boxed_text()?) } else { None },
                     at: decoder.timestamp()?,
                 },
                 _ => return Err(DecodeError("unknown state of transfer")),

@@ -62,12 +62,14 @@ fn transfer_state() -> impl Strategy<Value = TransferState> {
     let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp())
         .prop_map(|(fulfilment, fingerprint, at)| TransferState::Committed { fulfilment, fingerprint, at });
     let kind = proptest::sample::select(AbortKind::ALL);
-    let aborted = (kind, error_code(), text(), any::<Option<[u8; 16]>>(), timestamp()).prop_map(
-        |(kind, code, description, fingerprint, at)| TransferState::Aborted {
+    let cause = (kind, error_code(), text(), any::<Option<[u8; 16]>>());
+    let aborted = (cause, proptest::option::of(text()), timestamp()).prop_map(
+        |((kind, code, description, fingerprint), operator_reason, at)| TransferState::Aborted {
             kind,
             code,
             description,
             fingerprint,
+            operator_reason,
             at,
         },
     );
@@ -180,14 +182,11 @@ fn event() -> impl Strategy<Value = Event> {
             proptest::sample::select(AbortKind::ALL),
             error_code(),
             text(),
-            any::<Option<[u8; 16]>>()
+            any::<Option<[u8; 16]>>(),
+            proptest::option::of(text())
         )
-            .prop_map(|(id, kind, code, description, fingerprint)| Event::TransferAborted {
-                id,
-                kind,
-                code,
-                description,
-                fingerprint
+            .prop_map(|(id, kind, code, description, fingerprint, operator_reason)| {
+                Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason }
             }),
         funds().prop_map(Event::FundsPrepared),
         (transfer_id(), proptest::sample::select(FundsState::ALL), text())

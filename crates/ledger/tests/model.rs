@@ -40,6 +40,7 @@ impl Run {
             on_us_transfers: on_us,
             payee_confirmation: confirms,
             funds_out_guard: guard,
+            transfer_validity_max_ms: ask::EXPIRY_MAX_MS,
             internal_transfer_validity_ms: VALIDITY_MS,
             hash_seed,
             ..LedgerConfig::default()

@@ -16,7 +16,7 @@ macro_rules! stories {
 
 stories! {
     abort, activity, admin_accounts, admin_participants, admin_settlement, capacity, duplicates, expiry, fulfil, funds,
-    get, notices, positions, prepare,
+    get, notices, positions, prepare, validity,
 }
 
 fn tell(name: &str) {

@@ -135,6 +135,7 @@ const LIFE: &[Kind] = &[
     ("aborts", 5_000, |counts| counts.aborted),
     ("expiries", 2_000, |counts| counts.expired),
     ("operations", 10_000, |counts| counts.operations),
+    ("reservations ended by an operator", 200, |counts| counts.ended_by_operator),
     ("callbacks", 50_000, |counts| counts.callbacks_taken),
     ("removals", 500, |counts| counts.removals),
     ("transfers removed", 2_000, |counts| counts.removed),

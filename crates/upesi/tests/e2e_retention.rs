@@ -88,6 +88,7 @@ fn old_transfers_leave_a_serving_hub_and_nothing_else_changes() {
     let export_dir = elsewhere.path().join("export");
     let mut world = World::new(&[
         ("archive.keep_days", "30"),
+        ("hub.transfer_validity_max_s", "31536000"),
         ("archive.export_dir", export_dir.to_str().unwrap()),
         ("archive.export_format", "jsonl"),
     ]);

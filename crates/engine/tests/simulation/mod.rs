@@ -275,7 +275,7 @@ impl Run {
             _ => {
                 let id = id(self.random.bits());
                 let can_expire = self.random.one_in(4);
-                let lasts_ms = if can_expire { SHORT_MS } else { 1_000_000_000 };
+                let lasts_ms = if can_expire { SHORT_MS } else { 80_000_000 };
                 let expires = Timestamp::from_ms(common::ms(&*self.clock) + lasts_ms);
                 self.known.insert(id.to_bytes(), (id, Known { can_expire, ..Known::default() }));
                 (prepare(id, payer, payee, "1", expires), Sent::Prepare(id))

@@ -156,6 +156,8 @@ impl Settings {
             arguments.extend(HOLD_CALLBACKS.map(str::to_owned));
         }
         arguments.push(format!("--set=engine.durable={}", self.durable));
+        // Streams expire in 2099.
+        arguments.push("--set=hub.transfer_validity_max_s=3153600000".to_owned());
         let log = context.logs.as_ref().map(|logs| logs.join("hub.log"));
         Ok(HubProcess::start(&binary, data, &arguments, log.as_deref()).await?)
     }

@@ -26,6 +26,11 @@ pub(super) struct Settings {
     repetitions: usize,
 }
 
+/// That of the ledgers and engines which are fed: streams expire in 2099.
+pub(super) fn config() -> LedgerConfig {
+    LedgerConfig { transfer_validity_max_ms: i64::MAX, ..LedgerConfig::default() }
+}
+
 /// A ledger that is its own journal: every decision is folded at once.
 pub(super) struct Folded {
     pub ledger: Ledger,
@@ -37,8 +42,7 @@ impl Folded {
     /// A ledger with a scheme.
     pub fn onboarded(scheme: &Scheme) -> Result<Self, IsolatedError> {
         let now = super::stream::now();
-        let mut folded =
-            Self { ledger: Ledger::new(LedgerConfig::default()), decision: Decision::default(), now };
+        let mut folded = Self { ledger: Ledger::new(config()), decision: Decision::default(), now };
         folded.operate(scheme.setup())?;
         let funds = scheme.funds(&folded.ledger);
         folded.operate(funds)?;

@@ -153,6 +153,7 @@ impl Settings {
         let defaults = EngineOptions::new(data);
         EngineOptions {
             batch_commands_max: self.batch.unwrap_or(defaults.batch_commands_max),
+            ledger: super::ledger::config(),
             durability: if self.durable { Durability::Synced } else { Durability::Volatile },
             ..defaults
         }

@@ -52,6 +52,7 @@ impl Past {
     pub fn write(&self, data: &Path) -> Result<(), IsolatedError> {
         let options = EngineOptions {
             durability: Durability::Volatile,
+            ledger: super::ledger::config(),
             // Of millions of transfers the journal would be larger than all the rest.
             keep_segments: self.existing < CHUNK,
             ..EngineOptions::new(data)

@@ -63,8 +63,12 @@ impl Ledger {
         if self.config().payee_confirmation && payer != payee {
             out.tell(payee, transfer.id, NoticeContent::ConfirmAbort);
         }
-        let cause =
-            Cause { kind: AbortKind::ByPayee, code: abort.code, description: abort.description.clone() };
+        let cause = Cause {
+            kind: AbortKind::ByPayee,
+            code: abort.code,
+            description: abort.description.clone(),
+            operator_reason: None,
+        };
         put::end(transfer, cause, Some(abort.fingerprint), false, now, out);
     }
 }

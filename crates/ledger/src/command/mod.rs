@@ -2,6 +2,7 @@
 
 mod abort;
 mod admin;
+mod expire;
 mod fulfil;
 mod funds;
 mod get;
@@ -22,6 +23,7 @@ use upesi_types::{ErrorCode, FspId, Timestamp};
 
 pub use abort::Abort;
 pub use admin::{AdminCommand, AdminOutcome};
+pub use expire::Expire;
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
 pub use funds::{FundsAction, FundsEnd, FundsPrepare};
 pub use get::Get;
@@ -49,6 +51,8 @@ pub enum Command {
     Get(Get),
     /// Time has passed: expire what is due.
     Tick,
+    /// An operator ends a reservation.
+    Expire(Expire),
     /// The courier delivered these notices.
     Delivered(Vec<NoticeKey>),
     /// The courier gave a notice up.
@@ -184,6 +188,7 @@ impl Ledger {
             Command::Abort(abort) => self.decide_abort(abort, now, out),
             Command::Get(get) => self.decide_get(get, out),
             Command::Tick => self.decide_tick(now, out),
+            Command::Expire(expire) => self.decide_expire(expire, now, out),
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),

@@ -108,8 +108,14 @@ impl Ledger {
             Err(Refused { kind, code, detail }) => {
                 let description = code.describe(&detail).into_boxed_str();
                 out.tell(sender, prepare.id, NoticeContent::Error(code, description.clone()));
-                transfer.state =
-                    TransferState::Aborted { kind, code, description, fingerprint: None, at: now };
+                transfer.state = TransferState::Aborted {
+                    kind,
+                    code,
+                    description,
+                    fingerprint: None,
+                    operator_reason: None,
+                    at: now,
+                };
             }
         }
         out.events.push(Event::TransferPrepared(transfer));
@@ -137,6 +143,11 @@ impl Ledger {
         }
         if prepare.expires_at < now {
             return Err(format!("Expiration date {} is already in the past", prepare.expires_at).into());
+        }
+        let validity_max_ms = self.config().transfer_validity_max_ms;
+        if prepare.expires_at > now.plus_ms(validity_max_ms) {
+            let detail = format!("Expiration date is more than {} s ahead", validity_max_ms / 1_000);
+            return Err(detail.into());
         }
         if prepare.payer.eq_ignore_case(&prepare.payee) && !self.config().on_us_transfers {
             let detail = "Payer FSP and Payee FSP should be different, unless on-us transfers are allowed by the Scheme";

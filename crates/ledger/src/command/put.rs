@@ -37,6 +37,17 @@ pub(super) struct Cause {
     pub(super) kind: AbortKind,
     pub(super) code: ErrorCode,
     pub(super) description: Box<str>,
+    /// Why an operator ends it; absent when none does.
+    pub(super) operator_reason: Option<Box<str>>,
+}
+
+impl Cause {
+    /// That of a transfer whose time is over.
+    pub(super) fn expiry(operator_reason: Option<Box<str>>) -> Self {
+        let code = ErrorCode::TRANSFER_EXPIRED;
+        let description = code.describe("").into_boxed_str();
+        Self { kind: AbortKind::Expired, code, description, operator_reason }
+    }
 }
 
 impl Ledger {
@@ -85,16 +96,19 @@ impl Ledger {
 
     /// Ends a reserved transfer whose deadline has passed; both parties are told.
     pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
-        let code = ErrorCode::TRANSFER_EXPIRED;
-        let description = code.describe("").into_boxed_str();
-        for party in [transfer.payer, transfer.payee].into_iter().flatten() {
-            out.tell(party, transfer.id, NoticeContent::Error(code, description.clone()));
-        }
-        let cause = Cause { kind: AbortKind::Expired, code, description };
+        let cause = Cause::expiry(None);
+        tell_parties(transfer, &cause, out);
         let reserves = late.is_some_and(|put| put.reserves);
         // An expiry remembers the late fulfil only, as the kind of abort does not tell of which kind a PUT was.
         let late_fulfil = late.filter(|put| put.kind == PutKind::Fulfil);
         end(transfer, cause, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
+    }
+}
+
+/// Tells both parties of a transfer why it ends.
+pub(super) fn tell_parties(transfer: &Transfer, cause: &Cause, out: &mut Decision) {
+    for party in [transfer.payer, transfer.payee].into_iter().flatten() {
+        out.tell(party, transfer.id, NoticeContent::Error(cause.code, cause.description.clone()));
     }
 }
 
@@ -117,7 +131,8 @@ pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, reason: &str, out: &
         PutKind::Fulfil => AbortKind::InvalidFulfil,
         PutKind::Abort => AbortKind::InvalidAbort,
     };
-    end(transfer, Cause { kind, code, description }, Some(put.fingerprint), put.reserves, put.now, out);
+    let cause = Cause { kind, code, description, operator_reason: None };
+    end(transfer, cause, Some(put.fingerprint), put.reserves, put.now, out);
 }
 
 /// Ends a reserved transfer. A payee that reserved is told by PATCH.
@@ -129,14 +144,21 @@ pub(super) fn end(
     now: Timestamp,
     out: &mut Decision,
 ) {
-    let Cause { kind, code, description } = cause;
+    let Cause { kind, code, description, operator_reason } = cause;
     if let (true, Some(payee)) = (reserves, transfer.payee) {
-        let state =
-            TransferState::Aborted { kind, code, description: description.clone(), fingerprint, at: now };
+        let state = TransferState::Aborted {
+            kind,
+            code,
+            description: description.clone(),
+            fingerprint,
+            operator_reason: None,
+            at: now,
+        };
         let ended = Transfer { state, ..transfer.clone() };
         out.tell(payee, transfer.id, NoticeContent::State(StateMethod::Patch, ended.view()));
     }
-    out.events.push(Event::TransferAborted { id: transfer.id, kind, code, description, fingerprint });
+    let id = transfer.id;
+    out.events.push(Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason });
 }
 
 fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {

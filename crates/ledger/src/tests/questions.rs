@@ -43,6 +43,7 @@ fn totals_and_lengths_count_what_happened() {
         code: ErrorCode::TRANSFER_EXPIRED,
         description: "".into(),
         fingerprint: None,
+        operator_reason: None,
     };
     let refused = crate::Transfer {
         state: TransferState::Aborted {
@@ -50,6 +51,7 @@ fn totals_and_lengths_count_what_happened() {
             code: ErrorCode::VALIDATION,
             description: "".into(),
             fingerprint: None,
+            operator_reason: None,
             at: Timestamp::from_ms(9),
         },
         ..transfer(4, 1)

@@ -32,6 +32,7 @@ fn end(transfer: &mut Transfer) {
         code: upesi_types::ErrorCode::PAYEE,
         description: "".into(),
         fingerprint: None,
+        operator_reason: None,
         at: Timestamp::EPOCH,
     };
 }

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
-    Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
+    Abort, Archived, Expire, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
     NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
@@ -14,6 +14,8 @@ use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, Tr
 
 /// How long a prepared withdrawal holds the money.
 pub const VALIDITY_MS: i64 = 30_000;
+/// How far ahead a transfer may expire.
+pub const EXPIRY_MAX_MS: i64 = 20_000;
 
 /// Two members from the beginning, one that may join, one that never does, one in other letters, and the hub.
 pub const NAMES: [&str; 6] = ["alpha", "beta", "gamma", "ghost", "ALPHA", "Hub"];
@@ -28,6 +30,7 @@ pub enum Ask {
     Abort { id: u8, from: Who, to: Who, code: u16, body: u8 },
     Get { id: u8, from: Name },
     Tick,
+    Expire { id: u8 },
     Delivered(Name),
     Park(Name),
     Redeliver(Name),
@@ -95,7 +98,17 @@ fn who(right: Who) -> impl Strategy<Value = Who> {
 fn transfers() -> impl Strategy<Value = Ask> {
     let id = || 0..6_u8;
     // Deadlines and pauses come from few values, so that requests often meet a deadline to the millisecond.
-    let expiry = proptest::sample::select(vec![-1_i64, 0, 1, 2, 1_000, 5_000, 20_000, 20_000]);
+    let expiry = proptest::sample::select(vec![
+        -1_i64,
+        0,
+        1,
+        2,
+        1_000,
+        5_000,
+        EXPIRY_MAX_MS,
+        EXPIRY_MAX_MS,
+        EXPIRY_MAX_MS + 1,
+    ]);
     let prepare = (
         (id(), proptest::option::weighted(0.1, name()), name(), name()),
         (proptest::option::weighted(0.95, units()), proptest::bool::weighted(0.95), expiry, 0..2_u8),
@@ -123,6 +136,7 @@ fn transfers() -> impl Strategy<Value = Ask> {
         ),
         3 => (id(), name()).prop_map(|(id, from)| Ask::Get { id, from }),
         3 => Just(Ask::Tick),
+        1 => id().prop_map(|id| Ask::Expire { id }),
     ]
 }
 
@@ -248,6 +262,11 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             archived: Archived::Unknown,
         }),
         Ask::Tick => Command::Tick,
+        Ask::Expire { id } => Command::Expire(Expire {
+            transfer: transfer_id('t', *id),
+            reason: "as told".into(),
+            archived: Archived::Unknown,
+        }),
         Ask::Delivered(name) => Command::Delivered(owed(ledger, name)),
         Ask::Redeliver(name) => Command::Redeliver(owed(ledger, name)),
         Ask::Park(name) => {

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use upesi_ledger::command::FulfilState;
 
-use super::ask::{Ask, AskPrepare, Given, Known, NAMES, Name, VALIDITY_MS, Who, named, put_fingerprint};
+use super::ask::{
+    Ask, AskPrepare, EXPIRY_MAX_MS, Given, Known, NAMES, Name, VALIDITY_MS, Who, named, put_fingerprint,
+};
 
 type Print = [u8; 16];
 /// What is told: lines such as `alpha PUT COMMITTED`, or `= refused 3100` for an operator.
@@ -51,6 +53,8 @@ pub enum End {
     Committed(Print),
     /// By a fulfil or an abort, or by neither.
     Aborted(Option<(Kind, Print)>),
+    /// By an operator.
+    Expired,
     /// Never reserved.
     Refused,
 }
@@ -79,7 +83,7 @@ impl Scheme {
             let (debits, credits) = match deal.end {
                 End::Open => (true, false),
                 End::Committed(_) => (true, true),
-                End::Aborted(_) | End::Refused => (false, false),
+                End::Aborted(_) | End::Expired | End::Refused => (false, false),
             };
             sum += if debits && deal.payer == name { deal.units } else { 0 };
             sum -= if credits && deal.payee == name { deal.units } else { 0 };
@@ -116,6 +120,7 @@ impl Scheme {
             Ask::Fulfil { id, .. } | Ask::Abort { id, .. } => self.hear_put(*id, ask, known, now_ms),
             Ask::Get { id, from } => self.hear_get(*id, from),
             Ask::Tick => self.tick(now_ms),
+            Ask::Expire { id } => self.expire(*id),
             Ask::Delivered(name) => {
                 self.owed.remove(name);
                 vec![]
@@ -201,6 +206,7 @@ impl Scheme {
             && is_active(ask.payee)
             && ask.has_condition
             && expires_ms >= now_ms
+            && expires_ms <= now_ms + EXPIRY_MAX_MS
             && (self.on_us || !ask.payer.eq_ignore_ascii_case(ask.payee))
             && can_hold(ask.payer)
             && can_hold(ask.payee);
@@ -256,7 +262,7 @@ impl Scheme {
         let before = match deal.end {
             End::Committed(print) => Some((Kind::Fulfil, print)),
             End::Aborted(by) => by,
-            End::Open | End::Refused => None,
+            End::Open | End::Expired | End::Refused => None,
         };
         match before.filter(|(before, _)| *before == kind) {
             Some((_, before)) if before == print && waits_for_patch => return patch(deal, vec![]),
@@ -327,6 +333,19 @@ impl Scheme {
             }
         }
         told
+    }
+
+    fn expire(&mut self, id: u8) -> Told {
+        let Some(deal) = self.deals.get_mut(&id) else { return vec![refused(3208)] };
+        match deal.end {
+            End::Open => {
+                deal.end = End::Expired;
+                let parties = [deal.payer, deal.payee].map(|party| format!("{party} ERROR 3303"));
+                [done()].into_iter().chain(parties).collect()
+            }
+            End::Expired => vec!["= already done".to_owned()],
+            _ => vec![refused(3100)],
+        }
     }
 
     fn move_funds(&mut self, id: u8, said: (Name, bool, i64), now_ms: i64) -> String {
@@ -433,7 +452,7 @@ impl Deal {
         match self.end {
             End::Open => "RESERVED",
             End::Committed(_) => "COMMITTED",
-            End::Aborted(_) | End::Refused => "ABORTED",
+            End::Aborted(_) | End::Expired | End::Refused => "ABORTED",
         }
     }
 }

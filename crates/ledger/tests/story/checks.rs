@@ -1,6 +1,6 @@
 //! What stories check between their steps.
 
-use upesi_ledger::{Account, Participant};
+use upesi_ledger::{Account, Participant, TransferState};
 use upesi_types::FspId;
 
 use super::words::{self, Parsed, Words};
@@ -17,6 +17,7 @@ impl Story {
                 self.balance(name, &kind, words)?
             }
             "state" => self.state(words)?,
+            "reason" => self.reason(words)?,
             "funds" => {
                 let id = self.id(&words.next("a movement of funds")?);
                 let state = self.twin.live.funds(id).map_or("unknown", |funds| funds.state.as_str());
@@ -58,6 +59,17 @@ impl Story {
         let id = self.id(&words.next("a transfer")?);
         let found = self.twin.live.transfer(id).or_else(|| self.twin.archive.get(&id));
         Ok((words.next("a state")?, found.map_or("unknown", print::state).to_owned()))
+    }
+
+    /// `reason t1 "the payee is gone"`: why an operator ended it; `none` when none did.
+    fn reason(&mut self, words: &mut Words) -> Parsed<(String, String)> {
+        let id = self.id(&words.next("a transfer")?);
+        let found = self.twin.live.transfer(id).or_else(|| self.twin.archive.get(&id));
+        let reason = match found.map(|transfer| &transfer.state) {
+            Some(TransferState::Aborted { operator_reason: Some(reason), .. }) => reason.to_string(),
+            _ => "none".to_owned(),
+        };
+        Ok((words.next("a reason")?, reason))
     }
 
     /// `accounts greenbank POSITION KES active, SETTLEMENT KES inactive`.

@@ -1,7 +1,7 @@
 //! What DFSPs and the courier ask for.
 
 use sha2::{Digest, Sha256};
-use upesi_ledger::command::{Abort, Archived, Fulfil, FulfilState, Fulfilment, Get, Prepare};
+use upesi_ledger::command::{Abort, Archived, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{Command, NoticeKey, ParticipantId, TransferRef};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
 
@@ -18,6 +18,12 @@ impl Story {
             "abort" => Command::Abort(self.abort(words)?),
             "get" => Command::Get(self.get(words)?),
             "tick" => Command::Tick,
+            "expire" => {
+                let reason =
+                    words.option("because")?.unwrap_or_else(|| "the payee is gone".to_owned()).into();
+                let transfer = self.id(&words.next("a transfer")?);
+                Command::Expire(Expire { transfer, reason, archived: Archived::Unknown })
+            }
             "delivered" => Command::Delivered(self.owed(words)?),
             "redeliver" => Command::Redeliver(self.owed(words)?),
             "park" => {

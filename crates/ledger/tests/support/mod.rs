@@ -60,6 +60,7 @@ impl Twin {
             Command::Fulfil(fulfil) => (fulfil.transfer.id(), &mut fulfil.archived),
             Command::Abort(abort) => (abort.transfer.id(), &mut abort.archived),
             Command::Get(get) => (get.transfer.id(), &mut get.archived),
+            Command::Expire(expire) => (Some(expire.transfer), &mut expire.archived),
             _ => panic!("only requests about transfers need the archive"),
         };
         let id = id.expect("only a well-formed id needs the archive");

@@ -187,8 +187,9 @@ impl Books {
                 self.committed(*id, fulfilment, time, notices, outside, findings);
                 self.ended(*id, seq);
             }
-            Event::TransferAborted { id, kind, .. } => {
-                self.aborted(*id, *kind, time, notices, outside, findings);
+            Event::TransferAborted { id, kind, operator_reason, .. } => {
+                let by_operator = operator_reason.is_some();
+                self.aborted(*id, (*kind, by_operator), time, notices, outside, findings);
                 self.ended(*id, seq);
             }
             Event::ParticipantCreated { id, name, .. } => {
@@ -412,7 +413,7 @@ impl Books {
     fn aborted(
         &mut self,
         id: TransferId,
-        kind: AbortKind,
+        (kind, by_operator): (AbortKind, bool),
         time: Timestamp,
         notices: &[Notice],
         outside: &Outside,
@@ -428,7 +429,11 @@ impl Books {
         let is_justified = match kind {
             AbortKind::Expired => {
                 self.expired += 1;
-                time >= entry.expires_at
+                if by_operator {
+                    outside.ended_by_operator.contains(&id.to_bytes())
+                } else {
+                    time >= entry.expires_at
+                }
             }
             AbortKind::ByPayee => has_put(&|ending, good| good && matches!(ending, Ending::Abort(_))),
             AbortKind::InvalidFulfil => {
@@ -437,7 +442,7 @@ impl Books {
             AbortKind::InvalidAbort => has_put(&|ending, good| !good && matches!(ending, Ending::Abort(_))),
             AbortKind::Invalid | AbortKind::Rejected => false,
         };
-        if !is_justified {
+        if !is_justified || (by_operator && kind != AbortKind::Expired) {
             findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
         }
         check_told(id, &entry, kind == AbortKind::Expired, notices, findings);

@@ -63,6 +63,8 @@ pub(crate) struct Outside {
     /// The prepare that the payee was given.
     forwarded: BTreeMap<IdBytes, [u8; 16]>,
     told: BTreeMap<(IdBytes, usize), Told>,
+    /// Transfers that an operator wanted to end.
+    pub(crate) ended_by_operator: BTreeSet<IdBytes>,
     /// Cover per DFSP as operators know it, in ten-thousandths.
     pub(crate) cover: BTreeMap<usize, i128>,
     /// Transfers that were removed. What is told of them afterwards is told of another transfer of their id.

@@ -112,11 +112,13 @@ pub struct Counts {
     pub replays_after_restart: u64,
     /// Operators' changes that were made.
     pub operations: u64,
-    /// Those of a party of a transfer between its prepare and its end.
+    /// Reservations that operators ended.
+    pub ended_by_operator: u64,
+    /// Changes of a party of a transfer between its prepare and its end.
     pub ambushes_in_flight: u64,
-    /// Those a moment before a crash.
+    /// Changes a moment before a crash.
     pub ambushes_before_crash: u64,
-    /// Those a moment after a start.
+    /// Changes a moment after a start.
     pub ambushes_after_start: u64,
     /// Callbacks that left the hub, repetitions included.
     pub callbacks: u64,

@@ -17,6 +17,10 @@ const ATTEMPTS_MAX: u32 = 5;
 const AMOUNT_MAX: u64 = 500;
 /// How long transfers last, in milliseconds.
 pub(super) const LASTING_MS: [u64; 4] = [400, 2_000, 8_000, 20_000];
+/// How long some last that an operator must end, unless a party does.
+const LASTING_LONG_MS: u64 = 12 * 3_600_000;
+/// One in so many transfers lasts long.
+const LONG_ONE_IN: u64 = 12;
 
 /// A DFSP.
 #[derive(Debug, Default)]
@@ -66,7 +70,13 @@ impl World {
     fn draw_spec(&mut self, payer: usize) -> Spec {
         let others = self.dfsps.len() as u64 - 1;
         let payee = (payer + 1 + self.random.below(others) as usize) % self.dfsps.len();
-        let lasting = self.lasting_ms()[self.random.below(LASTING_MS.len() as u64) as usize];
+        let drawn = self.lasting_ms()[self.random.below(LASTING_MS.len() as u64) as usize];
+        // Of the second stream.
+        let lasting = if self.plan.faults.ambushes && self.mischance.one_in(LONG_ONE_IN) {
+            LASTING_LONG_MS
+        } else {
+            drawn
+        };
         Spec {
             id: self.new_id(),
             payer,

@@ -52,6 +52,7 @@ impl World {
     pub(super) fn ask(&mut self) {
         self.after(ASK_PAUSE_US, Event::Ask);
         self.operator_recalls();
+        self.operator_ends_reservations();
         if self.auditor.reserved() > 0 || self.hub.is_none() {
             return;
         }

@@ -3,21 +3,26 @@
 use std::collections::VecDeque;
 
 use upesi_engine::SubmitError;
-use upesi_ledger::command::{FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
+use upesi_ledger::command::{Archived, Expire, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
 use upesi_ledger::{
     AccountId, AdminCommand, AdminOutcome, Command, EndpointType, FundsDirection, FundsState,
     LedgerAccountTypeId, Reply,
 };
-use upesi_types::{Amount, Currency, FspId};
+use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::World;
 use super::event::Event;
+use crate::clock::true_time;
 use crate::message::{CURRENCY, UNITS, name};
 
 /// What each DFSP begins with, in whole units: its cap and its cover.
 const FUNDS: i64 = 1_000;
 const OPERATION_PAUSE_US: u64 = 700_000;
 const REPEAT_PAUSE_US: u64 = 50_000;
+/// One in so many operations ends a transfer.
+const END_ONE_IN: u64 = 4;
+/// It is one of the latest.
+const RECENT_SPECS: usize = 4;
 /// What a scheme must have before its first DFSP.
 const HUB_ACCOUNTS: [&str; 2] = ["HUB_RECONCILIATION", "HUB_MULTILATERAL_SETTLEMENT"];
 
@@ -53,6 +58,10 @@ pub(super) fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
     };
     let value = format!("http://{host}{path}").into_boxed_str();
     Command::Admin(AdminCommand::SetEndpoint { name: fsp(dfsp), kind, value })
+}
+
+fn expire(transfer: TransferId) -> Command {
+    Command::Expire(Expire { transfer, reason: "operator".into(), archived: Archived::Unknown })
 }
 
 pub(super) const ENDPOINTS: [EndpointType; 3] =
@@ -138,7 +147,7 @@ impl World {
         }
         if self.operator.current.is_none() && self.is_troubled() && self.plan.faults.operators {
             let drawn = self.draw_operation();
-            self.operator.current = Some(drawn);
+            self.operator.current = Some(self.draw_end().unwrap_or(drawn));
         }
         self.submit_operation();
     }
@@ -151,6 +160,9 @@ impl World {
             return;
         }
         self.say(format_args!("operator: {command:?}"));
+        if let Command::Expire(expire) = &command {
+            self.auditor.outside.ended_by_operator.insert(expire.transfer.to_bytes());
+        }
         if let Command::Admin(AdminCommand::SetLimit { name, .. }) = &command
             && let Some(dfsp) = crate::message::number(name.as_str())
         {
@@ -202,6 +214,25 @@ impl World {
         Command::Admin(command)
     }
 
+    /// Ends what is reserved for longer than the world lasts.
+    pub(super) fn operator_ends_reservations(&mut self) {
+        if !self.operator_is_idle() {
+            return;
+        }
+        let lasts = true_time(self.now_us).plus_ms(3_600_000);
+        let Some(hub) = &self.hub else { return };
+        let reserved = hub.ledger().reserved_transfers();
+        let long = reserved.filter(|transfer| transfer.expires_at > lasts);
+        self.operator.next.extend(long.map(|transfer| expire(transfer.id)));
+    }
+
+    /// Now and then an operator ends a transfer instead: reserved, final or refused. Of the second stream.
+    fn draw_end(&mut self) -> Option<Command> {
+        let ends = self.plan.faults.ambushes && !self.specs.is_empty() && self.mischance.one_in(END_ONE_IN);
+        let recent = self.specs.len().min(RECENT_SPECS) as u64;
+        ends.then(|| expire(self.specs[self.specs.len() - 1 - self.mischance.below(recent) as usize].id))
+    }
+
     /// An operator gets an answer.
     pub(super) fn operator_told(&mut self, reply: Result<Reply, SubmitError>) {
         self.operator.is_submitted = false;
@@ -229,6 +260,7 @@ impl World {
                     self.add_cover(end.name, amount);
                 }
             }
+            (Command::Expire(_), Ok(AdminOutcome::Done)) => self.counts.ended_by_operator += 1,
             (_, Ok(_)) => {}
             (command, Err(refusal)) => {
                 self.say(format_args!("operator is refused {command:?}: {refusal}"));

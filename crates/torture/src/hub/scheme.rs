@@ -15,7 +15,7 @@ use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 /// When everything happens, in milliseconds since 1970.
 pub const NOW_MS: i64 = 1_900_000_000_000;
 /// After all deadlines that matter.
-const EXPIRES_MS: i64 = NOW_MS + 1_000_000_000;
+const EXPIRES_MS: i64 = NOW_MS + 80_000_000;
 const PREIMAGE: [u8; 32] = [7; 32];
 /// Those who pay each other.
 pub const DFSPS: [&str; 3] = ["greenbank", "bluewallet", "redpurse"];

@@ -116,6 +116,8 @@ settings! {
         /// The error that answers a PUT about a transfer that nobody knows: `2001`, an internal error, as the reference hub
         /// says, or `3208`, transfer id not found.
         unknown_transfer: choice("2001", "3208") = "2001",
+        /// How far ahead the `expiration` of a transfer may lie, in seconds; beyond it the transfer is refused with code 3100.
+        transfer_validity_max_s: integer(1, 3_153_600_000) = "86400",
         /// How long a prepared withdrawal holds the money before it is given back, in seconds.
         internal_transfer_validity_s: integer(1, 31_536_000) = "432000",
     }

@@ -130,6 +130,7 @@ fn odd_transfers() -> [Transfer; 2] {
             code: ErrorCode::VALIDATION,
             description: "no \"such\" thing,\nsaid twice".into(),
             fingerprint: None,
+            operator_reason: None,
             at,
         },
     };

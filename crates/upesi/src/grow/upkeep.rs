@@ -196,6 +196,8 @@ fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failu
         ("admin.listen", "127.0.0.1:0".to_owned()),
         // The DFSPs' clocks stay behind.
         ("fspiop.completed_timestamp_age_s_max", "604800".to_owned()),
+        // Transfers last longer than that, too.
+        ("hub.transfer_validity_max_s", "31536000".to_owned()),
         ("archive.keep_days", "1".to_owned()),
         ("archive.export_dir", export.display().to_string()),
         ("archive.export_format", "parquet".to_owned()),

@@ -48,6 +48,7 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
                 "3208" => UnknownTransfer::NotFound,
                 _ => UnknownTransfer::InternalError,
             },
+            transfer_validity_max_ms: i64::try_from(hub.transfer_validity_max_s * 1000).unwrap_or(i64::MAX),
             internal_transfer_validity_ms: i64::try_from(hub.internal_transfer_validity_s * 1000)
                 .unwrap_or(i64::MAX),
             ..LedgerConfig::default()

@@ -26,8 +26,9 @@ fn describe_event(event: &Event, names: &Names) -> String {
     match event {
         Event::TransferPrepared(transfer) => prepared(transfer, names),
         Event::TransferCommitted { id, .. } => format!("transfer {id} COMMITTED"),
-        Event::TransferAborted { id, kind, code, description, .. } => {
-            format!("transfer {id} {} {code} {description:?}", kind.as_str())
+        Event::TransferAborted { id, kind, code, description, operator_reason, .. } => {
+            let by = operator_reason.as_ref().map(|reason| format!(" by an operator: {reason:?}"));
+            format!("transfer {id} {} {code} {description:?}{}", kind.as_str(), by.unwrap_or_default())
         }
         Event::ParticipantCreated { name, is_proxy, .. } => {
             format!("participant {name} created{}", if *is_proxy { " as proxy" } else { "" })

@@ -44,13 +44,14 @@ fn fields(event: &Event, names: &Names) -> (&'static str, Value) {
         Event::TransferCommitted { id, fulfilment, .. } => {
             ("transferCommitted", json!({"transferId": id.to_string(), "fulfilment": hex(fulfilment)}))
         }
-        Event::TransferAborted { id, kind, code, description, .. } => (
+        Event::TransferAborted { id, kind, code, description, operator_reason, .. } => (
             "transferAborted",
             json!({
                 "transferId": id.to_string(),
                 "kind": kind.as_str(),
                 "errorCode": code.to_string(),
                 "errorDescription": description,
+                "operatorReason": operator_reason,
             }),
         ),
         Event::ParticipantCreated { id, name, is_proxy } => {

@@ -174,12 +174,12 @@ impl Books {
                 findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())
             }
-            Event::TransferAborted { id, kind, code, .. } => {
+            Event::TransferAborted { id, kind, code, operator_reason, .. } => {
                 self.counts.aborted += 1;
                 self.counts.expired += u64::from(*kind == AbortKind::Expired);
                 let transfer = self.take_in_flight(*id)?;
                 self.post(transfer.payer_account, -transfer.units)?;
-                findings.extend(judge_abort(place, *id, &transfer, *kind));
+                findings.extend(judge_abort(place, *id, &transfer, *kind, operator_reason.is_some()));
                 let different = self.count(payload.body, compare_error(payload.body, *kind, code.number()));
                 findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())

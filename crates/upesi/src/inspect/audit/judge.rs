@@ -84,14 +84,24 @@ pub(super) fn judge_abort(
     id: TransferId,
     transfer: &InFlight,
     kind: AbortKind,
+    by_operator: bool,
 ) -> Vec<String> {
     let mut findings = Vec::new();
     let mut find = |text: String| findings.push(format!("record {}: transfer {id} {text}", place.seq));
     if matches!(kind, AbortKind::Invalid | AbortKind::Rejected) {
         find(format!("was reserved, but is aborted as {}", kind.as_str()));
     }
-    if kind == AbortKind::Expired && transfer.expires_at > place.time {
+    if by_operator && kind != AbortKind::Expired {
+        find(format!("is ended by an operator, but as {}", kind.as_str()));
+    }
+    if kind == AbortKind::Expired && !by_operator && transfer.expires_at > place.time {
         find(format!("expires before its time, {}", transfer.expires_at));
+    }
+    if kind == AbortKind::Expired && transfer.payee != transfer.payer {
+        let told = place.about(id, transfer.payee, |content| matches!(content, NoticeContent::Error(..)));
+        if told != 1 {
+            find(format!("expires and the payee is told {told} times, not once"));
+        }
     }
     let told = place.about(id, transfer.payer, |content| {
         matches!(content, NoticeContent::ForwardAbort | NoticeContent::Error(..))

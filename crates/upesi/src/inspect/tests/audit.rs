@@ -83,6 +83,21 @@ fn an_empty_directory_is_sound() {
     assert!(to_text(&report).contains("records       none\n"));
 }
 
+#[test]
+fn what_an_operator_ends_before_its_time_is_sound() {
+    let mut journal = worked();
+    let expire = upesi_ledger::command::Expire {
+        transfer: id(3),
+        reason: "the payee is gone".into(),
+        archived: upesi_ledger::command::Archived::Absent,
+    };
+    journal.command(&Command::Expire(expire), Payload::default());
+    let report = audited(&mut journal);
+    assert!(report.is_sound(), "{:?}", report.findings);
+    let text = to_text(&report);
+    assert!(text.contains("1 aborted (1 expired), 0 in flight"), "{text}");
+}
+
 /// A reservation that the ledger would not make.
 fn forced_prepare(
     journal: &TestJournal,
@@ -106,7 +121,7 @@ fn committed(id: TransferId, fulfilment: [u8; 32]) -> Event {
 
 fn aborted(id: TransferId, kind: AbortKind) -> Event {
     let (code, description) = (ErrorCode::TRANSFER_EXPIRED, "".into());
-    Event::TransferAborted { id, kind, code, description, fingerprint: None }
+    Event::TransferAborted { id, kind, code, description, fingerprint: None, operator_reason: None }
 }
 
 fn only(events: Vec<Event>) -> Decision {
@@ -176,6 +191,21 @@ const CASES: &[Case] = &[
         },
         &[
             "record 14: transfer 00000000-0000-4000-8000-000000000003 expires before its time, 2031-04-01T12:01:13.000Z",
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 expires and the payee is told 0 times, not once",
+        ],
+    ),
+    (
+        "ended by an operator, but not as expired",
+        |_| {
+            let mut event = aborted(id(3), AbortKind::InvalidFulfil);
+            if let Event::TransferAborted { operator_reason, .. } = &mut event {
+                *operator_reason = Some("stuck".into());
+            }
+            only(vec![event])
+        },
+        &[
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 is ended by an operator, but as ABORTED_INVALID_FULFIL",
+            "record 14: transfer 00000000-0000-4000-8000-000000000003 is aborted and the payer is told 0 times, not once",
         ],
     ),
     (

@@ -1,0 +1,58 @@
+//! An operator ends a reservation before its deadline, by the rules of expiry.
+
+use alloc::boxed::Box;
+use alloc::format;
+
+use upesi_types::{ErrorCode, Timestamp, TransferId};
+
+use super::put::{self, Cause};
+use super::{AdminOutcome, Archived, Decision, Refusal, Reply};
+use crate::Ledger;
+use crate::transfer::{Transfer, TransferState};
+
+/// An operator's wish that a reservation ends.
+#[derive(Clone, Debug)]
+pub struct Expire {
+    /// Which.
+    pub transfer: TransferId,
+    /// Why, in the operator's words.
+    pub reason: Box<str>,
+    /// What the archive says of the id.
+    pub archived: Archived,
+}
+
+impl Ledger {
+    /// The payer gets its money back and both parties are told 3303, as when the deadline passes.
+    pub(super) fn decide_expire(&self, expire: &Expire, now: Timestamp, out: &mut Decision) {
+        out.reply = match self.find(&expire.transfer.into(), &expire.archived) {
+            Err(super::MustLook) => Reply::NeedsArchive,
+            Ok(None) => Reply::Admin(Err(unknown())),
+            Ok(Some(transfer)) => Reply::Admin(expire_known(transfer, expire, now, out)),
+        };
+    }
+}
+
+fn expire_known(
+    transfer: &Transfer,
+    expire: &Expire,
+    now: Timestamp,
+    out: &mut Decision,
+) -> Result<AdminOutcome, Refusal> {
+    let state = match &transfer.state {
+        TransferState::Reserved => {
+            let cause = Cause::expiry(Some(expire.reason.clone()));
+            put::tell_parties(transfer, &cause, out);
+            put::end(transfer, cause, None, false, now, out);
+            return Ok(AdminOutcome::Done);
+        }
+        TransferState::Aborted { operator_reason: Some(_), .. } => return Ok(AdminOutcome::AlreadyDone),
+        TransferState::Aborted { kind, .. } => kind.as_str(),
+        TransferState::Committed { .. } => "COMMITTED",
+    };
+    let detail = format!("The transfer is final in state {state}; only a reservation can be ended");
+    Err(Refusal::validation(detail))
+}
+
+fn unknown() -> Refusal {
+    Refusal::new(ErrorCode::TRANSFER_NOT_FOUND, "There is no such transfer")
+}
