@@ -85,6 +85,11 @@ impl Change {
                     to.to_owned(),
                 )
             }
+            AdminCommand::AcceptClock { reason, .. } => (
+                "the hub's time".to_owned(),
+                "without the wall clock".to_owned(),
+                format!("by the wall clock: {reason}"),
+            ),
             AdminCommand::CreateSettlementModel(model) => {
                 let currency =
                     model.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());

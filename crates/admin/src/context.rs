@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
-use upesi_engine::{EngineHandle, Payload};
+use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
 use upesi_quoting::KeptQuote;
 use upesi_store::StoreError;
@@ -84,7 +84,7 @@ impl AdminContext {
     /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a log level
     /// that stays.
     pub fn new(engine: EngineHandle) -> Self {
-        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let started_at = engine.clock().now();
         Self {
             engine,
             hostname: "central-ledger".into(),
@@ -96,7 +96,7 @@ impl AdminContext {
             profiling: None,
             log_level: Arc::new(FixedLog),
             started: Instant::now(),
-            started_at: Timestamp::from_ms(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX)),
+            started_at,
         }
     }
 

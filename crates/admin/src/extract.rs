@@ -43,6 +43,14 @@ impl Parameters {
         self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Refuses parameters of other names, which would be passed over where they were meant to narrow something.
+    pub(crate) fn only(&self, names: &[&str]) -> Result<(), ApiError> {
+        match self.0.keys().find(|name| !names.contains(&name.as_str())) {
+            None => Ok(()),
+            Some(name) => Err(ApiError::malformed(&format!("\"{name}\" is not allowed"))),
+        }
+    }
+
     pub(crate) fn currency(&self) -> Result<Option<Currency>, ApiError> {
         let Some(text) = self.get("currency") else { return Ok(None) };
         match Currency::parse(text) {

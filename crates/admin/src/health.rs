@@ -49,10 +49,11 @@ fn takes_payments(status: &EngineStatus) -> bool {
     status.serving == Serving::Yes
 }
 
-/// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the store, if it
-/// has one, when the disk failed it.
+/// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when its
+/// time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it.
 fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
     let (mut journal, mut archive, mut engine) = (None, None, None);
+    let clock = status.clock.fault();
     match &status.serving {
         Serving::Yes => {}
         Serving::ReadOnly => journal = Some("there is no room on the disk".to_owned()),
@@ -66,10 +67,16 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
         }
     }
     let store = store.map(|store| store.poisoned.then(|| STORE_STOPPED.to_owned()));
-    [("journal", Some(journal)), ("archive", Some(archive)), ("engine", Some(engine)), ("store", store)]
-        .into_iter()
-        .filter_map(|(name, fault)| Some(Service::new(name, fault?)))
-        .collect()
+    [
+        ("journal", Some(journal)),
+        ("archive", Some(archive)),
+        ("engine", Some(engine)),
+        ("clock", Some(clock)),
+        ("store", store),
+    ]
+    .into_iter()
+    .filter_map(|(name, fault)| Some(Service::new(name, fault?)))
+    .collect()
 }
 
 /// 200 while payments are taken, else 502.
@@ -101,6 +108,7 @@ pub(crate) async fn live() -> Result<Response, ApiError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use upesi_engine::ClockState;
 
     #[test]
     fn a_part_that_is_down_is_named_and_the_store_alone_does_not_count() {
@@ -120,6 +128,7 @@ mod tests {
                 durable_seq: 0,
                 archived_seq: 0,
                 is_durable: true,
+                clock: ClockState::default(),
             };
             let store = StoreStats { poisoned, ..StoreStats::default() };
             let services = services(&status, Some(store));
@@ -142,8 +151,13 @@ mod tests {
             durable_seq: 0,
             archived_seq: 0,
             is_durable: true,
+            clock: ClockState { jump_ms: -86_400_000, ahead_ms: 0 },
         };
-        let names: Vec<_> = services(&status, None).iter().map(|service| service.name).collect();
-        assert_eq!(names, ["journal", "archive", "engine"]);
+        let services = services(&status, None);
+        let names: Vec<_> = services.iter().map(|service| service.name).collect();
+        assert_eq!(names, ["journal", "archive", "engine", "clock"]);
+        // A clock that is wrong is said, and stops nothing.
+        assert_eq!((services[3].status, takes_payments(&status)), ("DOWN", true));
+        assert!(services[3].detail.as_ref().unwrap().contains("86400.000 s back"), "{services:?}");
     }
 }

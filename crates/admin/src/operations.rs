@@ -18,7 +18,7 @@ const LOG_LEVEL_CHARS_MAX: usize = 256;
 struct Metadata {
     name: &'static str,
     version: &'static str,
-    resources: [&'static str; 19],
+    resources: [&'static str; 21],
 }
 
 pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Response, ApiError> {
@@ -32,6 +32,7 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/ledgerAccountTypes",
             "/enums",
             "/positions",
+            "/transfers",
             "/transfers/{id}",
             "/transactions/{id}",
             "/oracles",
@@ -39,6 +40,7 @@ pub(crate) async fn metadata(State(context): State<AdminContext>) -> Result<Resp
             "/callbacks",
             "/lanes",
             "/log-level",
+            "/clock",
             "/health",
             "/metrics",
             "/debug/profile",

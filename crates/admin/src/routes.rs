@@ -6,9 +6,9 @@ use axum::routing::{get, post, put};
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::{
-    account_types, accounts, callbacks, debug, directory, docs, endpoints, enums, funds, health, imports,
-    lanes, limits, operations, oracles, participants, positions, quotes, settlement_models, transactions,
-    transfers,
+    account_types, accounts, callbacks, clock, debug, directory, docs, endpoints, enums, find, funds, health,
+    imports, lanes, limits, operations, oracles, participants, positions, quotes, settlement_models,
+    transactions, transfers,
 };
 
 pub(crate) fn router(context: AdminContext) -> Router {
@@ -65,6 +65,7 @@ fn directory_routes() -> Router<AdminContext> {
 fn operator_routes() -> Router<AdminContext> {
     Router::new()
         .route("/", get(operations::metadata))
+        .route("/transfers", get(find::list))
         .route("/transfers/{id}", get(transfers::get).put(transfers::end))
         .route("/quotes/{id}", get(quotes::get))
         .route("/positions", get(positions::summary))
@@ -73,6 +74,8 @@ fn operator_routes() -> Router<AdminContext> {
         .route("/callbacks/{key}", get(callbacks::get))
         .route("/lanes", get(lanes::list))
         .route("/log-level", get(operations::log_level).put(operations::set_log_level))
+        .route("/clock", get(clock::get))
+        .route("/clock/accept", post(clock::accept))
         .route("/health", get(health::get))
         .route("/live", get(health::live))
         .route("/metrics", get(operations::metrics))

@@ -6,10 +6,11 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::encode_octets;
 use upesi_ledger::command::{Archived, Expire};
-use upesi_ledger::{AccountId, Command, ParticipantId, Transfer, TransferState};
+use upesi_ledger::{AccountId, Command, Ledger, Transfer, TransferState};
 use upesi_types::{ErrorCode, TransferId};
 
 use crate::body::JsonBody;
+use crate::changes::Change;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Segments, transfer_id};
@@ -20,7 +21,7 @@ pub(crate) const REASON_CHARS_MAX: usize = 512;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct TransferView {
+pub(crate) struct TransferView {
     transfer_id: String,
     /// What DFSPs see.
     transfer_state: &'static str,
@@ -44,7 +45,7 @@ struct TransferView {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Party {
+pub(crate) struct Party {
     name: String,
     account_id: Option<u32>,
 }
@@ -78,9 +79,11 @@ pub(crate) async fn end(
     let id = transfer_id(&id)?;
     let fields = body.fields()?;
     fields.required("action")?.one_of(["expire"].iter(), |name| name)?;
-    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
+    let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into_boxed_str();
     fields.only(&["action", "reason"])?;
-    context.submit(Command::Expire(Expire { transfer: id, reason, archived: Archived::Unknown })).await?;
+    let change = Change::new(format!("transfer {id}"), "RESERVED", format!("EXPIRED_RESERVED: {reason}"));
+    let expire = Expire { transfer: id, reason, archived: Archived::Unknown };
+    change.log(&context.submit(Command::Expire(expire)).await?);
     show(&context, id).await
 }
 
@@ -89,23 +92,27 @@ async fn show(context: &AdminContext, id: TransferId) -> Result<Response, ApiErr
         context.engine.transfer(id).await?.ok_or_else(|| {
             ApiError::new(ErrorCode::TRANSFER_NOT_FOUND, &format!("There is no transfer {id}"))
         })?;
+    let shown = context.ask(move |ledger| {
+        let [payer, payee] = parties_of(ledger, &transfer);
+        view(transfer, payer, payee)
+    });
+    ok(&shown.await?)
+}
+
+/// Payer and payee of a transfer.
+pub(crate) fn parties_of(ledger: &Ledger, transfer: &Transfer) -> [Option<Party>; 2] {
     let parties = [(transfer.payer, transfer.payer_account), (transfer.payee, transfer.payee_account)];
-    let [payer, payee] = context
-        .ask(move |ledger| {
-            parties.map(|(participant, account): (Option<ParticipantId>, Option<AccountId>)| {
-                let name = ledger.participant(participant?).name.to_string();
-                Some(Party { name, account_id: account.map(AccountId::number) })
-            })
-        })
-        .await?;
-    ok(&view(transfer, payer, payee))
+    parties.map(|(participant, account)| {
+        let name = ledger.participant(participant?).name.to_string();
+        Some(Party { name, account_id: account.map(AccountId::number) })
+    })
 }
 
 fn octets(bytes: &[u8; 32]) -> String {
     encode_octets(bytes).iter().copied().map(char::from).collect()
 }
 
-fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party>) -> TransferView {
+pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party>) -> TransferView {
     let (internal_state, fulfilment, error_information, operator_reason) = match &transfer.state {
         TransferState::Reserved => ("RESERVED", None, None, None),
         TransferState::Committed { fulfilment, .. } => ("COMMITTED", Some(octets(fulfilment)), None, None),

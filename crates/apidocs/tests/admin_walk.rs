@@ -186,6 +186,7 @@ impl Walk {
         self.park(&key);
         self.call_with("redeliverCallbacks", "some", &[]);
         self.fspiop("putTransfer");
+        self.call("findTransfers");
         self.call("getTransfer");
         self.call("getTransaction");
         self.fspiop_with("createTransfer", |body| body["transferId"] = json!(ENDED));
@@ -210,6 +211,8 @@ impl Walk {
             "listLanes",
             "getLogLevel",
             "setLogLevel",
+            "getClock",
+            "acceptClock",
             "getHealth",
             "getLive",
             "getMetrics",

@@ -1,6 +1,6 @@
 //! A division: the transfers that finished within a range of the journal, in a store of their own.
 
-use std::ops::ControlFlow;
+use std::ops::{Bound, ControlFlow};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -257,7 +257,17 @@ impl Division {
 
     /// Its transfers, in the order of their keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<(TransferId, fjall::Slice), ArchiveError>> + '_ {
-        self.store.keyspace.iter().filter_map(|guard| match guard.into_inner() {
+        self.iter_behind(None)
+    }
+
+    /// The same, from behind one of them.
+    pub(crate) fn iter_behind(
+        &self,
+        after: Option<TransferId>,
+    ) -> impl Iterator<Item = Result<(TransferId, fjall::Slice), ArchiveError>> + '_ {
+        let lower = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.to_bytes()));
+        let range = self.store.keyspace.range::<[u8; 17], _>((lower, Bound::Unbounded));
+        range.filter_map(|guard| match guard.into_inner() {
             Err(error) => Some(Err(store_error(&self.path, error))),
             Ok((key, _)) if *key == keyspace::WATERMARK_KEY => None,
             Ok((key, value)) => {

@@ -18,7 +18,8 @@ use crate::division::Division;
 use crate::keyspace::{Mark, Shared, damaged};
 use crate::layout::Layout;
 use crate::{
-    Archive, ArchiveEntry, ArchiveError, ArchiveOptions, ArchiveStats, check_values, layout, merged, settling,
+    Archive, ArchiveEntry, ArchiveError, ArchiveOptions, ArchiveStats, Place, check_values, layout, merged,
+    settling,
 };
 
 /// Pending transfers are copied in portions of this size, so that a lookup waits microseconds at most.
@@ -407,6 +408,34 @@ impl Archive for FjallArchive {
         // Pending transfers are written first: one order, one source.
         self.sync()?;
         merged::visit(&self.inner.divisions(), visit)
+    }
+
+    fn visit_behind(
+        &self,
+        place: Place,
+        since: Timestamp,
+        visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        if place == Place::default() {
+            // Pending transfers are written first, once for all the visits that go on behind this one.
+            self.sync()?;
+        }
+        let divisions = self.inner.divisions();
+        let is_wanted = |division: &&Arc<Division>| {
+            division.first_seq >= place.division
+                && division.info().last_time.is_none_or(|last_time| last_time >= since)
+        };
+        for division in divisions.iter().filter(is_wanted) {
+            let after = place.after.filter(|_| division.first_seq == place.division);
+            for entry in division.iter_behind(after) {
+                let (id, value) = entry?;
+                let here = Place { division: division.first_seq, after: Some(id) };
+                if visit(here, &value).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn divisions(&self) -> Vec<crate::Division> {

@@ -88,6 +88,23 @@ pub trait Archive: Send + Sync {
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
     ) -> Result<(), ArchiveError>;
 
+    /// Visits the transfers behind a place, division by division, the oldest first, and in each in the order of
+    /// [`TransferId::to_bytes`], until `visit` breaks. Divisions all of whose transfers finished before `since` are passed over.
+    /// What is applied after a visit from the very beginning may be missing from those that go on behind it.
+    fn visit_behind(
+        &self,
+        place: Place,
+        since: Timestamp,
+        visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        let _ = since;
+        let after = place.after.map(TransferId::to_bytes);
+        self.for_each(&mut |id, value| match after {
+            Some(after) if id.to_bytes() <= after => ControlFlow::Continue(()),
+            _ => visit(Place { division: 1, after: Some(id) }, value),
+        })
+    }
+
     /// The divisions, the oldest first; empty for an archive that has none.
     fn divisions(&self) -> Vec<Division> {
         Vec::new()
@@ -126,6 +143,15 @@ pub trait Archive: Send + Sync {
     /// also where nothing was ever archived. A division that goes on beyond `seq` stays as a whole. Whoever is reading one that
     /// leaves reads on; its files go afterwards. Any thread may call this.
     fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError>;
+}
+
+/// How far a visit of an archive has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The division, by its first journal sequence number; 0 before the first.
+    pub division: u64,
+    /// The transfer that was visited last there; absent before the first.
+    pub after: Option<TransferId>,
 }
 
 /// A part of an archive: the transfers that finished within a range of the journal. Transfers leave the archive by

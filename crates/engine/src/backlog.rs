@@ -61,6 +61,7 @@ impl RecordReader {
     fn durable_record(&self, seq: u64) -> Result<Option<Arc<DurableRecord>>, JournalError> {
         self.with_record(seq, |time, record| {
             let payload = owned(&record);
+            let time = record.decided_at(time);
             let notices = record.notices;
             Arc::new(DurableRecord { seq, time, notices, payload, prepared_before: None, asker: None })
         })

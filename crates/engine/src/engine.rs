@@ -13,6 +13,7 @@ use upesi_journal::{DataDirectory, Durability};
 
 use crate::archivist::Archivist;
 use crate::backlog::RecordReader;
+use crate::clock::GuardedClock;
 use crate::committer::{Channels, Committer, Hands, run_journal};
 use crate::error::{StartError, StopReason};
 use crate::handle::{EngineHandle, Inner};
@@ -113,6 +114,7 @@ pub(crate) fn assemble<H: Hands>(
     let Recovered { directory, disk, ledger, writer, archive, mut archivist } = recover(&options)?;
     archivist.metrics = metrics.clone();
     metrics.snapshot_seq.set(archivist.snapshot_seq as i64);
+    let clock = GuardedClock::new(Arc::clone(&options.clock), options.clock_jump_max);
     let shared = Arc::new(Shared {
         queue: Queue::new(options.queue_commands_max),
         durable_seq: AtomicU64::new(ledger.last_seq()),
@@ -120,6 +122,7 @@ pub(crate) fn assemble<H: Hands>(
         serving: Mutex::new(Serving::Yes),
         stopped: watch::Sender::new(None),
         is_durable: options.durability == Durability::Synced,
+        clock: Arc::new(clock),
     });
     shared.archive.journal_reached(ledger.last_seq());
     let handle = EngineHandle {

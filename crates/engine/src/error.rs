@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use upesi_archive::ArchiveError;
 use upesi_journal::{DataDirectoryError, JournalError};
 use upesi_ledger::SnapshotError;
+use upesi_types::Timestamp;
 
 /// Why an engine does not start.
 #[derive(Debug, thiserror::Error)]
@@ -40,6 +41,12 @@ pub enum StartError {
         "the archive in {0} lacks finished transfers that the journal no longer holds: restore it from a backup"
     )]
     ArchiveLost(PathBuf),
+    /// The journal's time is used up.
+    #[error(
+        "the last record of the journal is of {0}, the end of the time that it can tell, and no later record can follow: \
+         set the machine's clock, then restore a backup"
+    )]
+    EndOfTime(Timestamp),
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),

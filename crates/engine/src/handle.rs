@@ -12,6 +12,7 @@ use upesi_ledger::{Command, Ledger, NoticeKey, ParticipantId, Reply, Transfer};
 use upesi_types::TransferId;
 
 use crate::backlog::{PendingNotice, RecordReader};
+use crate::clock::GuardedClock;
 use crate::desk::Desk;
 use crate::error::{StopReason, SubmitError};
 use crate::metrics::EngineMetrics;
@@ -170,6 +171,11 @@ impl EngineHandle {
         self.inner.shared.status()
     }
 
+    /// The hub's time.
+    pub fn clock(&self) -> Arc<GuardedClock> {
+        Arc::clone(&self.inner.shared.clock)
+    }
+
     /// How the archive is doing; `None` once the engine is gone.
     pub fn archive_stats(&self) -> Option<ArchiveStats> {
         self.inner.archive.upgrade().map(|archive| archive.stats())
@@ -201,7 +207,9 @@ impl EngineHandle {
 }
 
 /// Does work that may wait for the disk where it holds up nobody; outside of a runtime, as in simulations, on the spot.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, SubmitError> {
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, SubmitError> {
     match Handle::try_current() {
         Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| SubmitError::Stopped),
         Err(_) => Ok(work()),

@@ -1,6 +1,7 @@
 //! What the engine counts.
 
 use std::borrow::Cow;
+use std::sync::atomic::AtomicU64;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
@@ -60,6 +61,10 @@ pub struct EngineMetrics {
     pub callbacks_undelivered: Gauge,
     /// Callbacks parked.
     pub callbacks_parked: Gauge,
+    /// How far the wall clock jumped from the hub's time, negative when back; 0 when it did not.
+    pub clock_jump_seconds: Gauge<f64, AtomicU64>,
+    /// How far the journal's time is ahead of the hub's; 0 when it is not.
+    pub clock_ahead_seconds: Gauge<f64, AtomicU64>,
     /// Last journal sequence.
     pub journal_seq: Gauge,
     /// Last journal sequence that the archivist folded.
@@ -110,6 +115,8 @@ impl EngineMetrics {
             prepares_refused: Gauge::default(),
             callbacks_undelivered: Gauge::default(),
             callbacks_parked: Gauge::default(),
+            clock_jump_seconds: Gauge::default(),
+            clock_ahead_seconds: Gauge::default(),
             journal_seq: Gauge::default(),
             archived_seq: Gauge::default(),
             archive_apply_seconds: Histogram::new(BACKGROUND_SECONDS),
@@ -157,6 +164,10 @@ impl EngineMetrics {
             "Callbacks given up until redelivered",
             m.callbacks_parked.clone(),
         );
+        let jump = "Jump of the wall clock that the hub does not follow";
+        r.register("upesi_clock_jump_seconds", jump, m.clock_jump_seconds.clone());
+        let ahead = "How far the journal's time is ahead of the clock";
+        r.register("upesi_clock_ahead_seconds", ahead, m.clock_ahead_seconds.clone());
         r.register("upesi_journal_seq", "Last journal sequence", m.journal_seq.clone());
         r.register("upesi_archived_seq", "Last journal sequence archived", m.archived_seq.clone());
         r.register(

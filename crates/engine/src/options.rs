@@ -53,6 +53,8 @@ pub struct EngineOptions {
     pub archive: ArchiveOptions,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How far the wall clock may part from the monotonic one between two ticks; what parts more is not believed.
+    pub clock_jump_max: Duration,
     /// In place of the data directory; `None` except in simulations.
     pub storage: Option<Storage>,
 }
@@ -76,6 +78,7 @@ impl EngineOptions {
             keep_segments: true,
             archive: ArchiveOptions::default(),
             clock: Arc::new(SystemClock),
+            clock_jump_max: Duration::from_secs(5),
             storage: None,
         }
     }

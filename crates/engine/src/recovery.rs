@@ -6,11 +6,15 @@ use std::sync::Arc;
 use upesi_archive::{Archive, FjallArchive};
 use upesi_journal::{DataDirectory, Disk, Maintenance, SnapshotStore, Writer, segments};
 use upesi_ledger::{Ledger, LedgerConfig};
+use upesi_types::Timestamp;
 
 use crate::archivist::Archivist;
 use crate::error::StartError;
 use crate::fold::Fold;
 use crate::options::EngineOptions;
+
+/// The latest instant of a record that others can follow: what is left is enough for 2^53 of them.
+const LAST_TIME: Timestamp = Timestamp::from_ns(i64::MAX - (1 << 53));
 
 /// What a data directory held.
 pub(crate) struct Recovered {
@@ -58,6 +62,9 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
     archive.remove_to(ledger.removed_to())?;
     if archive.watermark() < snapshot.last_seq() {
         rebuild_archive(&disk, &archive, &config, snapshot.last_seq(), options)?;
+    }
+    if ledger.last_time() > LAST_TIME {
+        return Err(StartError::EndOfTime(ledger.last_time()));
     }
     tracing::info!(
         snapshot = snapshot.last_seq(),

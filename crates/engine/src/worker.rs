@@ -9,9 +9,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 use upesi_journal::JournalError;
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Event, Ledger, Notice, ParticipantId, Reply};
-use upesi_types::Timestamp;
+use upesi_ledger::{
+    AdminCommand, AdminOutcome, Command, Decision, Event, Ledger, Notice, ParticipantId, Reply,
+};
+use upesi_types::{Present, Timestamp};
 
+use crate::clock::{Clock, ClockState, GuardedClock};
 use crate::committer::{Committer, Errand, Hands, Kind, Outgoing, Waiter};
 use crate::error::{StopReason, SubmitError};
 use crate::handle::look_up_of;
@@ -25,6 +28,10 @@ use crate::record::{DurableRecord, Payload};
 /// What the last command of a batch and a tick add to it beyond the command's own bytes: events and notices. A tick
 /// expires at most 64 transfers.
 const DECISION_BYTES_MAX: usize = 128 * 1024;
+
+/// By how much a record's instant may be later than the clock without saying so, in milliseconds: instants on the wire are
+/// no finer.
+const STAMP_AHEAD_MS: i64 = 1;
 
 /// Whether the engine takes commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +57,8 @@ pub struct EngineStatus {
     pub archived_seq: u64,
     /// Whether what is acknowledged is on disk (false only in measurements).
     pub is_durable: bool,
+    /// How the hub's time stands to the clocks.
+    pub clock: ClockState,
 }
 
 /// What the engine's thread shares with handles and the archivist.
@@ -60,6 +69,7 @@ pub(crate) struct Shared {
     pub(crate) serving: Mutex<Serving>,
     pub(crate) stopped: watch::Sender<Option<StopReason>>,
     pub(crate) is_durable: bool,
+    pub(crate) clock: Arc<GuardedClock>,
 }
 
 impl Shared {
@@ -85,6 +95,7 @@ impl Shared {
             durable_seq: self.durable_seq.load(Ordering::Acquire),
             archived_seq: self.archive.watermark(),
             is_durable: self.is_durable,
+            clock: self.clock.state(),
         }
     }
 }
@@ -136,6 +147,16 @@ pub(crate) struct Worker<H> {
     held_back: VecDeque<Command>,
     eviction: Eviction,
     ticks: Ticks,
+    /// As it was logged last.
+    clock_state: ClockState,
+}
+
+/// The instants of a decision.
+struct Moment {
+    /// Of its record: later than that of the record before.
+    record: Timestamp,
+    /// Of the decision, by the hub's clock.
+    present: Present,
 }
 
 impl<H: Hands> Worker<H> {
@@ -162,6 +183,7 @@ impl<H: Hands> Worker<H> {
             held_back: VecDeque::new(),
             eviction: Eviction::default(),
             ticks,
+            clock_state: ClockState::default(),
             options,
         }
     }
@@ -260,9 +282,11 @@ impl<H: Hands> Worker<H> {
                     *archived = Archived::Unknown;
                 }
                 let published = self.open.records.len();
+                self.find_jump(&mut command);
                 let payload = self.decide(&command, payload);
                 let held = self.open.records.get(published).filter(|record| record.asker.is_some()).cloned();
                 let reply = mem::take(&mut self.decision.reply);
+                self.follow_accepted(&command, &reply);
                 if reply == Reply::NeedsArchive {
                     let kept = payload.unwrap_or_default();
                     let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept)));
@@ -295,16 +319,20 @@ impl<H: Hands> Worker<H> {
     /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when there
     /// was nothing to record.
     fn decide(&mut self, command: &Command, payload: Payload) -> Option<Payload> {
-        let now = self.stamp();
+        let Moment { record: stamp, present } = self.moment();
+        let now = present.at;
         self.decision.clear();
-        self.ledger.decide(command, now, &mut self.decision);
+        self.ledger.decide(command, present, &mut self.decision);
         self.metrics.commands.inc();
         if self.decision.is_empty() {
             return Some(payload);
         }
         let Decision { events, notices, .. } = &mut self.decision;
         let payload = payload.kept_for(events);
-        let seq = self.open.batch.push(now, |buffer| {
+        if now != stamp {
+            events.insert(0, Event::DecidedAt(now));
+        }
+        let seq = self.open.batch.push(stamp, |buffer| {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
             upesi_ledger::Record::encode(events, notices, payload, buffer);
         });
@@ -325,7 +353,7 @@ impl<H: Hands> Worker<H> {
                 _ => {}
             }
         }
-        self.ledger.evolve(seq, now, events.drain(..), notices);
+        self.ledger.evolve(seq, stamp, events.drain(..), notices);
         if !notices.is_empty() {
             let notices = mem::take(notices);
             let asker = self.asker(command, &notices);
@@ -351,15 +379,58 @@ impl<H: Hands> Worker<H> {
         notices.iter().map(|notice| notice.target).find(is_asker)
     }
 
-    /// The present instant, made later than the last record's.
-    fn stamp(&self) -> Timestamp {
-        let last = Timestamp::from_ns(self.ledger.last_time().as_ns() + 1);
-        self.options.clock.now().max(last)
+    /// The present, and the instant for its record, made later than the last record's. When that is ahead of the clock,
+    /// records keep their order by the smallest steps, and deadlines go by the clock.
+    fn moment(&self) -> Moment {
+        let present = self.shared.clock.present();
+        let next = Timestamp::from_ns(self.ledger.last_time().as_ns().saturating_add(1));
+        let record = present.at.max(next);
+        if record.ms_since(present.at) >= STAMP_AHEAD_MS {
+            return Moment { record, present };
+        }
+        Moment { record, present: Present { at: record, latest: present.latest.max(record), ..present } }
+    }
+
+    /// An operator accepts the jump that there is when the engine decides.
+    fn find_jump(&self, command: &mut Command) {
+        if let Command::Admin(AdminCommand::AcceptClock { jump_ms, .. }) = command {
+            let found = self.shared.clock.compare(self.ledger.last_time()).jump_ms;
+            *jump_ms = Some(found).filter(|jump_ms| *jump_ms != 0);
+        }
+    }
+
+    /// What was accepted is the time from now on.
+    fn follow_accepted(&mut self, command: &Command, reply: &Reply) {
+        let is_accepted = matches!(reply, Reply::Admin(Ok(AdminOutcome::Done)));
+        if let (Command::Admin(AdminCommand::AcceptClock { .. }), true) = (command, is_accepted) {
+            self.shared.clock.accept();
+            self.compare_clocks();
+        }
+    }
+
+    /// Follows the wall clock as long as it has not jumped, and says so when that changes.
+    fn compare_clocks(&mut self) {
+        let state = self.shared.clock.compare(self.ledger.last_time());
+        let before = mem::replace(&mut self.clock_state, state);
+        let changed = |find: fn(&ClockState) -> i64| (find(&before) == 0) != (find(&state) == 0);
+        if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
+            match state.fault() {
+                Some(fault) => tracing::error!("{fault}"),
+                None => tracing::warn!("the clocks agree again"),
+            }
+        }
+        let seconds = |ms: i64| {
+            let sign = if ms < 0 { -1.0 } else { 1.0 };
+            Duration::from_millis(ms.unsigned_abs()).as_secs_f64().copysign(sign)
+        };
+        self.metrics.clock_jump_seconds.set(seconds(state.jump_ms));
+        self.metrics.clock_ahead_seconds.set(seconds(state.ahead_ms));
     }
 
     /// Expires what is due, a bounded number per turn; when more is due the next turn follows at once.
     fn tick(&mut self, has_room: bool) {
-        let now = self.stamp();
+        self.compare_clocks();
+        let now = self.moment().present.at;
         self.ticks.rearm(false, self.options.tick_interval);
         if !has_room {
             return self.observe();

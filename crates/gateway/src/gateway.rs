@@ -161,8 +161,8 @@ impl Gateway {
             return Err(answer::unreadable_body(BodyError::TooLarge, max));
         }
         let bytes = self.read_body(parts, body, max, connection, received).await?;
-        let now = self.clock.now();
-        let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, now)?;
+        let present = self.clock.present();
+        let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, present)?;
         self.introduce(parts, connection);
         Ok(Taken { command, payload: payload(&parts.headers, bytes) })
     }

@@ -8,7 +8,7 @@ use upesi_fspiop::headers::{Parties, check_headers, check_parties};
 use upesi_fspiop::{Method, Operation, Resource, SyncError, Version, fingerprint};
 use upesi_ledger::command::{Abort, Archived, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{Command, TransferRef};
-use upesi_types::Timestamp;
+use upesi_types::Present;
 
 use crate::authenticator::Authenticator;
 use crate::config::GatewayConfig;
@@ -23,7 +23,7 @@ pub(crate) fn interpret(
     body: &[u8],
     config: &GatewayConfig,
     authenticator: &dyn Authenticator,
-    now: Timestamp,
+    present: Present,
 ) -> Result<Command, SyncError> {
     let method = match operation {
         Operation::Create => Method::Post,
@@ -52,7 +52,7 @@ pub(crate) fn interpret(
             let parties = check_parties(Resource::Transfers, &headers)?;
             check_completed_timestamp(
                 message.completed_timestamp,
-                now,
+                present,
                 config.completed_timestamp_lag_ms,
                 config.completed_timestamp_age_s_max,
                 parties.proxied,

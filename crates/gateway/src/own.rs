@@ -83,7 +83,8 @@ pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestam
     let body = format!(
         concat!(
             r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}","services":["#,
-            r#"{{"name":"ledger","status":"{}"}},{{"name":"journal","status":"{}"}}]}}"#
+            r#"{{"name":"ledger","status":"{}"}},{{"name":"journal","status":"{}"}},"#,
+            r#"{{"name":"clock","status":"{}"}}]}}"#
         ),
         overall,
         now.ms_since(started_at).max(0) / 1000,
@@ -91,6 +92,8 @@ pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestam
         env!("CARGO_PKG_VERSION"),
         ledger,
         journal,
+        // Payments are taken all the same.
+        if status.clock.is_good() { "OK" } else { "DOWN" },
     );
     answer::json(code, body)
 }
@@ -98,7 +101,7 @@ pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestam
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upesi_engine::StopReason;
+    use upesi_engine::{ClockState, StopReason};
     use upesi_types::FspId;
 
     #[test]
@@ -108,10 +111,18 @@ mod tests {
             (Serving::ReadOnly, 502),
             (Serving::Stopped(StopReason::Journal("disk".into())), 502),
         ] {
-            let status =
-                EngineStatus { serving, queue_depth: 0, durable_seq: 1, archived_seq: 0, is_durable: true };
-            let answer = health(&status, Timestamp::EPOCH, Timestamp::from_ms(61_500));
-            assert_eq!(answer.status().as_u16(), code);
+            for clock in [ClockState::default(), ClockState { jump_ms: 86_400_000, ahead_ms: 0 }] {
+                let status = EngineStatus {
+                    serving: serving.clone(),
+                    queue_depth: 0,
+                    durable_seq: 1,
+                    archived_seq: 0,
+                    is_durable: true,
+                    clock,
+                };
+                let answer = health(&status, Timestamp::EPOCH, Timestamp::from_ms(61_500));
+                assert_eq!(answer.status().as_u16(), code);
+            }
         }
     }
 

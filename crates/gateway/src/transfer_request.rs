@@ -5,7 +5,7 @@ use http::request::Parts;
 use upesi_engine::Payload;
 use upesi_fspiop::SyncError;
 use upesi_ledger::Command;
-use upesi_types::Timestamp;
+use upesi_types::Present;
 
 use crate::authenticator::Authenticator;
 use crate::config::GatewayConfig;
@@ -21,13 +21,13 @@ pub fn read_transfer_request(
     body: Bytes,
     config: &GatewayConfig,
     authenticator: &dyn Authenticator,
-    now: Timestamp,
+    present: impl Into<Present>,
 ) -> Result<(Command, Payload), SyncError> {
     let operation = match route::resolve(&parts.method, parts.uri.path()) {
         Ok(Endpoint::Transfers(operation)) => operation,
         Ok(_) => return Err(SyncError::not_implemented()),
         Err(unroutable) => return Err(unroutable.error),
     };
-    let command = interpret(operation, parts, &body, config, authenticator, now)?;
+    let command = interpret(operation, parts, &body, config, authenticator, present.into())?;
     Ok((command, payload(&parts.headers, body)))
 }

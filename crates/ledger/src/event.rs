@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, ErrorCode, FspId, TransferId};
+use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
@@ -14,7 +14,7 @@ use crate::participant::ParticipantId;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::transfer::{AbortKind, Fingerprint, Transfer};
 
-/// A change of state. The instant of the change is that of its journal record.
+/// A change of state. The instant of the change is that of its journal record, or of [`Event::DecidedAt`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A prepare was reserved, or refused (its state says which).
@@ -166,6 +166,15 @@ pub enum Event {
         /// The last of the records whose finished transfers are gone.
         to_seq: u64,
     },
+    /// First in a record that was decided before its own instant: the journal's time was ahead of the hub's clock.
+    DecidedAt(Timestamp),
+    /// An operator accepted that the wall clock jumped.
+    ClockAccepted {
+        /// How far, in milliseconds; negative when it jumped back.
+        jump_ms: i64,
+        /// Why, in the operator's words.
+        reason: Box<str>,
+    },
 }
 
 impl Event {
@@ -198,6 +207,8 @@ impl Event {
             Self::NoticeParked { .. } => 31,
             Self::NoticesRedelivered(_) => 32,
             Self::FinishedRemoved { .. } => 40,
+            Self::DecidedAt(_) => 41,
+            Self::ClockAccepted { .. } => 42,
         }
     }
 
@@ -224,6 +235,8 @@ impl Event {
             Self::NoticeParked { .. } => "NoticeParked",
             Self::NoticesRedelivered(_) => "NoticesRedelivered",
             Self::FinishedRemoved { .. } => "FinishedRemoved",
+            Self::DecidedAt(_) => "DecidedAt",
+            Self::ClockAccepted { .. } => "ClockAccepted",
         }
     }
 
@@ -304,6 +317,11 @@ impl Event {
             Self::NoticesDelivered(keys) | Self::NoticesRedelivered(keys) => {
                 encoder.list(keys.iter(), |encoder, key| key.encode(encoder));
             }
+            Self::DecidedAt(at) => encoder.timestamp(*at),
+            Self::ClockAccepted { jump_ms, reason } => {
+                encoder.i64(*jump_ms);
+                encoder.text(reason);
+            }
             Self::NoticeParked { key, attempts, reason } => {
                 key.encode(encoder);
                 encoder.u32(*attempts);
@@ -380,6 +398,8 @@ impl Event {
             }
             32 => Self::NoticesRedelivered(d.list(NoticeKey::decode)?),
             40 => Self::FinishedRemoved { to_seq: d.u64()? },
+            41 => Self::DecidedAt(d.timestamp()?),
+            42 => Self::ClockAccepted { jump_ms: d.i64()?, reason: d.boxed_text()? },
             _ => return Err(DecodeError("unknown event; it was written by a newer version")),
         })
     }

@@ -177,6 +177,20 @@ impl Ledger {
         self.transfers.finished().map(|(_, transfer)| transfer)
     }
 
+    /// The reserved transfers behind a place, oldest deadline first, and the place of each.
+    pub fn reserved_behind(
+        &self,
+        place: Option<(Timestamp, u32)>,
+    ) -> impl Iterator<Item = ((Timestamp, u32), &Transfer)> {
+        self.transfers.reserved_behind(place)
+    }
+
+    /// The finished transfers in memory behind a place, oldest first, and the place of each: the journal sequence that
+    /// finished it, and its number among those of that sequence, from 1.
+    pub fn finished_behind(&self, place: (u64, u32)) -> impl Iterator<Item = ((u64, u32), &Transfer)> {
+        self.transfers.finished_behind(place)
+    }
+
     /// Takes the transfers that finished at or before `seq` out of memory: the archive holds them, or is about to.
     pub fn drain_finished(&mut self, seq: u64) -> impl Iterator<Item = Transfer> {
         self.take_finished(seq).map(|(_, transfer)| transfer)

@@ -2,6 +2,8 @@
 
 use alloc::vec::Vec;
 
+use upesi_types::Timestamp;
+
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::event::Event;
 use crate::notice::Notice;
@@ -38,6 +40,14 @@ impl<'a> Record<'a> {
         encoder.list(notices.iter(), |encoder, notice| encoder.sized(|encoder| notice.encode(encoder)));
         encoder.bytes(payload.headers);
         encoder.bytes(payload.body);
+    }
+
+    /// When it was decided, by the hub's clock: its own instant in the journal, unless it tells another one.
+    pub fn decided_at(&self, time: Timestamp) -> Timestamp {
+        match self.events.first() {
+            Some(Event::DecidedAt(at)) => *at,
+            _ => time,
+        }
     }
 
     /// Reads the stored form.

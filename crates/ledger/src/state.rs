@@ -74,7 +74,7 @@ impl Ledger {
             last_seq: 0,
             last_time: Timestamp::EPOCH,
         };
-        ledger.add_participant(ParticipantId::HUB, ledger.config.hub_name, false);
+        ledger.add_participant(Timestamp::EPOCH, ParticipantId::HUB, ledger.config.hub_name, false);
         for (index, (name, description, is_settleable)) in SEEDED_TYPES.into_iter().enumerate() {
             ledger.account_types.push(LedgerAccountType {
                 id: LedgerAccountTypeId(index as u8 + 1),
@@ -101,8 +101,12 @@ impl Ledger {
         assert!(now > self.last_time, "record {seq} is not later than its predecessor");
         self.last_seq = seq;
         self.last_time = now;
+        let mut at = now;
         for event in events {
-            self.apply(seq, now, event);
+            match event {
+                Event::DecidedAt(instant) => at = instant,
+                event => self.apply(seq, at, event),
+            }
         }
         for (index, notice) in notices.iter().enumerate() {
             self.outbox.insert(NoticeKey { target: notice.target, seq, index: index as u8 }, None);
@@ -127,11 +131,11 @@ impl Ledger {
                 self.end_transfer(seq, now, id, state, None);
             }
             Event::ParticipantCreated { id, name, is_proxy } => {
-                self.add_participant(id, name, is_proxy);
+                self.add_participant(now, id, name, is_proxy);
             }
             Event::ParticipantActivitySet { id, is_active } => self.participant_mut(id).is_active = is_active,
             Event::AccountCreated { id, participant, currency, kind, is_opened } => {
-                self.add_account(id, participant, currency, kind, is_opened);
+                self.add_account(now, (id, participant), currency, kind, is_opened);
             }
             Event::AccountOpened { id } => {
                 let account = self.account_mut(id);
@@ -181,6 +185,7 @@ impl Ledger {
             }
             Event::FundsPrepared(funds) => self.apply_funds_prepared(now, funds),
             Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
+            Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
             Event::NoticesDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
             Event::NoticeParked { key, attempts, reason } => {
                 self.outbox.set_parked(key, Some(Parked { at: now, attempts, reason }));
@@ -291,7 +296,7 @@ impl Ledger {
         account.pending_credits = pending;
     }
 
-    fn add_participant(&mut self, id: ParticipantId, name: FspId, is_proxy: bool) {
+    fn add_participant(&mut self, now: Timestamp, id: ParticipantId, name: FspId, is_proxy: bool) {
         assert!(id.index() == self.participants.len(), "participants are numbered without gaps");
         self.names.insert(name, id);
         self.participants.push(Participant {
@@ -299,7 +304,7 @@ impl Ledger {
             name,
             is_active: true,
             is_proxy,
-            created_at: self.last_time,
+            created_at: now,
             accounts: Vec::new(),
             limits: Vec::new(),
             endpoints: Vec::new(),
@@ -308,8 +313,8 @@ impl Ledger {
 
     fn add_account(
         &mut self,
-        id: AccountId,
-        participant: ParticipantId,
+        now: Timestamp,
+        (id, participant): (AccountId, ParticipantId),
         currency: Currency,
         kind: LedgerAccountTypeId,
         is_opened: bool,
@@ -324,8 +329,8 @@ impl Ledger {
             is_opened,
             balance: Amount::ZERO,
             pending_credits: Amount::ZERO,
-            created_at: self.last_time,
-            changed_at: self.last_time,
+            created_at: now,
+            changed_at: now,
         });
         self.participant_mut(participant).accounts.push(AccountRef { currency, kind, id });
     }

@@ -2,6 +2,7 @@
 
 use alloc::collections::{BTreeSet, VecDeque};
 use core::hash::BuildHasher;
+use core::ops::Bound;
 
 use foldhash::fast::FixedState;
 use hashbrown::hash_table::{Entry, HashTable};
@@ -134,6 +135,32 @@ impl TransferTable {
     /// The reserved transfers, oldest deadline first.
     pub(crate) fn reserved(&self) -> impl Iterator<Item = &Transfer> {
         self.deadlines.iter().filter_map(|(_, slot)| self.slots.get(*slot))
+    }
+
+    /// The reserved transfers behind a place, oldest deadline first, and the place of each.
+    pub(crate) fn reserved_behind(
+        &self,
+        place: Option<(Timestamp, u32)>,
+    ) -> impl Iterator<Item = ((Timestamp, u32), &Transfer)> {
+        let lower = place.map_or(Bound::Unbounded, Bound::Excluded);
+        let behind = self.deadlines.range((lower, Bound::Unbounded));
+        behind.filter_map(|place| Some((*place, self.slots.get(place.1)?)))
+    }
+
+    /// The finished transfers from a place on, oldest first, and the place behind each: the sequence that finished it, and
+    /// how many of that sequence were passed.
+    pub(crate) fn finished_behind(
+        &self,
+        (seq, passed): (u64, u32),
+    ) -> impl Iterator<Item = ((u64, u32), &Transfer)> {
+        let first = self.finished.partition_point(|(finished, _)| *finished < seq);
+        let mut last = (seq, 0);
+        let counted = self.finished.range(first..).map(move |(seq, slot)| {
+            last = (*seq, if last.0 == *seq { last.1 + 1 } else { 1 });
+            (last, *slot)
+        });
+        let behind = counted.filter(move |(place, _)| *place > (seq, passed));
+        behind.filter_map(|(place, slot)| Some((place, self.slots.get(slot)?)))
     }
 
     /// The finished transfers with the sequence that finished each, oldest first.

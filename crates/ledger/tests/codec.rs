@@ -189,6 +189,8 @@ fn event() -> impl Strategy<Value = Event> {
                 Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason }
             }),
         funds().prop_map(Event::FundsPrepared),
+        timestamp().prop_map(Event::DecidedAt),
+        (any::<i64>(), text()).prop_map(|(jump_ms, reason)| Event::ClockAccepted { jump_ms, reason }),
         (transfer_id(), proptest::sample::select(FundsState::ALL), text())
             .prop_map(|(id, state, reason)| Event::FundsEnded { id, state, reason }),
     ];

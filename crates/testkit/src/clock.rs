@@ -1,13 +1,17 @@
 //! The hub's clock, which is not always right.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use upesi_engine::Clock;
 use upesi_types::Timestamp;
 
 /// Where true time begins, in milliseconds since 1970.
 pub(crate) const BEGINNING_MS: i64 = 1_900_000_000_000;
+
+/// How far it may be off and still count as right, in milliseconds.
+const ABOUT_RIGHT_MS: i64 = 30_000;
 
 /// True time, as DFSPs know it.
 pub(crate) fn true_time(now_us: u64) -> Timestamp {
@@ -21,11 +25,19 @@ fn signed_seconds(us: i64) -> String {
 
 /// What the hub reads.
 #[derive(Debug, Default)]
-pub(crate) struct HubClock(AtomicI64);
+pub(crate) struct HubClock {
+    wall_ns: AtomicI64,
+    /// True time: what no one can set goes right.
+    monotonic_us: AtomicU64,
+}
 
 impl Clock for HubClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_ns(self.0.load(Ordering::Relaxed))
+        Timestamp::from_ns(self.wall_ns.load(Ordering::Relaxed))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_micros(self.monotonic_us.load(Ordering::Relaxed))
     }
 }
 
@@ -54,10 +66,11 @@ impl ClockKeeper {
 
     /// Lets the hub see the time of `now_us`.
     pub(crate) fn at(&self, now_us: u64) {
+        self.clock.monotonic_us.store(now_us, Ordering::Relaxed);
         if !self.is_frozen {
             let shown_us = now_us as i64 + self.offset_at(now_us);
             let shown = true_time(0).as_ns() + shown_us * 1_000;
-            self.clock.0.store(shown, Ordering::Relaxed);
+            self.clock.wall_ns.store(shown, Ordering::Relaxed);
         }
     }
 
@@ -77,6 +90,12 @@ impl ClockKeeper {
 
     pub(crate) const fn freeze(&mut self) {
         self.is_frozen = true;
+    }
+
+    /// Whether it is right, or off by so little that no one would call it a jump.
+    pub(crate) fn is_about_right(&self, now_us: u64) -> bool {
+        let read_ms = self.clock.now().ms_since(true_time(now_us));
+        read_ms.abs() <= ABOUT_RIGHT_MS
     }
 
     /// How wrong it is, for people: what the hub reads, and what it is set to, against true time.

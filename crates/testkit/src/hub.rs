@@ -13,13 +13,12 @@ use upesi_callbacks::{CallbackRenderer, OutboxBacklog, delivery, to_asker};
 use upesi_courier::{Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane};
 use upesi_courier::{NoticeKey, ParticipantId, Renderer as _};
 use upesi_engine::{
-    Answered, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions, Participants,
-    SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
+    Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
+    Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
 };
 use upesi_fspiop::{SyncError, Version};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_ledger::{Command, Ledger, Reply};
-use upesi_types::Timestamp;
 
 use crate::message::Request;
 use crate::plan::Bug;
@@ -189,19 +188,15 @@ impl Hub {
     // ---- coming in ----
 
     /// Reads a request of a DFSP and submits what it asks for. An error is the answer at once.
-    pub(crate) fn receive(
-        &mut self,
-        number: u64,
-        request: &Request,
-        now: Timestamp,
-    ) -> Result<(), SyncError> {
+    pub(crate) fn receive(&mut self, number: u64, request: &Request) -> Result<(), SyncError> {
         let mut head = http::Request::new(());
         *head.method_mut() = request.method.clone();
         *head.headers_mut() = request.headers.clone();
         *head.uri_mut() = request.path.parse().map_err(|_| SyncError::unknown_uri())?;
         let (parts, ()) = head.into_parts();
+        let present = self.handle.clock().present();
         let (mut command, payload) =
-            read_transfer_request(&parts, request.body.clone(), &self.gateway, &TrustEveryone, now)?;
+            read_transfer_request(&parts, request.body.clone(), &self.gateway, &TrustEveryone, present)?;
         self.bugs.distort(&mut command, &self.handle);
         let handle = self.handle.clone();
         let submitted = Box::pin(async move { handle.submit(command, payload).await });
@@ -434,6 +429,11 @@ impl Hub {
             upesi_engine::Serving::Stopped(reason) => Some(reason),
             _ => None,
         }
+    }
+
+    /// How its time stands to the clocks.
+    pub(crate) fn clock(&self) -> ClockState {
+        self.handle.status().clock
     }
 
     pub(crate) fn durable_seq(&self) -> u64 {

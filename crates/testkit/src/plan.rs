@@ -84,11 +84,13 @@ pub enum Bug {
     NeverExpires,
     /// After a restart it does not look into its outbox.
     ForgetsOutbox,
+    /// It takes whatever the wall clock says for the time.
+    FollowsJumps,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::AcknowledgesEarly,
         Self::SyncsNothing,
         Self::ForgetsFinished,
@@ -100,6 +102,7 @@ impl Bug {
         Self::IgnoresCaps,
         Self::NeverExpires,
         Self::ForgetsOutbox,
+        Self::FollowsJumps,
     ];
 }
 

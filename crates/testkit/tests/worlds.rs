@@ -135,6 +135,7 @@ const LIFE: &[Kind] = &[
     ("aborts", 5_000, |counts| counts.aborted),
     ("expiries", 2_000, |counts| counts.expired),
     ("operations", 10_000, |counts| counts.operations),
+    ("jumps of the clock that were accepted", 20, |counts| counts.jumps_accepted),
     ("reservations ended by an operator", 200, |counts| counts.ended_by_operator),
     ("callbacks", 50_000, |counts| counts.callbacks_taken),
     ("removals", 500, |counts| counts.removals),
@@ -295,6 +296,7 @@ fn findings_of(bug: Bug) -> &'static [&'static str] {
         Bug::BelievesStrangers => &["its payee never fulfilled it"],
         Bug::IgnoresCaps => &["the cap of"],
         Bug::NeverExpires | Bug::ForgetsOutbox => &["liveness"],
+        Bug::FollowsJumps => &["the hub followed a jump"],
     }
 }
 

@@ -9,10 +9,12 @@ mod amount;
 mod currency;
 pub mod error_code;
 mod id;
+mod present;
 mod timestamp;
 
 pub use amount::{Amount, AmountError, Money};
 pub use currency::Currency;
 pub use error_code::ErrorCode;
 pub use id::{FspId, TransferId};
+pub use present::Present;
 pub use timestamp::Timestamp;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
@@ -36,23 +37,39 @@ pub fn id(number: u64) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
-/// A clock that a test sets.
+/// A clock that a test sets, in milliseconds.
 #[derive(Default)]
-pub struct TestClock(AtomicI64);
+pub struct TestClock {
+    wall: AtomicI64,
+    monotonic: AtomicI64,
+}
 
 impl TestClock {
     pub fn starting_at(ms: i64) -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(ms)))
+        let clock = Self::default();
+        clock.jump(ms);
+        Arc::new(clock)
     }
 
+    /// Time passes.
     pub fn advance(&self, ms: i64) {
-        self.0.fetch_add(ms, Ordering::SeqCst);
+        self.monotonic.fetch_add(ms, Ordering::SeqCst);
+        self.jump(ms);
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn jump(&self, ms: i64) {
+        self.wall.fetch_add(ms, Ordering::SeqCst);
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_ms(self.0.load(Ordering::SeqCst))
+        Timestamp::from_ms(self.wall.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        Duration::from_millis(self.monotonic.load(Ordering::SeqCst).unsigned_abs())
     }
 }
 

@@ -41,7 +41,7 @@ fn now() -> Timestamp {
 }
 
 fn read(operation: Operation<'_>, parts: &Parts, body: &str) -> Result<Command, SyncError> {
-    interpret(operation, parts, body.as_bytes(), &GatewayConfig::default(), &TrustEveryone, now())
+    interpret(operation, parts, body.as_bytes(), &GatewayConfig::default(), &TrustEveryone, now().into())
 }
 
 fn refused(operation: Operation<'_>, parts: &Parts, body: &str) -> (u16, u16) {
@@ -221,7 +221,7 @@ impl Authenticator for RefuseEveryone {
 fn the_sender_is_judged_between_headers_and_body() {
     let ask = |parts: &Parts| {
         let config = GatewayConfig::default();
-        interpret(Operation::Create, parts, b"[]", &config, &RefuseEveryone, now()).unwrap_err()
+        interpret(Operation::Create, parts, b"[]", &config, &RefuseEveryone, now().into()).unwrap_err()
     };
     let error = ask(&parts("1.1", &[]));
     assert_eq!((error.status, &*error.description), (400, "Invalid signature - 2 bytes"));

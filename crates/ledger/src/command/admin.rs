@@ -10,6 +10,7 @@ use super::{Decision, Refusal};
 use crate::Ledger;
 use crate::account::AccountId;
 use crate::endpoint::EndpointType;
+use crate::event::Event;
 use crate::funds::FundsState;
 
 /// An operator's change. Participants are named as operators name them.
@@ -84,6 +85,13 @@ pub enum AdminCommand {
     PrepareFunds(FundsPrepare),
     /// `PUT /participants/{name}/accounts/{id}/transfers/{transferId}`: the second step of funds out.
     EndFunds(FundsEnd),
+    /// `POST /clock/accept`: the wall clock is right, although it jumped.
+    AcceptClock {
+        /// How far it jumped, in milliseconds, as the engine finds it when it decides; absent when it did not.
+        jump_ms: Option<i64>,
+        /// Why, in the operator's words.
+        reason: Box<str>,
+    },
     /// `POST /settlementModels`.
     CreateSettlementModel(NewSettlementModel),
     /// `PUT /settlementModels/{name}`.
@@ -150,6 +158,11 @@ impl Ledger {
             }
             AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, now, out),
             AdminCommand::EndFunds(end) => self.decide_end_funds(end, now, out),
+            AdminCommand::AcceptClock { jump_ms: None, .. } => Ok(AdminOutcome::AlreadyDone),
+            AdminCommand::AcceptClock { jump_ms: Some(jump_ms), reason } => {
+                out.events.push(Event::ClockAccepted { jump_ms: *jump_ms, reason: reason.clone() });
+                Ok(AdminOutcome::Done)
+            }
             AdminCommand::CreateSettlementModel(model) => self.decide_create_model(model, now, out),
             AdminCommand::SetSettlementModelActivity { name, is_active } => {
                 self.decide_model_activity(name, *is_active, out)

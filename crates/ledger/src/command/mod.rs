@@ -19,7 +19,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use upesi_types::{ErrorCode, FspId, Timestamp};
+use upesi_types::{ErrorCode, FspId, Present};
 
 pub use abort::Abort;
 pub use admin::{AdminCommand, AdminOutcome};
@@ -180,10 +180,12 @@ impl Ledger {
     /// Decides a command at an instant, without changing anything. `out` must be empty.
     ///
     /// The decision takes effect through [`Ledger::evolve`], after it is in the journal's next batch.
-    pub fn decide(&self, command: &Command, now: Timestamp, out: &mut Decision) {
+    pub fn decide(&self, command: &Command, present: impl Into<Present>, out: &mut Decision) {
         debug_assert!(out.is_empty(), "the decision is reused without clearing it");
+        let present: Present = present.into();
+        let now = present.at;
         match command {
-            Command::Prepare(prepare) => self.decide_prepare(prepare, now, out),
+            Command::Prepare(prepare) => self.decide_prepare(prepare, present, out),
             Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, now, out),
             Command::Abort(abort) => self.decide_abort(abort, now, out),
             Command::Get(get) => self.decide_get(get, out),

@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::format;
 use alloc::string::String;
 
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Present, Timestamp, TransferId};
 
 use super::{Archived, Decision, Reply};
 use crate::Ledger;
@@ -63,14 +63,14 @@ impl From<String> for Refused {
 }
 
 impl Ledger {
-    pub(super) fn decide_prepare(&self, prepare: &Prepare, now: Timestamp, out: &mut Decision) {
+    pub(super) fn decide_prepare(&self, prepare: &Prepare, present: Present, out: &mut Decision) {
         let Some(sender) = self.participant_id(&prepare.source) else {
             return out.reply = Reply::UnknownSender(prepare.source);
         };
         match self.find(&prepare.id.into(), &prepare.archived) {
             Err(super::MustLook) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
-            Ok(None) => self.decide_new_prepare(prepare, sender, now, out),
+            Ok(None) => self.decide_new_prepare(prepare, sender, present, out),
         }
     }
 
@@ -78,9 +78,10 @@ impl Ledger {
         &self,
         prepare: &Prepare,
         sender: ParticipantId,
-        now: Timestamp,
+        present: Present,
         out: &mut Decision,
     ) {
+        let now = present.at;
         let payer = self.participant_named(&prepare.payer);
         let payee = self.participant_named(&prepare.payee);
         let mut transfer = Transfer {
@@ -99,7 +100,7 @@ impl Ledger {
             extensions: prepare.extensions.clone(),
             state: TransferState::Reserved,
         };
-        match self.check_prepare(prepare, payer, payee, now) {
+        match self.check_prepare(prepare, payer, payee, present) {
             Ok(reservation) => {
                 transfer.payer_account = Some(reservation.payer_account);
                 transfer.payee_account = Some(reservation.payee_account);
@@ -127,7 +128,7 @@ impl Ledger {
         prepare: &Prepare,
         payer: Option<&Participant>,
         payee: Option<&Participant>,
-        now: Timestamp,
+        present: Present,
     ) -> Result<Reservation, Refused> {
         if prepare.source != prepare.payer {
             return Err(String::from("FSPIOP-Source header should match Payer").into());
@@ -141,11 +142,13 @@ impl Ledger {
         if prepare.condition.is_none() {
             return Err(String::from("Condition validation failed").into());
         }
-        if prepare.expires_at < now {
+        if prepare.expires_at < present.at {
             return Err(format!("Expiration date {} is already in the past", prepare.expires_at).into());
         }
+        // While clocks disagree, DFSPs may go by the latest of them.
+        let latest = present.latest.max(self.last_time());
         let validity_max_ms = self.config().transfer_validity_max_ms;
-        if prepare.expires_at > now.plus_ms(validity_max_ms) {
+        if prepare.expires_at > latest.plus_ms(validity_max_ms) {
             let detail = format!("Expiration date is more than {} s ahead", validity_max_ms / 1_000);
             return Err(detail.into());
         }

@@ -164,8 +164,12 @@ impl Books {
         }
         self.last_seq = seq;
         self.last_time = Some(time);
+        let decided_at = record.decided_at(time);
+        if decided_at > time {
+            findings.add(format!("I8: record {seq} of {time} was decided later, at {decided_at}"));
+        }
         for event in &record.events {
-            self.enter(seq, time, event, &record.notices, outside, findings);
+            self.enter(seq, decided_at, event, &record.notices, outside, findings);
         }
         for (index, notice) in record.notices.iter().enumerate() {
             self.owed.insert(NoticeKey { target: notice.target, seq, index: index as u8 }, false);
@@ -229,7 +233,9 @@ impl Books {
                 keys.iter().for_each(|key| self.set_parked(*key, false, findings));
             }
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
-            Event::EndpointSet { .. }
+            Event::DecidedAt(_)
+            | Event::ClockAccepted { .. }
+            | Event::EndpointSet { .. }
             | Event::SettlementModelCreated(_)
             | Event::SettlementModelActivitySet { .. }
             | Event::LedgerAccountTypeCreated { .. } => {}

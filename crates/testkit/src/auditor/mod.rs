@@ -20,6 +20,9 @@ use crate::message::Request;
 /// Findings that are kept; the first one tells most.
 const FINDINGS_MAX: usize = 20;
 
+/// How far recorded time may be off: what a clock is off at a start, and small steps that are followed.
+const TIME_OFF_MS: i64 = 60_000;
+
 /// What is wrong, in sentences for people.
 #[derive(Debug, Default)]
 pub(crate) struct Findings(pub(crate) Vec<String>);
@@ -37,6 +40,8 @@ impl Findings {
 pub(crate) struct Auditor {
     pub(crate) findings: Findings,
     pub(crate) outside: Outside,
+    /// True time, while the hub goes by a clock that was about right when it began.
+    pub(crate) true_now: Option<Timestamp>,
     books: Books,
     reader: Option<Reader>,
     /// Every durable record as it was when it became so, where the disk may forget it.
@@ -67,7 +72,10 @@ impl Auditor {
             let (time, bytes) = (record.time, record.bytes);
             self.truth.iter_mut().for_each(|truth| truth.push((time, bytes.to_vec())));
             match Record::decode(bytes) {
-                Ok(decoded) => self.books.fold(next, time, &decoded, &self.outside, &mut self.findings),
+                Ok(decoded) => {
+                    check_time(self.true_now, next, decoded.decided_at(time), &mut self.findings);
+                    self.books.fold(next, time, &decoded, &self.outside, &mut self.findings);
+                }
                 Err(error) => return self.findings.add(format!("record {next} is malformed: {error}")),
             }
         }
@@ -75,6 +83,7 @@ impl Auditor {
 
     /// The process is gone: its files will be other ones.
     pub(crate) fn process_ended(&mut self) {
+        self.true_now = None;
         self.reader = None;
     }
 
@@ -214,5 +223,15 @@ impl Auditor {
     /// Whether a transfer is in the books.
     pub(crate) fn knows(&self, id: TransferId) -> bool {
         self.books.knows(id)
+    }
+}
+
+/// A clock that jumps is not followed: what is recorded, expiries among it, was decided about now.
+fn check_time(true_now: Option<Timestamp>, seq: u64, decided_at: Timestamp, findings: &mut Findings) {
+    let Some(true_now) = true_now else { return };
+    if decided_at.ms_since(true_now).abs() > TIME_OFF_MS {
+        findings.add(format!(
+            "record {seq} was decided at {decided_at}, but it is {true_now}: the hub followed a jump"
+        ));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_engine::Clock as _;
 use upesi_fspiop::SyncError;
 
 use super::World;
@@ -91,12 +90,11 @@ impl World {
         let Some(call) = self.calls.get(&number) else { return };
         let (request, seen) = (Arc::clone(&call.request), call.seen.clone());
         self.counts.requests += 1;
-        let now = self.clock.clock().now();
         let Some(hub) = &mut self.hub else {
             // Refused by the machine, or swallowed with it.
             return self.travel(|| Event::Answered { call: number, status: None });
         };
-        let received = hub.receive(number, &request, now);
+        let received = hub.receive(number, &request);
         let is_early = hub.answers_early();
         match received {
             Err(error) => self.answer(number, &seen, Err(error)),

@@ -112,6 +112,8 @@ pub struct Counts {
     pub replays_after_restart: u64,
     /// Operators' changes that were made.
     pub operations: u64,
+    /// Jumps of the clock that operators accepted.
+    pub jumps_accepted: u64,
     /// Reservations that operators ended.
     pub ended_by_operator: u64,
     /// Changes of a party of a transfer between its prepare and its end.

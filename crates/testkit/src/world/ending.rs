@@ -53,6 +53,7 @@ impl World {
         self.after(ASK_PAUSE_US, Event::Ask);
         self.operator_recalls();
         self.operator_ends_reservations();
+        self.operator_accepts_clock();
         if self.auditor.reserved() > 0 || self.hub.is_none() {
             return;
         }

@@ -93,6 +93,8 @@ pub struct World {
     auditor: Auditor,
     clock: ClockKeeper,
     epoch: Instant,
+    /// Whether the hub's time began with a clock that was about right.
+    trusts_clock: bool,
     // The hub and its machine.
     disk: SimDisk,
     archive: Arc<SimArchive>,
@@ -145,6 +147,7 @@ impl World {
             auditor: Auditor::new(plan.faults.rot),
             clock: ClockKeeper::new(),
             epoch: Instant::now(),
+            trusts_clock: true,
             disk: SimDisk::new(random.bits()),
             archive: Arc::new(SimArchive::forgetting(plan.bug == Some(Bug::ForgetsFinished))),
             tuning,

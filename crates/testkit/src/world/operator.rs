@@ -21,6 +21,8 @@ const OPERATION_PAUSE_US: u64 = 700_000;
 const REPEAT_PAUSE_US: u64 = 50_000;
 /// One in so many operations ends a transfer.
 const END_ONE_IN: u64 = 4;
+/// One in so many jumps of the clock, each time that an operator looks, is accepted.
+const ACCEPT_ONE_IN: u64 = 6;
 /// It is one of the latest.
 const RECENT_SPECS: usize = 4;
 /// What a scheme must have before its first DFSP.
@@ -58,6 +60,10 @@ pub(super) fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
     };
     let value = format!("http://{host}{path}").into_boxed_str();
     Command::Admin(AdminCommand::SetEndpoint { name: fsp(dfsp), kind, value })
+}
+
+fn accept_clock() -> Command {
+    Command::Admin(AdminCommand::AcceptClock { jump_ms: None, reason: "operator".into() })
 }
 
 fn expire(transfer: TransferId) -> Command {
@@ -147,7 +153,8 @@ impl World {
         }
         if self.operator.current.is_none() && self.is_troubled() && self.plan.faults.operators {
             let drawn = self.draw_operation();
-            self.operator.current = Some(self.draw_end().unwrap_or(drawn));
+            let rare = self.draw_acceptance().or_else(|| self.draw_end());
+            self.operator.current = Some(rare.unwrap_or(drawn));
         }
         self.submit_operation();
     }
@@ -160,6 +167,10 @@ impl World {
             return;
         }
         self.say(format_args!("operator: {command:?}"));
+        if matches!(command, Command::Admin(AdminCommand::AcceptClock { .. })) {
+            // From when it is decided on the hub goes by what the clock says then.
+            self.trusts_clock = false;
+        }
         if let Command::Expire(expire) = &command {
             self.auditor.outside.ended_by_operator.insert(expire.transfer.to_bytes());
         }
@@ -233,6 +244,20 @@ impl World {
         ends.then(|| expire(self.specs[self.specs.len() - 1 - self.mischance.below(recent) as usize].id))
     }
 
+    /// Where the clock jumped, an operator may think that it is right now. Of the second stream.
+    fn draw_acceptance(&mut self) -> Option<Command> {
+        let has_jumped = self.hub.as_ref().is_some_and(|hub| hub.clock().jump_ms != 0);
+        (has_jumped && self.plan.faults.ambushes && self.mischance.one_in(ACCEPT_ONE_IN)).then(accept_clock)
+    }
+
+    /// Sets the hub's time right, now that the clock is.
+    pub(super) fn operator_accepts_clock(&mut self) {
+        let has_jumped = self.hub.as_ref().is_some_and(|hub| hub.clock().jump_ms != 0);
+        if has_jumped && self.operator_is_idle() {
+            self.operator.next.push_back(accept_clock());
+        }
+    }
+
     /// An operator gets an answer.
     pub(super) fn operator_told(&mut self, reply: Result<Reply, SubmitError>) {
         self.operator.is_submitted = false;
@@ -259,6 +284,9 @@ impl World {
                     let amount = self.operator_amount.take().unwrap_or(0);
                     self.add_cover(end.name, amount);
                 }
+            }
+            (Command::Admin(AdminCommand::AcceptClock { .. }), Ok(AdminOutcome::Done)) => {
+                self.counts.jumps_accepted += 1;
             }
             (Command::Expire(_), Ok(AdminOutcome::Done)) => self.counts.ended_by_operator += 1,
             (_, Ok(_)) => {}

@@ -12,6 +12,7 @@ use upesi_ledger::LedgerConfig;
 use super::World;
 use super::event::Event;
 use super::rot::names_damage;
+use crate::clock::true_time;
 use crate::disk::LyingDisk;
 use crate::hub::{Hub, Output, Setup};
 use crate::plan::Bug;
@@ -68,6 +69,9 @@ impl Tuning {
     }
 }
 
+/// Between a jump of some seconds, which is followed, and one of an hour, which is not.
+const CLOCK_JUMP_MAX: Duration = Duration::from_secs(3);
+
 impl World {
     pub(super) fn disk(&self) -> Arc<dyn Disk> {
         if self.plan.bug == Some(Bug::SyncsNothing) {
@@ -81,6 +85,10 @@ impl World {
         let storage = Storage { disk, archive: Arc::clone(&self.archive) as _ };
         let options = EngineOptions {
             clock: self.clock.clock() as Arc<dyn Clock>,
+            clock_jump_max: match self.plan.bug {
+                Some(Bug::FollowsJumps) => Duration::MAX,
+                _ => CLOCK_JUMP_MAX,
+            },
             storage: Some(storage),
             ..self.tuning.engine.clone()
         };
@@ -113,7 +121,10 @@ impl World {
                 if self.counts.rot_unseen > 0 {
                     return;
                 }
+                let disk = Arc::new(self.disk.observer()) as Arc<dyn Disk>;
+                self.auditor.read_journal(&disk, seq);
                 self.hub = Some(hub);
+                self.trusts_clock = self.clock.is_about_right(self.now_us);
                 self.after_hub(true);
                 self.compare(self.random.clone().one_in(4));
                 self.after(TICK_US, Event::Tick { life });
@@ -170,6 +181,7 @@ impl World {
         let mut out = Vec::new();
         let disk = Arc::new(self.disk.observer()) as Arc<dyn Disk>;
         let Some(hub) = &mut self.hub else { return };
+        self.auditor.true_now = self.trusts_clock.then(|| true_time(now_us));
         self.auditor.read_journal(&disk, hub.durable_seq());
         hub.collect(&mut out);
         let wake_us = hub.pump(now_us, &mut out);

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use upesi_types::{FspId, Timestamp, TransferId};
 
 use super::directory::DirectoryCommand;
 use super::install::{CompletionsArguments, ManArguments};
 use super::lab::LabCommand;
 use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
+use super::values;
 use crate::backup::{BackupArguments, RestoreArguments};
 use crate::config::Sources;
 use crate::demo::DemoArguments;
@@ -187,6 +189,18 @@ pub struct JournalArguments {
     /// Print at most this many records.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
+    /// Only what is about this transfer, its callbacks included.
+    #[arg(long, value_name = "ID", value_parser = values::transfer_id)]
+    pub transfer: Option<TransferId>,
+    /// Only what concerns this participant.
+    #[arg(long, value_name = "NAME", value_parser = values::dfsp_name)]
+    pub fsp: Option<FspId>,
+    /// Only records of this instant or later: 2026-11-21T09:39:53.000Z, without what is zero, or 2026-11-21.
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub since: Option<Timestamp>,
+    /// Only records before this instant.
+    #[arg(long, value_name = "TIME", value_parser = values::instant)]
+    pub until: Option<Timestamp>,
 }
 
 /// Arguments of `upesi audit`.

@@ -12,6 +12,7 @@ use crate::backup::{self, BackupArguments, RestoreArguments};
 use crate::config::{self, Effective};
 use crate::exit::{Exit, Failure, Outcome};
 use crate::inspect::audit::{self, AuditOptions};
+use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
 use crate::trim::trim;
 use crate::{demo, export, hub, logging};
@@ -106,8 +107,9 @@ fn show_config(arguments: &ConfigArguments) -> Outcome {
 }
 
 fn journal(arguments: JournalArguments) -> Outcome {
-    let JournalArguments { directory, json, payload, from, limit } = arguments;
-    let options = PrintOptions { directory, from_seq: from, limit, json, payload };
+    let JournalArguments { directory, json, payload, from, limit, transfer, fsp, since, until } = arguments;
+    let filter = Filter { transfer, fsp, since, until };
+    let options = PrintOptions { directory, from_seq: from, filter, limit, json, payload };
     let mut output = io::BufWriter::new(io::stdout().lock());
     let outcome = print(&options, &mut output, &mut io::stderr());
     // What was read before a damaged record is worth showing.

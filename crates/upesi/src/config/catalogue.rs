@@ -132,6 +132,9 @@ settings! {
         batch_bytes_max: integer(65_536, 128 * MIB) = "8388608",
         /// How often deadlines are looked at, in milliseconds. A transfer expires at most this much late.
         tick_interval_ms: integer(1, 60_000) = "100",
+        /// How far the machine's wall clock may part from its monotonic clock between two ticks, in milliseconds. A jump beyond
+        /// is not followed until the clock comes back or an operator accepts it.
+        clock_jump_max_ms: integer(1, 3_600_000) = "5000",
         /// Finished transfers in memory that wait for the archive at most; over it prepares are answered 503.
         finished_transfers_max: integer(10_000, 100_000_000) = "1000000",
         /// Whether what is acknowledged is synced to the disk before. `false` is for measurements only: a crash of the

@@ -111,6 +111,7 @@ pub(crate) fn exit_of(error: &StartError) -> Exit {
         StartError::Archive(_)
         | StartError::Record { .. }
         | StartError::Snapshot { .. }
+        | StartError::EndOfTime(_)
         | StartError::ArchiveLost(_) => Exit::Data,
     }
 }
@@ -161,22 +162,20 @@ impl Hub {
         let metrics =
             EngineMetrics { observes: settings.metrics.record, ..EngineMetrics::new(&mut registry) };
         let counted = metrics.clone();
-        let (engine, handle) = Engine::start(
-            EngineOptions { clock: Arc::clone(&clock), ..options::engine(settings) },
-            metrics,
-            Box::new(effects),
-        )?;
+        let (engine, handle) =
+            Engine::start(EngineOptions { clock, ..options::engine(settings) }, metrics, Box::new(effects))?;
         let _ = engine_slot.set(handle.clone());
+        let clock = handle.clock();
         let conversations = Conversations::start(
             settings,
             &mut registry,
             participants.clone(),
             courier.clone(),
             &outbound,
-            Arc::clone(&clock),
+            Arc::clone(&clock) as _,
         )?;
         let retention = options::retention(settings)
-            .map(|policy| Retention::start(policy, handle.clone(), Arc::clone(&clock)))
+            .map(|policy| Retention::start(policy, handle.clone(), Arc::clone(&clock) as _))
             .transpose()
             .map_err(StartError::Thread)?;
         let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);

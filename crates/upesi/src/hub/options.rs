@@ -57,6 +57,7 @@ pub(super) fn engine(settings: &Settings) -> EngineOptions {
         batch_commands_max: size(engine.batch_commands_max),
         batch_bytes_max: size(engine.batch_bytes_max),
         tick_interval: ms(engine.tick_interval_ms),
+        clock_jump_max: ms(engine.clock_jump_max_ms),
         segment_bytes: data.segment_bytes,
         durability: if engine.durable { Durability::Synced } else { Durability::Volatile },
         snapshot_every_records: data.snapshot_every_records,
@@ -102,7 +103,6 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         admission: admission(settings),
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
-        ..GatewayConfig::default()
     }
 }
 

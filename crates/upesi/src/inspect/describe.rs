@@ -30,6 +30,10 @@ fn describe_event(event: &Event, names: &Names) -> String {
             let by = operator_reason.as_ref().map(|reason| format!(" by an operator: {reason:?}"));
             format!("transfer {id} {} {code} {description:?}{}", kind.as_str(), by.unwrap_or_default())
         }
+        Event::DecidedAt(at) => format!("decided at {at} by the clock"),
+        Event::ClockAccepted { jump_ms, reason } => {
+            format!("jump of the clock by {jump_ms} ms accepted: {reason:?}")
+        }
         Event::ParticipantCreated { name, is_proxy, .. } => {
             format!("participant {name} created{}", if *is_proxy { " as proxy" } else { "" })
         }

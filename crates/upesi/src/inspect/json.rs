@@ -114,6 +114,10 @@ fn rare_fields(event: &Event, names: &Names) -> (&'static str, Value) {
             ("noticeParked", json!({"notice": key_json(*key, names), "attempts": attempts, "reason": reason}))
         }
         Event::FinishedRemoved { to_seq } => ("finishedRemoved", json!({"toSeq": to_seq})),
+        Event::DecidedAt(at) => ("decidedAt", json!({"at": at.to_string()})),
+        Event::ClockAccepted { jump_ms, reason } => {
+            ("clockAccepted", json!({"jumpMs": jump_ms, "reason": reason}))
+        }
         // The common ones are above.
         _ => ("unknown", json!({})),
     }

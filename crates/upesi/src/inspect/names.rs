@@ -63,6 +63,16 @@ impl Names {
         }
     }
 
+    /// The participant of this name.
+    pub fn id_of(&self, name: FspId) -> Option<ParticipantId> {
+        self.participants.iter().find(|(_, known)| **known == name).map(|(id, _)| *id)
+    }
+
+    /// Whose account it is.
+    pub fn owner(&self, id: AccountId) -> Option<ParticipantId> {
+        self.accounts.get(&id).map(|(owner, ..)| *owner)
+    }
+
     /// The name of a ledger account type.
     pub fn account_type(&self, kind: LedgerAccountTypeId) -> String {
         self.account_types.get(&kind.0).cloned().unwrap_or_else(|| format!("type {}", kind.0))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use upesi_journal::{Disk, END, JournalError, Reader, SnapshotStore};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
 
+use super::filter::{Filter, Sieve};
 use super::names::Names;
 use super::{describe, journal_failure, json, open};
 use crate::exit::{Exit, Failure, Outcome};
@@ -18,6 +19,8 @@ pub struct PrintOptions {
     pub directory: PathBuf,
     /// The first record; `None` begins with the oldest there is.
     pub from_seq: Option<u64>,
+    /// Which of them.
+    pub filter: Filter,
     /// How many records at most.
     pub limit: Option<u64>,
     /// One JSON object per line instead of text.
@@ -44,11 +47,18 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
     let from = options.from_seq.unwrap_or(oldest).max(1);
     let mut names = names_before(&disk, from, oldest)?;
     let mut reader = Reader::new(disk, from);
+    let mut sieve = Sieve::new(options.filter.clone());
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 {
         let Some(found) = reader.next_record(END).map_err(journal_failure)? else { break };
+        if sieve.is_over(found.time) {
+            break;
+        }
         let record = decode(found.seq, found.bytes)?;
         record.events.iter().for_each(|event| names.learn(event));
+        if !sieve.passes(found.seq, found.time, &record, &names) {
+            continue;
+        }
         let line = if options.json {
             json::record(found.seq, found.time, &record, &names, options.payload).to_string()
         } else {

@@ -57,17 +57,36 @@ const SETTINGS: [(&str, &str); 11] = [
 #[derive(Default)]
 pub struct TestClock {
     ahead_ms: AtomicI64,
+    jumped_ms: AtomicI64,
 }
 
 impl TestClock {
+    /// Time passes.
     pub fn advance(&self, ms: i64) {
         self.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Somebody sets the wall clock.
+    pub fn jump(&self, ms: i64) {
+        self.jumped_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+}
+
+impl TestClock {
+    /// What it would say if nobody had set it.
+    pub fn unset(&self) -> Timestamp {
+        SystemClock.now().plus_ms(self.ahead_ms.load(Ordering::SeqCst))
     }
 }
 
 impl Clock for TestClock {
     fn now(&self) -> Timestamp {
-        SystemClock.now().plus_ms(self.ahead_ms.load(Ordering::SeqCst))
+        self.unset().plus_ms(self.jumped_ms.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Duration {
+        let ahead = self.ahead_ms.load(Ordering::SeqCst).unsigned_abs();
+        SystemClock.monotonic() + Duration::from_millis(ahead)
     }
 }
 

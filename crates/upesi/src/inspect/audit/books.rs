@@ -143,7 +143,10 @@ impl Books {
         findings: &mut Vec<String>,
     ) -> Finding {
         self.counts.records += 1;
-        let place = Place { seq, time, notices: &record.notices };
+        if record.decided_at(time) > time {
+            return Err(format!("it was decided at {}, later than its own instant", record.decided_at(time)));
+        }
+        let place = Place { seq, time: record.decided_at(time), notices: &record.notices };
         for event in &record.events {
             self.enter_event(place, event, record.payload, findings)?;
         }

@@ -1,14 +1,17 @@
 //! What `upesi journal` prints.
 
-use super::journal::{TestJournal, fsp};
+use super::journal::{TestJournal, fsp, id};
 use crate::exit::Exit;
+use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
 use upesi_ledger::{AdminCommand, Command, EndpointType, NoticeKey, Payload};
+use upesi_types::Timestamp;
 
 fn printed(journal: &TestJournal, change: impl FnOnce(&mut PrintOptions)) -> (String, String) {
     let mut options = PrintOptions {
         directory: journal.path.clone(),
         from_seq: None,
+        filter: Filter::default(),
         limit: None,
         json: false,
         payload: false,
@@ -81,6 +84,42 @@ fn a_part_has_the_names_of_the_whole() {
 }
 
 #[test]
+fn records_are_found_by_transfer_participant_and_time() {
+    let mut journal = busy_journal();
+    journal.close();
+    let at = |second| Timestamp::parse_iso(&format!("2031-04-01T12:00:{second:02}.000Z"));
+    let (first, second) = (Some(id(1)), Some(id(2)));
+    let (green, blue) = (Some(fsp("greenbank")), Some(fsp("bluebank")));
+    let none = Filter::default();
+    for (filter, expected) in [
+        // Its callbacks were delivered and given up by later records.
+        (Filter { transfer: first, ..none.clone() }, vec![11, 12, 14, 15]),
+        (Filter { transfer: second, ..none.clone() }, vec![13]),
+        (Filter { transfer: Some(id(201)), ..none.clone() }, vec![6]),
+        (Filter { transfer: Some(id(77)), ..none.clone() }, vec![]),
+        (Filter { fsp: green, ..none.clone() }, vec![4, 5, 6, 11, 12, 13]),
+        (Filter { fsp: blue, ..none.clone() }, vec![7, 8, 9, 10, 11, 12, 13, 14, 15]),
+        (Filter { fsp: Some(fsp("nobody")), ..none.clone() }, vec![]),
+        (Filter { since: at(13), ..none.clone() }, vec![13, 14, 15]),
+        (Filter { until: at(3), ..none.clone() }, vec![1, 2]),
+        (Filter { since: at(5), until: at(8), ..none.clone() }, vec![5, 6, 7]),
+        (Filter { transfer: first, fsp: green, since: at(12), ..none.clone() }, vec![12]),
+        // What ended was begun before.
+        (Filter { transfer: first, since: at(14), ..none.clone() }, vec![14, 15]),
+    ] {
+        let (text, _) = printed(&journal, |options| options.filter = filter.clone());
+        let lines: Vec<&str> =
+            expected.iter().map(|seq: &usize| LINES.lines().nth(seq - 1).unwrap()).collect();
+        assert_eq!(text.lines().collect::<Vec<_>>(), lines, "{filter:?}");
+    }
+    let (text, _) = printed(&journal, |options| {
+        options.filter = Filter { fsp: blue, ..none.clone() };
+        options.limit = Some(2);
+    });
+    assert_eq!(text.lines().count(), 2, "what is printed counts");
+}
+
+#[test]
 fn programs_get_one_object_per_line() {
     let mut journal = busy_journal();
     journal.close();
@@ -136,6 +175,7 @@ fn what_cannot_be_printed_has_its_exit_code() {
     let options = |directory: &std::path::Path, from_seq| PrintOptions {
         directory: directory.to_owned(),
         from_seq,
+        filter: Filter::default(),
         limit: None,
         json: false,
         payload: false,

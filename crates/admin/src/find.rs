@@ -1,0 +1,224 @@
+//! `GET /transfers`: transfers by who, when, how much and what became of them.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use upesi_engine::{ArchivePlace as Place, Search, SearchPlace};
+use upesi_ledger::{AbortKind, Ledger, ParticipantId, PublicState, Transfer, TransferState};
+use upesi_types::{Amount, Currency, Timestamp, TransferId};
+
+use crate::context::AdminContext;
+use crate::error::ApiError;
+use crate::extract::{Parameters, participant_name};
+use crate::json::ok;
+use crate::transfers::{TransferView, parties_of, view};
+
+/// Transfers of a page, unless the caller says otherwise.
+const PAGE_DEFAULT: usize = 100;
+/// Most transfers of a page.
+const PAGE_MAX: usize = 1_000;
+/// Transfers that one call looks at, at most.
+const LOOKED_AT_MAX: usize = 100_000;
+/// The parameters.
+const NAMES: [&str; 10] =
+    ["fsp", "payer", "payee", "state", "from", "to", "amount", "currency", "limit", "cursor"];
+
+/// A page.
+#[derive(Serialize)]
+struct Page {
+    transfers: Vec<TransferView>,
+    /// The `cursor` of the next page; absent when everything was looked at.
+    next: Option<Cursor>,
+}
+
+/// Where a page ends: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the archive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Cursor(SearchPlace);
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            SearchPlace::Reserved(None) => f.write_str("r"),
+            SearchPlace::Reserved(Some((deadline, slot))) => write!(f, "r.{}.{slot}", deadline.as_ns()),
+            SearchPlace::Finished(seq, passed) => write!(f, "f.{seq}.{passed}"),
+            SearchPlace::Archived(Place { division, after: None }) => write!(f, "a.{division}"),
+            SearchPlace::Archived(Place { division, after: Some(id) }) => write!(f, "a.{division}.{id}"),
+        }
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let number = |text: &str| text.parse::<u64>().map_err(|_| ());
+        Ok(Self(match parts[..] {
+            ["r"] => SearchPlace::Reserved(None),
+            ["r", deadline, slot] => {
+                let deadline = Timestamp::from_ns(deadline.parse().map_err(|_| ())?);
+                SearchPlace::Reserved(Some((deadline, slot.parse().map_err(|_| ())?)))
+            }
+            ["f", seq, passed] => SearchPlace::Finished(number(seq)?, passed.parse().map_err(|_| ())?),
+            ["a", division] => SearchPlace::Archived(Place { division: number(division)?, after: None }),
+            ["a", division, id] => {
+                let after = Some(TransferId::parse(id).ok_or(())?);
+                SearchPlace::Archived(Place { division: number(division)?, after })
+            }
+            _ => return Err(()),
+        }))
+    }
+}
+
+impl Serialize for Cursor {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// What a transfer's state must be.
+#[derive(Clone, Copy)]
+enum WantedState {
+    Public(PublicState),
+    Aborted(AbortKind),
+}
+
+impl WantedState {
+    fn parse(text: &str) -> Result<Self, ApiError> {
+        let public = [PublicState::Reserved, PublicState::Committed, PublicState::Aborted];
+        let found = public.into_iter().find(|state| state.as_str() == text).map(Self::Public);
+        let found = found.or_else(|| AbortKind::parse(text).map(Self::Aborted));
+        found.ok_or_else(|| {
+            let names = public.iter().map(|state| state.as_str());
+            let names: Vec<_> = names.chain(AbortKind::ALL.iter().map(|kind| kind.as_str())).collect();
+            ApiError::malformed(&format!("\"state\" must be one of [{}]", names.join(", ")))
+        })
+    }
+
+    fn is_of(self, transfer: &Transfer) -> bool {
+        match self {
+            Self::Public(state) => transfer.public_state() == state,
+            Self::Aborted(wanted) => {
+                matches!(&transfer.state, TransferState::Aborted { kind, .. } if *kind == wanted)
+            }
+        }
+    }
+}
+
+/// What is asked for.
+struct Wanted {
+    fsp: Option<ParticipantId>,
+    payer: Option<ParticipantId>,
+    payee: Option<ParticipantId>,
+    state: Option<WantedState>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    amount: Option<Amount>,
+    currency: Option<Currency>,
+}
+
+impl Wanted {
+    async fn read(context: &AdminContext, parameters: &Parameters) -> Result<Self, ApiError> {
+        let named = ["fsp", "payer", "payee"].map(|name| parameters.get(name).map(str::to_owned));
+        let [fsp, payer, payee] = named;
+        let participants = context.ask(move |ledger| -> Result<_, ApiError> {
+            Ok([known(ledger, fsp)?, known(ledger, payer)?, known(ledger, payee)?])
+        });
+        let [fsp, payer, payee] = participants.await??;
+        let amount = parameters.get("amount").map(|text| {
+            Amount::parse_decimal(text)
+                .map_err(|_| ApiError::malformed("\"amount\" must be a number in plain decimal digits"))
+        });
+        Ok(Self {
+            fsp,
+            payer,
+            payee,
+            state: parameters.get("state").map(WantedState::parse).transpose()?,
+            from: instant(parameters, "from")?,
+            to: instant(parameters, "to")?,
+            amount: amount.transpose()?,
+            currency: parameters.currency()?,
+        })
+    }
+
+    fn is_met_by(&self, transfer: &Transfer) -> bool {
+        self.fsp.is_none_or(|fsp| transfer.has_party(fsp))
+            && self.payer.is_none_or(|payer| transfer.payer == Some(payer))
+            && self.payee.is_none_or(|payee| transfer.payee == Some(payee))
+            && self.state.is_none_or(|state| state.is_of(transfer))
+            && self.from.is_none_or(|from| transfer.prepared_at >= from)
+            && self.to.is_none_or(|to| transfer.prepared_at < to)
+            && self.amount.is_none_or(|amount| transfer.amount == amount)
+            && self.currency.is_none_or(|currency| transfer.currency == currency)
+    }
+}
+
+fn known(ledger: &Ledger, name: Option<String>) -> Result<Option<ParticipantId>, ApiError> {
+    let Some(name) = name else { return Ok(None) };
+    let id = ledger.participant_id(&participant_name(&name)?);
+    id.map(Some).ok_or_else(|| ApiError::unknown_participant(&name))
+}
+
+fn instant(parameters: &Parameters, name: &str) -> Result<Option<Timestamp>, ApiError> {
+    let Some(text) = parameters.get(name) else { return Ok(None) };
+    let refuse = || format!("\"{name}\" must be an instant such as 2026-11-21T09:39:53.000Z");
+    Timestamp::parse_iso(text).map(Some).ok_or_else(|| ApiError::malformed(&refuse()))
+}
+
+pub(crate) async fn list(
+    State(context): State<AdminContext>,
+    parameters: Parameters,
+) -> Result<Response, ApiError> {
+    parameters.only(&NAMES)?;
+    let limit = parameters.count("limit", PAGE_DEFAULT, PAGE_MAX)?;
+    let place = match parameters.get("cursor").map(str::parse) {
+        None => SearchPlace::Reserved(None),
+        Some(Ok(Cursor(place))) => place,
+        Some(Err(())) => return Err(ApiError::malformed("\"cursor\" must be the \"next\" of a page")),
+    };
+    let wanted = Wanted::read(&context, &parameters).await?;
+    let search = Search {
+        since: wanted.from.unwrap_or(Timestamp::EPOCH),
+        is_sought: Arc::new(move |transfer: &Transfer| wanted.is_met_by(transfer)),
+        limit,
+        look_at_max: LOOKED_AT_MAX,
+    };
+    let found = context.engine.find(search, place).await?;
+    let transfers = found.transfers;
+    let views = context.ask(move |ledger| {
+        let view_of = |transfer: Transfer| {
+            let [payer, payee] = parties_of(ledger, &transfer);
+            view(transfer, payer, payee)
+        };
+        transfers.into_iter().map(view_of).collect()
+    });
+    ok(&Page { transfers: views.await?, next: found.next.map(Cursor) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cursors_print_as_they_are_read() {
+        for text in [
+            "r",
+            "r.-5.0",
+            "r.9223372036854775807.4294967295",
+            "f.0.0",
+            "f.18446744073709551615.7",
+            "a.1",
+            "a.17.5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d",
+            "a.17.01ARZ3NDEKTSV4RRFFQ69G5FAV",
+        ] {
+            assert_eq!(text.parse::<Cursor>().unwrap().to_string(), text);
+        }
+        for text in ["", "x", "r.1", "r.a.1", "f.1", "f.-1.0", "f.1.2.3", "a", "a.b", "a.1.x", "a.1.2.3"] {
+            assert_eq!(text.parse::<Cursor>(), Err(()), "{text}");
+        }
+    }
+}

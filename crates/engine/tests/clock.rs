@@ -1,0 +1,324 @@
+//! Clocks that jump: what is recorded, what expires, and what is served meanwhile.
+
+mod common;
+
+use common::{TestClock, admin, amount, fulfil, id, onboard, position, prepare};
+use tempfile::TempDir;
+use upesi_engine::{
+    Clock, ClockState, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine,
+};
+use upesi_ledger::{AbortKind, AdminCommand, Command, Event, PublicState, Record, Reply, TransferState};
+use upesi_types::Timestamp;
+
+const START_MS: i64 = 1_932_811_200_000;
+const DAY_MS: i64 = 86_400_000;
+const GOOD: ClockState = ClockState { jump_ms: 0, ahead_ms: 0 };
+
+/// A hub that works when a test says so.
+struct Hub {
+    clock: std::sync::Arc<TestClock>,
+    directory: TempDir,
+    running: Option<(SteppedEngine, EngineHandle)>,
+    metrics: EngineMetrics,
+}
+
+impl Hub {
+    fn bare() -> Self {
+        let clock = TestClock::starting_at(START_MS);
+        let directory = TempDir::new().unwrap();
+        let mut hub = Self { clock, directory, running: None, metrics: EngineMetrics::default() };
+        hub.start();
+        hub
+    }
+
+    fn new() -> Self {
+        let mut hub = Self::bare();
+        hub.during(async |handle| onboard(handle, &["greenbank", "bluewallet"]).await);
+        hub
+    }
+
+    fn start(&mut self) {
+        let options = EngineOptions {
+            segment_bytes: 64 * 1024,
+            batch_bytes_max: 16 * 1024,
+            clock: std::sync::Arc::clone(&self.clock) as _,
+            ..EngineOptions::new(self.directory.path())
+        };
+        let started = SteppedEngine::start(options, self.metrics.clone(), Box::new(NoEffects)).unwrap();
+        self.running = Some(started);
+        self.tick();
+    }
+
+    fn restart(&mut self) {
+        self.running.take().unwrap().0.shutdown();
+        self.start();
+    }
+
+    fn handle(&self) -> EngineHandle {
+        self.running.as_ref().unwrap().1.clone()
+    }
+
+    fn tick(&mut self) {
+        assert!(self.running.as_mut().unwrap().0.turn(true));
+    }
+
+    fn state(&self) -> ClockState {
+        self.handle().status().clock
+    }
+
+    /// Works until a conversation with the engine is over.
+    fn during<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
+        let (engine, handle) = self.running.as_mut().unwrap();
+        let handle = handle.clone();
+        let mut talk = std::pin::pin!(talk(&handle));
+        let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+        for _ in 0..10_000 {
+            if let std::task::Poll::Ready(outcome) = talk.as_mut().poll(&mut context) {
+                return outcome;
+            }
+            engine.turn(false);
+            engine.turn_journal();
+        }
+        panic!("the engine does not answer");
+    }
+
+    fn submit(&mut self, command: Command) -> Reply {
+        self.during(async |handle| handle.submit(command, Payload::default()).await.unwrap())
+    }
+
+    /// A prepare that DFSPs, whose clocks are right, let expire 30 s after `real_ms`.
+    fn pay(&mut self, number: u64, units: &str, real_ms: i64) {
+        let expires_at = Timestamp::from_ms(real_ms + 30_000);
+        self.submit(prepare(id(number), "greenbank", "bluewallet", units, expires_at));
+    }
+
+    fn state_of(&mut self, number: u64) -> PublicState {
+        self.during(async |handle| handle.transfer(id(number)).await.unwrap().unwrap().public_state())
+    }
+
+    /// How a transfer that expired came to its end.
+    fn end_of(&mut self, number: u64) -> TransferState {
+        self.during(async |handle| handle.transfer(id(number)).await.unwrap().unwrap().state)
+    }
+
+    fn accept(&mut self) -> Reply {
+        let reason = "the clock is right now".into();
+        self.submit(Command::Admin(AdminCommand::AcceptClock { jump_ms: None, reason }))
+    }
+
+    /// Every record of the journal: its instant, and what it says.
+    fn records(&mut self) -> Vec<(Timestamp, Vec<Event>)> {
+        self.running.take().unwrap().0.shutdown();
+        let disk = std::sync::Arc::new(upesi_journal::RealDisk::new(
+            self.directory.path(),
+            upesi_journal::Access::Read,
+        ));
+        let mut reader = upesi_journal::Reader::new(disk, 1);
+        let mut records = Vec::new();
+        while let Some(record) = reader.next_record(upesi_journal::END).unwrap() {
+            records.push((record.time, Record::decode(record.bytes).unwrap().events));
+        }
+        self.start();
+        records
+    }
+
+    fn assert_sound(&mut self) {
+        let findings = self.during(async |handle| handle.read(upesi_ledger::audit::check).await.unwrap());
+        assert!(findings.is_empty(), "{findings:?}");
+        let records = self.records();
+        assert!(records.is_sorted_by(|one, next| one.0 < next.0), "I8");
+    }
+}
+
+/// The finding itself: a day ahead for 0.3 s.
+#[test]
+fn a_jump_that_goes_by_expires_nothing_and_refuses_nothing() {
+    for jump in [DAY_MS, -DAY_MS] {
+        let mut hub = Hub::new();
+        hub.pay(1, "125.5", START_MS);
+        hub.clock.jump(jump);
+        for _ in 0..3 {
+            hub.clock.advance(100);
+            hub.tick();
+        }
+        assert_eq!(hub.state(), ClockState { jump_ms: jump, ahead_ms: 0 });
+        assert_eq!(hub.metrics.clock_jump_seconds.get(), (jump / 1_000) as f64);
+        assert_eq!(hub.state_of(1), PublicState::Reserved, "{jump}");
+        hub.pay(2, "10", START_MS + 300);
+        assert_eq!(hub.state_of(2), PublicState::Reserved, "{jump}");
+        hub.submit(fulfil(id(2), "greenbank", "bluewallet"));
+        assert_eq!(hub.state_of(2), PublicState::Committed, "{jump}");
+        hub.clock.jump(-jump);
+        hub.clock.advance(100);
+        hub.tick();
+        assert_eq!((hub.state(), hub.metrics.clock_jump_seconds.get()), (GOOD, 0.0));
+        hub.submit(fulfil(id(1), "greenbank", "bluewallet"));
+        let spent = hub.during(async |handle| position(handle, "greenbank").await);
+        assert_eq!(spent, amount("135.5"));
+        hub.restart();
+        hub.pay(3, "7", START_MS + 400);
+        assert_eq!(hub.state_of(3), PublicState::Reserved, "after a restart, {jump}");
+        hub.assert_sound();
+        assert!(hub.records().iter().all(|(time, _)| *time <= Timestamp::from_ms(START_MS + 400 + 30_000)));
+    }
+}
+
+/// While the clock stays wrong, what is due by the monotonic clock expires, and nothing else.
+#[test]
+fn deadlines_go_by_the_monotonic_clock_while_the_wall_clock_is_not_believed() {
+    for jump in [DAY_MS, -DAY_MS] {
+        let mut hub = Hub::new();
+        hub.pay(1, "1", START_MS);
+        hub.clock.jump(jump);
+        hub.clock.advance(29_000);
+        hub.tick();
+        assert_eq!(hub.state_of(1), PublicState::Reserved, "{jump}");
+        hub.clock.advance(2_000);
+        hub.tick();
+        assert_eq!(hub.state_of(1), PublicState::Aborted, "{jump}");
+    }
+}
+
+/// The jump is right: DFSPs go by the new time before an operator has said so, and are served.
+#[test]
+fn what_dfsps_send_by_the_right_clock_is_served_before_the_jump_is_accepted() {
+    let mut hub = Hub::new();
+    hub.clock.jump(3 * DAY_MS);
+    hub.tick();
+    hub.pay(1, "12.5", START_MS + 3 * DAY_MS);
+    assert_eq!(hub.state_of(1), PublicState::Reserved);
+    assert_eq!(hub.accept(), Reply::Admin(Ok(upesi_ledger::AdminOutcome::Done)));
+    assert_eq!(hub.state(), GOOD);
+    assert_eq!(hub.accept(), Reply::Admin(Ok(upesi_ledger::AdminOutcome::AlreadyDone)));
+    hub.clock.advance(31_000);
+    hub.tick();
+    assert!(matches!(hub.end_of(1), TransferState::Aborted { kind: AbortKind::Expired, .. }));
+    hub.assert_sound();
+    let accepted = hub.records().into_iter().find_map(|(time, events)| match &events[..] {
+        [Event::ClockAccepted { jump_ms, reason }] => Some((time, *jump_ms, reason.to_string())),
+        _ => None,
+    });
+    let (time, jump_ms, reason) = accepted.unwrap();
+    assert_eq!((jump_ms, &*reason), (3 * DAY_MS, "the clock is right now"));
+    assert!(time < Timestamp::from_ms(START_MS + DAY_MS), "recorded before it takes effect: {time}");
+}
+
+/// Backwards: records keep their order by the smallest steps, and all that concerns DFSPs goes by the clock.
+#[test]
+fn time_that_was_recorded_ahead_stops_no_payment() {
+    let mut hub = Hub::bare();
+    hub.clock.jump(DAY_MS);
+    hub.restart();
+    hub.during(async |handle| onboard(handle, &["greenbank", "bluewallet"]).await);
+    // The clock is set right, with or without a restart.
+    hub.clock.jump(-DAY_MS);
+    hub.tick();
+    assert_eq!(hub.state().jump_ms, -DAY_MS);
+    for again in [false, true] {
+        if again {
+            hub.restart();
+        } else {
+            assert_eq!(hub.accept(), Reply::Admin(Ok(upesi_ledger::AdminOutcome::Done)));
+        }
+        let ClockState { jump_ms, ahead_ms } = hub.state();
+        assert!(jump_ms == 0 && (DAY_MS - 60_000..=DAY_MS + 1_000).contains(&ahead_ms), "{ahead_ms}");
+        assert!(hub.metrics.clock_ahead_seconds.get() > 86_000.0);
+        let (first, second, now) = if again { (3, 4, START_MS + 31_000) } else { (1, 2, START_MS) };
+        hub.pay(first, "2.5", now);
+        hub.pay(second, "4", now);
+        assert_eq!(hub.state_of(first), PublicState::Reserved);
+        hub.submit(fulfil(id(first), "greenbank", "bluewallet"));
+        let TransferState::Committed { at, .. } = hub.end_of(first) else { panic!("not committed") };
+        assert_eq!(at, Timestamp::from_ms(now), "told in real time");
+        hub.clock.advance(31_000);
+        hub.tick();
+        let TransferState::Aborted { kind: AbortKind::Expired, at, .. } = hub.end_of(second) else {
+            panic!("did not expire")
+        };
+        assert_eq!(at, Timestamp::from_ms(now + 31_000));
+    }
+    hub.assert_sound();
+    let behind = hub.records().into_iter().filter(|(_, events)| matches!(events[0], Event::DecidedAt(_)));
+    assert!(behind.count() >= 8);
+    hub.clock.advance(DAY_MS);
+    hub.tick();
+    assert_eq!(hub.state(), GOOD, "real time has caught up");
+    let before = hub.records().len();
+    hub.pay(5, "1", START_MS + 62_000 + DAY_MS);
+    assert!(matches!(hub.records()[before].1[0], Event::TransferPrepared(_)));
+}
+
+/// A hub whose machine has no battery for its clock starts in 1970, and time comes later.
+#[test]
+fn a_clock_that_was_never_set_stops_no_payment() {
+    let mut hub = Hub::new();
+    hub.clock.advance(1_000);
+    hub.clock.jump(-(START_MS + 1_000));
+    hub.restart();
+    assert!(hub.state().ahead_ms > START_MS - DAY_MS);
+    hub.pay(1, "1", START_MS);
+    assert_eq!(hub.state_of(1), PublicState::Reserved);
+    hub.clock.advance(5_000);
+    hub.tick();
+    hub.clock.jump(START_MS + 1_000);
+    hub.tick();
+    assert!(hub.state().jump_ms > 0);
+    hub.submit(fulfil(id(1), "greenbank", "bluewallet"));
+    hub.accept();
+    hub.tick();
+    assert_eq!((hub.state(), hub.state_of(1)), (GOOD, PublicState::Committed));
+    hub.assert_sound();
+}
+
+/// Nanoseconds since 1970 end in 2262; a clock beyond is wrong, and ends nothing.
+#[test]
+fn years_beyond_2262_end_nothing() {
+    let mut hub = Hub::new();
+    for set_to in [i64::MAX / 2_000_000, i64::MAX / 1_000_000] {
+        let now = hub.clock.now().as_ms();
+        hub.clock.jump(set_to - now);
+        hub.tick();
+        assert!(hub.state().jump_ms > 0);
+        hub.pay(1, "1", START_MS);
+        assert_eq!(hub.state_of(1), PublicState::Reserved);
+        hub.clock.jump(now - set_to);
+    }
+    let now = hub.clock.now().as_ms();
+    hub.clock.jump(i64::MAX / 1_000_000 - now);
+    hub.restart();
+    hub.pay(2, "1", START_MS);
+    assert_eq!(hub.state_of(2), PublicState::Aborted, "the hub believes that it is long past");
+    assert!(hub.during(async |handle| admin(handle, lift()).await.unwrap()));
+    hub.clock.jump(now - i64::MAX / 1_000_000);
+    hub.restart();
+    hub.pay(3, "1", START_MS);
+    assert_eq!(hub.state_of(3), PublicState::Reserved, "and serves once the clock is right");
+    hub.assert_sound();
+}
+
+/// Some change of an operator's.
+fn lift() -> AdminCommand {
+    AdminCommand::SetLimit {
+        name: common::name("greenbank"),
+        currency: common::kes(),
+        net_debit_cap: amount("77"),
+        alarm_basis_points: 1_000,
+    }
+}
+
+/// A journal whose time is used up cannot go on; a start says so instead of failing at its first record.
+#[test]
+fn a_journal_at_the_end_of_time_is_refused() {
+    let directory = TempDir::new().unwrap();
+    let disk = upesi_journal::DataDirectory::open(directory.path()).unwrap();
+    let opened = upesi_journal::open(disk.disk(), upesi_journal::Options::default()).unwrap();
+    let mut writer = opened.writer;
+    let mut batch = upesi_journal::Batch::new(1);
+    batch.push(Timestamp::MAX, |buffer| Record::encode(&[], &[], upesi_ledger::Payload::default(), buffer));
+    writer.append(&mut batch).unwrap();
+    drop((writer, disk));
+    let options = EngineOptions::new(directory.path());
+    let started = SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects));
+    let Err(refused) = started else { panic!("it starts") };
+    assert!(refused.to_string().contains("no later record can follow"), "{refused}");
+}

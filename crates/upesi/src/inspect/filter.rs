@@ -1,0 +1,128 @@
+//! Which records `upesi journal` prints.
+
+use std::collections::BTreeSet;
+
+use upesi_ledger::{Event, NoticeKey, ParticipantId, Record, TransferState};
+use upesi_types::{FspId, Timestamp, TransferId};
+
+use super::names::Names;
+
+/// What records must have to be printed; everything that is given counts.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// They are about this transfer, or about a callback of it.
+    pub transfer: Option<TransferId>,
+    /// They concern this participant.
+    pub fsp: Option<FspId>,
+    /// They are not older.
+    pub since: Option<Timestamp>,
+    /// They are older.
+    pub until: Option<Timestamp>,
+}
+
+/// Applies a filter to records in their order.
+#[derive(Debug)]
+pub struct Sieve {
+    filter: Filter,
+    /// Records about the transfer, whose callbacks later records tell of.
+    about: BTreeSet<u64>,
+    /// Transfers and withdrawals in flight that the participant has a part in.
+    in_flight: BTreeSet<TransferId>,
+}
+
+impl Sieve {
+    /// Nothing was seen yet.
+    pub fn new(filter: Filter) -> Self {
+        Self { filter, about: BTreeSet::new(), in_flight: BTreeSet::new() }
+    }
+
+    /// Whether no later record can be wanted.
+    pub fn is_over(&self, time: Timestamp) -> bool {
+        self.filter.until.is_some_and(|until| time >= until)
+    }
+
+    /// Whether a record is to be printed. Records must be shown to it in order, without a gap.
+    pub fn passes(&mut self, seq: u64, time: Timestamp, record: &Record<'_>, names: &Names) -> bool {
+        let is_about = self.filter.transfer.is_none_or(|id| {
+            let is_about = is_about(record, id) || self.tells_of_callback(record);
+            if is_about {
+                self.about.insert(seq);
+            }
+            is_about
+        });
+        let concerns = match self.filter.fsp {
+            None => true,
+            Some(fsp) => {
+                names.id_of(fsp).is_some_and(|participant| self.concerns(participant, record, names))
+            }
+        };
+        is_about && concerns && self.filter.since.is_none_or(|since| time >= since)
+    }
+
+    fn tells_of_callback(&self, record: &Record<'_>) -> bool {
+        record.events.iter().flat_map(keys_of).any(|key| self.about.contains(&key.seq))
+    }
+
+    fn concerns(&mut self, participant: ParticipantId, record: &Record<'_>, names: &Names) -> bool {
+        let mut concerns = record.notices.iter().any(|notice| notice.target == participant);
+        for event in &record.events {
+            concerns |= self.event_concerns(participant, event, names);
+        }
+        concerns
+    }
+
+    fn event_concerns(&mut self, participant: ParticipantId, event: &Event, names: &Names) -> bool {
+        let owns = |account| names.owner(account) == Some(participant);
+        match event {
+            Event::TransferPrepared(transfer) => {
+                let has_part = transfer.has_party(participant);
+                if has_part && transfer.state == TransferState::Reserved {
+                    self.in_flight.insert(transfer.id);
+                }
+                has_part
+            }
+            Event::FundsPrepared(funds) => {
+                let has_part = funds.participant == participant;
+                if has_part {
+                    self.in_flight.insert(funds.id);
+                }
+                has_part
+            }
+            Event::TransferCommitted { id, .. }
+            | Event::TransferAborted { id, .. }
+            | Event::FundsEnded { id, .. } => self.in_flight.remove(id),
+            Event::ParticipantCreated { id, .. } | Event::ParticipantActivitySet { id, .. } => {
+                *id == participant
+            }
+            Event::AccountCreated { participant: owner, .. }
+            | Event::EndpointSet { participant: owner, .. }
+            | Event::LimitSet { participant: owner, .. } => *owner == participant,
+            Event::AccountOpened { id } | Event::AccountActivitySet { id, .. } => owns(*id),
+            Event::Posted { debit, credit, .. } => owns(*debit) || owns(*credit),
+            _ => keys_of(event).any(|key| key.target == participant),
+        }
+    }
+}
+
+/// The callbacks that an event is about.
+fn keys_of(event: &Event) -> impl Iterator<Item = NoticeKey> {
+    let (list, one) = match event {
+        Event::NoticesDelivered(keys) | Event::NoticesRedelivered(keys) => (keys.as_slice(), None),
+        Event::NoticeParked { key, .. } => (&[][..], Some(*key)),
+        _ => (&[][..], None),
+    };
+    list.iter().copied().chain(one)
+}
+
+fn is_about(record: &Record<'_>, wanted: TransferId) -> bool {
+    let event_is = |event: &Event| match event {
+        Event::TransferPrepared(transfer) => transfer.id == wanted,
+        Event::FundsPrepared(funds) => funds.id == wanted,
+        Event::TransferCommitted { id, .. }
+        | Event::TransferAborted { id, .. }
+        | Event::FundsEnded { id, .. } => *id == wanted,
+        _ => false,
+    };
+    record.events.iter().any(event_is)
+        || record.notices.iter().any(|notice| notice.transfer.id() == Some(wanted))
+}
