@@ -103,6 +103,15 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
     let world = World::new(directory.path());
     let mut hub = world.start();
     hub.serves();
+    // What it prepares after its start has its descriptors then; an idle hub needs no more.
+    for log in ["journal", "store/journal"] {
+        let prepared = directory.path().join(log).join("prepared.tmp");
+        let begun = Instant::now();
+        while !prepared.exists() {
+            assert!(begun.elapsed() < PATIENCE, "no {prepared:?}");
+            std::thread::yield_now();
+        }
+    }
     let pid = Pid::from_raw(hub.pid() as i32).unwrap();
     let open = std::fs::read_dir(format!("/proc/{}/fd", hub.pid())).unwrap().count() as u64;
     let before = prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(open), maximum: Some(4_096) });

@@ -21,6 +21,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often that is logged at most.
 const FAILURES_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
+/// How often, and how many times, a newcomer waits for connections that are making room.
+const ROOM_PAUSE: Duration = Duration::from_millis(1);
+const ROOM_PAUSES_MAX: usize = 20;
+
 /// What the handle, the accept loop and the connections have in common.
 #[derive(Debug)]
 pub(super) struct Shared {
@@ -102,7 +106,11 @@ impl<S: Service> Accept<S> {
             };
             // Back to a plain socket: it must be polled by the runtime of the worker that gets it.
             match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
-                Ok((stream, peer)) => self.hand_over(stream, origin_of(peer)),
+                Ok((stream, peer)) => {
+                    let address = origin_of(peer);
+                    self.wait_for_room(address).await;
+                    self.hand_over(stream, address);
+                }
                 Err(error) if is_of_one_connection(&error) => {}
                 Err(error) => {
                     self.shared.failed.fetch_add(1, Ordering::Relaxed);
@@ -112,6 +120,16 @@ impl<S: Service> Accept<S> {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
+        }
+    }
+
+    /// Connections that were told to end do so when their workers come to it, which a fast crowd must not overtake.
+    async fn wait_for_room(&self, address: IpAddr) {
+        for _ in 0..ROOM_PAUSES_MAX {
+            if !self.shared.room.is_crowded_for(address) {
+                return;
+            }
+            tokio::time::sleep(ROOM_PAUSE).await;
         }
     }
 

@@ -57,6 +57,13 @@ impl Room {
         (self.open.open(), self.addresses.seat(address))
     }
 
+    /// Whether as many are on their way out as may be: those that come wait for them, before they are refused.
+    pub(super) fn is_crowded_for(&self, address: IpAddr) -> bool {
+        self.leaving() >= LEAVING_MAX
+            && (self.staying() >= self.connections_max
+                || self.addresses.strangers(address) >= self.strangers_per_address_max)
+    }
+
     /// Whether one more of this address may be served. Lets others go for it, where they may.
     pub(super) fn is_there_for(&self, address: IpAddr) -> bool {
         let of_address = self.strangers_per_address_max;
