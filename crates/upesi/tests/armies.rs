@@ -19,6 +19,7 @@ use upesi_lab::AdminClient;
 const LIMIT: u64 = 1_024;
 /// More than that.
 const ARMY: usize = 1_200;
+const CALM_LOOKS: u32 = 300;
 const ACCEPT_FAILED: &str = "no connection could be accepted";
 
 /// The binary where it may open so many files.
@@ -38,6 +39,22 @@ fn limited(limit: u64) -> Command {
 
 fn army(address: SocketAddr, count: usize) -> Vec<TcpStream> {
     (0..count).map(|_| TcpStream::connect(address).unwrap()).collect()
+}
+
+/// Waits until every thread of a process has slept at so many looks in a row: what a start begins has ended.
+fn until_calm(pid: u32) {
+    let sleeps = || {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+        tasks.flatten().all(|task| {
+            let stat = std::fs::read_to_string(task.path().join("stat")).unwrap_or_default();
+            stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with('S'))
+        })
+    };
+    let (begun, mut calm) = (Instant::now(), 0);
+    while calm < CALM_LOOKS {
+        calm = if sleeps() { calm + 1 } else { 0 };
+        assert!(begun.elapsed() < PATIENCE, "it does not come to rest");
+    }
 }
 
 async fn metric(admin: &AdminClient, name: &str) -> u64 {
@@ -112,6 +129,7 @@ fn a_hub_that_gets_no_descriptor_waits_says_so_once_and_goes_on() {
             std::thread::yield_now();
         }
     }
+    until_calm(hub.pid());
     let pid = Pid::from_raw(hub.pid() as i32).unwrap();
     let open = std::fs::read_dir(format!("/proc/{}/fd", hub.pid())).unwrap().count() as u64;
     let before = prlimit(Some(pid), Resource::Nofile, Rlimit { current: Some(open), maximum: Some(4_096) });
