@@ -125,7 +125,9 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
         engine.shutdown();
         first_seqs.push(first_seq(&directory.path().join("data")));
     }
-    assert!(first_seqs.iter().all(|first| *first <= reserved_seq), "{first_seqs:?} and {reserved_seq}");
+    let [reserved, ended] = first_seqs[..] else { unreachable!("two lives") };
+    assert!(reserved <= reserved_seq, "the reservation needs record {reserved_seq}, the first is {reserved}");
+    assert!(reserved_seq < ended && ended <= oldest, "only callbacks need {oldest}, the first is {ended}");
     for life in 6..9 {
         let (engine, handle) = start(with(false));
         block_on(async {
@@ -140,7 +142,7 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
         engine.shutdown();
     }
     let last = first_seq(&directory.path().join("data"));
-    assert!(last > reserved_seq && last <= oldest, "what nothing needs has left: {last}, {kept:?}");
+    assert!(reserved_seq < last && last <= oldest, "callbacks need {oldest}, the first is {last}");
 }
 
 /// The requests behind callbacks.
