@@ -35,6 +35,7 @@ impl Silent {
 }
 
 fn start(large_bodies_bytes_max: usize) -> (Running, Arc<Silent>) {
+    SILENT.with(|silent| silent.0.lock().unwrap().clear());
     let gateway = GatewayConfig { large_bodies_bytes_max, ..GatewayConfig::default() };
     let dress = |gateway: Gateway| gateway.with_conversation(&[Resource::Quotes], SILENT.with(Arc::clone));
     (Running::start(Settings { gateway, dress, ..Settings::default() }), SILENT.with(Arc::clone))
