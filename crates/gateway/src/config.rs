@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use upesi_fspiop::Versions;
+use upesi_http::PaceLimits;
 use upesi_types::FspId;
 
 use crate::admission::AdmissionSettings;
@@ -33,6 +34,8 @@ pub struct GatewayConfig {
     pub records_metrics: bool,
     /// Whether each request is logged, at `info` under the target `upesi_access`.
     pub logs_access: bool,
+    /// The pace of what anybody may ask without saying who: health, pages, unknown paths.
+    pub pace: PaceLimits,
     /// When requests are refused for the sake of those that are taken.
     pub admission: AdmissionSettings,
 }
@@ -51,6 +54,7 @@ impl Default for GatewayConfig {
             extended_party_id_types: false,
             records_metrics: true,
             logs_access: false,
+            pace: PaceLimits::default(),
             admission: AdmissionSettings::default(),
         }
     }

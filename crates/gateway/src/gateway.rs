@@ -73,7 +73,7 @@ impl Gateway {
             endpoint_cache: Box::new(|| {}),
             large_bodies: LargeBodies::new(config.large_bodies_bytes_max),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
-            pace: Pace::default(),
+            pace: Pace::new(config.pace),
             strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
             door: Door::new(config.admission.clone(), registry),
             metadata: own::metadata(&config),

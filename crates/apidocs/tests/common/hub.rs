@@ -15,7 +15,7 @@ use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
-use upesi_http::{Limits, Server, Workers};
+use upesi_http::{Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, Command, NoticeKey, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
@@ -131,7 +131,10 @@ impl Hub {
         let clock = Arc::new(StandingClock);
         let options = EngineOptions { clock: clock.clone(), ..EngineOptions::new(directory.path()) };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
-        let gateway = Gateway::new(handle.clone(), GatewayConfig::default(), &mut Registry::default(), clock)
+        // Walks ask faster than one address may.
+        let pace = PaceLimits { rate: 1_000_000, ..PaceLimits::default() };
+        let config = GatewayConfig { pace, ..GatewayConfig::default() };
+        let gateway = Gateway::new(handle.clone(), config, &mut Registry::default(), clock)
             .with_conversation(Resource::ALL, Arc::new(TakesEverything));
         let workers = Workers::start(1, "test").unwrap();
         let bind = || Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
