@@ -6,6 +6,7 @@ use axum::extract::{FromRequest, Request};
 use axum::http::header::CONTENT_TYPE;
 use serde_json::value::RawValue;
 use upesi_http::Bytes;
+use upesi_types::ErrorCode;
 
 use crate::error::ApiError;
 use crate::field::Field;
@@ -69,6 +70,14 @@ impl<'a> Fields<'a> {
     pub(crate) fn required(&self, name: &str) -> Result<Field<'a>, ApiError> {
         self.optional(name)
             .ok_or_else(|| ApiError::malformed(&format!("\"{}\" is required", self.label_of(name))))
+    }
+
+    /// The same for resources of account lookup, which have a code of its own for what is missing: 3102.
+    pub(crate) fn required_in_lookup(&self, name: &str) -> Result<Field<'a>, ApiError> {
+        self.optional(name).ok_or_else(|| {
+            let detail = format!("\"{}\" is required", self.label_of(name));
+            ApiError::new(ErrorCode::MISSING_ELEMENT, &detail)
+        })
     }
 
     /// A member that may be missing; `null` counts as missing.

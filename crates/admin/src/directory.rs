@@ -73,7 +73,7 @@ impl From<OracleError> for ApiError {
 }
 
 /// The party-id type that a request names.
-pub(crate) fn party_id_type(label: &str, text: &str) -> Result<PartyIdType, ApiError> {
+fn party_id_type(label: &str, text: &str) -> Result<PartyIdType, ApiError> {
     PartyIdType::parse(text).ok_or_else(|| {
         let known: Vec<_> = PartyIdType::ALL.iter().map(|kind| kind.as_str()).collect();
         ApiError::malformed(&format!("\"{label}\" must be one of [{}]", known.join(", ")))

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_fspiop::uri::{PathValues, TemplateError, fill_template};
-use upesi_http::Target;
+use upesi_http::{Target, check_address};
 use upesi_ledger::command::ENDPOINT_VALUE_BYTES_MAX;
 use upesi_ledger::{AdminCommand, EndpointType};
 
@@ -50,6 +50,9 @@ pub fn check_endpoint(kind: EndpointType, value: &str) -> Result<(), String> {
     }
     if kind.is_url() && !is_absolute_url(value) {
         return Err("must be a URL that begins with http:// or https:// and has no fragment".to_owned());
+    }
+    if let (true, Err(error)) = (kind.is_url(), check_address(value)) {
+        return Err(error.demand().unwrap_or("is no address").to_owned());
     }
     if kind.is_called() { check_callable(kind, value) } else { Ok(()) }
 }

@@ -52,6 +52,15 @@ impl<'a> Field<'a> {
         }
     }
 
+    /// A flag as resources of account lookup show it, 1 or 0; or as [`Self::flag`] reads it.
+    pub(crate) fn flag_or_bit(&self) -> Result<bool, ApiError> {
+        match self.json {
+            "1" => Ok(true),
+            "0" => Ok(false),
+            _ => self.flag(),
+        }
+    }
+
     /// A decimal number, or a text that holds one; read digit by digit.
     pub(crate) fn decimal(&self) -> Result<Amount, ApiError> {
         let quoted: Option<String> = serde_json::from_str(self.json).ok();

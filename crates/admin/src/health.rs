@@ -50,7 +50,9 @@ fn takes_payments(status: &EngineStatus) -> bool {
 }
 
 /// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when its
-/// time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it.
+/// time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it. `datastore` and
+/// `broker` are what monitors of reference hubs look for: what keeps payments (journal and archive) and what takes messages
+/// (the engine).
 fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
     let (mut journal, mut archive, mut engine) = (None, None, None);
     let clock = status.clock.fault();
@@ -66,6 +68,7 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
             }
         }
     }
+    let (datastore, broker) = (journal.clone().or_else(|| archive.clone()), engine.clone());
     let store = store.map(|store| store.poisoned.then(|| STORE_STOPPED.to_owned()));
     [
         ("journal", Some(journal)),
@@ -73,6 +76,8 @@ fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
         ("engine", Some(engine)),
         ("clock", Some(clock)),
         ("store", store),
+        ("datastore", Some(datastore)),
+        ("broker", Some(broker)),
     ]
     .into_iter()
     .filter_map(|(name, fault)| Some(Service::new(name, fault?)))
@@ -116,11 +121,21 @@ mod tests {
         for (serving, poisoned, down, is_up) in [
             (Serving::Yes, false, vec![], true),
             (Serving::Yes, true, vec!["store"], true),
-            (Serving::ReadOnly, false, vec!["journal"], false),
-            (Serving::ReadOnly, true, vec!["journal", "store"], false),
-            (stopped(StopReason::Journal("I/O error".into())), false, vec!["journal", "engine"], false),
-            (stopped(StopReason::Archive("I/O error".into())), false, vec!["archive", "engine"], false),
-            (stopped(StopReason::Shutdown), false, vec!["engine"], false),
+            (Serving::ReadOnly, false, vec!["journal", "datastore"], false),
+            (Serving::ReadOnly, true, vec!["journal", "store", "datastore"], false),
+            (
+                stopped(StopReason::Journal("I/O error".into())),
+                false,
+                vec!["journal", "engine", "datastore", "broker"],
+                false,
+            ),
+            (
+                stopped(StopReason::Archive("I/O error".into())),
+                false,
+                vec!["archive", "engine", "datastore", "broker"],
+                false,
+            ),
+            (stopped(StopReason::Shutdown), false, vec!["engine", "broker"], false),
         ] {
             let status = EngineStatus {
                 serving: serving.clone(),
@@ -155,7 +170,7 @@ mod tests {
         };
         let services = services(&status, None);
         let names: Vec<_> = services.iter().map(|service| service.name).collect();
-        assert_eq!(names, ["journal", "archive", "engine", "clock"]);
+        assert_eq!(names, ["journal", "archive", "engine", "clock", "datastore", "broker"]);
         // A clock that is wrong is said, and stops nothing.
         assert_eq!((services[3].status, takes_payments(&status)), ("DOWN", true));
         assert!(services[3].detail.as_ref().unwrap().contains("86400.000 s back"), "{services:?}");

@@ -9,12 +9,11 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use upesi_directory::party::PartyIdType;
 use upesi_directory::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
-use upesi_types::Timestamp;
+use upesi_types::{Currency, ErrorCode, Timestamp};
 
 use crate::body::{Fields, JsonBody};
 use crate::changes::Change;
 use crate::context::AdminContext;
-use crate::directory::party_id_type;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments};
 use crate::field::Field;
@@ -31,7 +30,8 @@ struct OracleView {
     endpoint: EndpointView,
     #[serde(skip_serializing_if = "Option::is_none")]
     currency: Option<String>,
-    is_default: bool,
+    /// 1 or 0, as scheme practice has it.
+    is_default: u8,
 }
 
 #[derive(Serialize)]
@@ -48,7 +48,7 @@ impl OracleView {
             oracle_id_type: oracle.spec.kind.as_str(),
             endpoint: EndpointView { value: oracle.spec.url.clone(), endpoint_type: ENDPOINT_TYPE },
             currency: oracle.spec.currency.map(|currency| currency.to_string()),
-            is_default: oracle.spec.is_default,
+            is_default: oracle.spec.is_default.into(),
         }
     }
 }
@@ -57,8 +57,8 @@ pub(crate) async fn list(
     State(context): State<AdminContext>,
     parameters: Parameters,
 ) -> Result<Response, ApiError> {
-    let kind = parameters.get("type").map(|text| party_id_type("type", text)).transpose()?;
-    let currency = parameters.currency()?;
+    let kind = parameters.get("type").map(|text| parse_kind("type", text)).transpose()?;
+    let currency = parameters.get("currency").map(|text| parse_currency("currency", text)).transpose()?;
     let oracles = context.directory()?.oracles.oracles();
     let wanted = oracles.iter().filter(|oracle| {
         kind.is_none_or(|kind| oracle.spec.kind == kind)
@@ -73,8 +73,8 @@ pub(crate) async fn create(
 ) -> Result<Response, ApiError> {
     let registry = &context.directory()?.oracles;
     let fields = body.fields()?;
-    let kind = read_kind(&fields.required("oracleIdType")?)?;
-    let url = read_endpoint(&fields.required("endpoint")?)?;
+    let kind = read_kind(&fields.required_in_lookup("oracleIdType")?)?;
+    let url = read_endpoint(&fields.required_in_lookup("endpoint")?)?;
     let change = read_rest(&fields)?;
     let is_default = change.is_default.unwrap_or(false);
     let spec = OracleSpec { kind, currency: change.currency, url, is_default };
@@ -134,15 +134,32 @@ fn number(text: &str) -> u32 {
 }
 
 fn read_kind(field: &Field<'_>) -> Result<PartyIdType, ApiError> {
-    party_id_type("oracleIdType", &field.text()?)
+    parse_kind("oracleIdType", &field.text()?)
+}
+
+fn parse_kind(label: &str, text: &str) -> Result<PartyIdType, ApiError> {
+    PartyIdType::parse(text).ok_or_else(|| {
+        let known: Vec<_> = PartyIdType::ALL.iter().map(|kind| kind.as_str()).collect();
+        not_admitted(label, &format!("must be one of [{}]", known.join(", ")))
+    })
+}
+
+fn parse_currency(label: &str, text: &str) -> Result<Currency, ApiError> {
+    let rule = "must be a currency code in capital letters, such as USD";
+    Currency::parse(text).ok_or_else(|| not_admitted(label, rule))
+}
+
+/// 400 with 3100.
+fn not_admitted(label: &str, rule: &str) -> ApiError {
+    ApiError::new(ErrorCode::VALIDATION, &format!("\"{label}\" {rule}"))
 }
 
 fn read_endpoint(field: &Field<'_>) -> Result<Box<str>, ApiError> {
     let endpoint = field.object()?;
-    let value = endpoint.required("value")?.text_of(1, URL_CHARS_MAX)?;
-    let kind = endpoint.required("endpointType")?;
+    let value = endpoint.required_in_lookup("value")?.text_of(1, URL_CHARS_MAX)?;
+    let kind = endpoint.required_in_lookup("endpointType")?;
     if kind.text()? != ENDPOINT_TYPE {
-        return Err(kind.refuse("must be one of [URL]"));
+        return Err(not_admitted("endpoint.endpointType", "must be one of [URL]"));
     }
     endpoint.only(&["value", "endpointType"])?;
     Ok(value.into())
@@ -152,8 +169,11 @@ fn read_endpoint(field: &Field<'_>) -> Result<Box<str>, ApiError> {
 fn read_rest(fields: &Fields<'_>) -> Result<OracleChange, ApiError> {
     fields.only(&["oracleId", "oracleIdType", "endpoint", "currency", "isDefault"])?;
     Ok(OracleChange {
-        currency: fields.optional("currency").map(|field| field.currency()).transpose()?,
-        is_default: fields.optional("isDefault").map(|field| field.flag()).transpose()?,
+        currency: fields
+            .optional("currency")
+            .map(|field| parse_currency("currency", &field.text()?))
+            .transpose()?,
+        is_default: fields.optional("isDefault").map(|field| field.flag_or_bit()).transpose()?,
         ..OracleChange::default()
     })
 }

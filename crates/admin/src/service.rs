@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tower_service::Service as _;
 use upesi_fspiop::SyncError;
 use upesi_http::body::read;
+use upesi_http::server::Refusal;
 use upesi_http::{
     BodyError, Bytes, Connection, Full, Incoming, Limits, Method, Pace, Request, Response, Service,
     StatusCode,
@@ -137,12 +138,19 @@ impl Service for AdminService {
         to_full(response).await
     }
 
-    fn refuse(&self) -> Response<Full<Bytes>> {
-        let error = ApiError::new(ErrorCode::SERVER_BUSY, "Too many connections");
-        let mut body = Vec::new();
-        upesi_fspiop::render::write_error(&mut body, error.code, &error.description);
-        let mut response = Response::new(Full::new(Bytes::from(body)));
-        *response.status_mut() = error.status;
-        response
+    fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
+        answer(&ApiError { status: refusal.status, ..ApiError::malformed(refusal.reason) })
     }
+
+    fn refuse(&self) -> Response<Full<Bytes>> {
+        answer(&ApiError::new(ErrorCode::SERVER_BUSY, "Too many connections"))
+    }
+}
+
+fn answer(error: &ApiError) -> Response<Full<Bytes>> {
+    let mut body = Vec::new();
+    upesi_fspiop::render::write_error(&mut body, error.code, &error.description);
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    *response.status_mut() = error.status;
+    response
 }

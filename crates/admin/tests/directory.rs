@@ -40,11 +40,11 @@ async fn oracles_come_change_and_go() {
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"},"currency":"USD","isDefault":true} => 201
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"}} => 201
         POST /oracles {"oracleIdType":"IBAN","endpoint":{"value":"http://iban","endpointType":"URL"}} => 201
-        GET /oracles?currency=USD => 200 [{"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"},"currency":"USD","isDefault":true}]
-        GET /oracles?type=IBAN => 200 [{"oracleId":3,"oracleIdType":"IBAN","endpoint":{"value":"http://iban","endpointType":"URL"},"isDefault":false}]
+        GET /oracles?currency=USD => 200 [{"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"},"currency":"USD","isDefault":1}]
+        GET /oracles?type=IBAN => 200 [{"oracleId":3,"oracleIdType":"IBAN","endpoint":{"value":"http://iban","endpointType":"URL"},"isDefault":0}]
         PUT /oracles/1 {"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://new:1","endpointType":"URL"},"currency":"USD","isDefault":true} => 204
-        PUT /oracles/2 {"isDefault":true} => 204
-        GET /oracles?type=MSISDN => 200 [{"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://new:1","endpointType":"URL"},"currency":"USD","isDefault":true},{"oracleId":2,"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"},"isDefault":true}]
+        PUT /oracles/2 {"isDefault":1} => 204
+        GET /oracles?type=MSISDN => 200 [{"oracleId":1,"oracleIdType":"MSISDN","endpoint":{"value":"http://new:1","endpointType":"URL"},"currency":"USD","isDefault":1},{"oracleId":2,"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:3000","endpointType":"URL"},"isDefault":1}]
         PUT /oracles/2 {"currency":"USD"} => 400 3003 Oracle 1 is active for MSISDN in USD already
         POST /oracles {"oracleIdType":"IBAN","endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3003 Oracle 3 is active for IBAN without a currency already
         DELETE /oracles/3 => 204
@@ -52,7 +52,7 @@ async fn oracles_come_change_and_go() {
         PUT /oracles/9 {"isDefault":true} => 400 3003 Oracle not found
         DELETE /oracles/one => 400 3003 Oracle not found
         POST /oracles {"oracleIdType":"IBAN","endpoint":{"value":"http://x","endpointType":"URL"}} => 201
-        GET /oracles?type=IBAN => 200 [{"oracleId":4,"oracleIdType":"IBAN","endpoint":{"value":"http://x","endpointType":"URL"},"isDefault":false}]
+        GET /oracles?type=IBAN => 200 [{"oracleId":4,"oracleIdType":"IBAN","endpoint":{"value":"http://x","endpointType":"URL"},"isDefault":0}]
         "#,
     )
     .await;
@@ -64,20 +64,26 @@ async fn oracles_that_make_no_sense_are_refused() {
     check(
         &hub,
         r#"
-        POST /oracles {"endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3101 "oracleIdType" is required
-        POST /oracles {"oracleIdType":"MSISDN"} => 400 3101 "endpoint" is required
+        POST /oracles {"endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3102 "oracleIdType" is required
+        POST /oracles {"oracleIdType":"MSISDN"} => 400 3102 "endpoint" is required
         POST /oracles {"oracleIdType":"MSISDN","endpoint":"http://x"} => 400 3101 "endpoint" must be of type object
-        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"endpointType":"URL"}} => 400 3101 "endpoint.value" is required
-        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x"}} => 400 3101 "endpoint.endpointType" is required
-        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"IP"}} => 400 3101 "endpoint.endpointType" must be one of [URL]
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"endpointType":"URL"}} => 400 3102 "endpoint.value" is required
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x"}} => 400 3102 "endpoint.endpointType" is required
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"IP"}} => 400 3100 "endpoint.endpointType" must be one of [URL]
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"oracle","endpointType":"URL"}} => 400 3101 The oracle's address is no URL that can be called; write it as http://host:port
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://#","endpointType":"URL"}} => 400 3101 The oracle's address must not have a fragment
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"https://oracle","endpointType":"URL"}} => 400 3101 The oracle's address must begin with http://; this hub does not speak TLS yet, so name a proxy that does
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://:3000","endpointType":"URL"}} => 400 3101 The oracle's address is no URL that can be called; write it as http://host:port
-        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"URL"},"currency":"usd"} => 400 3101 "currency" must be one of [AED, AFN, ALL, AMD, ANG, AOA, ARS, AUD, AWG, AZN, BAM, BBD, BDT, BGN, BHD, BIF, BMD
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"URL"},"currency":"usd"} => 400 3100 "currency" must be a currency code in capital letters, such as USD
+        POST /oracles {"oracleIdType":"PHONE","endpoint":{"value":"http://x","endpointType":"URL"}} => 400 3100 "oracleIdType" must be one of [MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE, ACCOUNT_ID, IBAN, ALIAS, CONSENT, THIRD_PARTY_LINK]
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"URL"},"isDefault":2} => 400 3101 "isDefault" must be a boolean
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle:0","endpointType":"URL"}} => 400 3101 The oracle's address must have a port from 1 to 65535 without leading zeros, or none
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://127.1:3000","endpointType":"URL"}} => 400 3101 The oracle's address must have an IPv4 address as four decimal numbers, such as 192.0.2.1
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://oracle.example.","endpointType":"URL"}} => 400 3101 The oracle's address must have a host of letters, digits, dashes and single dots that does not end in a dot
+        POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://[::ffff:127.0.0.1]","endpointType":"URL"}} => 400 3101 The oracle's address must have an IPv6 address in its shortest form, such as [2001:db8::1], without a zone
         POST /oracles {"oracleIdType":"MSISDN","endpoint":{"value":"http://x","endpointType":"URL"},"isdefault":true} => 400 3101 "isdefault" is not allowed
-        GET /oracles?type=PHONE => 400 3101 "type" must be one of [MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE, ACCOUNT_ID, IBAN, ALIAS, CONSENT, THIRD_PARTY_LINK]
-        GET /oracles?currency=usd => 400 3101 "currency" must be an ISO 4217 code in capital letters
+        GET /oracles?type=PHONE => 400 3100 "type" must be one of [MSISDN, EMAIL, PERSONAL_ID, BUSINESS, DEVICE, ACCOUNT_ID, IBAN, ALIAS, CONSENT, THIRD_PARTY_LINK]
+        GET /oracles?currency=usd => 400 3100 "currency" must be a currency code in capital letters, such as USD
         GET /oracles => 200 []
         "#,
     )

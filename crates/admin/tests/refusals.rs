@@ -82,12 +82,19 @@ async fn endpoints() {
         POST /participants/green/endpoints {"type":"@POST"} => 3101 "value" is required
         POST /participants/green/endpoints {"type":"@POST","value":"x/transfers"} => 3101 "value" must be a URL that begins with http:// or https:// and has no fragment
         POST /participants/green/endpoints {"type":"@POST","value":"https://green/transfers"} => 3101 "value" must begin with http://; this hub does not speak TLS yet, so name a proxy that does
-        POST /participants/green/endpoints {"type":"@POST","value":"http://green:port/"} => 3101 "value" is no URL that can be called; write it as http://host:port/path
+        POST /participants/green/endpoints {"type":"@POST","value":"http://green:port/"} => 3101 "value" must have a port from 1 to 65535 without leading zeros, or none
+        POST /participants/green/endpoints {"type":"@POST","value":"http://green:0/"} => 3101 "value" must have a port from 1 to 65535 without leading zeros, or none
+        POST /participants/green/endpoints {"type":"@POST","value":"http://{{transferId}}.example/"} => 3101 "value" must not have placeholders in its host or port
+        POST /participants/green/endpoints {"type":"@POST","value":"http://green:{{id}}/"} => 3101 "value" must not have placeholders in its host or port
+        POST /participants/green/endpoints {"type":"@POST","value":"http://0x7f000001/"} => 3101 "value" must have an IPv4 address as four decimal numbers, such as 192.0.2.1
+        POST /participants/green/endpoints {"type":"@POST","value":"http://127.0.0.1./"} => 3101 "value" must have a host of letters, digits, dashes and single dots that does not end in a dot
+        POST /participants/green/endpoints {"type":"@POST","value":"http://[fe80::1%25eth0]/"} => 3101 "value" must have an IPv6 address in its shortest form, such as [2001:db8::1], without a zone
+        POST /participants/green/endpoints {"type":"ALARM_NOTIFICATION_URL","value":"https://2130706433/"} => 3101 "value" must have an IPv4 address as four decimal numbers, such as 192.0.2.1
         POST /participants/green/endpoints {"type":"@POST","value":"http://green/{{fspId}}"} => 3101 "value" may have the placeholders transferId, id, ID; not fspId
         POST /participants/green/endpoints {"type":"FSPIOP_CALLBACK_URL_PARTIES_GET","value":"http://green/{{partyId}}"} => 3101 "value" may have the placeholders partyIdType, partyIdentifier, partySubIdOrType, fsp; not partyId
         POST /participants/green/endpoints {"type":"FSPIOP_CALLBACK_URL_QUOTES","value":"http://green/{{ID}}"} => 3101 "value" must have neither query nor placeholders: paths are appended to it
         POST /participants/green/endpoints {"type":"NET_DEBIT_CAP_ADJUSTMENT_EMAIL","value":""} => 3101 "value" is not allowed to be empty
-        POST /participants/green/endpoints {"type":"@POST","value":"http://@512"} => 3101 "value" length must be 1 to 512 characters
+        POST /participants/green/endpoints {"type":"@POST","value":"http://x/@512"} => 3101 "value" length must be 1 to 512 characters
     "#;
     let table = table.replace("@POST", "FSPIOP_CALLBACK_URL_TRANSFER_POST").replace("@512", &"x".repeat(512));
     check(&hub, &table).await;

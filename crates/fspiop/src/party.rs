@@ -94,17 +94,18 @@ impl<'a> PartySegments<'a> {
     /// The synchronous check of the path's schema, which comes after those of the headers and the body.
     ///
     /// Errors: 400 with 3100 for a type that is none or that is extended where those are not served, for an id or sub
-    /// id that has no 1 to 128 characters, has white space or braces, or leads elsewhere in a URL.
+    /// id that has no 1 to 128 characters or leads elsewhere in a URL, for an id that has white space or braces, for a sub
+    /// id that has control characters. Else a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1).
     pub fn check(self, extended_types: bool) -> Result<PartyPath<'a>, SyncError> {
         let kind = PartyIdType::parse(self.kind).filter(|kind| extended_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| {
             let detail = format!("/path/Type {NOT_ALLOWED}: {PARTY_ID_TYPES}");
             SyncError::new(ErrorCode::VALIDATION, &detail)
         })?;
-        check_segment("ID", self.id)?;
+        check_id(self.id)?;
         if let Some(sub_id) = self.sub_id {
             // Its callbacks would be taken for error callbacks of the id.
-            if check_segment("SubId", sub_id)? == "error" {
+            if check_sub_id(sub_id)? == "error" {
                 return Err(refuse("SubId", "must NOT be 'error'"));
             }
         }
@@ -154,13 +155,23 @@ fn decode_checked<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, Sync
     Ok(text)
 }
 
-fn check_segment<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
+fn check_id(segment: &str) -> Result<(), SyncError> {
+    let has_odd = |text: &str| {
+        text.contains(|character: char| is_white_space(character) || matches!(character, '{' | '}'))
+    };
+    if !is_simple(segment) && has_odd(&decode_checked("ID", segment)?) {
+        return Err(refuse("ID", "must match pattern: no blanks and no braces"));
+    }
+    Ok(())
+}
+
+fn check_sub_id(segment: &str) -> Result<Cow<'_, str>, SyncError> {
     if is_simple(segment) {
         return Ok(Cow::Borrowed(segment));
     }
-    let text = decode_checked(name, segment)?;
-    if text.contains(|character: char| is_white_space(character) || matches!(character, '{' | '}')) {
-        return Err(refuse(name, "must match pattern: no blanks and no braces"));
+    let text = decode_checked("SubId", segment)?;
+    if text.contains(char::is_control) {
+        return Err(refuse("SubId", "must NOT have control characters"));
     }
     Ok(text)
 }
@@ -198,15 +209,15 @@ pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
 
 /// The same look at a party that stands in a body, such as one of a batch.
 ///
-/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters, white space, control characters or one
-/// of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and for what has not the
+/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id that has
+/// white space or one of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and for what has not the
 /// shape of an e-mail address or IBAN.
 pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), SyncError> {
     let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
     if !is_plain(id) {
         return malformed("invalid party identifier");
     }
-    if !sub_id.is_none_or(is_plain) {
+    if !sub_id.is_none_or(is_sub_id) {
         return malformed("invalid party sub-identifier");
     }
     let has_shape = match kind {
@@ -216,6 +227,10 @@ pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Resu
         _ => true,
     };
     if has_shape { Ok(()) } else { malformed(&format!("the party identifier is no {kind}")) }
+}
+
+fn is_sub_id(text: &str) -> bool {
+    (1..=PATH_ID_CHARS_MAX).contains(&text.chars().count()) && !text.contains(char::is_control)
 }
 
 fn is_plain(text: &str) -> bool {

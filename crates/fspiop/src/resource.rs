@@ -84,8 +84,8 @@ impl Resource {
         matches!(self, Self::Quotes | Self::BulkQuotes | Self::FxQuotes)
     }
 
-    /// Whether this is a family of requests to be paid. They end with version 1.1 of the API, and other hubs keep them
-    /// in a service of their own, with refusals of its own.
+    /// Whether this is a family of requests to be paid. Other hubs keep them in a service of their own, with refusals of
+    /// its own.
     pub const fn is_payment_request(self) -> bool {
         matches!(self, Self::TransactionRequests | Self::Authorizations)
     }

@@ -5,7 +5,6 @@ use alloc::vec::Vec;
 
 use upesi_types::ErrorCode;
 
-use crate::Resource;
 use crate::render;
 use crate::version::{Version, Versions};
 
@@ -35,9 +34,9 @@ impl SyncError {
     }
 
     /// 406 with code 3001 and the list of accepted versions.
-    pub(crate) fn unsupported_version(detail: &str, resource: Resource, versions: &Versions) -> Self {
+    pub(crate) fn unsupported_version(detail: &str, versions: &Versions) -> Self {
         Self {
-            supported_versions: Some(versions.accepted_of(resource).collect()),
+            supported_versions: Some(versions.accepted.clone()),
             ..Self::new(ErrorCode::UNACCEPTABLE_VERSION, detail)
         }
     }

@@ -71,38 +71,25 @@ impl Default for Versions {
 }
 
 impl Versions {
-    /// Whether the `Content-Type` of a message of this family may carry this version.
-    pub fn accepts(&self, resource: Resource, version: Version) -> bool {
-        resource.exists_in(version) && self.accepted.contains(&version)
+    /// Whether the `Content-Type` of a message may carry this version.
+    pub fn accepts(&self, version: Version) -> bool {
+        self.accepted.contains(&version)
     }
 
-    /// Whether the `Accept` of a message of this family may ask for this major version, whatever the minor.
-    pub fn accepts_major(&self, resource: Resource, major: u16) -> bool {
-        self.accepted_of(resource).any(|version| version.major == major)
+    /// Whether an `Accept` may ask for this major version, whatever the minor.
+    pub fn accepts_major(&self, major: u16) -> bool {
+        self.accepted.iter().any(|version| version.major == major)
     }
 
-    /// The accepted versions of a family, in the configured order.
-    pub fn accepted_of(&self, resource: Resource) -> impl Iterator<Item = Version> {
-        self.accepted.iter().copied().filter(move |version| resource.exists_in(*version))
-    }
-
-    /// The version that the hub stamps on a message of this family that it makes itself: the configured one, or the
-    /// highest accepted one that the family does have. Families of currency conversion are new in 2.0 and stamped with
-    /// it even where 1.1 is configured, if it is accepted.
+    /// The version that the hub stamps on a message of this family that it makes itself: the configured one. Families of
+    /// currency conversion are new in 2.0 and stamped with it even where 1.1 is configured, or with the highest accepted
+    /// version if 2.0 is not.
     pub fn hub_made_of(&self, resource: Resource) -> Version {
         let is_new = matches!(resource, Resource::FxQuotes | Resource::FxTransfers);
-        if resource.exists_in(self.hub_made) && !(is_new && self.hub_made < Version::V2_0) {
-            return self.hub_made;
+        if is_new && self.hub_made < Version::V2_0 {
+            return self.accepted.iter().copied().max().unwrap_or(self.hub_made);
         }
-        self.accepted_of(resource).max().unwrap_or(if is_new { self.hub_made } else { Version::V1_1 })
-    }
-}
-
-impl Resource {
-    /// Whether messages of this family are spoken in this version: requests to be paid end with 1.1. Families of
-    /// currency conversion are new in 2.0, but the older labels are in use for them too.
-    fn exists_in(self, version: Version) -> bool {
-        !self.is_payment_request() || version <= Version::V1_1
+        self.hub_made
     }
 }
 
@@ -118,7 +105,7 @@ mod tests {
             (Version::V2_0, Resource::Quotes, Version::V2_0),
             (Version::V1_0, Resource::Authorizations, Version::V1_0),
             (Version::V1_1, Resource::TransactionRequests, Version::V1_1),
-            (Version::V2_0, Resource::TransactionRequests, Version::V1_1),
+            (Version::V2_0, Resource::TransactionRequests, Version::V2_0),
             (Version::V1_1, Resource::FxQuotes, Version::V2_0),
             (Version::V2_0, Resource::FxQuotes, Version::V2_0),
         ] {
@@ -127,6 +114,6 @@ mod tests {
         let old = Versions { accepted: vec![Version::V1_0], hub_made: Version::V1_0 };
         assert_eq!(old.hub_made_of(Resource::FxQuotes), Version::V1_0);
         let new = Versions { accepted: vec![Version::V2_0], hub_made: Version::V2_0 };
-        assert_eq!(new.hub_made_of(Resource::Authorizations), Version::V1_1);
+        assert_eq!(new.hub_made_of(Resource::Authorizations), Version::V2_0);
     }
 }

@@ -140,7 +140,8 @@ pub(crate) fn connections() -> Vec<Vec<u8>> {
     let quote = &quote_of(0)[..];
     let expecting = String::from_utf8_lossy(quote).replacen("host:", "expect: 100-continue\r\nhost:", 1);
     let chunks = &chunked(quote)[..];
-    let pipelined = &[lookup, LIVE, prepare, b"HEAD /health HTTP/1.1\r\n\r\n", lookup][..].concat()[..];
+    let pipelined =
+        &[lookup, LIVE, prepare, b"HEAD /health HTTP/1.1\r\nhost: hub\r\n\r\n", lookup][..].concat()[..];
     let stories: [(u8, &[u8], &[u8]); 18] = [
         (0, &[], prepare),
         (0, &[], lookup),
@@ -150,16 +151,16 @@ pub(crate) fn connections() -> Vec<Vec<u8>> {
         (0, &[], expecting.as_bytes()),
         (0, &[], &quote_of(1025)),
         (OVER_CAP, &[10], prepare),
-        (OVER_CAP, &[], b"HEAD / HTTP/1.1\r\n\r\n"),
+        (OVER_CAP, &[], b"HEAD / HTTP/1.1\r\nhost: hub\r\n\r\n"),
         (FALLS_SILENT, &[60], b"POST /transfers HTTP/1.1\r\nhost: hub\r\ncontent-length: 5\r\n"),
         (FALLS_SILENT, &[], LIVE),
         (0, &[20, 0xF2, 20, FINISH], pipelined),
         (0, &[20, 0xFE], lookup),
         (STRETCHED, &[], b"GET /live HTTP/1.1\r\nhost: hub\r\nx-long: ~~~~~~~~~\r\n\r\n"),
         (0, &[3], b"\x16\x03\x01\x02\x00\x01"),
-        (0, &[], b"GET /nowhere HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nxxGET / HTTP/1.1\r\n\r\n"),
+        (0, &[], b"GET /nowhere HTTP/1.1\r\nhost: hub\r\ncontent-length: 2\r\ncontent-length: 2\r\n\r\nxxGET / HTTP/1.1\r\n\r\n"),
         (0, &[], b"GET /live HTTP/1.0\r\nconnection: keep-alive\r\n\r\nGET / HTTP/1.0\r\n\r\n"),
-        (0, &[], b"PUT /live HTTP/1.1\r\nconnection: upgrade\r\nupgrade: h2c\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
+        (0, &[], b"PUT /live HTTP/1.1\r\nhost: hub\r\nconnection: upgrade\r\nupgrade: h2c\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
     ];
     let story = |(how, steps, wire): (u8, &[u8], &[u8])| {
         let mut input = vec![how | steps.len() as u8];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use upesi_fspiop::Versions;
+use upesi_fspiop::headers::HeaderRules;
 use upesi_http::PaceLimits;
 use upesi_types::FspId;
 
@@ -11,8 +11,8 @@ use crate::admission::AdmissionSettings;
 /// What the gateway accepts and how long it waits.
 #[derive(Clone, Debug)]
 pub struct GatewayConfig {
-    /// Protocol versions that requests may have.
-    pub versions: Versions,
+    /// Protocol versions that requests may have, and whether all of them need a `Content-Type`.
+    pub headers: HeaderRules,
     /// Name under which the hub appears in messages; shown by `GET /`.
     pub hub_name: FspId,
     /// Longest request body in bytes; longer ones are answered 400 with 3104 (FSPIOP API v1.1 §3.2.1 names 5,242,880).
@@ -43,7 +43,7 @@ pub struct GatewayConfig {
 impl Default for GatewayConfig {
     fn default() -> Self {
         Self {
-            versions: Versions::default(),
+            headers: HeaderRules::default(),
             hub_name: FspId::parse("Hub").unwrap_or_else(|| unreachable!("a literal name")),
             body_bytes_max: 5 * 1024 * 1024,
             transfer_body_bytes_max: 64 * 1024,

@@ -12,10 +12,10 @@ use tokio::time::{Instant, sleep};
 use upesi_admission::ORDINARY_BODY_BYTES_MAX;
 use upesi_engine::{Clock, EngineHandle, Payload, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
-use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body};
+use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
 use upesi_ledger::Command;
 use upesi_relay::{Accepted, Conversation};
-use upesi_types::Timestamp;
+use upesi_types::{ErrorCode, Timestamp};
 
 use crate::access::Access;
 use crate::admission::{Door, Refusal, class_of};
@@ -371,6 +371,15 @@ impl Service for Gateway {
             access.log(labels, answer.status(), received);
         }
         answer
+    }
+
+    fn reject(&self, _request: &Request<Incoming>, refusal: server::Refusal) -> Response<Full<Bytes>> {
+        let error = SyncError {
+            status: refusal.status.as_u16(),
+            ..SyncError::new(ErrorCode::MALFORMED_SYNTAX, refusal.reason)
+        };
+        self.metrics.count_refusal(&error);
+        answer::refusal(&error)
     }
 
     fn refuse(&self) -> Response<Full<Bytes>> {

@@ -68,10 +68,8 @@ pub(crate) fn payload(headers: &HeaderMap, body: Bytes) -> Payload {
 
 /// The exact length of the block.
 fn block_bytes(headers: &HeaderMap) -> usize {
-    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
-        if header_block::is_hop_by_hop(name.as_str()) { 0 } else { name.as_str().len() + value.len() + 4 }
-    };
-    headers.iter().map(line).sum()
+    let line = |(name, value): (&http::HeaderName, &http::HeaderValue)| name.as_str().len() + value.len() + 4;
+    header_block::passed_on(headers).map(line).sum()
 }
 
 #[cfg(test)]

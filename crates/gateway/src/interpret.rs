@@ -34,7 +34,7 @@ pub(crate) fn interpret(
     };
     let headers = Lookup(&parts.headers);
     refuse_repeated(&parts.headers)?;
-    let checked = check_headers(method, Resource::Transfers, &headers, &config.versions)?;
+    let checked = check_headers(method, Resource::Transfers, &headers, &config.headers)?;
     authenticator.authenticate(parts, body)?;
     match operation {
         Operation::Create => {
@@ -74,6 +74,7 @@ fn prepare(message: PrepareBody<'_>, parties: Parties, body: &[u8]) -> Command {
     Command::Prepare(Prepare {
         id: message.transfer_id,
         source: parties.source,
+        destination: parties.destination,
         payer: message.payer,
         payee: message.payee,
         amount,

@@ -54,7 +54,7 @@ pub(crate) fn metadata(config: &GatewayConfig) -> Bytes {
         json_text(config.hub_name.as_str()),
     );
     // Writing to a `String` cannot fail.
-    for (index, version) in config.versions.accepted.iter().enumerate() {
+    for (index, version) in config.headers.versions.accepted.iter().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let _ = write!(text, r#"{comma}"{version}""#);
     }
@@ -74,6 +74,11 @@ fn json_text(text: &str) -> String {
 
 /// The answer to `GET /health`: 200 while transfers are taken, else 502, the status that reference hubs use.
 pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> Answer {
+    let (code, body) = health_text(status, started_at, now);
+    answer::json(code, body)
+}
+
+fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> (StatusCode, String) {
     let (code, overall, ledger, journal) = match status.serving {
         Serving::Yes => (StatusCode::OK, "OK", "OK", "OK"),
         // No room on the disk: nothing can be taken until there is.
@@ -83,19 +88,21 @@ pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestam
     let body = format!(
         concat!(
             r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}","services":["#,
-            r#"{{"name":"ledger","status":"{}"}},{{"name":"journal","status":"{}"}},"#,
-            r#"{{"name":"clock","status":"{}"}}]}}"#
+            r#"{{"name":"ledger","status":"{ledger}"}},{{"name":"journal","status":"{journal}"}},"#,
+            r#"{{"name":"clock","status":"{clock}"}},"#,
+            // The same under the names that monitors of reference hubs look for.
+            r#"{{"name":"broker","status":"{ledger}"}},{{"name":"datastore","status":"{journal}"}}]}}"#
         ),
         overall,
         now.ms_since(started_at).max(0) / 1000,
         started_at,
         env!("CARGO_PKG_VERSION"),
-        ledger,
-        journal,
+        ledger = ledger,
+        journal = journal,
         // Payments are taken all the same.
-        if status.clock.is_good() { "OK" } else { "DOWN" },
+        clock = if status.clock.is_good() { "OK" } else { "DOWN" },
     );
-    answer::json(code, body)
+    (code, body)
 }
 
 #[cfg(test)]
@@ -106,12 +113,13 @@ mod tests {
 
     #[test]
     fn health_follows_the_engine() {
-        for (serving, code) in [
-            (Serving::Yes, 200),
-            (Serving::ReadOnly, 502),
-            (Serving::Stopped(StopReason::Journal("disk".into())), 502),
+        for (serving, code, states) in [
+            (Serving::Yes, 200, ["OK", "OK"]),
+            (Serving::ReadOnly, 502, ["OK", "DOWN"]),
+            (Serving::Stopped(StopReason::Journal("disk".into())), 502, ["DOWN", "DOWN"]),
         ] {
             for clock in [ClockState::default(), ClockState { jump_ms: 86_400_000, ahead_ms: 0 }] {
+                let is_good = clock.is_good();
                 let status = EngineStatus {
                     serving: serving.clone(),
                     queue_depth: 0,
@@ -120,8 +128,19 @@ mod tests {
                     is_durable: true,
                     clock,
                 };
-                let answer = health(&status, Timestamp::EPOCH, Timestamp::from_ms(61_500));
-                assert_eq!(answer.status().as_u16(), code);
+                let (found, body) = health_text(&status, Timestamp::EPOCH, Timestamp::from_ms(61_500));
+                assert_eq!(found.as_u16(), code);
+                let [engine, journal] = states;
+                for (name, state) in [
+                    ("ledger", engine),
+                    ("broker", engine),
+                    ("journal", journal),
+                    ("datastore", journal),
+                    ("clock", if is_good { "OK" } else { "DOWN" }),
+                ] {
+                    let service = format!(r#"{{"name":"{name}","status":"{state}"}}"#);
+                    assert!(body.contains(&service), "{service}: {body}");
+                }
             }
         }
     }

@@ -28,7 +28,7 @@ pub(crate) fn receive(
     }
     let headers = Lookup(&parts.headers);
     refuse_repeated(&parts.headers)?;
-    check_headers(method, resource, &headers, &config.versions)?;
+    check_headers(method, resource, &headers, &config.headers)?;
     authenticator.authenticate(parts, &body)?;
     let content = Content::read(route, &body)?;
     check_path(route, config)?;

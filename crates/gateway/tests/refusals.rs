@@ -6,7 +6,8 @@ use common::{
     Answer, ERROR_BODY, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, put_error, request,
 };
 use upesi_fspiop::SyncError;
-use upesi_gateway::Authenticator;
+use upesi_fspiop::headers::HeaderRules;
+use upesi_gateway::{Authenticator, GatewayConfig};
 use upesi_types::ErrorCode;
 
 const MEDIA: &str = "application/vnd.interoperability.transfers+json";
@@ -188,7 +189,12 @@ fn content_types() {
             (content_type(&format!("{MEDIA};version=1.2")), 406, 3001, version),
         ],
     );
-    assert_eq!(Running::plain().ask(&get(ID, &["-content-type"])).status, 202);
+    let bare = get(ID, &["-content-type"]);
+    let detail = "Missing mandatory element - Content-type is required";
+    check(&Running::plain(), &[(bare.clone(), 400, 3102, detail)]);
+    let headers = HeaderRules { content_type_required: false, ..HeaderRules::default() };
+    let gateway = GatewayConfig { headers, ..GatewayConfig::default() };
+    assert_eq!(Running::start(Settings { gateway, ..Settings::default() }).ask(&bare).status, 202);
 }
 
 #[test]

@@ -1,31 +1,50 @@
 //! Header blocks: the form in which headers are carried beside a body.
 //!
 //! `name: value\r\n` repeated, names in lower case, in the order of the message, without the headers that concern only
-//! one connection or that the next sender computes itself.
+//! one connection or one side of it, or that the next sender computes itself.
 
 use bytes::Bytes;
+use http::header::CONNECTION;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-/// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1), are computed by each sender, or are
-/// credentials for whoever got the message and nobody else.
-pub const HOP_BY_HOP: [&str; 12] = [
+macro_rules! not_passed_on {
+    ($($name:literal),*) => {
+        /// Names that are never part of a block: they belong to one hop (RFC 9110 §7.6.1), are computed by each sender,
+        /// are credentials for whoever got the message and nobody else, or were set before the hub, by the caller's own
+        /// gateway or by the hub's, and tell of the caller's side. What `Connection` names is left out as well.
+        pub const NOT_PASSED_ON: &[&str] = &[$($name),*];
+
+        /// Whether a header (name in lower case) stays out of all blocks.
+        pub fn is_not_passed_on(name: &str) -> bool {
+            matches!(name, $($name)|*)
+        }
+    };
+}
+
+not_passed_on!(
     "authorization",
     "proxy-authorization",
     "cookie",
     "host",
     "content-length",
     "connection",
+    "proxy-connection",
     "transfer-encoding",
     "keep-alive",
     "te",
     "trailer",
     "upgrade",
     "expect",
-];
+    "x-api-key",
+    "x-client-id",
+    "x-forwarded-for",
+    "x-real-ip",
+    "forwarded"
+);
 
 /// The headers of FSPIOP API v1.1 §3.2.1 that HTTP itself does not know, and those of W3C Trace Context. Kept as static
 /// names so that reading a block does not allocate them.
-const KNOWN: [HeaderName; 10] = [
+const KNOWN: [HeaderName; 9] = [
     HeaderName::from_static("fspiop-source"),
     HeaderName::from_static("fspiop-destination"),
     HeaderName::from_static("fspiop-uri"),
@@ -34,7 +53,6 @@ const KNOWN: [HeaderName; 10] = [
     HeaderName::from_static("fspiop-encryption"),
     HeaderName::from_static("traceparent"),
     HeaderName::from_static("tracestate"),
-    HeaderName::from_static("x-forwarded-for"),
     HeaderName::from_static("fspiop-proxy"),
 ];
 
@@ -46,17 +64,32 @@ pub struct HeaderBlockError {
     pub at: usize,
 }
 
-/// Whether a header (name in lower case) stays out of blocks.
-pub fn is_hop_by_hop(name: &str) -> bool {
-    HOP_BY_HOP.contains(&name)
+/// The headers of a message that go into its block.
+pub fn passed_on(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    // Nearly all that send the header name nothing by it but what is left out anyway.
+    let names_more = headers.get_all(CONNECTION).iter().any(|value| names_fields(value.as_bytes()));
+    headers.iter().filter(move |(name, _)| {
+        let is_of_one_hop = names_more && is_named_by_connection(headers, name.as_str());
+        !is_of_one_hop && !is_not_passed_on(name.as_str())
+    })
 }
 
-/// Appends the end-to-end headers of a message to `block`.
+/// Whether a value of `Connection` says more than what becomes of the connection.
+fn names_fields(value: &[u8]) -> bool {
+    !value.eq_ignore_ascii_case(b"keep-alive") && !value.eq_ignore_ascii_case(b"close")
+}
+
+/// Whether `Connection` lists this header as one that is for the next hop only (RFC 9110 §7.6.1).
+fn is_named_by_connection(headers: &HeaderMap, name: &str) -> bool {
+    let values = headers.get_all(CONNECTION).iter();
+    let mut options = values.flat_map(|value| value.as_bytes().split(|&byte| byte == b','));
+    options.any(|option| option.trim_ascii().eq_ignore_ascii_case(name.as_bytes()))
+}
+
+/// Appends the headers of a message that are passed on to `block`.
 pub fn to_block(headers: &HeaderMap, block: &mut Vec<u8>) {
-    for (name, value) in headers {
-        if !is_hop_by_hop(name.as_str()) {
-            append(block, name.as_str(), value.as_bytes());
-        }
+    for (name, value) in passed_on(headers) {
+        append(block, name.as_str(), value.as_bytes());
     }
 }
 
@@ -134,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn headers_survive_the_block_but_for_the_hop_by_hop_ones() {
+    fn headers_survive_the_block_but_for_those_of_one_hop() {
         let mut headers = HeaderMap::new();
         for (name, value) in [
             ("fspiop-source", "greenbank"),
@@ -150,8 +183,8 @@ mod tests {
             );
         }
         let mut with_hops = headers.clone();
-        for name in HOP_BY_HOP {
-            with_hops.insert(name, HeaderValue::from_static("x"));
+        for name in NOT_PASSED_ON {
+            with_hops.insert(*name, HeaderValue::from_static("x"));
         }
         let mut block = Vec::new();
         to_block(&with_hops, &mut block);
@@ -161,6 +194,30 @@ mod tests {
         assert_eq!(find(&block, "accept"), Some(&b"a"[..]));
         assert_eq!(find(&block, "empty"), Some(&b""[..]));
         assert_eq!(find(&block, "host"), None);
+    }
+
+    #[test]
+    fn what_connection_names_is_for_one_hop() {
+        for (connections, left) in [
+            (&[][..], "x-a x-b date"),
+            (&["keep-alive"], "x-a x-b date"),
+            (&["Close"], "x-a x-b date"),
+            (&["X-A"], "x-b date"),
+            (&["keep-alive, x-a ,X-B"], "date"),
+            (&["close", "x-b"], "x-a date"),
+            (&["", " ,date"], "x-a x-b"),
+            (&["x"], "x-a x-b date"),
+        ] {
+            let mut headers = HeaderMap::new();
+            for name in ["x-a", "x-b", "date", "x-real-ip"] {
+                headers.append(name, HeaderValue::from_static("v"));
+            }
+            for connection in connections {
+                headers.append(CONNECTION, HeaderValue::from_static(connection));
+            }
+            let names: Vec<_> = passed_on(&headers).map(|(name, _)| name.as_str()).collect();
+            assert_eq!(names.join(" "), left, "{connections:?}");
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! - [`url`]: absolute `http://` URLs split into an origin and a path.
 //! - [`header_block`]: headers as the bytes in which the journal carries them.
 
+mod address;
 pub mod body;
 pub mod client;
 pub mod header_block;
@@ -15,6 +16,7 @@ mod sync;
 pub mod url;
 mod workers;
 
+pub use address::check_address;
 pub use body::BodyError;
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
 pub use server::{BindError, BoundServer, Connection, Limits, OverPace, Pace, PaceLimits, Server, Service};

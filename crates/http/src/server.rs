@@ -20,15 +20,18 @@ mod accept;
 mod addresses;
 mod connection;
 mod direct;
+mod framing;
 mod open_connections;
 mod pace;
 mod room;
+mod strict;
 mod supervision;
 mod transport;
 
 pub use connection::Connection;
 pub use direct::Direct;
 pub use pace::{OverPace, Pace, PaceLimits};
+pub use strict::Refusal;
 
 /// Answers requests. One value serves all connections of all workers.
 pub trait Service: Send + Sync + 'static {
@@ -38,6 +41,14 @@ pub trait Service: Send + Sync + 'static {
         request: Request<Incoming>,
         connection: &Connection,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
+
+    /// Answers a request that HTTP forbids, whatever it asks for; the connection is closed afterwards. The reason as text
+    /// unless the edge has its own form of saying so.
+    fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from_static(refusal.reason.as_bytes())));
+        *response.status_mut() = refusal.status;
+        response
+    }
 
     /// Answers a request on a connection over the cap; the connection is closed afterwards. 503 without a body unless
     /// the edge has its own form of saying so.
@@ -205,9 +216,8 @@ impl Server {
     }
 }
 
-/// The refusal with the header that closes the connection.
-fn refusal<S: Service>(service: &S) -> Response<Full<Bytes>> {
-    let mut response = service.refuse();
+/// An answer with the header that closes the connection.
+fn last(mut response: Response<Full<Bytes>>) -> Response<Full<Bytes>> {
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }

@@ -24,6 +24,21 @@ pub enum UrlError {
     /// User name and password in a URL are not sent anywhere, so they are refused.
     #[error("a URL may not carry credentials before its host")]
     Credentials,
+    /// A host or port that a message would fill in.
+    #[error("a URL may not have placeholders in its host or port")]
+    Placeholder,
+    /// No port that can be connected to, or an odd spelling of one.
+    #[error("a URL's port must be a number from 1 to 65535 without leading zeros")]
+    Port,
+    /// No host name, or an odd spelling of one.
+    #[error("a URL's host must be letters, digits, dashes and single dots, and not end in a dot")]
+    Host,
+    /// An odd spelling of an IPv4 address.
+    #[error("an IPv4 address in a URL must be four decimal numbers, such as 192.0.2.1")]
+    Ipv4,
+    /// An odd spelling of an IPv6 address.
+    #[error("an IPv6 address in a URL must have its shortest form, such as [2001:db8::1], and no zone")]
+    Ipv6,
     /// A fragment is never sent, and one right after the host would leave the request without a target.
     #[error("{url:?} has a fragment; a URL to call ends before its #")]
     Fragment {
@@ -42,6 +57,15 @@ impl UrlError {
                 Some("must begin with http://; this hub does not speak TLS yet, so name a proxy that does")
             }
             Self::Credentials => Some("must not carry credentials before its host"),
+            Self::Placeholder => Some("must not have placeholders in its host or port"),
+            Self::Port => Some("must have a port from 1 to 65535 without leading zeros, or none"),
+            Self::Host => {
+                Some("must have a host of letters, digits, dashes and single dots that does not end in a dot")
+            }
+            Self::Ipv4 => Some("must have an IPv4 address as four decimal numbers, such as 192.0.2.1"),
+            Self::Ipv6 => {
+                Some("must have an IPv6 address in its shortest form, such as [2001:db8::1], without a zone")
+            }
             Self::Fragment { .. } => Some("must not have a fragment"),
         }
     }

@@ -123,11 +123,13 @@ fn transfer_id(number: u64) -> TransferId {
 
 fn prepare(number: u64, condition: [u8; 32]) -> Command {
     let payer = dfsp(number);
+    let payee = dfsp(number + 1 + number / PARTICIPANTS % (PARTICIPANTS - 1));
     Command::Prepare(Prepare {
         id: transfer_id(number),
         source: payer,
+        destination: Some(payee),
         payer,
-        payee: dfsp(number + 1 + number / PARTICIPANTS % (PARTICIPANTS - 1)),
+        payee,
         amount: Ok(Amount::from_units(1 + number as i64 % 5_000_000).expect("in range")),
         currency: kes(),
         condition: Some(condition),

@@ -5,9 +5,10 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::AccountId;
+use crate::notice::TransferView;
 use crate::participant::ParticipantId;
 use crate::settlement_model::wire_enum;
-use crate::transfer::Fingerprint;
+use crate::transfer::{Fingerprint, PublicState};
 
 wire_enum! {
     /// Which way the money goes.
@@ -64,4 +65,18 @@ pub struct FundsTransfer {
     pub changed_at: Timestamp,
     /// When a reserved withdrawal is given back.
     pub expires_at: Timestamp,
+}
+
+impl FundsTransfer {
+    /// What its participant is told when it asks: the state, and when it was reached if it is final. The reference, the
+    /// reason and the extensions are the operator's.
+    pub fn view(&self) -> TransferView {
+        let state = match self.state {
+            FundsState::Reserved => PublicState::Reserved,
+            FundsState::Committed => PublicState::Committed,
+            FundsState::Aborted => PublicState::Aborted,
+        };
+        let completed_at = (self.state != FundsState::Reserved).then_some(self.changed_at);
+        TransferView { state, completed_at, fulfilment: None, extensions: None }
+    }
 }

@@ -107,7 +107,8 @@ fn endpoints_are_used_as_they_are_now() {
         let seen = elsewhere.unexpected().pop().unwrap();
         assert_eq!(seen.path, arrives_at);
         let path = path.split('?').next().unwrap();
-        assert_eq!(seen.header("fspiop-uri"), Some(&*format!("/parties/{path}")));
+        // The sender's, which it signed.
+        assert_eq!(seen.header("fspiop-uri"), Some(&*format!("/switch/parties/{path}")));
     }
     // What could not be called is refused, and the former one stays.
     for endpoint in ["{base}/{{partyId}}", "{base}/{{ID", "https://bluewallet/parties"] {

@@ -281,6 +281,7 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, amount: &str) -> Comman
     Command::Prepare(Prepare {
         id,
         source: name(payer),
+        destination: Some(name(payee)),
         payer: name(payer),
         payee: name(payee),
         amount: Ok(Amount::parse_decimal(amount).unwrap()),

@@ -191,7 +191,7 @@ mod tests {
             ("PHONE,26097,,,greenbank", "partyIdType \"PHONE\""),
             ("MSISDN,twelve,,,greenbank", "MSISDN"),
             ("MSISDN,,,,greenbank", "ID"),
-            ("MSISDN,26097,{x},,greenbank", "SubId"),
+            ("MSISDN,26097,a\u{7}b,,greenbank", "SubId"),
             ("MSISDN,26097,,usd,greenbank", "currency \"usd\""),
             ("MSISDN,26097,,,", "fspId \"\""),
             ("MSISDN,26097,,,\"greenbank", "not closed"),

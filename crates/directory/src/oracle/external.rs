@@ -337,7 +337,8 @@ impl Oracle for ExternalOracle {
                 }
             }
             let answer = result?;
-            if answer.status.as_u16() != 201 {
+            // 201 is scheme practice, but what was registered stands in the body either way.
+            if !matches!(answer.status.as_u16(), 200 | 201) {
                 return Err(OracleFailure::Refused { status: answer.status.as_u16() });
             }
             wire::read_batch(&answer.body, batch.entries)

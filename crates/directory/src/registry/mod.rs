@@ -23,7 +23,7 @@ mod tests;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use upesi_http::Target;
+use upesi_http::{Target, check_address};
 use upesi_store::{Store, StoreError, Table};
 use upesi_types::{Currency, Timestamp};
 
@@ -210,7 +210,7 @@ fn check(oracles: &Oracles, itself: Option<u32>, spec: &OracleSpec) -> Result<()
 /// A base that paths are appended to and that can be called, so that whoever registers it hears at once what would fail
 /// every lookup later.
 fn check_url(text: &str) -> Result<(), OracleError> {
-    let reason = match Target::parse(text) {
+    let reason = match Target::parse(text).and_then(|target| check_address(text).map(|()| target)) {
         _ if text.len() > URL_CHARS_MAX => "must have at most 512 characters",
         _ if text.contains(['?', '{', '}']) => {
             "must have neither query nor placeholders: paths are appended to it"

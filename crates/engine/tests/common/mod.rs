@@ -138,6 +138,7 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, value: &str, expires_at
     Command::Prepare(Prepare {
         id,
         source: name(payer),
+        destination: Some(name(payee)),
         payer: name(payer),
         payee: name(payee),
         amount: Ok(amount(value)),

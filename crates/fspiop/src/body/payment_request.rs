@@ -201,12 +201,19 @@ fn is_integer(text: &str) -> bool {
     are_digits(text, 1, INTEGER_DIGITS_MAX) && !text.starts_with('0')
 }
 
+/// Whether a text is a whole number of some kind, though perhaps none that the schema admits.
+fn is_number(text: &str) -> bool {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
 const QUERY: [&str; 4] = ["authenticationType", "retriesLeft", "amount", "currency"];
 
 /// Reads and checks the query of `GET /authorizations/{ID}`, without its question mark. Of a parameter that occurs more
 /// than once the first one counts; others than those of the schema are not looked at.
 ///
-/// Errors: 400 with 3102 for a parameter that is missing, with 3100 for a value that is not allowed.
+/// Errors: 400 with 3102 for a parameter that is missing, with 3101 for a number of retries that is none, with 3100 for
+/// any other value that is not allowed.
 pub fn parse_authorization_query(query: &str) -> Result<AuthorizationQuery<'_>, SyncError> {
     let mut values = [const { Cow::Borrowed("") }; QUERY.len()];
     for (name, value) in QUERY.iter().zip(&mut values) {
@@ -224,6 +231,9 @@ pub fn parse_authorization_query(query: &str) -> Result<AuthorizationQuery<'_>, 
     let known = AUTHENTICATION_TYPES[..2].iter().find(|(name, _)| *name == authentication_type);
     let (_, authentication_type) =
         *known.ok_or_else(|| not_allowed("authenticationType", &names(&AUTHENTICATION_TYPES[..2])))?;
+    if !is_number(&retries_left) {
+        return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "/query/retriesLeft must be integer"));
+    }
     if !is_integer(&retries_left) {
         return Err(mismatch("retriesLeft", INTEGER_RULE));
     }

@@ -82,8 +82,12 @@ impl<'a> Value<'a, '_> {
         self.refuse(ErrorCode::VALIDATION, format_args!("{NOT_ALLOWED}: {allowed}"))
     }
 
-    /// A decimal text in the wire form, up to 18 digits before the point.
+    /// A decimal text in the wire form, up to 18 digits before the point. Amounts alone may not be numbers: what one reader
+    /// of JSON makes of a number is not what another makes of it.
     pub(crate) fn amount(&self) -> Result<Cow<'a, str>, SyncError> {
+        if !matches!(self.kind(), Kind::Text | Kind::EscapedText) {
+            return Err(self.refuse(ErrorCode::MALFORMED_SYNTAX, "must be string"));
+        }
         let text = self.text()?;
         match amount_violation(&text) {
             None => Ok(text),

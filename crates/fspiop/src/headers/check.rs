@@ -15,10 +15,27 @@ use crate::{Method, Resource, SyncError, Version, Versions};
 
 const NAME_CHARS_MAX: usize = 32;
 
+/// What a hub demands of the headers of all requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeaderRules {
+    /// The versions that it speaks.
+    pub versions: Versions,
+    /// Whether requests without a body (`GET`, `DELETE`) need a `Content-Type` too, as the standard has it (FSPIOP API
+    /// v1.1 §3.2.1.1): a payee refuses a `GET` that is passed on without.
+    pub content_type_required: bool,
+}
+
+impl Default for HeaderRules {
+    /// The default versions, and `Content-Type` in every request.
+    fn default() -> Self {
+        Self { versions: Versions::default(), content_type_required: true }
+    }
+}
+
 /// What the header checks found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CheckedHeaders {
-    /// The version of the body, `None` only where a `GET` or `DELETE` came without `Content-Type`.
+    /// The version of the message; `None` only where a `GET` or `DELETE` came without `Content-Type` and may.
     pub content_type: Option<Version>,
     /// When the sender says it sent the request; its age is not checked.
     pub date: Timestamp,
@@ -37,19 +54,19 @@ pub struct Parties {
 
 /// Checks `X-Client-Id`, `Accept`, `Date` and `Content-Type`, in that order.
 ///
-/// Errors: 400 with 3100, 3101 or 3102, 406 with 3001. An `Accept` without a version asks for any version, and what has
-/// no body (`GET`, `DELETE`) needs no `Content-Type`; both are stricter elsewhere, but nothing depends on the refusal.
-/// The `Accept` of a `PUT` in quoting is left to [`check_no_accept`].
+/// Errors: 400 with 3100, 3101 or 3102, 406 with 3001. An `Accept` without a version asks for any version; that is
+/// stricter elsewhere, but nothing depends on the refusal. The `Accept` of a `PUT` in quoting is left to
+/// [`check_no_accept`].
 pub fn check_headers(
     method: Method,
     resource: Resource,
     headers: &impl HeaderLookup,
-    versions: &Versions,
+    rules: &HeaderRules,
 ) -> Result<CheckedHeaders, SyncError> {
     check_client(headers)?;
-    check_accept(method, resource, headers, versions)?;
+    check_accept(method, resource, headers, &rules.versions)?;
     let date = check_date(headers)?;
-    let content_type = check_content_type(method, resource, headers, versions)?;
+    let content_type = check_content_type(method, resource, headers, rules)?;
     Ok(CheckedHeaders { content_type, date })
 }
 
@@ -93,7 +110,6 @@ fn check_accept(
         }
         Verdict::Unsupported => Err(SyncError::unsupported_version(
             "The Client requested an unsupported version, see extension list for supported version(s).",
-            resource,
             versions,
         )),
     }
@@ -113,11 +129,11 @@ fn check_content_type(
     method: Method,
     resource: Resource,
     headers: &impl HeaderLookup,
-    versions: &Versions,
+    HeaderRules { versions, content_type_required }: &HeaderRules,
 ) -> Result<Option<Version>, SyncError> {
     let Some(content_type) = headers.get("content-type") else {
         return match method {
-            Method::Get | Method::Delete => Ok(None),
+            Method::Get | Method::Delete if !content_type_required => Ok(None),
             _ => Err(wanted(ErrorCode::MISSING_ELEMENT, "Content-type is required", resource, versions)),
         };
     };
@@ -132,7 +148,6 @@ fn check_content_type(
         }
         Verdict::Unsupported => Err(SyncError::unsupported_version(
             "Client supplied a protocol version which is not supported by the server",
-            resource,
             versions,
         )),
     }

@@ -16,7 +16,8 @@ pub type SpanId = [u8; 8];
 /// On whose behalf a message leaves the hub.
 #[derive(Clone, Copy, Debug)]
 pub enum MessageSource<'a> {
-    /// A DFSP's own message passed on: its signature, media types and date stay as they are.
+    /// A DFSP's own message passed on: its signature, media types and date stay as they are, and, if it is signed, what
+    /// it says of its method, URI and receiver.
     Dfsp {
         /// The DFSP, as `FSPIOP-Source` names it.
         name: &'a str,
@@ -54,14 +55,29 @@ pub struct Forward<'a> {
 /// Appends to `out` the header block of a message caused by the request whose header block is `request`.
 ///
 /// The sender's headers go on in their order; the hub sets source, destination, method and URI, takes `Accept` off a
-/// `PUT`, and keeps the trace id under a new span id. A malformed `traceparent` ends there, with its `tracestate`.
+/// `PUT`, and keeps the trace id under a new span id. Of a message that a DFSP signed, these four stay as they came, and
+/// no destination is added: the signature may cover each of them. Only a destination that is not the receiver, who was
+/// then chosen by the scheme's rules, gives way; and a `GET`, which nobody verifies, goes to whom the lookup found. A malformed `traceparent` ends there, with its `tracestate`.
 /// Headers that the hub does not know go on too, but not in quoting, where other hubs let only those of the API and of
 /// traces pass. A message that no request caused, such as the notice of an expiry, is made from an empty block.
 pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
     let mut seen = Seen::default();
-    let trace = TraceParent::find(request);
+    let (trace, has_signature) = survey(request);
+    let is_signed = has_signature && message.is_from_dfsp();
     for (name, value) in Block(request).iter() {
         match name {
+            b"fspiop-source" if is_signed => {
+                seen.source = replace(seen.source, out, |out| push_line(out, name, value))
+            }
+            b"fspiop-destination" if is_signed && message.is_for(value) => {
+                seen.destination = replace(seen.destination, out, |out| push_line(out, name, value));
+            }
+            b"fspiop-http-method" if is_signed => {
+                seen.method = replace(seen.method, out, |out| push_line(out, name, value));
+            }
+            b"fspiop-uri" if is_signed => {
+                seen.uri = replace(seen.uri, out, |out| push_line(out, name, value))
+            }
             b"fspiop-source" => seen.source = replace(seen.source, out, |out| message.write_source(out)),
             b"fspiop-destination" => {
                 seen.destination = replace(seen.destination, out, |out| message.write_destination(out));
@@ -69,7 +85,7 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
             b"fspiop-http-method" => seen.method = replace(seen.method, out, |out| message.write_method(out)),
             b"fspiop-uri" => seen.uri = replace(seen.uri, out, |out| message.write_uri(out)),
             b"fspiop-signature" => {
-                if message.is_from_dfsp() {
+                if is_signed {
                     push_line(out, name, value);
                 }
             }
@@ -91,7 +107,7 @@ pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<
             _ => push_line(out, name, value),
         }
     }
-    message.write_unseen(&seen, out);
+    message.write_unseen(&seen, is_signed, out);
 }
 
 /// What goes on in quoting beside the headers that the hub sets. Other hubs drop `FSPIOP-Encryption` as well, and the
@@ -121,6 +137,10 @@ fn replace(seen: bool, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) -> b
 impl Forward<'_> {
     fn is_from_dfsp(&self) -> bool {
         matches!(self.source, MessageSource::Dfsp { .. })
+    }
+
+    fn is_for(&self, destination: &[u8]) -> bool {
+        destination.eq_ignore_ascii_case(self.receiver.as_bytes())
     }
 
     fn write_source(&self, out: &mut Vec<u8>) {
@@ -173,7 +193,7 @@ impl Forward<'_> {
         }
     }
 
-    fn write_unseen(&self, seen: &Seen, out: &mut Vec<u8>) {
+    fn write_unseen(&self, seen: &Seen, is_signed: bool, out: &mut Vec<u8>) {
         if !self.is_from_dfsp() {
             if !seen.content_type {
                 self.write_content_type(b"", out);
@@ -185,7 +205,7 @@ impl Forward<'_> {
         if !seen.source {
             self.write_source(out);
         }
-        if !seen.destination {
+        if !seen.destination && (!is_signed || self.method == Method::Get) {
             self.write_destination(out);
         }
         if !seen.method {
@@ -204,13 +224,20 @@ enum TraceParent<'a> {
     Unusable,
 }
 
-impl<'a> TraceParent<'a> {
-    fn find(request: &'a [u8]) -> Self {
-        let value = Block(request).iter().find(|(name, _)| *name == b"traceparent").map(|(_, value)| value);
-        match value {
-            Some(value) if is_traceparent(value) => Self::Valid(value),
-            _ => Self::Unusable,
+/// The `traceparent` of a request, and whether the request is signed: what has to be known before the first line is
+/// written.
+fn survey(request: &[u8]) -> (TraceParent<'_>, bool) {
+    let (mut parent, mut is_signed) = (None, false);
+    for (name, value) in Block(request).iter() {
+        match name {
+            b"traceparent" => parent = parent.or(Some(value)),
+            b"fspiop-signature" => is_signed = true,
+            _ => {}
         }
+    }
+    match parent {
+        Some(value) if is_traceparent(value) => (TraceParent::Valid(value), is_signed),
+        _ => (TraceParent::Unusable, is_signed),
     }
 }
 

@@ -54,7 +54,7 @@ fn to_version(major: &str, minor: &str) -> Option<Version> {
 pub(crate) fn judge_content_type(value: &str, resource: Resource, versions: &Versions) -> Verdict<Version> {
     match split(value, resource) {
         Some(Some(VersionText { major, minor: Some(minor) })) => match to_version(major, minor) {
-            Some(version) if versions.accepts(resource, version) => Verdict::Accepted(version),
+            Some(version) if versions.accepts(version) => Verdict::Accepted(version),
             _ => Verdict::Unsupported,
         },
         _ => Verdict::Malformed,
@@ -70,10 +70,10 @@ pub(crate) fn judge_accept(value: &str, resource: Resource, versions: &Versions)
             None => return Verdict::Malformed,
             Some(None) => true,
             Some(Some(VersionText { major, minor: None })) => {
-                parse_number(major).is_some_and(|major| versions.accepts_major(resource, major))
+                parse_number(major).is_some_and(|major| versions.accepts_major(major))
             }
             Some(Some(VersionText { major, minor: Some(minor) })) => {
-                to_version(major, minor).is_some_and(|version| versions.accepts(resource, version))
+                to_version(major, minor).is_some_and(|version| versions.accepts(version))
             }
         };
         if supported {
@@ -180,7 +180,7 @@ mod tests {
     fn what_the_hub_stamps_it_also_accepts() {
         let versions = Versions::default();
         for &resource in Resource::ALL {
-            for version in versions.accepted_of(resource) {
+            for &version in &versions.accepted {
                 let (mut content_type, mut accept) = (Vec::new(), Vec::new());
                 write_content_type(&mut content_type, resource, version);
                 write_accept(&mut accept, resource, version);

@@ -6,7 +6,7 @@ mod forward;
 mod media_type;
 
 pub use block::{Block, push_header};
-pub use check::{CheckedHeaders, Parties, check_headers, check_no_accept, check_parties};
+pub use check::{CheckedHeaders, HeaderRules, Parties, check_headers, check_no_accept, check_parties};
 pub use forward::{Forward, MessageSource, SpanId, rewrite_for_forward};
 pub use media_type::write_content_type;
 

@@ -47,13 +47,43 @@ fn ids_of_a_path_have_1_to_128_characters_and_lead_nowhere_else() {
         ("a%5C..", "must NOT have dot segments"),
     ] {
         let text = |name| alloc::format!("Generic validation error - /path/{name} {violation}");
-        assert_eq!(check("ALIAS", id, Some("{")), Err((3100, text("ID"))), "{id}");
-        assert_eq!(check("ALIAS", "1", Some(id)), Err((3100, text("SubId"))), "{id}");
+        assert_eq!(check("ALIAS", id, Some("%00")), Err((3100, text("ID"))), "{id}");
+        if !violation.contains("pattern") {
+            assert_eq!(check("ALIAS", "1", Some(id)), Err((3100, text("SubId"))), "{id}");
+        }
     }
     for sub_id in ["error", "err%6Fr"] {
         let text = "Generic validation error - /path/SubId must NOT be 'error'";
         assert_eq!(check("ALIAS", "1", Some(sub_id)), Err((3100, text.into())));
     }
+}
+
+#[test]
+fn a_sub_id_may_be_any_text_of_1_to_128_characters() {
+    let long = "%7B".repeat(128);
+    for sub_id in
+        ["DRIVING%20LICENCE", "a%20%7Bb%7D", "{till}", "%3Ctill%3E", "a%5Cb", "%60", "%C2%A07", "%20", &long]
+    {
+        assert_eq!(check("BUSINESS", "1", Some(sub_id)), Ok(()), "{sub_id}");
+        let path = PartyPath { kind: PartyIdType::Business, id: "1", sub_id: Some(sub_id) };
+        assert_eq!(check_party_path(&path), Ok(()), "{sub_id}");
+    }
+    for (sub_id, violation) in [
+        (&*alloc::format!("{long}x"), "must NOT have more than 128 characters"),
+        ("a%0Ab", "must NOT have control characters"),
+        ("%00", "must NOT have control characters"),
+        ("%7F", "must NOT have control characters"),
+        ("%2e%2e", "must NOT have dot segments"),
+    ] {
+        let text = alloc::format!("Generic validation error - /path/SubId {violation}");
+        assert_eq!(check("BUSINESS", "1", Some(sub_id)), Err((3100, text)), "{sub_id}");
+    }
+    for sub_id in ["", "a\tb", &"x".repeat(129)] {
+        let error = check_party_id(PartyIdType::Business, "1", Some(sub_id)).unwrap_err();
+        assert_eq!(error.description, "Malformed syntax - invalid party sub-identifier", "{sub_id}");
+    }
+    // The rule of ids is stricter, as scheme practice has it.
+    assert!(check("BUSINESS", "a%20b", None).is_err());
 }
 
 #[test]
@@ -112,7 +142,7 @@ fn the_second_look_is_stricter() {
             }
         }
     }
-    let party = PartyPath { kind: Msisdn, id: "1", sub_id: Some("a%3Cb") };
+    let party = PartyPath { kind: Msisdn, id: "1", sub_id: Some("a%00b") };
     let error = check_party_path(&party).unwrap_err();
     assert_eq!(error.description, "Malformed syntax - invalid party sub-identifier");
 }

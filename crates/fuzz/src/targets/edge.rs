@@ -1,8 +1,8 @@
 //! What DFSPs send: request lines, headers, paths.
 
 use http::request::Parts;
-use upesi_fspiop::headers::{Block, check_headers, check_no_accept, check_parties};
-use upesi_fspiop::{Method, Resource, Route, Versions, check_party_path, check_path_id, uri};
+use upesi_fspiop::headers::{Block, HeaderRules, check_headers, check_no_accept, check_parties};
+use upesi_fspiop::{Method, Resource, Route, check_party_path, check_path_id, uri};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_http::{Bytes, Target as Address, header_block};
 use upesi_relay::{Content, ErrorInformation};
@@ -66,11 +66,11 @@ pub(super) fn split(input: &[u8]) -> Option<(Parts, &[u8])> {
 
 /// A header block, checked as requests of all methods: about the resource that it names, and about any one.
 pub(crate) fn headers(input: &[u8]) {
-    let (versions, mut judged) = (Versions::default(), Refusals::default());
+    let (rules, mut judged) = (HeaderRules::default(), Refusals::default());
     let any = chosen(Resource::ALL, input);
     for resource in [Some(any), named(input).filter(|resource| *resource != any)].into_iter().flatten() {
         for method in [Method::Get, Method::Post, Method::Put, Method::Patch, Method::Delete] {
-            judged.judge(check_headers(method, resource, &Block(input), &versions).err());
+            judged.judge(check_headers(method, resource, &Block(input), &rules).err());
         }
         judged.judge(check_parties(resource, &Block(input)).err());
     }

@@ -1,5 +1,6 @@
 use super::*;
 use http::{HeaderName, HeaderValue, Request};
+use upesi_fspiop::headers::HeaderRules;
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
 
 use crate::authenticator::TrustEveryone;
@@ -63,6 +64,7 @@ fn a_prepare_carries_what_the_body_says() {
         (prepare.source, prepare.payer, prepare.payee),
         (name("greenbank"), name("greenbank"), name("bluewallet"))
     );
+    assert_eq!(prepare.destination, Some(name("bluewallet")));
     assert_eq!(prepare.amount, Ok(Amount::parse_wire("125.5").unwrap()));
     assert_eq!(prepare.currency.to_string(), "KES");
     assert!(prepare.condition.is_some());
@@ -132,11 +134,15 @@ fn an_abort_carries_any_code() {
 }
 
 #[test]
-fn a_get_needs_neither_body_nor_content_type() {
-    let Ok(Command::Get(get)) = read(Operation::Get(ID), &parts("1.1", &[("content-type", None)]), "ignored")
-    else {
+fn a_get_needs_no_body_and_a_content_type_unless_its_absence_is_tolerated() {
+    let Ok(Command::Get(get)) = read(Operation::Get(ID), &parts("1.1", &[]), "ignored") else {
         panic!("no get")
     };
+    let bare = parts("1.1", &[("content-type", None)]);
+    assert_eq!(refused(Operation::Get(ID), &bare, ""), (400, 3102));
+    let headers = HeaderRules { content_type_required: false, ..HeaderRules::default() };
+    let tolerant = GatewayConfig { headers, ..GatewayConfig::default() };
+    assert!(interpret(Operation::Get(ID), &bare, b"", &tolerant, &TrustEveryone, now()).is_ok());
     assert_eq!((get.transfer, get.source), (TransferId::parse(ID).unwrap().into(), name("greenbank")));
 }
 

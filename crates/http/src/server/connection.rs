@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::supervision::{Guard, Order, Phase, Watched};
 use super::transport::Transport;
-use super::{Service, refusal};
+use super::{Service, last, strict};
 
 /// The connection that a request came by.
 #[derive(Debug)]
@@ -77,7 +77,9 @@ where
         serving.connection.watched.enter(Phase::Busy);
         async move {
             let response = if serving.over_cap {
-                refusal(&*serving.service)
+                last(serving.service.refuse())
+            } else if let Some(refusal) = strict::refusal_of(&request) {
+                last(serving.service.reject(&request, refusal))
             } else {
                 serving.service.call(request, &serving.connection).await
             };

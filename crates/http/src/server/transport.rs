@@ -1,4 +1,5 @@
-//! What is under hyper, a socket but in tests: notes when a head begins, and closes without losing the last answer.
+//! What is under hyper, a socket but in tests: notes when a head begins, follows where requests end, and closes without
+//! losing the last answer.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,6 +9,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use super::framing::Framing;
 use super::supervision::{Phase, Watched};
 
 /// What is read and thrown away at most while closing.
@@ -18,6 +20,7 @@ pub(super) struct Transport<T> {
     watched: Arc<Watched>,
     peer_closed: bool,
     closing: Option<Closing>,
+    framing: Framing,
 }
 
 struct Closing {
@@ -27,7 +30,7 @@ struct Closing {
 
 impl<T> Transport<T> {
     pub(super) const fn new(stream: T, watched: Arc<Watched>) -> Self {
-        Self { stream, watched, peer_closed: false, closing: None }
+        Self { stream, watched, peer_closed: false, closing: None, framing: Framing::new() }
     }
 }
 
@@ -63,9 +66,12 @@ impl<T: AsyncRead + Unpin> AsyncRead for Transport<T> {
         ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
         if into.filled().len() == before {
             self.peer_closed = into.remaining() > 0;
-        } else if self.watched.phase() == Phase::Idle {
+            return Poll::Ready(Ok(()));
+        }
+        if self.watched.phase() == Phase::Idle {
             self.watched.enter(Phase::Head);
         }
+        self.framing.follow(&mut into.filled_mut()[before..]);
         Poll::Ready(Ok(()))
     }
 }

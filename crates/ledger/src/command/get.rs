@@ -1,4 +1,4 @@
-//! `GET /transfers/{ID}`: a party asks where a transfer stands.
+//! `GET /transfers/{ID}`: a party asks where a transfer stands, or a participant where its deposit or withdrawal does.
 
 use alloc::format;
 
@@ -45,7 +45,13 @@ impl Ledger {
             );
         }
         match found {
-            None => refuse(out, ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
+            None => match get.transfer.id().and_then(|id| self.funds(id)) {
+                None => refuse(out, ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
+                Some(funds) if funds.participant != requester.id => refuse(out, ErrorCode::CLIENT, ""),
+                Some(funds) => {
+                    out.tell(requester.id, funds.id, NoticeContent::State(StateMethod::Put, funds.view()));
+                }
+            },
             Some(transfer) if !transfer.has_party(requester.id) => refuse(out, ErrorCode::CLIENT, ""),
             Some(transfer) => {
                 let content = match &transfer.state {

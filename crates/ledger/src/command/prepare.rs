@@ -21,6 +21,8 @@ pub struct Prepare {
     pub id: TransferId,
     /// `FSPIOP-Source`.
     pub source: FspId,
+    /// `FSPIOP-Destination`, if there is one.
+    pub destination: Option<FspId>,
     /// `payerFsp`.
     pub payer: FspId,
     /// `payeeFsp`.
@@ -137,8 +139,14 @@ impl Ledger {
             Ok(amount) => *amount,
             Err((error, text)) => return Err(format!("Amount {text} {error}").into()),
         };
+        if amount <= Amount::ZERO {
+            return Err(format!("Amount {amount} must be above zero").into());
+        }
         let payer = active(payer, &prepare.payer)?;
         let payee = active(payee, &prepare.payee)?;
+        if prepare.destination.is_some_and(|destination| !destination.eq_ignore_case(&prepare.payee)) {
+            return Err(String::from("FSPIOP-Destination header should match Payee").into());
+        }
         if prepare.condition.is_none() {
             return Err(String::from("Condition validation failed").into());
         }

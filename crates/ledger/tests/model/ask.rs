@@ -197,6 +197,7 @@ impl AskPrepare {
         Command::Prepare(Prepare {
             id: transfer_id('t', self.id),
             source: fsp(from),
+            destination: Some(fsp(self.payee)),
             payer: fsp(self.payer),
             payee: fsp(self.payee),
             amount: self.units.map(amount).ok_or((AmountError::Scale, "0.00001".into())),

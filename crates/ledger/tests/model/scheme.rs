@@ -201,7 +201,7 @@ impl Scheme {
         let is_active = |name| self.members.get(name).is_some_and(|member: &Member| !member.is_inactive);
         let can_hold = |name| self.members.get(name).is_some_and(|member| member.is_position_active);
         let is_valid = from == ask.payer
-            && ask.units.is_some()
+            && ask.units.is_some_and(|units| units > 0)
             && is_active(ask.payer)
             && is_active(ask.payee)
             && ask.has_condition

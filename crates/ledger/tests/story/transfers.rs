@@ -34,10 +34,12 @@ impl Story {
         }))
     }
 
-    /// `prepare t1 greenbank → bluewallet 125.5 KES`, with `from`, `expires`, `no condition`, `extension`, `body`.
+    /// `prepare t1 greenbank → bluewallet 125.5 KES`, with `from`, `to`, `expires`, `no condition`, `extension`, `body`.
     fn prepare(&mut self, words: &mut Words) -> Parsed<Prepare> {
         let body = words.option("body")?;
         let from = words.option("from")?;
+        let to_nobody = words.flag("to", "nobody");
+        let to = words.option("to")?;
         let expires = words.option("expires")?.unwrap_or_else(|| "12:01:00".to_owned());
         let extensions = extension(words)?;
         let has_condition = !words.flag("no", "condition");
@@ -54,6 +56,10 @@ impl Story {
         let prepare = Prepare {
             id,
             source: from.map_or(Ok(payer), |name| words::name(&name))?,
+            destination: match to {
+                Some(name) => Some(words::name(&name)?),
+                None => (!to_nobody).then_some(payee),
+            },
             payer,
             payee,
             amount: wire_amount(&text)?,

@@ -213,7 +213,7 @@ fn read_headers(value: Json) -> Result<HeaderMap, Mistake> {
         let at = join(at, &name);
         let value = text(value, &at)?;
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| mistake(&at, "is no header name"))?;
-        if header_block::is_hop_by_hop(name.as_str()) || OWN_HEADERS.contains(&name.as_str()) {
+        if header_block::is_not_passed_on(name.as_str()) || OWN_HEADERS.contains(&name.as_str()) {
             return Err(mistake(&at, "is a header that the hub itself writes"));
         }
         let value = HeaderValue::from_str(&value).map_err(|_| mistake(&at, "is no header value"))?;

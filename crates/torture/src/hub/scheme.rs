@@ -82,6 +82,7 @@ pub fn prepare(number: u64) -> Command {
     Command::Prepare(Prepare {
         id: id(number),
         source: payer,
+        destination: Some(payee),
         payer,
         payee,
         amount: Ok(amount_of(number)),

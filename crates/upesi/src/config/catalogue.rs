@@ -77,6 +77,9 @@ settings! {
         versions_accepted: versions = "1.0,1.1,2.0",
         /// Protocol version of messages that the hub makes itself.
         version_default: version = "1.1",
+        /// Whether `GET` and `DELETE` need a `Content-Type` too, as the standard demands of every request; without it they are
+        /// answered 400 with code 3102. A DFSP may refuse what is passed on to it without.
+        content_type_required: flag = "true",
         /// How far in the future the `completedTimestamp` of a fulfil may lie, in milliseconds.
         completed_timestamp_lag_ms: integer(0, 3_600_000) = "200",
         /// How far in the past the `completedTimestamp` of a fulfil may lie, in seconds.

@@ -151,12 +151,14 @@ impl Filler {
     pub(crate) fn prepare(&self, number: u64) -> Prepare {
         let count = self.dfsps.len() as u64;
         let payer = self.dfsps[(number % count) as usize];
+        let payee = self.dfsps[((number + 1) % count) as usize];
         let secret = Secret::of(self.seed, number);
         Prepare {
             id: secret.id,
             source: payer,
+            destination: Some(payee),
             payer,
-            payee: self.dfsps[((number + 1) % count) as usize],
+            payee,
             amount: Ok(Amount::from_units(10_000).unwrap_or_default()),
             currency: self.currency,
             condition: Some(Sha256::digest(secret.preimage).into()),

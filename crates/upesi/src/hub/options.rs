@@ -10,6 +10,7 @@ use upesi_courier::CourierConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
+use upesi_fspiop::headers::HeaderRules;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
 use upesi_http::{Limits, Outbound, Workers, WorkersError, available_cores};
 use upesi_journal::Durability;
@@ -90,7 +91,10 @@ pub(super) fn versions(settings: &Settings) -> Versions {
 pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
     let Settings { fspiop, hub, .. } = settings;
     GatewayConfig {
-        versions: versions(settings),
+        headers: HeaderRules {
+            versions: versions(settings),
+            content_type_required: fspiop.content_type_required,
+        },
         hub_name: hub.name,
         body_bytes_max: size(fspiop.body_bytes_max),
         transfer_body_bytes_max: size(fspiop.transfer_body_bytes_max),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use toml::Spanned;
 use toml::de::DeTable;
-use upesi_http::Target;
+use upesi_http::{Target, check_address};
 use upesi_ledger::{Delay, EndpointType, Granularity, Interchange, SettlementModel};
 use upesi_types::{Amount, Currency};
 
@@ -329,7 +329,7 @@ impl<'a> Reading<'a> {
             self.mistake(start, text);
             return Vec::new();
         }
-        if let Err(error) = Target::parse(&url) {
+        if let Err(error) = check_address(&url).and_then(|()| Target::parse(&url)) {
             self.mistake(start, error);
             return Vec::new();
         }

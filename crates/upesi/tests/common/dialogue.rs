@@ -147,9 +147,6 @@ impl<'w> Dialogue<'w> {
         };
         let mut words = head.split_whitespace();
         let mut message = Message::of(method, words.next().expect("a path"), name, None, body);
-        if body.is_empty() && method == "GET" {
-            message = message.without("content-type");
-        }
         for word in words {
             if word == "plain" {
                 message.headers.retain(|(name, _)| PLAIN.contains(&&**name));

@@ -134,10 +134,14 @@ impl Message {
             ),
             ("x-forwarded-for", "203.0.113.7".into()),
             ("x-forwarded-for", "198.51.100.9".into()),
+            ("x-real-ip", "203.0.113.7".into()),
+            ("x-api-key", "of the sender".into()),
+            ("forwarded", "for=203.0.113.7".into()),
+            ("x-of-this-hop", "named by connection".into()),
             ("x-scheme-own", format!("kept as it is, \"{number}\"")),
             ("user-agent", "dfsp/1.0".into()),
             // Of this connection only.
-            ("connection", "keep-alive".into()),
+            ("connection", "keep-alive, X-Of-This-Hop".into()),
             ("keep-alive", "timeout=5".into()),
             ("te", "trailers".into()),
         ];

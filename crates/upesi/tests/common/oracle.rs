@@ -127,11 +127,23 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
     let received = cause.map_or(&[][..], |sent| &sent.headers);
     let (family, uri) = (family(place.path), place.path.split('?').next().unwrap_or_default());
     let version = hub_version(family);
+    // What a DFSP signed stays as it came.
+    let is_signed = !is_hub_made && received.iter().any(|(name, _)| name == "fspiop-signature");
     let mut headers = Vec::new();
     for (name, value) in received {
         let value = match &**name {
             "host" | "content-length" | "transfer-encoding" | "connection" | "keep-alive" | "te"
             | "trailer" | "upgrade" | "expect" => continue,
+            // They are about the sender's side of the hub.
+            "x-forwarded-for" | "x-client-id" | "x-real-ip" | "x-api-key" | "forwarded" | "x-of-this-hop" => {
+                continue;
+            }
+            "fspiop-source" | "fspiop-http-method" | "fspiop-uri" if is_signed => {
+                Value::Exactly(value.clone())
+            }
+            "fspiop-destination" if is_signed && value.eq_ignore_ascii_case(place.receiver) => {
+                Value::Exactly(value.clone())
+            }
             "fspiop-source" | "fspiop-destination" | "fspiop-http-method" | "fspiop-uri" => continue,
             "accept" if place.method == "PUT" => continue,
             "accept" if is_hub_made => Value::Exactly(media_type(family, &version[..1])),
@@ -152,6 +164,11 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
         ("fspiop-http-method", place.method),
         ("fspiop-uri", uri),
     ];
+    own.retain(|(name, _)| !headers.iter().any(|(found, _): &(String, Value)| found == name));
+    let is_unaddressed = !received.iter().any(|(name, _)| name == "fspiop-destination");
+    if is_signed && is_unaddressed && place.method != "GET" {
+        own.retain(|(name, _)| *name != "fspiop-destination");
+    }
     let content_type = media_type(family, version);
     if is_hub_made {
         own.push(("content-type", &content_type));

@@ -155,12 +155,12 @@ fn rows_of_owners() -> Vec<Row> {
         ),
         row(
             "the error goes to the endpoint with a sub id",
-            "GET /parties/MSISDN/26097/a%3Cb",
+            "GET /parties/MSISDN/26097/a%01b",
             Some("greenbank"),
             Script::Hangs,
             &[],
             &[
-                "PUT bluebank /parties/MSISDN/26097/a%3Cb/error from Hub: 3101 Malformed syntax - invalid party \
+                "PUT bluebank /parties/MSISDN/26097/a%01b/error from Hub: 3101 Malformed syntax - invalid party \
                sub-identifier",
             ],
             Some(Malformed),

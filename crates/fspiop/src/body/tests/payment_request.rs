@@ -6,7 +6,7 @@ use crate::{PartyIdType, Resource};
 use alloc::format;
 use alloc::string::ToString;
 
-const REQUEST: &str = r#"{
+pub(super) const REQUEST: &str = r#"{
     "transactionRequestId": "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11",
     "payee": { "partyIdInfo": { "partyIdType": "MSISDN", "partyIdentifier": "26097", "fspId": "greenbank" } },
     "payer": { "partyIdType": "ALIAS", "partyIdentifier": "henrik", "fspId": "bluebank" },
@@ -166,6 +166,25 @@ fn the_query_of_an_authorization_is_read() {
             Some((
                 3100,
                 "Generic validation error - /query/authenticationType must be equal to one of the allowed values: OTP, QRCODE",
+            )),
+        ),
+        (
+            "authenticationType=OTP&retriesLeft=g&amount=1&currency=USD",
+            Some((3101, "Malformed syntax - /query/retriesLeft must be integer")),
+        ),
+        (
+            "authenticationType=OTP&retriesLeft=&amount=1&currency=USD",
+            Some((3101, "Malformed syntax - /query/retriesLeft must be integer")),
+        ),
+        (
+            "authenticationType=OTP&retriesLeft=1.5&amount=1&currency=USD",
+            Some((3101, "Malformed syntax - /query/retriesLeft must be integer")),
+        ),
+        (
+            "authenticationType=OTP&retriesLeft=-1&amount=1&currency=USD",
+            Some((
+                3100,
+                "Generic validation error - /query/retriesLeft must match pattern: a whole number above 0, no leading zeros",
             )),
         ),
         (

@@ -33,7 +33,6 @@ fn a_prepare_is_read() {
 fn variants_of_a_prepare_pass() {
     for (what, changes) in [
         ("extra members", [("more", r#"{"deep":[1,2,{"x":null}]}"#)]),
-        ("numeric amount", [("amount", r#"{"currency":"KES","amount":100}"#)]),
         ("escapes", [("payerFsp", r#""gre\u0065nbank""#)]),
         ("boolean name", [("payerFsp", "true")]),
         ("numeric name", [("payerFsp", "1234567890123456789012345678901")]),
@@ -164,6 +163,18 @@ fn wrong_values_are_refused_with_their_code_and_text() {
             r#"{"currency":[],"amount":"1"}"#,
             3101,
             "Malformed syntax - /requestBody/amount/currency must be string",
+        ),
+        (
+            "amount",
+            r#"{"currency":"KES","amount":100}"#,
+            3101,
+            "Malformed syntax - /requestBody/amount/amount must be string",
+        ),
+        (
+            "amount",
+            r#"{"currency":"KES","amount":null}"#,
+            3101,
+            "Malformed syntax - /requestBody/amount/amount must be string",
         ),
         (
             "amount",

@@ -165,8 +165,11 @@ fn amounts_and_currencies_follow_the_rule() {
         r#"
         /amount/amount   ⇒ "0"                        ⇒ ok
         /amount/amount   ⇒ "999999999999999999.9999"  ⇒ ok
-        /amount/amount   ⇒ 12.5                       ⇒ ok
-        /amount/amount   ⇒ 7                          ⇒ ok
+        /amount/amount   ⇒ 12.5                       ⇒ 3101 /amount/amount must be string
+        /amount/amount   ⇒ 7                          ⇒ 3101 /amount/amount must be string
+        /amount/amount   ⇒ true                       ⇒ 3101 /amount/amount must be string
+        /amount/amount   ⇒ null                       ⇒ 3101 /amount/amount must be string
+        /amount/amount   ⇒ "\u0037"                   ⇒ ok
         /amount/amount   ⇒ "10.00"                    ⇒ 3100 /amount/amount must match pattern: no trailing zeros, such as 12.5
         /amount/amount   ⇒ "1.23456"                  ⇒ 3100 /amount/amount must match pattern: up to 4 decimal places
         /amount/amount   ⇒ "01"                       ⇒ 3100 /amount/amount must match pattern: no leading zeros, such as 12.5
@@ -180,6 +183,57 @@ fn amounts_and_currencies_follow_the_rule() {
         /amount/currency ⇒ "ABC"                      ⇒ 3100 /amount/currency must be equal to one of the allowed values…
         "#,
     );
+}
+
+#[test]
+fn no_amount_of_any_message_is_a_number() {
+    type Parse = fn(&[u8]) -> Result<(), (u16, String)>;
+    let quote: Parse = |body| outcome(parse_quote_request(body));
+    let answer: Parse = |body| outcome(parse_quote_response(body));
+    let bulk: Parse = |body| outcome(parse_bulk_quote_request(body));
+    let bulk_answer: Parse = |body| outcome(parse_bulk_quote_response(body));
+    let fx: Parse = |body| outcome(parse_fx_quote_request(body));
+    let request: Parse = |body| outcome(parse_transaction_request(body));
+    let conversion = format!(
+        r#"{},"currencyConversion":{{"sourceAmount":{{"currency":"USD","amount":"1"}},"targetAmount":{{"currency":"ZMW","amount":"2"}}}},"fees":{{"currency":"USD","amount":"1"}}}}"#,
+        QUOTE.trim_end_matches('}').trim_end(),
+    );
+    let full_answer = changed(ANSWER, "/payeeFspCommission", r#"{"currency":"USD","amount":"1"}"#);
+    let full_fx = changed(FX, "/conversionTerms/targetAmount", r#"{"currency":"ZMW","amount":"1"}"#);
+    for (valid, parse, paths) in [
+        (QUOTE, quote, &["/amount"][..]),
+        (
+            &conversion,
+            quote,
+            &["/fees", "/currencyConversion/sourceAmount", "/currencyConversion/targetAmount"],
+        ),
+        (
+            &full_answer,
+            answer,
+            &["/transferAmount", "/payeeReceiveAmount", "/payeeFspFee", "/payeeFspCommission"],
+        ),
+        (BULK, bulk, &["/individualQuotes/0/amount"]),
+        (BULK_ANSWER, bulk_answer, &["/individualQuoteResults/0/transferAmount"]),
+        (
+            &full_fx,
+            fx,
+            &[
+                "/conversionTerms/sourceAmount",
+                "/conversionTerms/targetAmount",
+                "/conversionTerms/charges/0/sourceAmount",
+            ],
+        ),
+        (super::payment_request::REQUEST, request, &["/amount"]),
+    ] {
+        assert_eq!(parse(valid.as_bytes()), Ok(()), "{valid}");
+        for path in paths {
+            let refusal = format!("Malformed syntax - /requestBody{path}/amount must be string");
+            for number in ["3", "0.5", "1e2"] {
+                let body = changed(valid, &format!("{path}/amount"), number);
+                assert_eq!(parse(body.as_bytes()), Err((3101, refusal.clone())), "{path} {number}");
+            }
+        }
+    }
 }
 
 #[test]

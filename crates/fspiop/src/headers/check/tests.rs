@@ -41,7 +41,7 @@ fn headers(changes: &[&str]) -> Headers {
 }
 
 fn check(method: Method, changes: &[&str]) -> Result<CheckedHeaders, SyncError> {
-    check_headers(method, Resource::Transfers, &headers(changes), &Versions::default())
+    check_headers(method, Resource::Transfers, &headers(changes), &HeaderRules::default())
 }
 
 const ACCEPT_UNSUPPORTED: &str = "Unacceptable version requested - The Client requested an unsupported version, see extension list for supported version(s).";
@@ -185,6 +185,13 @@ fn every_refusal_has_its_status_code_and_text() {
             "Missing mandatory element - Content-type is required: application/vnd.interoperability.transfers+json;version=1.1",
         ),
         (
+            Get,
+            &["-content-type"],
+            400,
+            3102,
+            "Missing mandatory element - Content-type is required: application/vnd.interoperability.transfers+json;version=1.1",
+        ),
+        (
             Post,
             &["content-type=application/json"],
             400,
@@ -277,7 +284,7 @@ fn complete_and_sparse_requests_pass() {
         (Post, &["x-client-id=proxy", "fspiop-proxy=proxy"], Some(Version::V1_1)),
         (Post, &["fspiop-proxy=proxy"], Some(Version::V1_1)),
         (Post, &["-fspiop-source"], Some(Version::V1_1)),
-        (Get, &["-content-type"], None),
+        (Get, &[], Some(Version::V1_1)),
         (Put, &["-accept"], Some(Version::V1_1)),
         (Patch, &["-accept"], Some(Version::V1_1)),
     ] {
@@ -290,8 +297,9 @@ fn complete_and_sparse_requests_pass() {
 #[test]
 fn a_hub_may_accept_fewer_versions() {
     let versions = Versions { accepted: [Version::V1_1].into(), ..Versions::default() };
+    let rules = HeaderRules { versions, ..HeaderRules::default() };
     let post = |changes: &[&str]| {
-        check_headers(Method::Post, Resource::Transfers, &headers(changes), &versions).map_err(|e| e.status)
+        check_headers(Method::Post, Resource::Transfers, &headers(changes), &rules).map_err(|e| e.status)
     };
     assert!(post(&["accept=@;version=1"]).is_ok());
     assert_eq!(post(&["accept=@;version=2"]), Err(406));
@@ -356,14 +364,15 @@ fn headers_of(resource: Resource, changes: &[&str]) -> Headers {
 }
 
 fn refusal_of(method: Method, resource: Resource, changes: &[&str]) -> Option<(u16, u16, String)> {
-    let result = check_headers(method, resource, &headers_of(resource, changes), &Versions::default());
+    let result = check_headers(method, resource, &headers_of(resource, changes), &HeaderRules::default());
     result.err().map(|error| (error.status, error.code.number(), error.description))
 }
 
 /// A text followed by the media type to send, with its version where there is room.
 fn wanting(text: &str, resource: Resource) -> String {
     let bare = alloc::format!("{text}: application/vnd.interoperability.{}+json", resource.as_str());
-    let version = if resource.is_payment_request() || resource != Resource::FxQuotes { "1.1" } else { "2.0" };
+    let is_new = matches!(resource, Resource::FxQuotes | Resource::FxTransfers);
+    let version = if is_new { "2.0" } else { "1.1" };
     let whole = alloc::format!("{bare};version={version}");
     [whole, bare].into_iter().find(|text| text.len() <= 128).unwrap_or_else(|| text.to_owned())
 }
@@ -402,7 +411,7 @@ fn every_family_has_its_own_media_type() {
             assert_eq!(refusal_of(method, resource, &[]), None, "{method:?} {resource:?}");
             let other = headers_of(Resource::BulkTransfers, &[]);
             if resource != Resource::BulkTransfers {
-                let error = check_headers(method, resource, &other, &Versions::default()).unwrap_err();
+                let error = check_headers(method, resource, &other, &HeaderRules::default()).unwrap_err();
                 assert_eq!((error.status, error.code), (400, ErrorCode::MALFORMED_SYNTAX), "{resource:?}");
             }
         }
@@ -414,33 +423,27 @@ fn every_family_has_its_own_media_type() {
 }
 
 #[test]
-fn versions_are_those_of_the_family() {
-    for (resource, major_2) in [
-        (Resource::Transfers, true),
-        (Resource::Participants, true),
-        (Resource::Parties, true),
-        (Resource::Quotes, true),
-        (Resource::BulkQuotes, true),
-        (Resource::FxQuotes, true),
-        (Resource::TransactionRequests, false),
-        (Resource::Authorizations, false),
-    ] {
-        for version in ["1.0", "1.1"] {
+fn every_family_has_the_versions_of_the_hub() {
+    for &resource in Resource::ALL {
+        for version in ["1.0", "1.1", "2.0"] {
             let content_type = alloc::format!("content-type=@;version={version}");
-            assert_eq!(refusal_of(Method::Post, resource, &[&content_type]), None, "{resource:?} {version}");
+            let accept = alloc::format!("accept=@;version={version}");
+            let major = alloc::format!("accept=@;version={}", &version[..1]);
+            for change in [&content_type, &accept, &major] {
+                assert_eq!(refusal_of(Method::Post, resource, &[change]), None, "{resource:?} {change}");
+            }
         }
         for (change, text) in [
-            ("content-type=@;version=2.0", CONTENT_UNSUPPORTED),
-            ("accept=@;version=2.0", ACCEPT_UNSUPPORTED),
-            ("accept=@;version=2", ACCEPT_UNSUPPORTED),
+            ("content-type=@;version=3.0", CONTENT_UNSUPPORTED),
+            ("accept=@;version=3.0", ACCEPT_UNSUPPORTED),
+            ("accept=@;version=3", ACCEPT_UNSUPPORTED),
         ] {
-            let refusal = (!major_2).then(|| (406, 3001, text.to_string()));
+            let refusal = Some((406, 3001, text.to_string()));
             assert_eq!(refusal_of(Method::Post, resource, &[change]), refusal, "{resource:?} {change}");
         }
         let headers = headers_of(resource, &["content-type=@;version=3.0"]);
-        let error = check_headers(Method::Post, resource, &headers, &Versions::default()).unwrap_err();
-        let mut listed = [Version::V1_0, Version::V1_1, Version::V2_0].to_vec();
-        listed.truncate(if major_2 { 3 } else { 2 });
+        let error = check_headers(Method::Post, resource, &headers, &HeaderRules::default()).unwrap_err();
+        let listed = [Version::V1_0, Version::V1_1, Version::V2_0].to_vec();
         assert_eq!(error.supported_versions, Some(listed), "{resource:?}");
     }
 }
@@ -463,18 +466,28 @@ fn a_missing_accept_has_the_text_of_its_method() {
 }
 
 #[test]
-fn what_has_no_body_needs_no_content_type() {
-    for (method, required) in
-        [(Method::Get, false), (Method::Delete, false), (Method::Post, true), (Method::Put, true)]
+fn a_content_type_is_required_of_every_request_unless_the_scheme_tolerates_its_absence() {
+    let tolerant = HeaderRules { content_type_required: false, ..HeaderRules::default() };
+    for (method, tolerated) in
+        [(Method::Get, true), (Method::Delete, true), (Method::Post, false), (Method::Put, false)]
     {
-        let missing = "Missing mandatory element - Content-type is required";
-        let missing = (400, 3102, wanting(missing, Resource::Participants));
-        let refusal = refusal_of(method, Resource::Participants, &["-content-type"]);
-        assert_eq!(refusal, required.then_some(missing), "{method:?}");
-        let malformed = wanting("Malformed syntax - Invalid content-type header", Resource::Participants);
-        let malformed = (400, 3101, malformed);
-        let refusal = refusal_of(method, Resource::Participants, &["content-type=application/json"]);
-        assert_eq!(refusal, Some(malformed), "{method:?}");
+        for &resource in Resource::ALL {
+            let missing = wanting("Missing mandatory element - Content-type is required", resource);
+            let refusal = refusal_of(method, resource, &["-content-type"]);
+            assert_eq!(refusal, Some((400, 3102, missing)), "{method:?} {resource:?}");
+            let headers = headers_of(resource, &["-content-type"]);
+            let checked = check_headers(method, resource, &headers, &tolerant);
+            assert_eq!(checked.is_ok(), tolerated, "{method:?} {resource:?}");
+            // What is there has to be right all the same.
+            let headers = headers_of(resource, &["content-type=application/json"]);
+            for rules in [&tolerant, &HeaderRules::default()] {
+                let error = check_headers(method, resource, &headers, rules).unwrap_err();
+                assert_eq!(
+                    error.description,
+                    wanting("Malformed syntax - Invalid content-type header", resource)
+                );
+            }
+        }
     }
 }
 
@@ -484,7 +497,10 @@ fn callbacks_of_quoting_must_not_accept() {
         for accept in ["accept=@;version=1", "accept=*/*", "accept=@;version=9"] {
             let headers = headers_of(resource, &[accept]);
             // Not at once, but by an error callback.
-            assert!(check_headers(Method::Put, resource, &headers, &Versions::default()).is_ok(), "{accept}");
+            assert!(
+                check_headers(Method::Put, resource, &headers, &HeaderRules::default()).is_ok(),
+                "{accept}"
+            );
             let error = check_no_accept(&headers).unwrap_err();
             assert_eq!(error.code, ErrorCode::VALIDATION);
             assert!(error.description.contains("accept"), "{}", error.description);

@@ -118,7 +118,7 @@ fn a_fulfil_is_passed_on_without_accept() {
         lines(
             "
             fspiop-http-method: PUT
-            fspiop-uri: /transfers/x
+            fspiop-uri: /switch/transfers/x
             fspiop-source: bluewallet
             fspiop-destination: greenbank
             fspiop-signature: {\"signature\":\"abc\",\"protectedHeader\":\"def\"}
@@ -127,6 +127,56 @@ fn a_fulfil_is_passed_on_without_accept() {
             "
         )
     );
+}
+
+#[test]
+fn what_a_dfsp_signed_stays_as_it_came_and_what_it_did_not_is_the_hubs() {
+    for resource in [Resource::Transfers, Resource::Quotes, Resource::Parties] {
+        let forward = |receiver| Forward {
+            resource,
+            ..message(MessageSource::Dfsp { name: "greenbank" }, Method::Post, receiver, "/of/the/hub")
+        };
+        let own = "
+            fspiop-source: GreenBank
+            fspiop-destination: BlueWallet
+            fspiop-http-method: post
+            fspiop-uri: /switch/fspiop/transfers
+            date: Tue, 01 Apr 2031 12:00:00 GMT
+        ";
+        let signed = alloc::format!("{own}\nfspiop-signature: {{}}");
+        assert_eq!(rewritten(&signed, &forward("bluewallet")), lines(&signed), "{resource:?}");
+        // Whom the scheme chose instead is told so.
+        let rerouted = rewritten(&signed, &forward("redfxp"));
+        assert_eq!(rerouted, lines(&signed.replace("BlueWallet", "redfxp")));
+        // A destination that was not signed would not be in the signature either.
+        let unaddressed = signed.replace("fspiop-destination: BlueWallet", "");
+        assert_eq!(rewritten(&unaddressed, &forward("bluewallet")), lines(&unaddressed));
+        let get = Forward { method: Method::Get, ..forward("bluewallet") };
+        assert!(rewritten(&unaddressed, &get).ends_with("fspiop-destination: bluewallet\r\n"));
+        assert_eq!(
+            rewritten(own, &forward("bluewallet")),
+            lines(
+                "
+                fspiop-source: greenbank
+                fspiop-destination: bluewallet
+                fspiop-http-method: POST
+                fspiop-uri: /of/the/hub
+                date: Tue, 01 Apr 2031 12:00:00 GMT
+                "
+            )
+        );
+        // The hub's own messages about a signed one are not signed.
+        let hub_made =
+            rewritten(&signed, &Forward { resource, ..message(hub(), Method::Put, "greenbank", "/x") });
+        for line in [
+            "fspiop-source: Hub",
+            "fspiop-destination: greenbank",
+            "fspiop-http-method: PUT",
+            "fspiop-uri: /x",
+        ] {
+            assert!(hub_made.contains(line), "{hub_made}");
+        }
+    }
 }
 
 #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use http::request::Parts;
 use upesi_fspiop::SyncError;
 use upesi_gateway::Authenticator;
+use upesi_http::server::Refusal;
 use upesi_http::{Bytes, Connection, Full, Incoming, Method, Request, Response, Service, StatusCode};
 
 use super::BODY_BYTES_MAX;
@@ -76,6 +77,17 @@ impl<S: Service> Service for Noted<S> {
         response
     }
 
+    fn reject(&self, request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
+        self.calls.calls().push(Call {
+            method: request.method().clone(),
+            target: request.uri().to_string(),
+            path: request.uri().path().to_owned(),
+            body: None,
+            status: Some(refusal.status),
+        });
+        self.service.reject(request, refusal)
+    }
+
     fn refuse(&self) -> Response<Full<Bytes>> {
         self.service.refuse()
     }
@@ -90,7 +102,7 @@ pub(super) fn due(calls: &[Call]) -> Vec<Due> {
         Some(Due {
             status: status.as_u16(),
             is_head_only: call.method == Method::HEAD || status == StatusCode::NOT_MODIFIED,
-            has_error: status.as_u16() >= 400 && !is_health,
+            has_error: status.as_u16() >= 400 && !(is_health && status == StatusCode::BAD_GATEWAY),
             is_last: false,
         })
     });

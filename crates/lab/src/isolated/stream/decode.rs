@@ -59,7 +59,7 @@ fn ready(message: &Message) -> Result<Ready, String> {
     let Message { kind, headers, body, .. } = message;
     let source = name_of(headers, "fspiop-source").ok_or("it has no FSPIOP-Source")?;
     let command = match kind {
-        MessageKind::Prepare => prepare(source, body)?,
+        MessageKind::Prepare => prepare(source, name_of(headers, "fspiop-destination"), body)?,
         MessageKind::Fulfil => fulfil(message, source, name_of(headers, "fspiop-destination"))?,
     };
     Ok(Ready { command, payload: Payload { headers: headers.clone(), body: body.clone() } })
@@ -69,12 +69,13 @@ fn name_of(headers: &[u8], header: &str) -> Option<FspId> {
     FspId::parse(str::from_utf8(Block(headers).find(header)?).ok()?)
 }
 
-fn prepare(source: FspId, body: &[u8]) -> Result<Command, String> {
+fn prepare(source: FspId, destination: Option<FspId>, body: &[u8]) -> Result<Command, String> {
     let message = parse_prepare(body).map_err(|error| error.to_string())?;
     let amount = message.amount.map_err(|refused| format!("the amount {} is refused", refused.text))?;
     Ok(Command::Prepare(Prepare {
         id: message.transfer_id,
         source,
+        destination,
         payer: message.payer,
         payee: message.payee,
         amount: Ok(amount),

@@ -153,6 +153,7 @@ impl TestJournal {
         Command::Prepare(Prepare {
             id: id(number),
             source: fsp("greenbank"),
+            destination: Some(fsp("bluebank")),
             payer: fsp("greenbank"),
             payee: fsp("bluebank"),
             amount: Ok(amount(units)),

@@ -73,6 +73,18 @@ fn every_mistake_is_named_with_its_line() {
         ),
         (
             &format!(
+                "{HEAD}[defaults.accounts.KES]\nnet_debit_cap = 1\n[[dfsp]]\nname = \"green\"\nbase_url = \"http://127.1\"\n\
+                 [dfsp.endpoints]\nFSPIOP_CALLBACK_URL_TRANSFER_PUT = \"http://{{{{transferId}}}}.example/\"\n\
+                 FSPIOP_CALLBACK_URL_TRANSFER_POST = \"http://green:0/\"\n"
+            ),
+            vec![
+                "s.toml:7: an IPv4 address in a URL must be four decimal numbers, such as 192.0.2.1",
+                "s.toml:9: \"http://{{transferId}}.example/\" must not have placeholders in its host or port",
+                "s.toml:10: \"http://green:0/\" must have a port from 1 to 65535 without leading zeros, or none",
+            ],
+        ),
+        (
+            &format!(
                 "{HEAD}[defaults.accounts.KES]\nnet_debit_cap = 1\n[[dfsp]]\nname = \"hub\"\n[[dfsp]]\nname = \"green\"\n\
                  [[dfsp]]\nname = \"GREEN\"\n[[dfsp]]\nname = \"green\"\n"
             ),

@@ -1,0 +1,244 @@
+//! Where each request begins and ends, followed on what is read before hyper sees it.
+//!
+//! Two readers that take one stream of bytes apart differently are how requests are smuggled past a proxy. hyper lets
+//! three things pass that others read otherwise, and of which it shows nothing afterwards: a line of a head that ends in a
+//! bare LF, `Content-Length` beside `Transfer-Encoding`, and a chunked body in a second coding. A head with the first or
+//! second is spoilt here, so that hyper answers 400 and closes (RFC 9112 §2.2, §6.1); the third is for `strict`.
+
+/// No header that tells of framing is longer. Of a line that is spread over several reads this much is remembered.
+const REMEMBERED_BYTES_MAX: usize = 64;
+/// What no head may contain: hyper's parser stops there.
+const SPOILER: u8 = 0;
+
+/// Follows one connection.
+pub(super) struct Framing {
+    state: State,
+    /// The beginning of a line whose end has not been read yet.
+    begun: Vec<u8>,
+    /// The last byte before the end of the line, which decides whether it is whole.
+    last: u8,
+    /// What the head so far says of its body.
+    body: Body,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Before the first line of a request; empty lines are skipped (RFC 9112 §2.2).
+    Start,
+    Head,
+    /// Bytes left of a body of known length, or of a chunk with the line end after it.
+    Data {
+        left: u64,
+        then_chunk: bool,
+    },
+    ChunkSize,
+    Trailers,
+    /// hyper refuses what is there and closes.
+    Spoilt,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Body {
+    length: Option<u64>,
+    chunked: bool,
+}
+
+impl Framing {
+    pub(super) const fn new() -> Self {
+        Self { state: State::Start, begun: Vec::new(), last: 0, body: Body { length: None, chunked: false } }
+    }
+
+    /// Follows what was read next. Costs nothing per byte of a body.
+    pub(super) fn follow(&mut self, mut read: &mut [u8]) {
+        while !read.is_empty() && self.state != State::Spoilt {
+            if let State::Data { left, then_chunk } = self.state {
+                let skipped = usize::try_from(left).map_or(read.len(), |left| left.min(read.len()));
+                self.state = match left - skipped as u64 {
+                    0 if then_chunk => State::ChunkSize,
+                    0 => State::Start,
+                    left => State::Data { left, then_chunk },
+                };
+                read = &mut read[skipped..];
+                continue;
+            }
+            let Some(end) = memchr::memchr(b'\n', read) else { return self.remember(read) };
+            let is_sound = self.end_line(&read[..end]);
+            self.begun.clear();
+            if !is_sound {
+                read[end] = SPOILER;
+                self.state = State::Spoilt;
+            }
+            read = &mut read[end + 1..];
+        }
+    }
+
+    fn remember(&mut self, part: &[u8]) {
+        let room = REMEMBERED_BYTES_MAX.saturating_sub(self.begun.len());
+        self.begun.extend_from_slice(&part[..part.len().min(room)]);
+        self.last = part.last().copied().unwrap_or(self.last);
+    }
+
+    /// Whether the line that ends here is one; `part` is what was read last of it, without its LF.
+    fn end_line(&mut self, part: &[u8]) -> bool {
+        let last = part.last().copied().or_else(|| (!self.begun.is_empty()).then_some(self.last));
+        if last != Some(b'\r') {
+            return false;
+        }
+        if self.begun.is_empty() {
+            return self.take_line(&part[..part.len() - 1]);
+        }
+        self.remember(part);
+        let mut line = std::mem::take(&mut self.begun);
+        // Of a line too long to be remembered the end is unknown, and of no interest.
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
+        let is_sound = self.take_line(&line);
+        self.begun = line;
+        is_sound
+    }
+
+    fn take_line(&mut self, line: &[u8]) -> bool {
+        match (self.state, line.is_empty()) {
+            (State::Start, true) => {}
+            (State::Start, false) => {
+                self.body = Body::default();
+                self.state = State::Head;
+            }
+            (State::Head, false) => return self.take_header(line),
+            (State::Head, true) => {
+                self.state = match self.body {
+                    Body { chunked: true, .. } => State::ChunkSize,
+                    Body { length: Some(left @ 1..), .. } => State::Data { left, then_chunk: false },
+                    Body { .. } => State::Start,
+                };
+            }
+            (State::ChunkSize, _) => match after_chunk_size(line) {
+                Some(state) => self.state = state,
+                None => return false,
+            },
+            (State::Trailers, true) => self.state = State::Start,
+            (State::Trailers, false) | (State::Data { .. } | State::Spoilt, _) => {}
+        }
+        true
+    }
+
+    /// Whether a header goes with those before it.
+    fn take_header(&mut self, line: &[u8]) -> bool {
+        match line.first() {
+            Some(b'c' | b'C') => {
+                let Some(value) = value_of(line, b"content-length:") else { return true };
+                self.body.length = decimal(value);
+                self.body.length.is_some() && !self.body.chunked
+            }
+            Some(b't' | b'T') if value_of(line, b"transfer-encoding:").is_some() => {
+                self.body.chunked = true;
+                self.body.length.is_none()
+            }
+            _ => true,
+        }
+    }
+}
+
+fn value_of<'line>(line: &'line [u8], name: &[u8]) -> Option<&'line [u8]> {
+    let (found, value) = line.split_at_checked(name.len())?;
+    found.eq_ignore_ascii_case(name).then(|| value.trim_ascii())
+}
+
+fn decimal(digits: &[u8]) -> Option<u64> {
+    str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+
+fn after_chunk_size(line: &[u8]) -> Option<State> {
+    let digits = line.split(|&byte| byte == b';').next().unwrap_or_default().trim_ascii();
+    match u64::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()? {
+        0 => Some(State::Trailers),
+        size => size.checked_add(2).map(|left| State::Data { left, then_chunk: true }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What becomes of the bytes when they are read in parts of `part` bytes.
+    fn followed(text: &str, part: usize) -> String {
+        let mut bytes = text.as_bytes().to_vec();
+        let mut framing = Framing::new();
+        for read in bytes.chunks_mut(part) {
+            framing.follow(read);
+        }
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn sound_requests_pass_however_they_are_read() {
+        let long = "x".repeat(300);
+        for requests in [
+            "GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+            "\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+            "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\na\nb\n\nGET / HTTP/1.1\r\nhost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\ncontent-length:0\r\n\r\nGET / HTTP/1.1\r\nhost: a\r\n\r\n",
+            "POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n3;a=b\r\n\n\n\n\r\nA \r\n\n23456789\n\r\n0\r\nt: 1\r\n\r\n\
+             GET / HTTP/1.1\r\n\r\n",
+            "POST / HTTP/1.1\r\ncontent-length: 2\r\ncontent-length: 2\r\ncontent-lengthy: 9\r\n\r\n\n\nGET / HTTP/1.1\r\n\r\n",
+            &format!(
+                "GET /{long} HTTP/1.1\r\nx: {long}\r\ncontent-length: 1\r\n\r\n\nGET / HTTP/1.1\r\n\r\n"
+            ),
+        ] {
+            for part in [1, 2, 3, 7, 64, 1000] {
+                assert_eq!(followed(requests, part), requests, "{part}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bare_lf_is_spoilt_wherever_it_is_in_a_head() {
+        let body = "POST / HTTP/1.1\r\ncontent-length: 3\r\n\r\n\n\n\n";
+        let chunks = "POST / HTTP/1.1\r\nTRANSFER-ENCODING: chunked\r\n\r\n1\r\n\n\r\n0\r\n\r\n";
+        let long = format!("GET /{} HTTP/1.1", "x".repeat(200));
+        for before in ["", body, chunks, "GET / HTTP/1.1\r\n\r\n"] {
+            for head in [
+                "\n",
+                "GET / HTTP/1.1\n",
+                "GET / HTTP/1.1\r\nhost: a\n",
+                "GET / HTTP/1.1\r\nhost: a\r\n\n",
+                "GET / HTTP/1.1\r\nhost: \r a\n",
+                &format!("{long}\n"),
+            ] {
+                for part in [1, 2, 5, 64, 1000] {
+                    let sound = &head[..head.len() - 1];
+                    let spoilt = format!("{before}{sound}\0GET /next");
+                    assert_eq!(followed(&format!("{before}{head}GET /next"), part), spoilt, "{part}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_that_is_none_is_spoilt() {
+        for length in ["x", "", "-1", "99999999999999999999"] {
+            for part in [1, 1000] {
+                let head = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r");
+                assert_eq!(followed(&format!("{head}\n\r\n"), part), format!("{head}\0\r\n"));
+                let chunk = format!("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n{length}\r");
+                assert_eq!(followed(&format!("{chunk}\n\n"), part), format!("{chunk}\0\n"));
+            }
+        }
+    }
+
+    #[test]
+    fn a_length_beside_a_coding_is_spoilt() {
+        for (first, second) in [
+            ("content-length: 5", "transfer-encoding: chunked"),
+            ("transfer-encoding: chunked", "content-length: 5"),
+            ("Transfer-Encoding: gzip", "Content-Length: 0"),
+        ] {
+            for part in [1, 4, 1000] {
+                let found =
+                    followed(&format!("POST / HTTP/1.1\r\n{first}\r\nx: y\r\n{second}\r\n\r\n"), part);
+                assert_eq!(found, format!("POST / HTTP/1.1\r\n{first}\r\nx: y\r\n{second}\r\0\r\n"));
+            }
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What hyper takes and HTTP does not: refused before the service sees it.
+
+use http::header::{EXPECT, HOST, TRANSFER_ENCODING};
+use http::{Request, StatusCode, Version};
+
+/// Why a request is refused whatever it asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// 400, 417 or 501.
+    pub status: StatusCode,
+    /// What is wrong, for people.
+    pub reason: &'static str,
+}
+
+const fn refuse(status: StatusCode, reason: &'static str) -> Option<Refusal> {
+    Some(Refusal { status, reason })
+}
+
+/// Refuses a request without exactly one sound `Host` (RFC 9112 §3.2), with a transfer coding other than `chunked` alone
+/// (§6.1: 501, or 400 where it is chunked twice), or with an expectation other than `100-continue` (RFC 9110 §10.1.1).
+pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
+    let headers = request.headers();
+    let mut hosts = headers.get_all(HOST).iter();
+    match (hosts.next(), hosts.next()) {
+        (Some(_), Some(_)) => return refuse(StatusCode::BAD_REQUEST, "Host must occur only once"),
+        (Some(host), None) if !is_host(host.as_bytes()) => {
+            return refuse(StatusCode::BAD_REQUEST, "Host must be a host and perhaps a port");
+        }
+        (None, _) if request.version() >= Version::HTTP_11 => {
+            return refuse(StatusCode::BAD_REQUEST, "Host is required");
+        }
+        _ => {}
+    }
+    let mut codings = headers.get_all(TRANSFER_ENCODING).iter();
+    match (codings.next(), codings.next()) {
+        (None, _) => {}
+        (Some(coding), None) if is_text(coding.as_bytes(), "chunked") => {}
+        _ => {
+            let mut all = headers
+                .get_all(TRANSFER_ENCODING)
+                .iter()
+                .flat_map(|line| line.as_bytes().split(|&b| b == b','));
+            let is_twice = all.all(|coding| is_text(coding, "chunked"));
+            let status = if is_twice { StatusCode::BAD_REQUEST } else { StatusCode::NOT_IMPLEMENTED };
+            return refuse(status, "Transfer-Encoding must be chunked, and nothing else");
+        }
+    }
+    if request.version() >= Version::HTTP_11
+        && headers.get_all(EXPECT).iter().any(|expected| !is_text(expected.as_bytes(), "100-continue"))
+    {
+        return refuse(StatusCode::EXPECTATION_FAILED, "Expect may be 100-continue only");
+    }
+    None
+}
+
+fn is_text(value: &[u8], text: &str) -> bool {
+    value.trim_ascii().eq_ignore_ascii_case(text.as_bytes())
+}
+
+/// `uri-host [ ":" port ]` of an `http` URI, whose host is not empty (RFC 9110 §4.2.1, §7.2).
+fn is_host(value: &[u8]) -> bool {
+    let (host, after) = match value {
+        [b'[', rest @ ..] => {
+            let Some(end) = rest.iter().position(|&byte| byte == b']') else { return false };
+            let is_literal = rest[..end]
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b":.-_~!$&'()*+,;=".contains(byte));
+            (if is_literal { &rest[..end] } else { &[] }, &rest[end + 1..])
+        }
+        _ => {
+            let end = value.iter().position(|&byte| byte == b':').unwrap_or(value.len());
+            let is_name = value[..end]
+                .iter()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(byte));
+            (if is_name { &value[..end] } else { &[] }, &value[end..])
+        }
+    };
+    let is_port = match after {
+        [] => true,
+        [b':', port @ ..] => port.len() <= 5 && port.iter().all(u8::is_ascii_digit),
+        _ => false,
+    };
+    !host.is_empty() && is_port
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_are_a_host_and_perhaps_a_port() {
+        for (host, sound) in [
+            ("hub", true),
+            ("hub.example:4000", true),
+            ("127.0.0.1:65535", true),
+            ("[::1]", true),
+            ("[::1]:4000", true),
+            ("hub:", true),
+            ("a_b-c~d%20!", true),
+            ("", false),
+            (":4000", false),
+            ("hub:port", false),
+            ("hub:123456", false),
+            ("hub:1:2", false),
+            ("hub/path", false),
+            ("me@hub", false),
+            ("hub hub", false),
+            ("hub,hub", true),
+            ("[::1", false),
+            ("[]", false),
+            ("[::1]x", false),
+            ("::1", false),
+            ("h\u{fc}b", false),
+        ] {
+            assert_eq!(is_host(host.as_bytes()), sound, "{host}");
+        }
+    }
+}
