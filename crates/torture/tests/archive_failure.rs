@@ -37,6 +37,10 @@ impl Archive for Broken {
         self.0.sync()
     }
 
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+        self.0.remove_to(seq)
+    }
+
     fn watermark(&self) -> u64 {
         self.0.watermark()
     }
