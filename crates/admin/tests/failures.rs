@@ -62,9 +62,9 @@ async fn a_store_that_its_disk_failed_is_told_of_while_payments_go_on() {
     hub.expect("PUT", known, owner, 204).await;
     let parts = |store: &str| {
         let well = |name: &str| format!(r#"{{"name":"{name}","status":"OK"}}"#);
-        let [journal, archive, engine, datastore, broker] =
-            ["journal", "archive", "engine", "datastore", "broker"].map(well);
-        format!(r#""services":[{journal},{archive},{engine},{store},{datastore},{broker}]}}"#)
+        let [journal, archive, engine, clock, datastore, broker] =
+            ["journal", "archive", "engine", "clock", "datastore", "broker"].map(well);
+        format!(r#""services":[{journal},{archive},{engine},{clock},{store},{datastore},{broker}]}}"#)
     };
     let health = hub.get("/health").await;
     assert!(health.ends_with(&parts(r#"{"name":"store","status":"OK"}"#)), "{health}");

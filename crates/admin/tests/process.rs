@@ -22,7 +22,7 @@ async fn health_names_every_part_and_says_when_one_is_down() {
     let (start, rest) = rest.split_once(r#"","#).unwrap();
     assert!(upesi_types::Timestamp::parse_iso(start).is_some(), "{start}");
     let expected = format!(
-        r#""versionNumber":"{}","services":[{{"name":"journal","status":"OK"}},{{"name":"archive","status":"OK"}},{{"name":"engine","status":"OK"}},{{"name":"store","status":"OK"}},{{"name":"datastore","status":"OK"}},{{"name":"broker","status":"OK"}}]}}"#,
+        r#""versionNumber":"{}","services":[{{"name":"journal","status":"OK"}},{{"name":"archive","status":"OK"}},{{"name":"engine","status":"OK"}},{{"name":"clock","status":"OK"}},{{"name":"store","status":"OK"}},{{"name":"datastore","status":"OK"}},{{"name":"broker","status":"OK"}}]}}"#,
         env!("CARGO_PKG_VERSION")
     );
     assert_eq!(rest, expected);
@@ -30,7 +30,7 @@ async fn health_names_every_part_and_says_when_one_is_down() {
     hub.engine.take().unwrap().shutdown();
     let down = hub.expect("GET", "/health", "", 502).await;
     assert!(down.starts_with(r#"{"status":"DOWN""#), "{down}");
-    let parts = r#"{"name":"engine","status":"DOWN","detail":"shut down"},{"name":"store","status":"OK"},{"name":"datastore","status":"OK"},{"name":"broker","status":"DOWN","detail":"shut down"}]}"#;
+    let parts = r#"{"name":"engine","status":"DOWN","detail":"shut down"},{"name":"clock","status":"OK"},{"name":"store","status":"OK"},{"name":"datastore","status":"OK"},{"name":"broker","status":"DOWN","detail":"shut down"}]}"#;
     assert!(down.ends_with(parts), "{down}");
     assert_eq!(hub.get("/live").await, r#"{"status":"OK"}"#);
     let refused = refusal(2003, "Service currently unavailable - the hub has stopped taking commands");

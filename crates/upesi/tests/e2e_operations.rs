@@ -177,10 +177,13 @@ fn both_ports_tell_of_health() {
     };
     let answer = ask(&world, "/health");
     assert_eq!(answer.status, 200);
-    assert_eq!(parts(&answer.body), ["ledger", "journal", "broker", "datastore"]);
+    assert_eq!(parts(&answer.body), ["ledger", "journal", "clock", "broker", "datastore"]);
     let answer = world.admin("GET", "/health", "");
     assert_eq!(answer.status, 200);
-    assert_eq!(parts(&answer.body), ["journal", "archive", "engine", "store", "datastore", "broker"]);
+    assert_eq!(
+        parts(&answer.body),
+        ["journal", "archive", "engine", "clock", "store", "datastore", "broker"]
+    );
     assert_eq!((ask(&world, "/live").status, &*ask(&world, "/live").body), (200, "OK"));
     assert_eq!(world.admin("GET", "/live", "").status, 200);
     let metadata = ask(&world, "/");
