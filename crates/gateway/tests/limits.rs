@@ -210,22 +210,6 @@ fn a_connection_over_the_cap_is_told_that_the_hub_is_busy() {
 }
 
 #[test]
-fn one_connection_that_pipelines_what_anybody_may_ask_is_held_to_a_pace() {
-    const FLOOD: usize = 3_000;
-    let running = Running::plain();
-    let mut flood = running.connect();
-    flood.send(&request("GET /openapi.yaml", &["accept-encoding: gzip"], "").repeat(FLOOD));
-    let mut payer = running.connect();
-    for _ in 0..50 {
-        assert_eq!(payer.exchange(&post(&[], prepare_body(ID))).status, 202);
-    }
-    let line = r#"upesi_http_requests_total{method="GET",resource="docs",status="200"} "#;
-    let metrics = running.metrics();
-    let answered = metrics.lines().find_map(|found| found.strip_prefix(line)?.parse::<usize>().ok());
-    assert!(answered.unwrap_or(0) < FLOOD, "{answered:?} of {FLOOD} were answered beside 50 prepares");
-}
-
-#[test]
 fn beyond_the_pace_pages_and_unknown_paths_are_refused_and_health_is_not() {
     let running = Running::plain();
     let ask = |line: &str| {
