@@ -82,6 +82,8 @@ fn sorted(mut ids: Vec<String>) -> Vec<String> {
     ids
 }
 
+type IsMeant = fn(&Deal) -> bool;
+
 /// The ids of the deals that a search is for.
 fn expected(deals: &BTreeMap<String, Deal>, is_meant: impl Fn(&Deal) -> bool) -> Vec<String> {
     deals.iter().filter(|(_, deal)| is_meant(deal)).map(|(id, _)| id.clone()).collect()
@@ -90,7 +92,7 @@ fn expected(deals: &BTreeMap<String, Deal>, is_meant: impl Fn(&Deal) -> bool) ->
 #[tokio::test]
 async fn transfers_are_found_by_party_state_time_and_amount() {
     let (hub, deals) = busy().await;
-    let searches: [(&str, fn(&Deal) -> bool); 14] = [
+    let searches: [(&str, IsMeant); 14] = [
         ("", |_| true),
         ("fsp=green", |deal| deal.0 == "green" || deal.1 == "green"),
         ("payer=green", |deal| deal.0 == "green"),

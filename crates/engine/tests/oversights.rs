@@ -157,11 +157,14 @@ fn first_seq(data: &Path) -> u64 {
     upesi_journal::segments(&disk).unwrap()[0].first_seq
 }
 
+/// The transfer whose look-up is watched, who hears that it has begun, and whose word ends it.
+type Watched = (TransferId, Sender<()>, Receiver<()>);
+
 /// An archive one of whose look-ups takes its time: it has seen the archive as it was when it began.
 struct Slow {
     inner: MemoryArchive,
     /// Tells that a look-up of this id has begun, and waits for the word to end it. Once.
-    watched: Mutex<Option<(TransferId, Sender<()>, Receiver<()>)>>,
+    watched: Mutex<Option<Watched>>,
 }
 
 impl Archive for Slow {
@@ -283,7 +286,7 @@ fn lose_last_frame(journal: &Path) {
     for segment in segments.iter().rev() {
         let mut bytes = std::fs::read(segment).unwrap();
         let is_frame = |place: &usize| bytes[*place..].starts_with(&[0xf5, b'U', b'J', 0]);
-        if let Some(last) = (SECTOR_BYTES..bytes.len()).step_by(SECTOR_BYTES).filter(is_frame).last() {
+        if let Some(last) = (SECTOR_BYTES..bytes.len()).step_by(SECTOR_BYTES).rfind(is_frame) {
             bytes[last..].fill(0);
             return std::fs::write(segment, bytes).unwrap();
         }

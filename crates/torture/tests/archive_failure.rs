@@ -59,10 +59,6 @@ impl Archive for Broken {
     ) -> Result<(), ArchiveError> {
         self.0.for_each(visit)
     }
-
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
-        self.0.remove_to(seq)
-    }
 }
 
 #[test]

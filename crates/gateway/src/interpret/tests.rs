@@ -1,7 +1,7 @@
 use super::*;
 use http::{HeaderName, HeaderValue, Request};
 use upesi_fspiop::headers::HeaderRules;
-use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
+use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::authenticator::TrustEveryone;
 

@@ -12,7 +12,7 @@ use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
 use upesi_fspiop::headers::HeaderRules;
 use upesi_gateway::{AdmissionSettings, GatewayConfig};
-use upesi_http::{Limits, Outbound, Workers, WorkersError, available_cores};
+use upesi_http::{Limits, Outbound, PaceLimits, Workers, WorkersError, available_cores};
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
@@ -105,6 +105,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
             .unwrap_or(i64::MAX),
         extended_party_id_types: fspiop.extended_party_id_types,
         admission: admission(settings),
+        pace: PaceLimits::default(),
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
     }

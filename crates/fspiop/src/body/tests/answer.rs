@@ -2,7 +2,7 @@ use super::{assert_refusal, refusal, with};
 use crate::body::*;
 use alloc::format;
 use alloc::string::ToString;
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_types::{ErrorCode, Present, Timestamp};
 
 const FULFIL: [(&str, &str); 3] = [
     ("fulfilment", r#""UNlJ98hZTY_dsw0cAqw4i_UN3v4utt7CZFB4yfLbVFA""#),
