@@ -108,6 +108,7 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         pace: PaceLimits::default(),
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
+        pace: PaceLimits::default(),
     }
 }
 
