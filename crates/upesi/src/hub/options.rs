@@ -108,7 +108,6 @@ pub(super) fn gateway(settings: &Settings) -> GatewayConfig {
         pace: PaceLimits::default(),
         records_metrics: settings.metrics.record,
         logs_access: settings.log.access,
-        pace: PaceLimits::default(),
     }
 }
 
