@@ -142,7 +142,7 @@ fn a_get_needs_no_body_and_a_content_type_unless_its_absence_is_tolerated() {
     assert_eq!(refused(Operation::Get(ID), &bare, ""), (400, 3102));
     let headers = HeaderRules { content_type_required: false, ..HeaderRules::default() };
     let tolerant = GatewayConfig { headers, ..GatewayConfig::default() };
-    assert!(interpret(Operation::Get(ID), &bare, b"", &tolerant, &TrustEveryone, now()).is_ok());
+    assert!(interpret(Operation::Get(ID), &bare, b"", &tolerant, &TrustEveryone, now().into()).is_ok());
     assert_eq!((get.transfer, get.source), (TransferId::parse(ID).unwrap().into(), name("greenbank")));
 }
 
