@@ -32,7 +32,7 @@ fn message(address: Address, method: upesi_fspiop::Method, resource: Resource, p
         query: None,
         author: Author::Sender(FspId::parse("bluebank").unwrap()),
         headers: Bytes::from_static(
-            b"accept: application/vnd.interoperability.parties+json;version=1\r\nfspiop-source: bluebank\r\nfspiop-signature: s\r\nx-own: 1\r\n",
+            b"accept: application/vnd.interoperability.parties+json;version=1\r\nfspiop-source: bluebank\r\nfspiop-destination: greenbank\r\nfspiop-signature: s\r\nx-own: 1\r\n",
         ),
         additions: None,
         body: Bytes::from_static(b"{ }"),

@@ -155,14 +155,12 @@ fn rows_of_owners() -> Vec<Row> {
         ),
         row(
             "the error goes to the endpoint with a sub id",
-            "GET /parties/MSISDN/26097/a%01b",
+            "GET /parties/MSISDN/26-097/a",
             Some("greenbank"),
             Script::Hangs,
             &[],
-            &[
-                "PUT bluebank /parties/MSISDN/26097/a%01b/error from Hub: 3101 Malformed syntax - invalid party \
-               sub-identifier",
-            ],
+            &["PUT bluebank /parties/MSISDN/26-097/a/error from Hub: 3101 Malformed syntax - the party \
+               identifier is no MSISDN"],
             Some(Malformed),
         ),
     ]
