@@ -141,7 +141,12 @@ fn expected_headers(expected: &Expected<'_>, place: &Place<'_>) -> Vec<(String, 
             | "trailer" | "upgrade" | "expect" => continue,
             // They are about the sender's side of the hub.
             "x-forwarded-for" | "x-client-id" | "x-real-ip" | "x-api-key" | "forwarded" => continue,
-            _ if received.iter().any(|(header, names)| header == "connection" && names_header(names, name)) => continue,;
+            _ if received
+                .iter()
+                .any(|(header, names)| header == "connection" && names_header(names, name)) =>
+            {
+                continue;
+            }
             "fspiop-source" | "fspiop-http-method" | "fspiop-uri" if is_signed => {
                 Value::Exactly(value.clone())
             }
