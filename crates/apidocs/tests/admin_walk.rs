@@ -299,14 +299,21 @@ fn what_the_schemas_forbid_is_refused() {
             breaches(&walk.document, &body["schema"], example, "", &mut found);
             for (pointer, breach) in found {
                 let mut broken = example.clone();
-                *broken.pointer_mut(&pointer).unwrap() = breach;
+                let place = broken.pointer_mut(&pointer).unwrap();
+                // Resources of account lookup have codes of their own for what is missing and for values that are none.
+                let codes: &[u16] = match (&*place, &breach) {
+                    _ if !operation.path.starts_with("/oracles") => &[3101],
+                    (Value::Object(_), Value::Object(members)) if members.is_empty() => &[3102],
+                    (Value::String(_), Value::String(_)) => &[3100, 3101],
+                    _ => &[3101],
+                };
+                *place = breach;
                 let text = broken.to_string();
                 let answer = walk.client.send(&operation.method, &target, &json_headers(), Some(&text));
                 let shown: String = text.chars().take(300).collect();
-                assert_eq!(
-                    (answer.status, answer.code()),
-                    (400, 3101),
-                    "{} {name} {pointer}: {shown} {answer:?}",
+                assert!(
+                    answer.status == 400 && codes.contains(&answer.code()),
+                    "{} {name} {pointer}: not {codes:?}: {shown} {answer:?}",
                     operation.name()
                 );
                 sent += 1;

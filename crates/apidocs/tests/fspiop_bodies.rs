@@ -250,7 +250,14 @@ fn parameters_and_checks_agree() {
                         if !is_required || (name == "currency" && value == "SEND") {
                             continue;
                         }
-                        let code = if validator.is_valid(&json!(value)) { 0 } else { 3100 };
+                        let digits = value.strip_prefix('-').unwrap_or(value);
+                        let is_number = !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit());
+                        let code = match validator.is_valid(&json!(value)) {
+                            true => 0,
+                            // Of the wrong type, not only of the wrong value.
+                            false if name == "retriesLeft" && !is_number => 3101,
+                            false => 3100,
+                        };
                         let mut changed = request.clone();
                         changed.target =
                             changed.target.replace(&format!("{name}={example}"), &format!("{name}={value}"));
