@@ -28,7 +28,7 @@ use upesi_types::Timestamp;
 use super::World;
 use super::dfsp::{Conduct, Seen, about};
 use super::message::{Message, Sent, condition, fulfilment};
-use super::oracle::{Expected, Place, check};
+use super::oracle::{Expected, Place, check, stays_here};
 
 /// Plays dialogues, one after the other; panics at the first line that does not hold.
 pub fn hold(world: &mut World, text: &str) {
@@ -222,11 +222,10 @@ impl<'w> Dialogue<'w> {
     }
 }
 
-/// The DFSP's headers, but for those of its connection to the hub.
+/// The DFSP's headers, but for those that go no further than the hub.
 fn check_question(seen: &Seen, cause: &Sent, host: &str) {
-    let of_connection = ["host", "content-length", "connection", "keep-alive", "te"];
     let mut headers: Vec<_> =
-        cause.headers.iter().filter(|(name, _)| !of_connection.contains(&&**name)).cloned().collect();
+        cause.headers.iter().filter(|(name, _)| !stays_here(&cause.headers, name)).cloned().collect();
     headers.push(("host".into(), host.into()));
     if !seen.body.is_empty() {
         headers.push(("content-length".into(), seen.body.len().to_string()));
