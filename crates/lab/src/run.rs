@@ -269,7 +269,10 @@ impl Run<'_> {
         }
         self.progress.set_message("starting the hub");
         let log = self.log("hub.log");
-        Ok(HubProcess::start(&self.binary()?, data, &self.options.hub_arguments, log.as_deref()).await?)
+        // Metrics as of now: what is read at the ends of a phase must not wait.
+        let mut arguments = vec!["--set=metrics.interval_ms=1".to_owned()];
+        arguments.extend_from_slice(&self.options.hub_arguments);
+        Ok(HubProcess::start(&self.binary()?, data, &arguments, log.as_deref()).await?)
     }
 
     /// Waits until nothing is in flight, for at most the time given.
