@@ -105,10 +105,12 @@ fn forced_prepare(
     units: &str,
     change: impl FnOnce(&mut Decision),
 ) -> Decision {
-    let mut decision = journal.decide(&journal.prepare_command(99, "0"));
+    // Of a hub on which nothing has happened yet: on this one it would be refused.
+    let mut decision = TestJournal::onboarded().decide(&journal.prepare_command(99, "1"));
     if let Event::TransferPrepared(transfer) = &mut decision.events[0] {
         transfer.id = id(number);
         transfer.amount = amount(units);
+        transfer.prepare_seq = journal.ledger.last_seq() + 1;
     }
     decision.notices[0].transfer = id(number).into();
     change(&mut decision);
