@@ -73,5 +73,6 @@ fn who_is_to_make_way_hears_of_it() {
         assert_eq!(supervisor.leaving(), 1);
         drop(connection);
         assert_eq!(supervisor.leaving(), 0);
+        supervisor.sweep();
     });
 }
