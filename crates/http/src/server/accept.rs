@@ -21,9 +21,10 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often that is logged at most.
 const FAILURES_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often, and how many times, a newcomer waits for connections that are making room.
+/// How often a newcomer checks whether the connections that make room for it have ended, and how long it waits for them.
+/// They end as soon as their workers run, which on busy cores takes a while.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
-const ROOM_PAUSES_MAX: usize = 20;
+const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// What the handle, the accept loop and the connections have in common.
 #[derive(Debug)]
@@ -108,7 +109,7 @@ impl<S: Service> Accept<S> {
             match accepted.and_then(|(stream, peer)| Ok((stream.into_std()?, peer.ip()))) {
                 Ok((stream, peer)) => {
                     let address = origin_of(peer);
-                    self.wait_for_room(address).await;
+                    wait_while(|| self.shared.room.is_crowded_for(address)).await;
                     self.hand_over(stream, address);
                 }
                 Err(error) if is_of_one_connection(&error) => {}
@@ -120,16 +121,6 @@ impl<S: Service> Accept<S> {
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                 }
             }
-        }
-    }
-
-    /// Connections that were told to end do so when their workers come to it, which a fast crowd must not overtake.
-    async fn wait_for_room(&self, address: IpAddr) {
-        for _ in 0..ROOM_PAUSES_MAX {
-            if !self.shared.room.is_crowded_for(address) {
-                return;
-            }
-            tokio::time::sleep(ROOM_PAUSE).await;
         }
     }
 
@@ -157,6 +148,14 @@ impl<S: Service> Accept<S> {
                 Err(error) => tracing::warn!(%error, "an accepted connection cannot be polled"),
             }
         });
+    }
+}
+
+/// Connections that were told to end do so when their workers run, which a fast crowd must not overtake.
+async fn wait_while(is_crowded: impl Fn() -> bool) {
+    let until = Instant::now() + ROOM_WAIT_MAX;
+    while is_crowded() && Instant::now() < until {
+        tokio::time::sleep(ROOM_PAUSE).await;
     }
 }
 
@@ -195,6 +194,16 @@ async fn told_to_stop(stopped: &mut watch::Receiver<bool>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_newcomer_waits_for_room_as_long_as_busy_workers_may_take_and_no_longer() {
+        for (crowded_ms, waited_ms) in [(0, 0), (1, 1), (400, 400), (3_600_000, 500)] {
+            let start = Instant::now();
+            let ends = start + Duration::from_millis(crowded_ms);
+            wait_while(|| Instant::now() < ends).await;
+            assert_eq!(start.elapsed(), Duration::from_millis(waited_ms), "crowded for {crowded_ms} ms");
+        }
+    }
 
     #[test]
     fn failures_are_logged_once_in_ten_seconds_with_their_count() {
