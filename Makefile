@@ -11,7 +11,7 @@ CARGO ?= cargo
 LOCKED := --locked
 UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
-export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
+export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
 .PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
@@ -103,7 +103,7 @@ torture: build ## Faults by the million, two hours at most; goes on where it sto
 	exit $$status
 
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at a time; TARGETS="bodies journal" for some.
-	@fuzz/run
+	@tools/fuzz/libfuzzer/run
 
 coverage: tools ## What the tests of types, fspiop, admission, ledger, lsm, journal, archive and store execute: docs/evidence/coverage.md.
 	@.ci/coverage

@@ -123,8 +123,8 @@ fn the_container_file_copies_what_a_build_reads() {
     // What crates take in from outside of their own directories.
     for (file, path) in [
         ("crates/upesi/src/demo/mod.rs", "examples/scheme.toml"),
-        ("crates/lab/src/plan/builtin.rs", "scenarios/"),
-        ("crates/lab/src/merge/documented.rs", "docs/lab/result.md"),
+        ("tools/lab/src/plan/builtin.rs", "scenarios/"),
+        ("tools/lab/src/merge/documented.rs", "docs/lab/result.md"),
         ("crates/apidocs/build.rs", "docs/openapi/fspiop.yaml"),
     ] {
         assert!(read(file).contains(path), "{file} no longer needs {path}");

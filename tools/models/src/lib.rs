@@ -1,0 +1,91 @@
+//! Hand-written concurrency, run through all orders of events by Loom (tests only).
+//!
+//! The files below are those of `engine`, `archive`, `store`, `http` and `profile`, compiled here a second time against [`sync`],
+//! which is Loom's.
+//! Each `*_model` file has a few threads use one of them; Loom tries every way in which they may take turns, and for atomics
+//! every value that the memory model lets a thread see, and reports a thread that waits for ever. What Loom does not model is
+//! the passing of time, so a wait with a time limit never ends by it here.
+#![cfg(test)]
+
+use std::time::Duration;
+
+#[path = "../../../crates/engine/src/desk.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod desk;
+#[path = "../../../crates/archive/src/filter.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod filter;
+#[path = "../../../crates/profile/src/gate.rs"]
+mod gate;
+#[path = "../../../crates/http/src/server/open_connections.rs"]
+mod open_connections;
+#[path = "../../../crates/engine/src/progress.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod progress;
+#[path = "../../../crates/engine/src/queue.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod queue;
+#[path = "../../../crates/store/src/resident.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod resident;
+#[path = "../../../crates/http/src/server/supervision.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod supervision;
+
+mod desk_model;
+mod filter_model;
+mod gate_model;
+mod open_connections_model;
+mod progress_model;
+mod queue_model;
+mod resident_model;
+mod supervision_model;
+mod sync;
+
+/// What those files name by these paths.
+mod error {
+    pub(crate) use upesi_engine::SubmitError;
+}
+mod record {
+    pub(crate) use upesi_engine::Payload;
+}
+mod addresses {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    /// A stranger's place: here nobody counts them.
+    #[derive(Debug)]
+    pub(crate) struct Seat;
+
+    impl Seat {
+        pub(crate) const fn address(&self) -> IpAddr {
+            IpAddr::V4(Ipv4Addr::LOCALHOST)
+        }
+    }
+
+    // As the real one has.
+    impl Drop for Seat {
+        fn drop(&mut self) {}
+    }
+}
+mod held {
+    /// What waits until an answer is written: here nothing does.
+    pub(crate) struct Held;
+
+    impl Held {
+        pub(crate) fn release_all(held: &mut Vec<Self>) {
+            held.clear();
+        }
+    }
+}
+/// Of `server`'s limits those that its supervision reads.
+struct Limits {
+    head_timeout: Duration,
+    idle_timeout: Duration,
+}
+
+/// Runs a model in all orders in which no more than so many threads are interrupted where they need not be.
+fn check(interruptions_max: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(interruptions_max);
+    builder.check(model);
+}
