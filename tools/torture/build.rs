@@ -32,7 +32,8 @@ fn checked_out() -> Option<String> {
     SOURCES.iter().for_each(|path| println!("cargo::rerun-if-changed={path}"));
     let commit = git(&["rev-parse", "--short", "HEAD"])?;
     let [crates, tools, manifest, lock] = SOURCES;
-    let changed = git(&["status", "--porcelain", "--untracked-files=no", "--", crates, tools, manifest, lock])?;
+    let changed =
+        git(&["status", "--porcelain", "--untracked-files=no", "--", crates, tools, manifest, lock])?;
     Some(if changed.is_empty() { commit } else { format!("{commit}+") })
 }
 

@@ -14,7 +14,9 @@ use upesi_journal::{DataDirectory, Durability};
 use crate::archivist::Archivist;
 use crate::backlog::RecordReader;
 use crate::clock::GuardedClock;
-use crate::committer::{Channels, Committer, Hands, run_journal};
+use crate::commit_thread::{CommitChannels, CommitThread, run_commit_thread};
+use crate::committer::Committer;
+use crate::decider::{Decider, Ticks};
 use crate::error::{StartError, StopReason};
 use crate::handle::{EngineHandle, Inner};
 use crate::metrics::EngineMetrics;
@@ -24,15 +26,15 @@ use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
 use crate::record::Effects;
 use crate::recovery::{Recovered, recover};
-use crate::worker::{Serving, Shared, Ticks, Worker};
+use crate::shared::{Serving, SharedState};
 
 /// Of the archivist's thread, as `nice` counts it.
 const ARCHIVIST_NICENESS: i32 = 10;
 
 /// Owns the engine's threads and the lock on the data directory.
 pub struct Engine {
-    shared: Arc<Shared>,
-    worker: Option<JoinHandle<()>>,
+    shared: Arc<SharedState>,
+    decider: Option<JoinHandle<()>>,
     journal: Option<JoinHandle<()>>,
     archivist: Option<JoinHandle<()>>,
     _archive: Arc<dyn Archive>,
@@ -46,21 +48,21 @@ impl Engine {
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
-        let (errands, errands_to_run) = mpsc::channel();
-        let (errands_run, done) = mpsc::channel();
-        let channels = Channels { errands, done };
+        let (jobs, jobs_to_run) = mpsc::channel();
+        let (jobs_done, done) = mpsc::channel();
+        let channels = CommitChannels { jobs, done };
         let ticks = Ticks::At(Instant::now() + options.tick_interval);
-        let Assembled { shared, handle, worker, archivist, archive, directory } =
+        let Assembled { shared, handle, decider, archivist, archive, directory } =
             assemble(options, metrics, effects, channels, ticks)?;
-        let worker = spawn("upesi-engine", &shared, move |_| worker.run())?;
+        let decider = spawn("upesi-engine", &shared, move |_| decider.run())?;
         let journal = spawn("upesi-journal", &shared, move |shared| {
-            run_journal(&errands_to_run, &errands_run, shared);
+            run_commit_thread(&jobs_to_run, &jobs_done, shared);
         })?;
         let archivist = spawn("upesi-archivist", &shared, |shared| run_archivist(archivist, shared))?;
         Ok((
             Self {
                 shared,
-                worker: Some(worker),
+                decider: Some(decider),
                 journal: Some(journal),
                 archivist: Some(archivist),
                 _archive: archive,
@@ -78,7 +80,7 @@ impl Engine {
     /// A panic of a thread goes on in the caller's: where panics do not end the process, it must not go unseen.
     fn stop(&mut self) {
         self.shared.queue.close();
-        let ended = [join(self.worker.take()), join(self.journal.take())];
+        let ended = [join(self.decider.take()), join(self.journal.take())];
         self.shared.archive.close(self.shared.durable_seq.load(Ordering::Acquire));
         let panicked = ended.into_iter().chain([join(self.archivist.take())]).find_map(Result::err);
         if let (Some(panic), false) = (panicked, thread::panicking()) {
@@ -95,27 +97,27 @@ impl Drop for Engine {
 
 /// A recovered engine that nobody drives yet.
 pub(crate) struct Assembled<H> {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     pub(crate) handle: EngineHandle,
-    pub(crate) worker: Worker<H>,
+    pub(crate) decider: Decider<H>,
     pub(crate) archivist: Archivist,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) directory: Option<DataDirectory>,
 }
 
 /// Recovers the state of the data directory and puts the engine's parts together.
-pub(crate) fn assemble<H: Hands>(
+pub(crate) fn assemble<H: CommitThread>(
     options: EngineOptions,
     metrics: EngineMetrics,
     mut effects: Box<dyn Effects>,
-    hands: H,
+    commit_thread: H,
     ticks: Ticks,
 ) -> Result<Assembled<H>, StartError> {
     let Recovered { directory, disk, ledger, writer, archive, mut archivist } = recover(&options)?;
     archivist.metrics = metrics.clone();
     metrics.snapshot_seq.set(archivist.snapshot_seq as i64);
     let clock = GuardedClock::new(Arc::clone(&options.clock), options.clock_jump_max);
-    let shared = Arc::new(Shared {
+    let shared = Arc::new(SharedState {
         queue: Queue::new(options.queue_commands_max),
         durable_seq: AtomicU64::new(ledger.last_seq()),
         archive: ArchiveProgress::new(options.fold_every_records, archivist.fold.ledger.last_seq()),
@@ -135,14 +137,15 @@ pub(crate) fn assemble<H: Hands>(
     };
     effects.participants(Arc::new(Participants::of(&ledger)));
     let committer = Committer::new(Arc::clone(&shared), metrics.clone(), writer, effects);
-    let worker = Worker::new(Arc::clone(&shared), options, metrics, ledger, committer, hands, ticks);
-    Ok(Assembled { shared, handle, worker, archivist, archive, directory })
+    let decider =
+        Decider::new(Arc::clone(&shared), options, metrics, ledger, committer, commit_thread, ticks);
+    Ok(Assembled { shared, handle, decider, archivist, archive, directory })
 }
 
 fn spawn(
     name: &'static str,
-    shared: &Arc<Shared>,
-    work: impl FnOnce(&Shared) + Send + 'static,
+    shared: &Arc<SharedState>,
+    work: impl FnOnce(&SharedState) + Send + 'static,
 ) -> Result<JoinHandle<()>, StartError> {
     let shared = Arc::clone(shared);
     let work = move || {
@@ -160,7 +163,7 @@ fn join(thread: Option<JoinHandle<()>>) -> thread::Result<()> {
 /// Stops the engine when one of its threads panics, so that nothing waits for that thread.
 struct PanicGuard<'a> {
     name: &'static str,
-    shared: &'a Shared,
+    shared: &'a SharedState,
 }
 
 impl Drop for PanicGuard<'_> {
@@ -180,7 +183,7 @@ fn yield_to_the_others() {
 }
 
 /// Without the archive finished transfers pile up in memory, so its failure stops the engine.
-fn run_archivist(archivist: Archivist, shared: &Shared) {
+fn run_archivist(archivist: Archivist, shared: &SharedState) {
     yield_to_the_others();
     if let Err(error) = archivist.run(&shared.archive) {
         tracing::error!(%error, "the archivist failed");

@@ -13,12 +13,12 @@ use upesi_types::TransferId;
 
 use crate::backlog::{PendingNotice, RecordReader};
 use crate::clock::GuardedClock;
-use crate::desk::Desk;
 use crate::error::{StopReason, SubmitError};
 use crate::metrics::EngineMetrics;
 use crate::queue::{Answer, Completion, Submission, Verdict};
 use crate::record::Payload;
-use crate::worker::{EngineStatus, Shared};
+use crate::reply_batcher::ReplyBatcher;
+use crate::shared::{EngineStatus, SharedState};
 
 /// How often a command is submitted again because the archive's answer had become too old.
 const LOOKUPS_MAX: usize = 8;
@@ -30,7 +30,7 @@ pub struct EngineHandle {
 }
 
 pub(crate) struct Inner {
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<SharedState>,
     /// Weak, so that a handle that outlives its engine does not keep the archive open.
     pub(crate) archive: Weak<dyn Archive>,
     pub(crate) records: Arc<RecordReader>,
@@ -59,9 +59,9 @@ impl EngineHandle {
 
     async fn submit_once(&self, command: Command, payload: Payload, archive_epoch: u64) -> Answer {
         let (answer, answered) = oneshot::channel();
-        let desk = Desk::of_this_runtime();
+        let batcher = ReplyBatcher::for_this_runtime();
         let arrived = Instant::now();
-        self.push(Submission::Command { command, payload, archive_epoch, arrived, answer, desk })?;
+        self.push(Submission::Command { command, payload, archive_epoch, arrived, answer, batcher })?;
         answered.await.unwrap_or(Err(SubmitError::Stopped))
     }
 

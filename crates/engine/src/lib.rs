@@ -1,15 +1,16 @@
 //! The engine: queue → decide → journal → evolve → effects, and the way back after a restart (L3).
 //!
 //! One thread owns the ledger and the journal's writer. It takes whatever has queued up, decides each command, appends
-//! the batch with one write and one sync, and only then lets answers and callbacks go. Large batches are written by a
-//! second thread while the first decides the next. A third, the archivist, folds the journal behind them into the archive
+//! the batch with one write and one sync, and only then releases replies and callbacks. Large batches are written by the
+//! commit thread while the first decides the next. A third, the archivist, folds the journal behind them into the archive
 //! of finished transfers and into snapshots.
 
 mod archivist;
 mod backlog;
 mod clock;
+mod commit_thread;
 mod committer;
-mod desk;
+mod decider;
 mod engine;
 mod error;
 mod find;
@@ -19,14 +20,16 @@ mod held;
 mod metrics;
 mod options;
 mod participants;
+mod pending_batch;
 mod progress;
 mod queue;
 mod record;
 mod recovery;
+mod reply_batcher;
+mod shared;
 mod stepped;
 mod sync;
 mod trim;
-mod worker;
 
 pub use backlog::PendingNotice;
 pub use clock::{Clock, ClockState, GuardedClock, SystemClock};
@@ -35,12 +38,12 @@ pub use error::{StartError, StopReason, SubmitError};
 pub use find::{Found, Search, SearchPlace};
 pub use fold::Fold;
 pub use handle::EngineHandle;
-pub use metrics::{COMMUNITY_SECONDS, EngineMetrics, ShareHistogram};
+pub use metrics::{EngineMetrics, MOJALOOP_SECONDS, ShareHistogram};
 pub use options::{EngineOptions, Storage};
 pub use participants::{Participants, SharedParticipants};
 pub use record::{Answered, DurableRecord, Effects, NoEffects, Payload};
 pub use recovery::{Rehearsal, rehearse};
+pub use shared::{EngineStatus, Serving};
 pub use stepped::SteppedEngine;
 pub use trim::first_needed_record;
 pub use upesi_archive::Place as ArchivePlace;
-pub use worker::{EngineStatus, Serving};

@@ -15,8 +15,8 @@ pub use share::ShareHistogram;
 /// Buckets of stage durations in seconds.
 const STAGE_SECONDS: [f64; 12] =
     [0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.05, 0.1, 1.0];
-/// Buckets of the community's stage durations in seconds, so that its dashboards read them.
-pub const COMMUNITY_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
+/// Buckets of Mojaloop's stage durations in seconds, so that its dashboards read them.
+pub const MOJALOOP_SECONDS: [f64; 7] = [0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0];
 /// Buckets in seconds of work that nobody waits for: handing transfers to the archive, writing a snapshot.
 const BACKGROUND_SECONDS: [f64; 10] = [0.001, 0.005, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0];
 /// Buckets of batch sizes in commands.
@@ -79,14 +79,14 @@ pub struct EngineMetrics {
     pub snapshot_bytes: Gauge,
     /// Journal sequence of the newest snapshot.
     pub snapshot_seq: Gauge,
-    /// Duration from a prepare's arrival at the engine until it is durable, under the community's name.
-    pub community_prepare: Histogram,
+    /// Duration from a prepare's arrival at the engine until it is durable, under Mojaloop's name.
+    pub mojaloop_prepare: Histogram,
     /// The same for fulfils.
-    pub community_fulfil: Histogram,
+    pub mojaloop_fulfil: Histogram,
     /// The same for questions about transfers.
-    pub community_get: Histogram,
-    /// Duration of deciding a change of positions: a prepare, a fulfil, a decline or an expiry, under the community's name.
-    pub community_position: ShareHistogram,
+    pub mojaloop_get: Histogram,
+    /// Duration of deciding a change of positions: a prepare, a fulfil, a decline or an expiry, under Mojaloop's name.
+    pub mojaloop_position: ShareHistogram,
     /// Whether durations and batch sizes are observed; counts always are. Without is for measurements.
     pub observes: bool,
 }
@@ -95,7 +95,7 @@ impl EngineMetrics {
     /// Creates the metrics and registers them.
     pub fn new(registry: &mut Registry) -> Self {
         let stage = || Histogram::new(STAGE_SECONDS);
-        let community = || Histogram::new(COMMUNITY_SECONDS);
+        let mojaloop = || Histogram::new(MOJALOOP_SECONDS);
         let metrics = Self {
             commands: Counter::default(),
             refused_busy: Counter::default(),
@@ -124,10 +124,10 @@ impl EngineMetrics {
             snapshot_seconds: Histogram::new(BACKGROUND_SECONDS),
             snapshot_bytes: Gauge::default(),
             snapshot_seq: Gauge::default(),
-            community_prepare: community(),
-            community_fulfil: community(),
-            community_get: community(),
-            community_position: ShareHistogram::default(),
+            mojaloop_prepare: mojaloop(),
+            mojaloop_fulfil: mojaloop(),
+            mojaloop_get: mojaloop(),
+            mojaloop_position: ShareHistogram::default(),
             observes: true,
         };
         metrics.register(registry);
@@ -181,9 +181,9 @@ impl EngineMetrics {
         r.register("upesi_snapshot_bytes", "Size of the newest snapshot", m.snapshot_bytes.clone());
         r.register("upesi_snapshot_seq", "Journal sequence of the newest snapshot", m.snapshot_seq.clone());
         for (name, handler, help, histogram) in [
-            ("moja_cl_transfer_prepare", "prepare", "Prepare until durable", &m.community_prepare),
-            ("moja_cl_transfer_fulfil", "fulfil", "Fulfil until durable", &m.community_fulfil),
-            ("moja_cl_transfer_get", "get", "Question until answered", &m.community_get),
+            ("moja_cl_transfer_prepare", "prepare", "Prepare until durable", &m.mojaloop_prepare),
+            ("moja_cl_transfer_fulfil", "fulfil", "Fulfil until durable", &m.mojaloop_fulfil),
+            ("moja_cl_transfer_get", "get", "Question until answered", &m.mojaloop_get),
         ] {
             of_handler(r, handler).register(name, help, histogram.clone());
         }
@@ -191,12 +191,12 @@ impl EngineMetrics {
         of_handler(r, "position").register(
             "moja_cl_transfer_position",
             position,
-            m.community_position.clone(),
+            m.mojaloop_position.clone(),
         );
     }
 }
 
-/// Where metrics have the labels that the community's dashboards select by: the process that does this in the reference hub.
+/// The part of the registry with the labels that Mojaloop's dashboards select by: the name of Mojaloop's process for this work.
 fn of_handler<'r>(registry: &'r mut Registry, handler: &str) -> &'r mut Registry {
     let labels = [("serviceName", format!("central-handler-{handler}")), ("success", "true".to_owned())];
     let labels = labels.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value)));

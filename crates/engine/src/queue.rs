@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use upesi_ledger::{Command, Ledger, Reply};
 
-use crate::desk::Desk;
 use crate::error::SubmitError;
 use crate::record::Payload;
+use crate::reply_batcher::ReplyBatcher;
 use crate::sync::{Condvar, Mutex, MutexGuard, yield_now};
 
 /// What a caller waits for.
@@ -41,8 +41,8 @@ pub(crate) enum Submission {
         /// When it was handed in, for measuring.
         arrived: Instant,
         answer: oneshot::Sender<Answer>,
-        /// Where to lay the answer; without one it is sent straight away.
-        desk: Option<Arc<Desk>>,
+        /// Sends the reply; without one it is sent at once, by the committing thread.
+        batcher: Option<Arc<ReplyBatcher>>,
     },
     /// Decide a command that nobody waits for, such as the courier's reports.
     Quiet(Command),

@@ -9,7 +9,8 @@ use upesi_journal::DataDirectory;
 use upesi_ledger::Ledger;
 
 use crate::archivist::Archivist;
-use crate::committer::{Errand, Hands};
+use crate::commit_thread::{CommitJob, CommitThread};
+use crate::decider::{Decider, Ticks};
 use crate::engine::{Assembled, assemble};
 use crate::error::{StartError, StopReason};
 use crate::handle::EngineHandle;
@@ -17,7 +18,7 @@ use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::queue::Submission;
 use crate::record::Effects;
-use crate::worker::{Shared, Ticks, Worker};
+use crate::shared::SharedState;
 
 /// An engine that works only when it is told to, on the thread that tells it: for simulations, where one seed decides
 /// everything. The step that takes, decides, commits and lets go is the one that [`Engine`](crate::Engine)'s threads run.
@@ -25,8 +26,8 @@ use crate::worker::{Shared, Ticks, Worker};
 /// Its handle works without a runtime: whoever polls what it returns drives it. Dropping it is a crash, nothing is
 /// written.
 pub struct SteppedEngine {
-    shared: Arc<Shared>,
-    worker: Worker<Later>,
+    shared: Arc<SharedState>,
+    decider: Decider<SteppedCommitThread>,
     archivist: Option<Archivist>,
     submissions: VecDeque<Submission>,
     is_running: bool,
@@ -41,11 +42,11 @@ impl SteppedEngine {
         metrics: EngineMetrics,
         effects: Box<dyn Effects>,
     ) -> Result<(Self, EngineHandle), StartError> {
-        let Assembled { shared, handle, worker, archivist, archive, directory } =
-            assemble(options, metrics, effects, Later::default(), Ticks::Asked(false))?;
+        let Assembled { shared, handle, decider, archivist, archive, directory } =
+            assemble(options, metrics, effects, SteppedCommitThread::default(), Ticks::Asked(false))?;
         let engine = Self {
             shared,
-            worker,
+            decider,
             archivist: Some(archivist),
             submissions: VecDeque::new(),
             is_running: true,
@@ -62,24 +63,24 @@ impl SteppedEngine {
             return false;
         }
         if ticks {
-            self.worker.ask_for_tick();
+            self.decider.ask_for_tick();
         }
         let is_open = self.shared.queue.take_now(&mut self.submissions);
         let ended = if is_open {
-            self.worker.turn(&mut self.submissions).err().map(StopReason::of_journal)
+            self.decider.turn(&mut self.submissions).err().map(StopReason::of_journal)
         } else {
-            Some(self.worker.finish())
+            Some(self.decider.finish())
         };
         if let Some(reason) = ended {
             self.is_running = false;
-            self.worker.stop(std::mem::take(&mut self.submissions), reason);
+            self.decider.stop(std::mem::take(&mut self.submissions), reason);
         }
         self.is_running
     }
 
     /// One turn of the journal's thread: commits the large batch that was given to it. False where there is none.
     pub fn turn_journal(&mut self) -> bool {
-        self.worker.hands().run()
+        self.decider.commit_thread().run()
     }
 
     /// One turn of the archivist's thread. False once it has failed, which stops the engine.
@@ -95,7 +96,7 @@ impl SteppedEngine {
 
     /// The state, including decisions that are not durable yet.
     pub const fn ledger(&self) -> &Ledger {
-        self.worker.ledger()
+        self.decider.ledger()
     }
 
     /// Decides what has queued up and leaves a snapshot behind.
@@ -113,33 +114,33 @@ impl std::fmt::Debug for SteppedEngine {
     }
 }
 
-/// A journal's thread that works when it is told to, or when it is waited for.
+/// A commit thread that works on request, or when the engine waits for it.
 #[derive(Default)]
-struct Later {
-    waiting: Option<Box<Errand>>,
-    done: Option<Box<Errand>>,
+struct SteppedCommitThread {
+    waiting: Option<Box<CommitJob>>,
+    done: Option<Box<CommitJob>>,
 }
 
-impl Later {
+impl SteppedCommitThread {
     fn run(&mut self) -> bool {
-        let Some(mut errand) = self.waiting.take() else { return false };
-        errand.run();
-        self.done = Some(errand);
+        let Some(mut job) = self.waiting.take() else { return false };
+        job.run();
+        self.done = Some(job);
         true
     }
 }
 
-impl Hands for Later {
-    fn give(&mut self, errand: Box<Errand>) -> Result<(), Box<Errand>> {
-        self.waiting = Some(errand);
+impl CommitThread for SteppedCommitThread {
+    fn submit(&mut self, job: Box<CommitJob>) -> Result<(), Box<CommitJob>> {
+        self.waiting = Some(job);
         Ok(())
     }
 
-    fn take_back(&mut self) -> Option<Box<Errand>> {
+    fn try_recv(&mut self) -> Option<Box<CommitJob>> {
         self.done.take()
     }
 
-    fn wait(&mut self) -> Option<Box<Errand>> {
+    fn recv(&mut self) -> Option<Box<CommitJob>> {
         self.run();
         self.done.take()
     }

@@ -1,4 +1,4 @@
-//! What `queue`, `desk` and `progress` are built of. The crate `models` compiles these three against Loom's, which runs them
+//! What `queue`, `reply_batcher` and `progress` are built of. The crate `models` compiles these three against Loom's, which runs them
 //! through all orders of events.
 
 pub(crate) use std::sync::atomic::AtomicU64;

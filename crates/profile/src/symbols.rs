@@ -83,7 +83,7 @@ impl<'files> Symbols<'files> {
     }
 }
 
-/// The module of a source file: `crates/engine/src/worker.rs` is `upesi_engine::worker`, and
+/// The module of a source file: `crates/engine/src/decider.rs` is `upesi_engine::decider`, and
 /// `…/tokio-1.54.0/src/runtime/task/mod.rs` is `tokio::runtime::task`. Line tables have bare names of functions, so this is
 /// what tells where they are from.
 fn module_of(file: &str) -> Option<String> {
@@ -136,7 +136,7 @@ mod tests {
             (None, "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             (Some("ignored"), "_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write"),
             (None, "memcpy", "memcpy"),
-            (Some("upesi_engine::worker"), "run<upesi::hub::Effects>", "upesi_engine::worker::run"),
+            (Some("upesi_engine::decider"), "run<upesi::hub::Effects>", "upesi_engine::decider::run"),
             (Some("tokio::task"), "{closure#0}", "tokio::task::{closure#0}"),
             (Some("ignored"), "<std::net::TcpStream as Read>::read", "<std::net::TcpStream as Read>::read"),
         ] {
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn modules_are_those_of_files() {
         for (file, expected) in [
-            ("crates/engine/src/worker.rs", Some("upesi_engine::worker")),
+            ("crates/engine/src/decider.rs", Some("upesi_engine::decider")),
             ("/work/crates/http/src/lib.rs", Some("upesi_http")),
             ("/work/crates/upesi/src/hub/mod.rs", Some("upesi::hub")),
             ("/r/index-1/hyper-util-0.1.21/src/rt/tokio.rs", Some("hyper_util::rt::tokio")),

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use upesi_engine::COMMUNITY_SECONDS;
+use upesi_engine::MOJALOOP_SECONDS;
 use upesi_fspiop::Resource;
 
 use crate::{Author, Failure, Outgoing, TransportError};
@@ -55,7 +55,7 @@ impl RelayMetrics {
     /// Registers them.
     pub fn register(registry: &mut Registry) -> Self {
         let egress = Family::<Success, Histogram, fn() -> Histogram>::new_with_constructor(
-            (|| Histogram::new(COMMUNITY_SECONDS)) as fn() -> Histogram,
+            (|| Histogram::new(MOJALOOP_SECONDS)) as fn() -> Histogram,
         );
         registry.register(
             "moja_als_egress_sendRequestToParticipant",

@@ -9,9 +9,6 @@
 
 use std::time::Duration;
 
-#[path = "../../../crates/engine/src/desk.rs"]
-#[expect(dead_code, reason = "models use a part of it")]
-mod desk;
 #[path = "../../../crates/archive/src/filter.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod filter;
@@ -25,6 +22,9 @@ mod progress;
 #[path = "../../../crates/engine/src/queue.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod queue;
+#[path = "../../../crates/engine/src/reply_batcher.rs"]
+#[expect(dead_code, reason = "models use a part of it")]
+mod reply_batcher;
 #[path = "../../../crates/store/src/resident.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod resident;
@@ -32,12 +32,12 @@ mod resident;
 #[expect(dead_code, reason = "models use a part of it")]
 mod supervision;
 
-mod desk_model;
 mod filter_model;
 mod gate_model;
 mod open_connections_model;
 mod progress_model;
 mod queue_model;
+mod reply_batcher_model;
 mod resident_model;
 mod supervision_model;
 mod sync;

@@ -8,9 +8,9 @@ use std::time::Duration;
 use prometheus_client::encoding::{EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 
-use super::COMMUNITY_SECONDS;
+use super::MOJALOOP_SECONDS;
 
-/// A histogram of durations under a name of the community's. A batch brings many that are equal, since its commands share its
+/// A histogram of durations under one of Mojaloop's names. A batch brings many that are equal, since its commands share its
 /// time, and they are counted together. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ShareHistogram(Arc<Counts>);
@@ -18,7 +18,7 @@ pub struct ShareHistogram(Arc<Counts>);
 #[derive(Debug, Default)]
 struct Counts {
     /// How many fell into each bucket; the last one has no upper end.
-    buckets: [AtomicU64; COMMUNITY_SECONDS.len() + 1],
+    buckets: [AtomicU64; MOJALOOP_SECONDS.len() + 1],
     sum_ns: AtomicU64,
 }
 
@@ -26,8 +26,8 @@ impl ShareHistogram {
     /// Counts `count` durations that are all `share`.
     pub fn observe_many(&self, share: Duration, count: u64) {
         let (seconds, counts) = (share.as_secs_f64(), &self.0);
-        let bucket = COMMUNITY_SECONDS.iter().position(|bound| seconds <= *bound);
-        counts.buckets[bucket.unwrap_or(COMMUNITY_SECONDS.len())].fetch_add(count, Ordering::Relaxed);
+        let bucket = MOJALOOP_SECONDS.iter().position(|bound| seconds <= *bound);
+        counts.buckets[bucket.unwrap_or(MOJALOOP_SECONDS.len())].fetch_add(count, Ordering::Relaxed);
         let share_ns = u64::try_from(share.as_nanos()).unwrap_or(u64::MAX);
         counts.sum_ns.fetch_add(share_ns.saturating_mul(count), Ordering::Relaxed);
     }
@@ -35,7 +35,7 @@ impl ShareHistogram {
 
 impl EncodeMetric for ShareHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        let bounds = COMMUNITY_SECONDS.into_iter().chain([f64::INFINITY]);
+        let bounds = MOJALOOP_SECONDS.into_iter().chain([f64::INFINITY]);
         let counts = self.0.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.zip(counts).collect();
         let count: u64 = buckets.iter().map(|(_, count)| *count).sum();

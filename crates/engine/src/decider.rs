@@ -1,0 +1,353 @@
+//! The engine's thread: decides commands, journals the decisions, releases their effects.
+
+mod observe;
+mod room;
+mod time;
+
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use upesi_journal::JournalError;
+use upesi_ledger::command::Archived;
+use upesi_ledger::{Command, Decision, Event, Ledger, Notice, ParticipantId, Reply};
+
+use time::Moment;
+pub(crate) use time::Ticks;
+
+use crate::clock::ClockState;
+use crate::commit_thread::{CommitJob, CommitThread};
+use crate::committer::Committer;
+use crate::error::{StopReason, SubmitError};
+use crate::handle::look_up_of;
+use crate::metrics::EngineMetrics;
+use crate::options::EngineOptions;
+use crate::participants::Participants;
+use crate::pending_batch::{CommandKind, PendingBatch, Waiter};
+use crate::progress::Eviction;
+use crate::queue::{Submission, Verdict};
+use crate::record::{DurableRecord, Payload};
+use crate::shared::SharedState;
+
+/// What the last command of a batch and a tick add to it beyond the command's own bytes: events and notices. A tick
+/// expires at most 64 transfers.
+const DECISION_BYTES_MAX: usize = 128 * 1024;
+
+/// The engine's work, on a thread of its own ([`Decider::run`]) or turn by turn.
+pub(crate) struct Decider<H> {
+    shared: Arc<SharedState>,
+    options: EngineOptions,
+    metrics: EngineMetrics,
+    ledger: Ledger,
+    /// Absent while the commit thread has it.
+    committer: Option<Committer>,
+    /// Commits large batches.
+    commit_thread: H,
+    /// The batch that is being filled.
+    open: PendingBatch,
+    /// Takes turns with the open one.
+    spare: Option<PendingBatch>,
+    decision: Decision,
+    participants_changed: bool,
+    /// Whether callbacks to a waiting caller wait until it has its answer.
+    holds_callbacks: bool,
+    /// Reports that came while the disk was full.
+    held_back: VecDeque<Command>,
+    eviction: Eviction,
+    ticks: Ticks,
+    /// As it was logged last.
+    clock_state: ClockState,
+}
+
+impl<H: CommitThread> Decider<H> {
+    pub(crate) fn new(
+        shared: Arc<SharedState>,
+        options: EngineOptions,
+        metrics: EngineMetrics,
+        ledger: Ledger,
+        committer: Committer,
+        commit_thread: H,
+        ticks: Ticks,
+    ) -> Self {
+        Self {
+            shared,
+            metrics,
+            holds_callbacks: committer.holds_callbacks(),
+            open: PendingBatch::new(ledger.last_seq() + 1),
+            spare: None,
+            ledger,
+            committer: Some(committer),
+            commit_thread,
+            decision: Decision::default(),
+            participants_changed: false,
+            held_back: VecDeque::new(),
+            eviction: Eviction::default(),
+            ticks,
+            clock_state: ClockState::default(),
+            options,
+        }
+    }
+
+    /// Runs until the queue is closed or the journal fails.
+    pub(crate) fn run(mut self) {
+        let mut submissions = VecDeque::new();
+        let reason = loop {
+            let patience = match self.ticks {
+                Ticks::At(instant) => instant.saturating_duration_since(Instant::now()),
+                Ticks::Asked(_) => Duration::ZERO,
+            };
+            if !self.shared.queue.take_all(&mut submissions, patience) {
+                break self.finish();
+            }
+            if let Err(error) = self.turn(&mut submissions) {
+                break StopReason::of_journal(error);
+            }
+        };
+        self.stop(submissions, reason);
+    }
+
+    /// Refuses the remaining submissions: nothing is decided any more.
+    pub(crate) fn stop(&mut self, mut submissions: VecDeque<Submission>, reason: StopReason) {
+        self.open.abandon(&SubmitError::Stopped);
+        for submission in submissions.drain(..) {
+            refuse(submission, &SubmitError::Stopped);
+        }
+        self.shared.stop(reason);
+        // What slipped in before the queue was closed.
+        while self.shared.queue.take_all(&mut submissions, Duration::ZERO) {
+            submissions.drain(..).for_each(|submission| refuse(submission, &SubmitError::Stopped));
+        }
+    }
+
+    /// One turn: everything that has queued up, in batches, and the deadlines.
+    pub(crate) fn turn(&mut self, submissions: &mut VecDeque<Submission>) -> Result<(), JournalError> {
+        while let Some(job) = self.commit_thread.try_recv() {
+            self.on_committed(*job)?;
+        }
+        self.open.resume();
+        self.observe_wait(submissions);
+        self.evict();
+        let mut has_room = self.has_room(0)?;
+        if has_room {
+            self.held_back
+                .drain(..)
+                .rev()
+                .for_each(|command| submissions.push_front(Submission::Quiet(command)));
+        }
+        while let Some(submission) = submissions.pop_front() {
+            let bytes = submission.bytes();
+            let is_full = self.open.batch.len() >= self.options.batch_commands_max
+                || self.open.batch.bytes() + bytes > self.options.batch_bytes_max;
+            if is_full {
+                self.commit()?;
+                has_room = self.has_room(bytes)?;
+            }
+            if has_room {
+                self.take(submission);
+            } else {
+                self.take_without_room(submission);
+            }
+        }
+        let ticks = self.ticks.is_due();
+        if ticks {
+            self.tick(has_room);
+        }
+        // The courier's reports need no sync of their own: losing one only repeats a callback. While the commit thread is
+        // busy the batch grows; its return ends the waiting for the queue.
+        let is_due = ticks || self.is_awaited();
+        if is_due && self.committer.is_some() {
+            return self.commit();
+        }
+        self.open.pause();
+        Ok(())
+    }
+
+    fn is_awaited(&self) -> bool {
+        self.open.is_awaited() || self.participants_changed
+    }
+
+    fn take(&mut self, submission: Submission) {
+        match submission {
+            Submission::Command { mut command, payload, archive_epoch, arrived, answer, batcher } => {
+                let kind = CommandKind::of(&command);
+                if let (CommandKind::Prepare, true) = (kind, self.is_archive_behind()) {
+                    self.metrics.refused_busy.inc();
+                    let _ = answer.send(Err(SubmitError::Busy));
+                    return;
+                }
+                if let (true, Some((_, archived))) =
+                    (self.eviction.outdates(archive_epoch), look_up_of(&mut command))
+                {
+                    // The look-up is older than what memory has forgotten since: it must be made again.
+                    *archived = Archived::Unknown;
+                }
+                let published = self.open.records.len();
+                self.find_jump(&mut command);
+                let payload = self.decide(&command, payload);
+                let held = self.open.records.get(published).filter(|record| record.asker.is_some()).cloned();
+                let reply = mem::take(&mut self.decision.reply);
+                self.follow_accepted(&command, &reply);
+                if reply == Reply::NeedsArchive {
+                    let kept = payload.unwrap_or_default();
+                    let _ = answer.send(Ok(Verdict::LookUp(Box::new(command), kept)));
+                } else {
+                    self.open.waiters.push(Waiter::Caller { answer, batcher, reply, kind, arrived, held });
+                }
+            }
+            Submission::Quiet(command) => {
+                self.decide(&command, Payload::default());
+            }
+            Submission::Question(question) => {
+                self.open.waiters.push(Waiter::Question(question(&self.ledger)));
+            }
+        }
+    }
+
+    /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when there
+    /// was nothing to record.
+    fn decide(&mut self, command: &Command, payload: Payload) -> Option<Payload> {
+        let Moment { record: stamp, present } = self.moment();
+        let now = present.at;
+        self.decision.clear();
+        self.ledger.decide(command, present, &mut self.decision);
+        self.metrics.commands.inc();
+        if self.decision.is_empty() {
+            return Some(payload);
+        }
+        let Decision { events, notices, .. } = &mut self.decision;
+        let payload = payload.kept_for(events);
+        if now != stamp {
+            events.insert(0, Event::DecidedAt(now));
+        }
+        let seq = self.open.batch.push(stamp, |buffer| {
+            let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
+            upesi_ledger::Record::encode(events, notices, payload, buffer);
+        });
+        let mut prepared_before = None;
+        for event in events.iter() {
+            self.participants_changed |= Participants::is_changed_by(event);
+            match event {
+                Event::TransferPrepared(_) => self.open.positions += 1,
+                Event::TransferCommitted { id, .. } | Event::TransferAborted { id, .. } => {
+                    self.open.positions += 1;
+                    // A tick may end many at once, and none by a message that somebody waits for.
+                    if self.metrics.observes && !matches!(command, Command::Tick) {
+                        let ended = self.ledger.transfer(*id);
+                        prepared_before = ended.map(|transfer| now.since(transfer.prepared_at));
+                    }
+                }
+                Event::NoticesRedelivered(keys) => self.open.redelivered.extend_from_slice(keys),
+                _ => {}
+            }
+        }
+        self.ledger.evolve(seq, stamp, events.drain(..), notices);
+        if !notices.is_empty() {
+            let notices = mem::take(notices);
+            let asker = self.asker(command, &notices);
+            let record = DurableRecord { seq, time: now, notices, payload, prepared_before, asker };
+            self.open.records.push(Arc::new(record));
+        }
+        None
+    }
+
+    /// The sender of a request, where one of these callbacks goes back to it.
+    fn asker(&self, command: &Command, notices: &[Notice]) -> Option<ParticipantId> {
+        let source = match command {
+            _ if !self.holds_callbacks => return None,
+            Command::Prepare(prepare) => &prepare.source,
+            Command::Fulfil(fulfil) => &fulfil.source,
+            Command::Abort(abort) => &abort.source,
+            Command::Get(get) => &get.source,
+            _ => return None,
+        };
+        let is_asker = |target: &ParticipantId| {
+            self.ledger.participant(*target).name.as_str().eq_ignore_ascii_case(source.as_str())
+        };
+        notices.iter().map(|notice| notice.target).find(is_asker)
+    }
+
+    /// Commits the open batch and begins another: on this thread, or on the commit thread if the batch is large. Waits until
+    /// the batch before is durable.
+    fn commit(&mut self) -> Result<(), JournalError> {
+        self.close_batch();
+        let mut committer = self.committer()?;
+        let bytes = self.open.batch.bytes();
+        let is_large = !self.open.batch.is_empty() && bytes >= self.options.overlap_bytes_min;
+        // The next batch is decided before this one is written, so there must be room for both.
+        let both = bytes + self.options.batch_bytes_max + 2 * DECISION_BYTES_MAX;
+        if is_large && committer.has_room_for(both) {
+            let next = self.spare.take().unwrap_or_else(|| PendingBatch::new(self.ledger.last_seq() + 1));
+            let pending = mem::replace(&mut self.open, next);
+            let job = Box::new(CommitJob { committer, pending, result: Ok(()) });
+            if let Err(unsent) = self.commit_thread.submit(job) {
+                return self.on_committed(CommitJob { result: Err(JournalError::Poisoned), ..*unsent });
+            }
+        } else {
+            let result = committer.commit(&mut self.open);
+            self.committer = Some(committer);
+            result?;
+        }
+        self.open.reset(self.ledger.last_seq() + 1);
+        Ok(())
+    }
+
+    /// Commits the open batch, on this thread.
+    pub(crate) fn finish(&mut self) -> StopReason {
+        self.close_batch();
+        let committed = self.committer().and_then(|mut committer| committer.commit(&mut self.open));
+        committed.map_or_else(StopReason::of_journal, |()| StopReason::Shutdown)
+    }
+
+    /// The state, those decisions included that are not durable yet.
+    pub(crate) const fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    pub(crate) const fn commit_thread(&mut self) -> &mut H {
+        &mut self.commit_thread
+    }
+
+    /// Lets the next turn look at deadlines.
+    pub(crate) const fn ask_for_tick(&mut self) {
+        self.ticks = Ticks::Asked(true);
+    }
+
+    fn close_batch(&mut self) {
+        self.open.pause();
+        if mem::take(&mut self.participants_changed) {
+            self.open.participants = Some(Arc::new(Participants::of(&self.ledger)));
+        }
+    }
+
+    /// The committer, taken out; waits until the commit thread has returned it.
+    fn committer(&mut self) -> Result<Committer, JournalError> {
+        if self.committer.is_none() {
+            let job = self.commit_thread.recv().ok_or(JournalError::Poisoned)?;
+            self.on_committed(*job)?;
+        }
+        self.committer.take().ok_or(JournalError::Poisoned)
+    }
+
+    /// Takes a batch and its committer back from the commit thread.
+    fn on_committed(&mut self, job: CommitJob) -> Result<(), JournalError> {
+        let CommitJob { committer, mut pending, result } = job;
+        self.committer = Some(committer);
+        if result.is_err() {
+            pending.abandon(&SubmitError::Stopped);
+        }
+        self.spare = Some(pending);
+        result
+    }
+}
+
+fn refuse(submission: Submission, error: &SubmitError) {
+    match submission {
+        Submission::Command { answer, .. } => {
+            let _ = answer.send(Err(error.clone()));
+        }
+        Submission::Quiet(_) => {}
+        // A question that cannot be asked is dropped, which its asker sees.
+        Submission::Question(_) => {}
+    }
+}

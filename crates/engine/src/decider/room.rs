@@ -1,0 +1,61 @@
+//! Room: on the disk for the next batches, and in memory for finished transfers.
+
+use upesi_journal::JournalError;
+
+use super::{DECISION_BYTES_MAX, Decider, refuse};
+use crate::commit_thread::CommitThread;
+use crate::error::SubmitError;
+use crate::queue::{REPORTS_MAX, Submission};
+use crate::shared::Serving;
+
+impl<H: CommitThread> Decider<H> {
+    pub(super) fn take_without_room(&mut self, submission: Submission) {
+        match submission {
+            Submission::Quiet(command) if self.held_back.len() < REPORTS_MAX => {
+                self.held_back.push_back(command);
+            }
+            Submission::Question(_) => self.take(submission),
+            refused => {
+                self.metrics.refused_full.inc();
+                refuse(refused, &SubmitError::Full);
+            }
+        }
+    }
+
+    /// Makes sure, before anything is decided, that the disk has room for the next batch: one as large as allowed, or one
+    /// command of `bytes`; and for the batch after it, which may be decided before this one is written.
+    pub(super) fn has_room(&mut self, bytes: usize) -> Result<bool, JournalError> {
+        if self.committer.is_none() && bytes <= self.options.batch_bytes_max {
+            // There was room for this batch when the one before was given to the commit thread.
+            return Ok(true);
+        }
+        let mut committer = self.committer()?;
+        let batch_bytes = bytes.max(self.options.batch_bytes_max) + DECISION_BYTES_MAX;
+        let room = committer.reserve(2 * batch_bytes);
+        self.committer = Some(committer);
+        let room = room?;
+        let serving = if room { Serving::Yes } else { Serving::ReadOnly };
+        let mut present = self.shared.serving();
+        // A stopped engine does not serve again.
+        if *present != serving && !matches!(*present, Serving::Stopped(_)) {
+            match serving {
+                Serving::Yes => tracing::warn!("the disk has room again: commands are taken"),
+                _ => tracing::warn!("the disk has no room: questions are answered, commands are refused"),
+            }
+            *present = serving;
+        }
+        Ok(room)
+    }
+
+    pub(super) fn is_archive_behind(&self) -> bool {
+        self.ledger.finished_len() >= self.options.finished_transfers_max
+    }
+
+    /// Takes finished transfers out of memory that every look-up finds in the archive by now.
+    pub(super) fn evict(&mut self) {
+        if let Some(due) = self.eviction.due(&self.shared.archive) {
+            self.ledger.drain_finished(due.forget_to).for_each(drop);
+            self.metrics.archived_seq.set(due.watermark as i64);
+        }
+    }
+}

@@ -1,0 +1,117 @@
+//! The time of decisions, the guarded clock, and the ticks that expire transfers.
+
+use std::mem;
+use std::time::{Duration, Instant};
+
+use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
+use upesi_types::{Present, Timestamp};
+
+use super::Decider;
+use crate::clock::{Clock as _, ClockState};
+use crate::commit_thread::CommitThread;
+use crate::record::Payload;
+
+/// By how much a record's instant may be later than the clock without saying so, in milliseconds: instants on the wire are
+/// no finer.
+const STAMP_AHEAD_MS: i64 = 1;
+
+/// When deadlines are checked.
+pub(crate) enum Ticks {
+    /// At this instant, and from then on in intervals.
+    At(Instant),
+    /// On request.
+    Asked(bool),
+}
+
+impl Ticks {
+    pub(super) fn is_due(&self) -> bool {
+        match self {
+            Self::At(instant) => Instant::now() >= *instant,
+            Self::Asked(is_due) => *is_due,
+        }
+    }
+
+    /// Sets the next one: at once, or after the interval.
+    fn rearm(&mut self, at_once: bool, interval: Duration) {
+        match self {
+            Self::At(instant) => *instant = Instant::now() + if at_once { Duration::ZERO } else { interval },
+            Self::Asked(is_due) => *is_due = at_once,
+        }
+    }
+}
+
+/// The instants of a decision.
+pub(super) struct Moment {
+    /// Of its record: later than that of the record before.
+    pub(super) record: Timestamp,
+    /// Of the decision, by the hub's clock.
+    pub(super) present: Present,
+}
+
+impl<H: CommitThread> Decider<H> {
+    /// The present, and the instant for its record, made later than the last record's. When that is ahead of the clock,
+    /// records keep their order by the smallest steps, and deadlines go by the clock.
+    pub(super) fn moment(&self) -> Moment {
+        let present = self.shared.clock.present();
+        let next = Timestamp::from_ns(self.ledger.last_time().as_ns().saturating_add(1));
+        let record = present.at.max(next);
+        if record.ms_since(present.at) >= STAMP_AHEAD_MS {
+            return Moment { record, present };
+        }
+        Moment { record, present: Present { at: record, latest: present.latest.max(record), ..present } }
+    }
+
+    /// An operator accepts the jump that there is when the engine decides.
+    pub(super) fn find_jump(&self, command: &mut Command) {
+        if let Command::Admin(AdminCommand::AcceptClock { jump_ms, .. }) = command {
+            let found = self.shared.clock.compare(self.ledger.last_time()).jump_ms;
+            *jump_ms = Some(found).filter(|jump_ms| *jump_ms != 0);
+        }
+    }
+
+    /// An accepted jump is the hub's time from now on.
+    pub(super) fn follow_accepted(&mut self, command: &Command, reply: &Reply) {
+        let is_accepted = matches!(reply, Reply::Admin(Ok(AdminOutcome::Done)));
+        if let (Command::Admin(AdminCommand::AcceptClock { .. }), true) = (command, is_accepted) {
+            self.shared.clock.accept();
+            self.compare_clocks();
+        }
+    }
+
+    /// Follows the wall clock as long as it has not jumped, and logs when that changes.
+    fn compare_clocks(&mut self) {
+        let state = self.shared.clock.compare(self.ledger.last_time());
+        let before = mem::replace(&mut self.clock_state, state);
+        let changed = |find: fn(&ClockState) -> i64| (find(&before) == 0) != (find(&state) == 0);
+        if changed(|state| state.jump_ms) || changed(|state| state.ahead_ms) {
+            match state.fault() {
+                Some(fault) => tracing::error!("{fault}"),
+                None => tracing::warn!("the clocks agree again"),
+            }
+        }
+        let seconds = |ms: i64| {
+            let sign = if ms < 0 { -1.0 } else { 1.0 };
+            Duration::from_millis(ms.unsigned_abs()).as_secs_f64().copysign(sign)
+        };
+        self.metrics.clock_jump_seconds.set(seconds(state.jump_ms));
+        self.metrics.clock_ahead_seconds.set(seconds(state.ahead_ms));
+    }
+
+    /// Expires what is due, a bounded number per turn; when more is due the next turn follows at once.
+    pub(super) fn tick(&mut self, has_room: bool) {
+        self.compare_clocks();
+        let now = self.moment().present.at;
+        self.ticks.rearm(false, self.options.tick_interval);
+        if !has_room {
+            return self.observe();
+        }
+        let is_due = |ledger: &Ledger| ledger.next_deadline().is_some_and(|deadline| deadline < now);
+        if is_due(&self.ledger) {
+            self.decide(&Command::Tick, Payload::default());
+        }
+        if is_due(&self.ledger) {
+            self.ticks.rearm(true, self.options.tick_interval);
+        }
+        self.observe();
+    }
+}

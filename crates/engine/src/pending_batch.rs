@@ -1,0 +1,123 @@
+//! The batch that is being filled or written, and everything that leaves the engine when it is durable.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use upesi_journal::Batch;
+use upesi_ledger::{Command, NoticeKey, Reply};
+
+use crate::error::SubmitError;
+use crate::participants::Participants;
+use crate::queue::{Answer, Completion};
+use crate::record::DurableRecord;
+use crate::reply_batcher::ReplyBatcher;
+
+/// A caller that waits for a batch to become durable.
+pub(crate) enum Waiter {
+    Caller {
+        answer: oneshot::Sender<Answer>,
+        batcher: Option<Arc<ReplyBatcher>>,
+        reply: Reply,
+        kind: CommandKind,
+        arrived: Instant,
+        /// The record whose callbacks to the caller wait for the answer, if it has such callbacks.
+        held: Option<Arc<DurableRecord>>,
+    },
+    Question(Completion),
+}
+
+/// Commands whose durations are measured separately.
+#[derive(Clone, Copy)]
+pub(crate) enum CommandKind {
+    Prepare,
+    Fulfil,
+    Get,
+    Other,
+}
+
+impl CommandKind {
+    pub(crate) const fn of(command: &Command) -> Self {
+        match command {
+            Command::Prepare(_) => Self::Prepare,
+            Command::Fulfil(_) | Command::Abort(_) => Self::Fulfil,
+            Command::Get(_) => Self::Get,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// A batch with the replies, callbacks and changes that leave the engine when it is durable. Recycled.
+pub(crate) struct PendingBatch {
+    pub(crate) batch: Batch,
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) records: Vec<Arc<DurableRecord>>,
+    pub(crate) redelivered: Vec<NoticeKey>,
+    /// Those after the batch, if they changed.
+    pub(crate) participants: Option<Arc<Participants>>,
+    /// Changes of positions that it holds.
+    pub(crate) positions: u64,
+    /// Since when the engine has been deciding commands into it; absent while it waits.
+    deciding_since: Option<Instant>,
+    /// How long it took to decide, up to then.
+    pub(crate) decided: Duration,
+}
+
+impl PendingBatch {
+    pub(crate) fn new(first_seq: u64) -> Self {
+        Self {
+            batch: Batch::new(first_seq),
+            waiters: Vec::new(),
+            records: Vec::new(),
+            redelivered: Vec::new(),
+            participants: None,
+            positions: 0,
+            deciding_since: Some(Instant::now()),
+            decided: Duration::ZERO,
+        }
+    }
+
+    /// Whether a caller or a callback waits for it; a batch of only the courier's reports can wait itself.
+    pub(crate) fn is_awaited(&self) -> bool {
+        !(self.waiters.is_empty() && self.records.is_empty() && self.redelivered.is_empty())
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.batch.is_empty() && !self.is_awaited()
+    }
+
+    /// Makes it ready for the next batch.
+    pub(crate) fn reset(&mut self, first_seq: u64) {
+        debug_assert!(!self.is_awaited(), "a caller still waits for this batch");
+        self.batch.reset(first_seq);
+        self.positions = 0;
+        self.resume();
+    }
+
+    /// Counts the time from now on as deciding.
+    pub(crate) fn resume(&mut self) {
+        if self.is_empty() {
+            self.decided = Duration::ZERO;
+        }
+        self.deciding_since = Some(Instant::now());
+    }
+
+    /// Stops counting the time as deciding.
+    pub(crate) fn pause(&mut self) {
+        if let Some(since) = self.deciding_since.take() {
+            self.decided += since.elapsed();
+        }
+    }
+
+    /// Answers all waiting callers that the batch did not become durable.
+    pub(crate) fn abandon(&mut self, error: &SubmitError) {
+        for waiter in self.waiters.drain(..) {
+            match waiter {
+                Waiter::Question(completion) => completion(Err(error.clone())),
+                Waiter::Caller { answer, .. } => {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}

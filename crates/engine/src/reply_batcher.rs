@@ -1,0 +1,91 @@
+//! Replies on their way back to waiting callers.
+//!
+//! Waking a task of another thread's runtime costs a system call. A batch has many replies, so they are collected, one
+//! [`ReplyBatcher`] per runtime, and each runtime is woken once; its own task then sends them, which costs next to nothing.
+//!
+//! Callbacks that must not overtake a reply come with it. They may go once the waiting tasks have had their turn: a
+//! connection that has its reply writes it before it lets another task of its worker run.
+
+use std::cell::RefCell;
+use std::mem;
+use std::sync::{Arc, PoisonError};
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
+use tokio::task::yield_now;
+
+use crate::held::Held;
+use crate::queue::Answer;
+use crate::sync::{Mutex, MutexGuard, Notify};
+
+/// An answer, its receiver, and the callbacks that wait until it is written.
+pub(crate) type Reply = (oneshot::Sender<Answer>, Answer, Option<Held>);
+
+/// Collects the replies for the tasks of one runtime.
+#[derive(Default)]
+pub(crate) struct ReplyBatcher {
+    replies: Mutex<Vec<Reply>>,
+    notified: Notify,
+}
+
+thread_local! {
+    /// The batcher of the runtime that this thread last ran.
+    static BATCHER: RefCell<Option<(Id, Arc<ReplyBatcher>)>> = const { RefCell::new(None) };
+}
+
+impl ReplyBatcher {
+    /// The batcher of the runtime that runs this task; none outside of one.
+    pub(crate) fn for_this_runtime() -> Option<Arc<Self>> {
+        let runtime = Handle::try_current().ok()?;
+        BATCHER.with_borrow_mut(|present| match present {
+            Some((id, batcher)) if *id == runtime.id() => Some(Arc::clone(batcher)),
+            _ => {
+                let batcher = Arc::new(Self::default());
+                runtime.spawn(run(Arc::clone(&batcher)));
+                *present = Some((runtime.id(), Arc::clone(&batcher)));
+                Some(batcher)
+            }
+        })
+    }
+
+    /// Adds a reply. Returns whether it is the first since the last [`drain`](Self::drain): then the runtime must be notified.
+    pub(crate) fn push(&self, reply: Reply) -> bool {
+        let mut replies = self.replies();
+        replies.push(reply);
+        replies.len() == 1
+    }
+
+    /// Wakes the runtime.
+    pub(crate) fn notify(&self) {
+        self.notified.notify_one();
+    }
+
+    /// Waits for [`notify`](Self::notify) and sends the collected replies, through `taken`, which is empty before and after.
+    /// Adds the callbacks that wait for those replies to `held`.
+    pub(crate) async fn drain(&self, taken: &mut Vec<Reply>, held: &mut Vec<Held>) {
+        self.notified.notified().await;
+        mem::swap(taken, &mut *self.replies());
+        for (to, answer, waiting) in taken.drain(..) {
+            // A caller that hung up learns the outcome by callback.
+            let _ = to.send(answer);
+            held.extend(waiting);
+        }
+    }
+
+    fn replies(&self) -> MutexGuard<'_, Vec<Reply>> {
+        self.replies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Sends replies for as long as the runtime lives.
+async fn run(batcher: Arc<ReplyBatcher>) {
+    let (mut taken, mut held) = (Vec::new(), Vec::new());
+    loop {
+        batcher.drain(&mut taken, &mut held).await;
+        if !held.is_empty() {
+            // Behind all tasks that were woken by their replies.
+            yield_now().await;
+            Held::release_all(&mut held);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What the engine's threads and its handles share.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::clock::{ClockState, GuardedClock};
+use crate::error::StopReason;
+use crate::progress::ArchiveProgress;
+use crate::queue::Queue;
+
+/// Whether the engine takes commands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Serving {
+    /// It does.
+    Yes,
+    /// It answers questions only: the disk is full.
+    ReadOnly,
+    /// It has stopped.
+    Stopped(StopReason),
+}
+
+/// The state of a running engine.
+#[derive(Clone, Debug)]
+pub struct EngineStatus {
+    /// Whether it takes commands.
+    pub serving: Serving,
+    /// Commands waiting.
+    pub queue_depth: usize,
+    /// Last durable journal sequence.
+    pub durable_seq: u64,
+    /// The archive holds all transfers that finished up to this journal sequence.
+    pub archived_seq: u64,
+    /// Whether acknowledged commands are on disk (false only in measurements).
+    pub is_durable: bool,
+    /// The hub's time compared with the clocks.
+    pub clock: ClockState,
+}
+
+/// The state that the engine's threads and handles share.
+pub(crate) struct SharedState {
+    pub(crate) queue: Queue,
+    pub(crate) durable_seq: AtomicU64,
+    pub(crate) archive: ArchiveProgress,
+    pub(crate) serving: Mutex<Serving>,
+    pub(crate) stopped: watch::Sender<Option<StopReason>>,
+    pub(crate) is_durable: bool,
+    pub(crate) clock: Arc<GuardedClock>,
+}
+
+impl SharedState {
+    pub(crate) fn serving(&self) -> MutexGuard<'_, Serving> {
+        self.serving.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn stop(&self, reason: StopReason) {
+        let mut serving = self.serving();
+        if !matches!(*serving, Serving::Stopped(_)) {
+            *serving = Serving::Stopped(reason.clone());
+            self.stopped.send_replace(Some(reason));
+        }
+        drop(serving);
+        // Last: the decider takes a queue that is closed, and no reason yet, for an orderly end.
+        self.queue.close();
+    }
+
+    pub(crate) fn status(&self) -> EngineStatus {
+        EngineStatus {
+            serving: self.serving().clone(),
+            queue_depth: self.queue.len(),
+            durable_seq: self.durable_seq.load(Ordering::Acquire),
+            archived_seq: self.archive.watermark(),
+            is_durable: self.is_durable,
+            clock: self.clock.state(),
+        }
+    }
+}
