@@ -55,20 +55,20 @@ deny: tools ## Licences, banned crates and sources of all dependencies. Installs
 docs: tools ## Write docs/configuration.md, docs/exit-codes.md and Grafana's dashboards anew from their sources.
 	@UPESI_WRITE_DOCS=1 $(CARGO) test $(LOCKED) -p upesi --test docs --test monitoring
 
-characterize: build ## Published figures beside ours, within an hour: docs/characterization.
-	@$(UPESI) lab suite characterize --out out/characterize --docs docs/characterization
+characterize: build ## Published figures beside ours, within an hour: out/characterize/page. An hour by `make soak` before is taken in.
+	@$(UPESI) lab suite characterize --out out/characterize --docs out/characterize/page $(if $(wildcard out/soak/hour.json),--recorded soak=out/soak/hour.json)
 
 # How long `make soak` drives the hub. Only an hour or more meets T2 of the 2020 programme.
 MINUTES ?= 60
 
-soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what drifts? Fails where the load was not held, or the figures do not count. An hour or more is kept: docs/characterization/soak.json.
+soak: build ## An hour (MINUTES=60) of transfers at 70 % of the breakpoint: what drifts? Fails where the load was not held, or the figures do not count. An hour or more is kept: out/soak/hour.json.
 	@rm -f out/soak/breakpoint/result.json out/soak/run/result.json
 	$(UPESI) lab run breakpoint-transfers --out out/soak/breakpoint || { echo >&2 "make soak: without a breakpoint there is no rate for the soak: see the reason above"; exit 1; }
 	rate=$$(sed -n 's/.*"highest_met_per_s": \([0-9][0-9]*\).*/\1/p' out/soak/breakpoint/result.json)
 	[ -n "$$rate" ] || { echo >&2 "make soak: out/soak/breakpoint/result.json has no highest_met_per_s, so there is no rate for the soak"; exit 1; }
 	status=0
 	$(UPESI) lab run soak --rate $$((rate * 70 / 100)) --duration $(MINUTES)m --hub-argument=--set=data.keep_segments=needed --out out/soak/run || status=$$?
-	[ $(MINUTES) -lt 60 ] || [ ! -e out/soak/run/result.json ] || cp out/soak/run/result.json docs/characterization/soak.json
+	[ $(MINUTES) -lt 60 ] || [ ! -e out/soak/run/result.json ] || cp out/soak/run/result.json out/soak/hour.json
 	[ ! -e out/soak/run/result.json ] || $(UPESI) lab report out/soak/run --html out/soak/report.html
 	[ $$status -eq 0 ] || echo >&2 "make soak: the soak did not pass: the reason is above, its page is out/soak/report.html"
 	exit $$status
@@ -105,13 +105,13 @@ torture: build ## Faults by the million, two hours at most; goes on where it sto
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at a time; TARGETS="bodies journal" for some.
 	@tools/fuzz/libfuzzer/run
 
-coverage: tools ## What the tests of types, fspiop, admission, ledger, lsm, journal, archive and store execute: docs/evidence/coverage.md.
+coverage: tools ## What the tests of types, fspiop, admission, ledger, lsm, journal, archive and store execute: out/coverage/coverage.md.
 	@.ci/coverage
 
-mutants: tools ## Small faults in ledger, journal, archive, engine and courier that their tests must notice; goes on where it stopped. MINUTES=45 CRATES=engine.
+mutants: tools ## Small faults in ledger, journal, archive, engine and courier that their tests must notice: out/mutants/mutants.md; goes on where it stopped. MINUTES=45 CRATES=engine.
 	@.ci/mutants
 
-evidence: ## Write the README's table of reliability anew from docs/evidence.
+evidence: ## Write the table of docs/reliability.md anew from docs/evidence.
 	@$(CARGO) run $(LOCKED) --quiet -p upesi-torture -- table
 
 clean: ## Remove what was built.

@@ -54,7 +54,7 @@ enum Command {
         /// Where it is.
         directory: PathBuf,
     },
-    /// Writes the README's table of reliability from the evidence, or checks it.
+    /// Write the table of docs/reliability.md from the evidence, or check it.
     Table(TableArguments),
     /// Adds a run of another program to its evidence.
     Note(Note),
@@ -67,9 +67,9 @@ struct TableArguments {
     /// The evidence.
     #[arg(long, value_name = "DIR", default_value = "docs/evidence")]
     evidence: PathBuf,
-    /// The file with the markers.
-    #[arg(long, value_name = "FILE", default_value = "README.md")]
-    readme: PathBuf,
+    /// The page with the markers.
+    #[arg(long, alias = "readme", value_name = "FILE", default_value = "docs/reliability.md")]
+    page: PathBuf,
     /// Changes nothing; fails where the table is not what the evidence says.
     #[arg(long)]
     check: bool,
@@ -119,18 +119,18 @@ fn judge_tables(tables: &str, directory: &Path) -> ExitCode {
 
 impl TableArguments {
     fn run(&self) -> Result<bool, String> {
-        let readme = std::fs::read_to_string(&self.readme).map_err(|error| error.to_string())?;
-        let updated = table::updated(&readme, &self.evidence).map_err(|error| error.to_string())?;
-        if updated == readme {
+        let page = std::fs::read_to_string(&self.page).map_err(|error| error.to_string())?;
+        let updated = table::updated(&page, &self.evidence).map_err(|error| error.to_string())?;
+        if updated == page {
             return Ok(true);
         }
         if self.check {
             return Err(format!(
                 "{} is not what the evidence says: run `make evidence`",
-                self.readme.display()
+                self.page.display()
             ));
         }
-        std::fs::write(&self.readme, updated).map_err(|error| error.to_string())?;
+        std::fs::write(&self.page, updated).map_err(|error| error.to_string())?;
         Ok(true)
     }
 }

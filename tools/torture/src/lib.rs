@@ -2,7 +2,7 @@
 //!
 //! A [`trial::Trial`] turns a seed into some worlds with faults and panics where a promise of `docs/reliability.md` is
 //! broken. A [`campaign`] runs many seeds, counts, and merges what it counted into `docs/evidence/`, from which the
-//! README's table is written.
+//! table of that page is written.
 
 pub mod attacks;
 pub mod black_hole;

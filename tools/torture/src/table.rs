@@ -1,4 +1,4 @@
-//! The README's table of reliability, written from the evidence.
+//! The table of `docs/reliability.md`, written from the evidence.
 
 use std::path::Path;
 

@@ -177,12 +177,15 @@ fn full_disks_and_room_again() {
     assert_met(&outcome, &[("refused", 50), ("single operations", 5), ("acknowledged", 3_000)]);
 }
 
-/// The README says what the evidence says.
+/// The table of docs/reliability.md agrees with the evidence.
 #[test]
 fn the_table_is_up_to_date() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = std::fs::read_to_string(root.join("README.md")).expect("a README");
-    let updated = upesi_torture::table::updated(&readme, &root.join("docs/evidence")).expect("evidence");
-    assert!(readme.contains(upesi_torture::table::BEGIN), "README.md has lost the markers of the table");
-    assert!(updated == readme, "README.md is not what docs/evidence says: run `make evidence`");
+    let page = std::fs::read_to_string(root.join("docs/reliability.md")).expect("the page");
+    let updated = upesi_torture::table::updated(&page, &root.join("docs/evidence")).expect("evidence");
+    assert!(
+        page.contains(upesi_torture::table::BEGIN),
+        "docs/reliability.md has lost the markers of the table"
+    );
+    assert!(updated == page, "docs/reliability.md does not agree with docs/evidence: run `make evidence`");
 }
