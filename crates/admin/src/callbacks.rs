@@ -10,7 +10,7 @@ use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::Payload;
 use upesi_ledger::{
-    AdminOutcome, Command, Ledger, NoticeContent, NoticeKey, OutboxEntry, ParticipantId, Refusal, Reply,
+    AdminOutcome, CallbackContent, CallbackKey, Command, Ledger, OutboxEntry, ParticipantId, Refusal, Reply,
     StateMethod,
 };
 use upesi_types::FspId;
@@ -32,7 +32,7 @@ const CONTENTS_READ_AT_ONCE: usize = 16;
 
 /// A callback's key as operators write it: `target-sequence-index`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key(pub(crate) NoticeKey);
+pub(crate) struct Key(pub(crate) CallbackKey);
 
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -50,7 +50,7 @@ impl FromStr for Key {
         let target = ParticipantId::new(next()?.parse().map_err(drop)?).ok_or(())?;
         let seq = next()?.parse().map_err(drop)?;
         let index = next()?.parse().map_err(drop)?;
-        if parts.next().is_some() { Err(()) } else { Ok(Self(NoticeKey { target, seq, index })) }
+        if parts.next().is_some() { Err(()) } else { Ok(Self(CallbackKey { target, seq, index })) }
     }
 }
 
@@ -77,7 +77,7 @@ struct CallbackView {
 }
 
 impl CallbackView {
-    fn of(ledger: &Ledger, key: NoticeKey, entry: &OutboxEntry) -> Self {
+    fn of(ledger: &Ledger, key: CallbackKey, entry: &OutboxEntry) -> Self {
         let parked = entry.parked.as_deref();
         Self {
             key: Key(key),
@@ -93,14 +93,14 @@ impl CallbackView {
     }
 }
 
-fn message_of(content: &NoticeContent) -> &'static str {
+fn message_of(content: &CallbackContent) -> &'static str {
     match content {
-        NoticeContent::ForwardPrepare => "POST /transfers",
-        NoticeContent::ForwardFulfil
-        | NoticeContent::ConfirmFulfil
-        | NoticeContent::State(StateMethod::Put, _) => "PUT /transfers/{ID}",
-        NoticeContent::State(StateMethod::Patch, _) => "PATCH /transfers/{ID}",
-        NoticeContent::ForwardAbort | NoticeContent::ConfirmAbort | NoticeContent::Error(..) => {
+        CallbackContent::ForwardPrepare => "POST /transfers",
+        CallbackContent::ForwardFulfil
+        | CallbackContent::ConfirmFulfil
+        | CallbackContent::State(StateMethod::Put, _) => "PUT /transfers/{ID}",
+        CallbackContent::State(StateMethod::Patch, _) => "PATCH /transfers/{ID}",
+        CallbackContent::ForwardAbort | CallbackContent::ConfirmAbort | CallbackContent::Error(..) => {
             "PUT /transfers/{ID}/error"
         }
     }
@@ -126,7 +126,7 @@ struct Totals {
 struct Selection {
     parked: Option<bool>,
     participant: Option<FspId>,
-    after: Option<NoticeKey>,
+    after: Option<CallbackKey>,
 }
 
 impl Selection {
@@ -144,7 +144,7 @@ impl Selection {
     }
 
     /// The callbacks selected, in order of their keys.
-    fn select(self, ledger: &Ledger) -> Result<impl Iterator<Item = (NoticeKey, &OutboxEntry)>, ApiError> {
+    fn select(self, ledger: &Ledger) -> Result<impl Iterator<Item = (CallbackKey, &OutboxEntry)>, ApiError> {
         let target = match self.participant {
             None => None,
             Some(name) => {
@@ -215,10 +215,10 @@ fn add_failures(context: &AdminContext, callbacks: &mut [CallbackView]) {
 async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -> Result<(), ApiError> {
     for chunk in callbacks.chunks_mut(CONTENTS_READ_AT_ONCE) {
         let keys = chunk.iter().map(|callback| callback.key.0).collect();
-        for pending in context.engine.notices(keys).await? {
+        for pending in context.engine.callbacks(keys).await? {
             if let Some(callback) = chunk.iter_mut().find(|callback| callback.key.0 == pending.key) {
-                callback.message = Some(message_of(&pending.notice().content));
-                callback.transfer_id = Some(pending.notice().transfer.to_string());
+                callback.message = Some(message_of(&pending.callback().content));
+                callback.transfer_id = Some(pending.callback().transfer.to_string());
                 callback.created_date = Some(Instant(pending.record.time));
             }
         }
@@ -254,7 +254,7 @@ pub(crate) async fn redeliver(
 /// Gives how many of these were parked and are tried again; a refusal if none was.
 async fn redeliver_these(
     context: &AdminContext,
-    keys: Vec<NoticeKey>,
+    keys: Vec<CallbackKey>,
 ) -> Result<Result<usize, Refusal>, ApiError> {
     match context.engine.submit(Command::Redeliver(keys), Payload::default()).await? {
         Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Ok(Ok(count)),
@@ -289,7 +289,7 @@ async fn redeliver_all(context: &AdminContext, mut selection: Selection) -> Resu
     }
 }
 
-fn read_keys(fields: &Fields<'_>) -> Result<Vec<NoticeKey>, ApiError> {
+fn read_keys(fields: &Fields<'_>) -> Result<Vec<CallbackKey>, ApiError> {
     let items = fields.required("keys")?.array(REDELIVERED_MAX)?;
     fields.only(&["keys"])?;
     let key = |item: crate::field::Field<'_>| {

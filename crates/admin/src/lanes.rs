@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 use crate::callbacks::Key;
 use crate::context::AdminContext;
@@ -16,14 +16,14 @@ pub trait LaneStatus: Send + Sync {
     fn lanes(&self) -> Vec<Lane>;
 
     /// Those of these callbacks that were tried in vain and are not given up.
-    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure>;
+    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure>;
 }
 
 /// A callback that was tried in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Which.
-    pub key: NoticeKey,
+    pub key: CallbackKey,
     /// How often.
     pub attempts: u32,
     /// What went wrong last.
@@ -64,7 +64,7 @@ pub struct Lane {
     /// What went wrong last.
     pub last_error: Option<String>,
     /// The oldest callback in memory.
-    pub oldest_pending: Option<NoticeKey>,
+    pub oldest_pending: Option<CallbackKey>,
 }
 
 /// For a process without a courier.
@@ -76,7 +76,7 @@ impl LaneStatus for NoLanes {
         Vec::new()
     }
 
-    fn failures(&self, _keys: &[NoticeKey]) -> Vec<Failure> {
+    fn failures(&self, _keys: &[CallbackKey]) -> Vec<Failure> {
         Vec::new()
     }
 }

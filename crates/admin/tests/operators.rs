@@ -6,7 +6,7 @@ use common::{Hub, PREIMAGE, id, name, prepare, refusal};
 use upesi_fspiop::encode_octets;
 use upesi_fspiop::ilp::{encode_packet_v1, encode_packet_v4};
 use upesi_ledger::command::{Archived, Fulfil, FulfilState, Fulfilment};
-use upesi_ledger::{Command, NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, Command, ParticipantId};
 use upesi_types::{Timestamp, TransferId};
 
 fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
@@ -195,7 +195,7 @@ async fn park(hub: &Hub, key: &str) {
     let mut parts = key.split('-').map(|part| part.parse::<u64>().unwrap());
     let mut next = || parts.next().unwrap();
     let target = ParticipantId::new(u32::try_from(next()).unwrap()).unwrap();
-    let key = NoticeKey { target, seq: next(), index: u8::try_from(next()).unwrap() };
+    let key = CallbackKey { target, seq: next(), index: u8::try_from(next()).unwrap() };
     hub.submit(Command::Park { key, attempts: 5, reason: "503 from the DFSP".into() }, "").await;
 }
 

@@ -11,7 +11,7 @@ use common::{Document, Operation, to_text};
 use serde_json::{Value, json};
 use upesi_apidocs::Surface;
 use upesi_engine::Payload;
-use upesi_ledger::{Command, NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, Command, ParticipantId};
 
 /// Answers that hold what no document can know: how long the process has been up.
 const DIFFERENT_EACH_TIME: [&str; 1] = ["getHealth"];
@@ -126,7 +126,7 @@ impl Walk {
     fn park(&self, key: &str) {
         let parts: Vec<u64> = key.split('-').map(|part| part.parse().unwrap()).collect();
         let target = ParticipantId::new(u32::try_from(parts[0]).unwrap()).unwrap();
-        let key = NoticeKey { target, seq: parts[1], index: u8::try_from(parts[2]).unwrap() };
+        let key = CallbackKey { target, seq: parts[1], index: u8::try_from(parts[2]).unwrap() };
         let reason = "cannot connect to 127.0.0.1:7102: Connection refused (os error 111)".into();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let command = Command::Park { key, attempts: 7, reason };

@@ -13,7 +13,7 @@ use upesi_courier::{
     Renderer, Room, Unroutable,
 };
 use upesi_engine::{
-    Answered, Clock, DurableRecord, Effects, EngineHandle, Participants, PendingNotice, SharedParticipants,
+    Answered, Clock, DurableRecord, Effects, EngineHandle, Participants, PendingCallback, SharedParticipants,
     SystemClock,
 };
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId, rewrite_for_forward};
@@ -21,7 +21,7 @@ use upesi_fspiop::render::{Extensions, write_error, write_transfer_state};
 use upesi_fspiop::uri::{fill_template, write_path};
 use upesi_fspiop::{Resource, Version};
 use upesi_http::{Bytes, Method, StatusCode, Target, header_block};
-use upesi_ledger::{Command, Notice, NoticeContent, NoticeKey, ParticipantId, StateMethod};
+use upesi_ledger::{Callback, CallbackContent, CallbackKey, Command, ParticipantId, StateMethod};
 
 /// Makes the HTTP request of a notice.
 #[derive(Debug)]
@@ -40,8 +40,8 @@ impl Renderer<DurableRecord> for CallbackRenderer {
             .map_or_else(|| format!("participant {}", target.number()), |name| name.to_string())
     }
 
-    fn render(&self, key: NoticeKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
-        let Some(notice) = record.notices.get(usize::from(key.index)) else {
+    fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
+        let Some(notice) = record.callbacks.get(usize::from(key.index)) else {
             return Err(Unroutable::BadRecord { reason: format!("it has no notice {}", key.index) });
         };
         let participants = self.participants.get();
@@ -62,19 +62,19 @@ impl Renderer<DurableRecord> for CallbackRenderer {
         refusals::refusal(status, body)
     }
 
-    fn is_moot(&self, key: NoticeKey, record: &DurableRecord) -> Option<String> {
+    fn is_moot(&self, key: CallbackKey, record: &DurableRecord) -> Option<String> {
         refusals::moot(key, record)
     }
 
-    fn leg(&self, key: NoticeKey, record: &DurableRecord) -> Option<Leg> {
+    fn leg(&self, key: CallbackKey, record: &DurableRecord) -> Option<Leg> {
         // From the record's instant, so that it holds for callbacks that an earlier life of the hub owed.
         let took = || SystemClock.now().since(record.time);
-        match &record.notices.get(usize::from(key.index))?.content {
-            NoticeContent::ForwardPrepare => Some(Leg::Prepare(took())),
-            NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort => Some(fulfil(record, took())),
+        match &record.callbacks.get(usize::from(key.index))?.content {
+            CallbackContent::ForwardPrepare => Some(Leg::Prepare(took())),
+            CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => Some(fulfil(record, took())),
             // To a payee that reserved the hub gives its word, and tells the payer itself, by the very record that ends the
             // transfer. Answers to later questions look the same but for that.
-            NoticeContent::State(StateMethod::Put, view) if view.completed_at == Some(record.time) => {
+            CallbackContent::State(StateMethod::Put, view) if view.completed_at == Some(record.time) => {
                 Some(fulfil(record, took()))
             }
             _ => None,
@@ -90,8 +90,8 @@ impl CallbackRenderer {
     fn headers(
         &self,
         participants: &Participants,
-        key: NoticeKey,
-        notice: &Notice,
+        key: CallbackKey,
+        notice: &Callback,
         id: &str,
         record: &DurableRecord,
     ) -> Result<upesi_http::HeaderMap, Unroutable> {
@@ -101,7 +101,7 @@ impl CallbackRenderer {
         let request = &record.payload.headers;
         let forwards = matches!(
             notice.content,
-            NoticeContent::ForwardPrepare | NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort
+            CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort
         );
         let source = if forwards {
             let name = Block(request).find("fspiop-source").and_then(|name| str::from_utf8(name).ok());
@@ -117,7 +117,7 @@ impl CallbackRenderer {
         };
         let is_error = notice.content.endpoint_type() == upesi_ledger::EndpointType::TRANSFER_ERROR;
         let mut uri = String::with_capacity(64);
-        let path_id = (notice.content != NoticeContent::ForwardPrepare).then_some(id);
+        let path_id = (notice.content != CallbackContent::ForwardPrepare).then_some(id);
         write_path(Resource::Transfers, path_id, is_error, &mut uri);
         let message = Forward {
             source,
@@ -133,7 +133,7 @@ impl CallbackRenderer {
     }
 }
 
-fn endpoint(participants: &Participants, notice: &Notice, id: &str) -> Result<Target, Unroutable> {
+fn endpoint(participants: &Participants, notice: &Callback, id: &str) -> Result<Target, Unroutable> {
     let kind = notice.content.endpoint_type();
     let endpoint_type = kind.name();
     let Some(template) = participants.endpoint(notice.target, kind) else {
@@ -145,35 +145,35 @@ fn endpoint(participants: &Participants, notice: &Notice, id: &str) -> Result<Ta
     Target::parse(&url).map_err(|error| bad(error.to_string()))
 }
 
-fn body(notice: &Notice, record: &DurableRecord) -> Bytes {
+fn body(notice: &Callback, record: &DurableRecord) -> Bytes {
     let mut body = Vec::new();
     match &notice.content {
-        NoticeContent::State(method, view) => {
+        CallbackContent::State(method, view) => {
             let fulfilment = view.fulfilment.as_ref().filter(|_| *method == StateMethod::Put);
             let extensions = Extensions { items: view.extensions.as_deref(), cause: None };
             write_transfer_state(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
         }
-        NoticeContent::Error(code, description) => write_error(&mut body, *code, description),
-        NoticeContent::ForwardPrepare
-        | NoticeContent::ForwardFulfil
-        | NoticeContent::ForwardAbort
-        | NoticeContent::ConfirmFulfil
-        | NoticeContent::ConfirmAbort => return record.payload.body.clone(),
+        CallbackContent::Error(code, description) => write_error(&mut body, *code, description),
+        CallbackContent::ForwardPrepare
+        | CallbackContent::ForwardFulfil
+        | CallbackContent::ForwardAbort
+        | CallbackContent::ConfirmFulfil
+        | CallbackContent::ConfirmAbort => return record.payload.body.clone(),
     }
     body.into()
 }
 
 /// The hop's span id: the same at each repetition, never zero.
-fn span_id(key: NoticeKey) -> SpanId {
+fn span_id(key: CallbackKey) -> SpanId {
     let mut hasher = DefaultHasher::new();
     key.hash(&mut hasher);
     (hasher.finish() | 1).to_be_bytes()
 }
 
 /// A notice of a durable record, as a lane takes it.
-pub fn delivery(key: NoticeKey, record: &Arc<DurableRecord>) -> Delivery<DurableRecord> {
+pub fn delivery(key: CallbackKey, record: &Arc<DurableRecord>) -> Delivery<DurableRecord> {
     let mut hasher = DefaultHasher::new();
-    record.notices[usize::from(key.index)].transfer.hash(&mut hasher);
+    record.callbacks[usize::from(key.index)].transfer.hash(&mut hasher);
     let bytes = record.payload.headers.len() + record.payload.body.len();
     let awaits_answer = record.asker == Some(key.target);
     Delivery { key, order: hasher.finish(), bytes, awaits_answer, record: Arc::clone(record) }
@@ -196,7 +196,7 @@ impl Effects for CourierEffects {
         }
     }
 
-    fn redeliver(&mut self, keys: &[NoticeKey]) {
+    fn redeliver(&mut self, keys: &[CallbackKey]) {
         self.courier.redeliver(keys);
     }
 
@@ -223,7 +223,7 @@ impl Answered for Answers {
 }
 
 /// The callbacks of a record that wait for the answer to it.
-pub fn to_asker(record: &DurableRecord) -> impl Iterator<Item = NoticeKey> {
+pub fn to_asker(record: &DurableRecord) -> impl Iterator<Item = CallbackKey> {
     record.keys().filter(|key| record.asker == Some(key.target))
 }
 
@@ -244,10 +244,10 @@ impl OutboxBacklog {
     ) -> Result<Page<DurableRecord>, BacklogError> {
         let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
         let items_max = room.items.max(1);
-        let found = self.engine()?.pending_notices(target, after, items_max + 1).await.map_err(failed)?;
+        let found = self.engine()?.pending_callbacks(target, after, items_max + 1).await.map_err(failed)?;
         let mut page = Page { more: found.len() > items_max, items: Vec::with_capacity(found.len()) };
         let mut bytes = 0;
-        for PendingNotice { key, record } in found.into_iter().take(items_max) {
+        for PendingCallback { key, record } in found.into_iter().take(items_max) {
             if bytes >= room.bytes && !page.items.is_empty() {
                 page.more = true;
                 break;
@@ -283,33 +283,33 @@ impl Backlog<DurableRecord> for OutboxBacklog {
         target: ParticipantId,
         after: Option<Position>,
         limit: usize,
-    ) -> BacklogFuture<'_, Vec<NoticeKey>> {
+    ) -> BacklogFuture<'_, Vec<CallbackKey>> {
         Box::pin(async move {
             let found = self.engine()?.pending_keys(target, after, limit).await;
             found.map_err(|error| BacklogError { reason: error.to_string() })
         })
     }
 
-    fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
+    fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
         Box::pin(async move {
             let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
             let engine = self.engine()?;
             let still_owed = move |ledger: &upesi_ledger::Ledger| {
                 let is_owed =
-                    |key: &NoticeKey| ledger.outbox().get(*key).is_some_and(|entry| entry.parked.is_none());
+                    |key: &CallbackKey| ledger.outbox().get(*key).is_some_and(|entry| entry.parked.is_none());
                 keys.into_iter().filter(is_owed).collect()
             };
             let keys = engine.read(still_owed).await.map_err(failed)?;
-            let found = engine.notices(keys).await.map_err(failed)?;
+            let found = engine.callbacks(keys).await.map_err(failed)?;
             Ok(found.into_iter().map(|pending| delivery(pending.key, &pending.record)).collect())
         })
     }
 
-    fn delivered(&self, keys: Vec<NoticeKey>) {
+    fn delivered(&self, keys: Vec<CallbackKey>) {
         self.report(Command::Delivered(keys));
     }
 
-    fn parked(&self, key: NoticeKey, reason: String, attempts: u32) {
+    fn parked(&self, key: CallbackKey, reason: String, attempts: u32) {
         self.report(Command::Park { key, attempts, reason: reason.into_boxed_str() });
     }
 }
@@ -328,22 +328,22 @@ mod tests {
         let state = |method, completed_at| {
             let state = PublicState::Committed;
             let view = TransferView { state, completed_at, fulfilment: None, extensions: None };
-            NoticeContent::State(method, view)
+            CallbackContent::State(method, view)
         };
         let (prepare, fulfil) = (Some("prepare"), Some("fulfil"));
         let cases = [
-            (NoticeContent::ForwardPrepare, prepare),
-            (NoticeContent::ForwardFulfil, fulfil),
-            (NoticeContent::ForwardAbort, fulfil),
-            (NoticeContent::ConfirmFulfil, None),
-            (NoticeContent::ConfirmAbort, None),
+            (CallbackContent::ForwardPrepare, prepare),
+            (CallbackContent::ForwardFulfil, fulfil),
+            (CallbackContent::ForwardAbort, fulfil),
+            (CallbackContent::ConfirmFulfil, None),
+            (CallbackContent::ConfirmAbort, None),
             (state(StateMethod::Put, Some(time)), fulfil),
             (state(StateMethod::Patch, Some(time)), None),
             // Answers to somebody who asks.
             (state(StateMethod::Put, Some(time.plus_ms(-1))), None),
             (state(StateMethod::Put, None), None),
         ];
-        let notice = |content: &NoticeContent| Notice {
+        let notice = |content: &CallbackContent| Callback {
             target: ParticipantId::HUB,
             transfer: TransferRef::Text("t".into()),
             content: content.clone(),
@@ -353,7 +353,7 @@ mod tests {
         let mut record = DurableRecord {
             seq: 7,
             time,
-            notices,
+            callbacks: notices,
             payload: Payload::default(),
             prepared_before,
             asker: None,
@@ -375,8 +375,8 @@ mod tests {
         }
         // By a clock that was put back since.
         record.time = SystemClock.now().plus_ms(AGO_MS);
-        let key = NoticeKey { target: ParticipantId::HUB, seq: 7, index: 0 };
+        let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
         assert_eq!(renderer.leg(key, &record), Some(Leg::Prepare(Duration::ZERO)));
-        assert_eq!(renderer.leg(NoticeKey { index: 9, ..key }, &record), None);
+        assert_eq!(renderer.leg(CallbackKey { index: 9, ..key }, &record), None);
     }
 }

@@ -12,7 +12,7 @@ use upesi_courier::{Refusal, Repetition};
 use upesi_engine::{Clock as _, DurableRecord, SystemClock};
 use upesi_fspiop::body::{parse_error_body, parse_prepare};
 use upesi_http::StatusCode;
-use upesi_ledger::{NoticeContent, NoticeKey};
+use upesi_ledger::{CallbackContent, CallbackKey};
 use upesi_types::{ErrorCode, Timestamp};
 
 /// What an answer other than 2xx means.
@@ -34,13 +34,13 @@ pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
 }
 
 /// Why a callback that was refused before need not be repeated, if that is so.
-pub(crate) fn moot(key: NoticeKey, record: &DurableRecord) -> Option<String> {
+pub(crate) fn moot(key: CallbackKey, record: &DurableRecord) -> Option<String> {
     moot_at(key, record, SystemClock.now())
 }
 
-fn moot_at(key: NoticeKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
-    let notice = record.notices.get(usize::from(key.index))?;
-    if notice.content != NoticeContent::ForwardPrepare {
+fn moot_at(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
+    let notice = record.callbacks.get(usize::from(key.index))?;
+    if notice.content != CallbackContent::ForwardPrepare {
         return None;
     }
     let prepare = parse_prepare(&record.payload.body).ok()?;
@@ -51,7 +51,7 @@ fn moot_at(key: NoticeKey, record: &DurableRecord, now: Timestamp) -> Option<Str
 mod tests {
     use upesi_engine::Payload;
     use upesi_http::Bytes;
-    use upesi_ledger::{Notice, ParticipantId, TransferRef};
+    use upesi_ledger::{Callback, ParticipantId, TransferRef};
 
     use super::*;
 
@@ -104,7 +104,7 @@ mod tests {
         let record = |content| DurableRecord {
             seq: 7,
             time: expiration,
-            notices: vec![Notice {
+            callbacks: vec![Callback {
                 target: ParticipantId::HUB,
                 transfer: TransferRef::Text("t".into()),
                 content,
@@ -113,12 +113,12 @@ mod tests {
             prepared_before: None,
             asker: None,
         };
-        let key = NoticeKey { target: ParticipantId::HUB, seq: 7, index: 0 };
-        let prepare = record(NoticeContent::ForwardPrepare);
+        let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
+        let prepare = record(CallbackContent::ForwardPrepare);
         assert_eq!(moot_at(key, &prepare, expiration), None);
         assert!(moot_at(key, &prepare, expiration.plus_ms(1)).is_some());
-        assert_eq!(moot_at(NoticeKey { index: 1, ..key }, &prepare, expiration.plus_ms(1)), None);
-        let fulfil = record(NoticeContent::ForwardFulfil);
+        assert_eq!(moot_at(CallbackKey { index: 1, ..key }, &prepare, expiration.plus_ms(1)), None);
+        let fulfil = record(CallbackContent::ForwardFulfil);
         assert_eq!(moot_at(key, &fulfil, expiration.plus_ms(1)), None, "the payer still needs it");
     }
 }

@@ -34,7 +34,7 @@ pub struct CourierConfig {
     /// Upper end of the wait before any repetition.
     pub retry_wait_max: Duration,
     /// From the first attempt at a notice to its being parked.
-    pub notice_deadline: Duration,
+    pub callback_deadline: Duration,
     /// Connection-level failures in a row after which the lane pauses.
     pub breaker_failures: u32,
     /// First pause; it doubles with each probe that fails.
@@ -76,7 +76,7 @@ impl Default for CourierConfig {
             response_body_bytes_max: 64 * 1024,
             retry_wait_first: Duration::from_millis(200),
             retry_wait_max: Duration::from_secs(30),
-            notice_deadline: Duration::from_secs(15 * 60),
+            callback_deadline: Duration::from_secs(15 * 60),
             breaker_failures: 8,
             breaker_pause_first: Duration::from_millis(500),
             breaker_pause_max: Duration::from_secs(30),
@@ -122,7 +122,7 @@ impl CourierConfig {
             ("retrying_max", self.retrying_max == 0),
             ("request_timeout", self.request_timeout.is_zero()),
             ("connect_timeout", self.connect_timeout.is_zero()),
-            ("notice_deadline", self.notice_deadline.is_zero()),
+            ("callback_deadline", self.callback_deadline.is_zero()),
             ("breaker_failures", self.breaker_failures == 0),
             ("report_items", self.report_items == 0),
             ("direct_in_flight_max", self.direct_in_flight_max == 0),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use upesi_http::{Bytes, Full, HeaderMap, Method, Request, StatusCode, Target};
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 /// Where a notice stands among those of its target: journal sequence, then place in the record.
 pub type Position = (u64, u8);
@@ -15,7 +15,7 @@ pub type Position = (u64, u8);
 #[derive(Debug)]
 pub struct Delivery<R> {
     /// Which notice, and to whom.
-    pub key: NoticeKey,
+    pub key: CallbackKey,
     /// Notices of equal value are delivered one after the other, in order of their keys: a hash of the transfer's id. Two
     /// transfers with the same value only wait for each other.
     pub order: u64,
@@ -117,16 +117,16 @@ pub trait Backlog<R>: Send + Sync + 'static {
         target: ParticipantId,
         after: Option<Position>,
         limit: usize,
-    ) -> BacklogFuture<'_, Vec<NoticeKey>>;
+    ) -> BacklogFuture<'_, Vec<CallbackKey>>;
 
     /// The given notices, in any order; those that are no longer undelivered, or parked, are left out.
-    fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<R>>>;
+    fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<Delivery<R>>>;
 
     /// These were delivered. May be recorded lazily: losing it only repeats them after a restart. Must not block.
-    fn delivered(&self, keys: Vec<NoticeKey>);
+    fn delivered(&self, keys: Vec<CallbackKey>);
 
     /// Delivery of this one was given up after so many attempts. Must not block.
-    fn parked(&self, key: NoticeKey, reason: String, attempts: u32);
+    fn parked(&self, key: CallbackKey, reason: String, attempts: u32);
 }
 
 /// What to send.
@@ -206,7 +206,7 @@ pub enum Unroutable {
 /// must give the same headers and body each time.
 pub trait Renderer<R>: Send + Sync + 'static {
     /// The request for the notice `key` of `record`. Runs on the worker that sends: must be quick and must not block.
-    fn render(&self, key: NoticeKey, record: &R) -> Result<OutgoingRequest, Unroutable>;
+    fn render(&self, key: CallbackKey, record: &R) -> Result<OutgoingRequest, Unroutable>;
 
     /// The name of a target, for the log.
     fn name(&self, target: ParticipantId) -> String {
@@ -220,13 +220,13 @@ pub trait Renderer<R>: Send + Sync + 'static {
 
     /// Why the notice `key` of `record` need not be sent any more, where that is so. Asked before it is repeated to a DFSP
     /// that refused it; must be quick and must not block.
-    fn is_moot(&self, _key: NoticeKey, _record: &R) -> Option<String> {
+    fn is_moot(&self, _key: CallbackKey, _record: &R) -> Option<String> {
         None
     }
 
     /// Which party's message the notice `key` of `record` brings to the other, where it does. Asked when it has just been
     /// delivered; must be quick and must not block.
-    fn leg(&self, _key: NoticeKey, _record: &R) -> Option<Leg> {
+    fn leg(&self, _key: CallbackKey, _record: &R) -> Option<Leg> {
         None
     }
 }

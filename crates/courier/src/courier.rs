@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::time::Instant;
 use upesi_http::{Answer, WorkerHandle, Workers};
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 use crate::config::ConfigError;
 use crate::contract::{Backlog, Delivery, DirectError, OutgoingRequest, Renderer};
@@ -64,7 +64,7 @@ impl<R: Send + Sync + 'static> Courier<R> {
     }
 
     /// Sends parked notices again, however many, once the outbox has them as undelivered and no longer parked.
-    pub fn redeliver(&self, keys: &[NoticeKey]) {
+    pub fn redeliver(&self, keys: &[CallbackKey]) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
             by_target.entry(key.target).or_default().push(*key);
@@ -74,7 +74,7 @@ impl<R: Send + Sync + 'static> Courier<R> {
 
     /// Lets notices go that wait for an answer ([`Delivery::awaits_answer`]): their target has it, or nobody waits for it any
     /// more. To be called for each of them once. Each worker gets all of its lanes' notices at once.
-    pub fn answered(&self, keys: impl IntoIterator<Item = NoticeKey>) {
+    pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
             by_target.entry(key.target).or_default().push(key);
@@ -91,7 +91,7 @@ impl<R: Send + Sync + 'static> Courier<R> {
     }
 
     /// Those of these notices that were tried in vain and are not given up.
-    pub fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
+    pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
         let keys = keys.iter().copied().collect();
         let lanes = targets.into_iter().filter_map(|target| self.shared.find(target));

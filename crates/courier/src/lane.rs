@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 use upesi_http::WorkerHandle;
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 use self::core::Core;
 use self::entry::Effects;
@@ -110,7 +110,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
         self.carry_out(effects, wake);
     }
 
-    pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = NoticeKey>) {
+    pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut state = self.state();
         state.core.recall(keys);
         let effects = state.core.effects();
@@ -119,7 +119,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
     }
 
     /// Lets notices go whose target has the answer to the request that caused them.
-    pub(crate) fn answered(self: &Arc<Self>, keys: &[NoticeKey]) {
+    pub(crate) fn answered(self: &Arc<Self>, keys: &[CallbackKey]) {
         let mut state = self.state();
         for key in keys {
             state.core.answered(*key);
@@ -130,7 +130,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
     }
 
     /// Those of these notices that were tried in vain and are not given up.
-    pub(crate) fn failures(&self, keys: &BTreeSet<NoticeKey>) -> Vec<Failure> {
+    pub(crate) fn failures(&self, keys: &BTreeSet<CallbackKey>) -> Vec<Failure> {
         let state = self.state();
         let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
         failed.map(|(key, attempts, reason)| Failure { key, attempts, reason: reason.to_string() }).collect()

@@ -31,4 +31,4 @@ pub use courier::{Courier, Outlet};
 pub use lane::stepped::{Done, Sending, Settled, SteppedLane};
 pub use metrics::{Histogram, LaneMetrics};
 pub use status::{BreakerState, Failure, LaneStatus};
-pub use upesi_ledger::{NoticeKey, ParticipantId};
+pub use upesi_ledger::{CallbackKey, ParticipantId};

@@ -1,6 +1,6 @@
 //! What an operator sees of a lane.
 
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 /// Whether a lane sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum BreakerState {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Which.
-    pub key: NoticeKey,
+    pub key: CallbackKey,
     /// How often it was tried.
     pub attempts: u32,
     /// Why the last attempt failed.
@@ -66,5 +66,5 @@ pub struct LaneStatus {
     /// What went wrong last.
     pub last_error: Option<String>,
     /// The oldest notice in memory that is not delivered.
-    pub oldest_pending: Option<NoticeKey>,
+    pub oldest_pending: Option<CallbackKey>,
 }

@@ -221,7 +221,7 @@ async fn nobody_listening_pauses_the_lane_and_is_shown() {
         breaker_pause_first: AMPLE,
         breaker_pause_max: AMPLE,
         in_flight_max: 1,
-        notice_deadline: Duration::from_millis(40),
+        callback_deadline: Duration::from_millis(40),
         ..config()
     });
     let target = participant(2);
@@ -240,7 +240,7 @@ async fn nobody_listening_pauses_the_lane_and_is_shown() {
 
 #[tokio::test]
 async fn what_is_refused_until_its_deadline_is_parked_and_can_be_redelivered() {
-    let mut world = World::start(CourierConfig { notice_deadline: Duration::from_millis(30), ..config() });
+    let mut world = World::start(CourierConfig { callback_deadline: Duration::from_millis(30), ..config() });
     let target = participant(2);
     let healed = Arc::new(AtomicUsize::new(0));
     let script = healed.clone();

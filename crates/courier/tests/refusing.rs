@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_courier::{
-    CourierConfig, Delivery, Done, NoticeKey, Page, ParticipantId, Refusal, Repetition, Sending, SteppedLane,
+    CallbackKey, CourierConfig, Delivery, Done, Page, ParticipantId, Refusal, Repetition, Sending,
+    SteppedLane,
 };
 
 /// How long the DFSP takes to answer.
@@ -16,8 +17,8 @@ const ANSWERS_AFTER: Duration = Duration::from_millis(5);
 /// How long a callback may take that is not refused.
 const PROMPT: Duration = Duration::from_millis(100);
 
-fn key(seq: u64) -> NoticeKey {
-    NoticeKey { target: ParticipantId::new(7).unwrap(), seq, index: 0 }
+fn key(seq: u64) -> CallbackKey {
+    CallbackKey { target: ParticipantId::new(7).unwrap(), seq, index: 0 }
 }
 
 fn delivery(seq: u64) -> Delivery<()> {

@@ -166,10 +166,10 @@ impl Archivist {
             return Ok(());
         }
         let oldest_snapshot = store.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
-        let oldest_notice = self.fold.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
+        let oldest_callback = self.fold.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
         let oldest_reserved =
             self.fold.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
-        let needed = (oldest_snapshot + 1).min(oldest_notice).min(oldest_reserved.unwrap_or(u64::MAX));
+        let needed = (oldest_snapshot + 1).min(oldest_callback).min(oldest_reserved.unwrap_or(u64::MAX));
         let needed = needed.min(retained);
         let deleted = delete_segments_below(&*self.disk, needed)?;
         if deleted > 0 {

@@ -4,24 +4,24 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use upesi_journal::{Disk, JournalError, Reader};
-use upesi_ledger::{Notice, NoticeKey, Record};
+use upesi_ledger::{Callback, CallbackKey, Record};
 use upesi_types::Timestamp;
 
 use crate::record::{DurableRecord, Payload};
 
 /// An undelivered callback with everything needed to send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PendingNotice {
+pub struct PendingCallback {
     /// Which.
-    pub key: NoticeKey,
+    pub key: CallbackKey,
     /// The record that owes it.
     pub record: Arc<DurableRecord>,
 }
 
-impl PendingNotice {
+impl PendingCallback {
     /// What it says.
-    pub fn notice(&self) -> &Notice {
-        &self.record.notices[usize::from(self.key.index)]
+    pub fn callback(&self) -> &Callback {
+        &self.record.callbacks[usize::from(self.key.index)]
     }
 }
 
@@ -36,11 +36,11 @@ impl RecordReader {
         Self { disk, reader: Mutex::default() }
     }
 
-    /// The notices of these keys, which must be durable. Reads from disk.
+    /// The callbacks of these keys, which must be durable. Reads from disk.
     ///
-    /// A record that is damaged or gone must not hold up the others: its notices are left out, and stay in the outbox.
-    pub(crate) fn notices(&self, keys: &[NoticeKey]) -> Result<Vec<PendingNotice>, JournalError> {
-        let mut pending = Vec::<PendingNotice>::with_capacity(keys.len());
+    /// A record that is damaged or gone must not hold up the others: its callbacks are left out, and stay in the outbox.
+    pub(crate) fn callbacks(&self, keys: &[CallbackKey]) -> Result<Vec<PendingCallback>, JournalError> {
+        let mut pending = Vec::<PendingCallback>::with_capacity(keys.len());
         for key in keys {
             let record = match pending.last() {
                 Some(last) if last.key.seq == key.seq => Some(Arc::clone(&last.record)),
@@ -52,8 +52,8 @@ impl RecordReader {
                     other => other?,
                 },
             };
-            let record = record.filter(|record| usize::from(key.index) < record.notices.len());
-            pending.extend(record.map(|record| PendingNotice { key: *key, record }));
+            let record = record.filter(|record| usize::from(key.index) < record.callbacks.len());
+            pending.extend(record.map(|record| PendingCallback { key: *key, record }));
         }
         Ok(pending)
     }
@@ -62,8 +62,8 @@ impl RecordReader {
         self.with_record(seq, |time, record| {
             let payload = owned(&record);
             let time = record.decided_at(time);
-            let notices = record.notices;
-            Arc::new(DurableRecord { seq, time, notices, payload, prepared_before: None, asker: None })
+            let callbacks = record.callbacks;
+            Arc::new(DurableRecord { seq, time, callbacks, payload, prepared_before: None, asker: None })
         })
     }
 

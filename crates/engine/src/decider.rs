@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use upesi_journal::JournalError;
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Event, Ledger, Notice, ParticipantId, Reply};
+use upesi_ledger::{Callback, Command, Decision, Event, Ledger, ParticipantId, Reply};
 
 use time::Moment;
 pub(crate) use time::Ticks;
@@ -30,7 +30,7 @@ use crate::queue::{Submission, Verdict};
 use crate::record::{DurableRecord, Payload};
 use crate::shared::SharedState;
 
-/// What the last command of a batch and a tick add to it beyond the command's own bytes: events and notices. A tick
+/// What the last command of a batch and a tick add to it beyond the command's own bytes: events and callbacks. A tick
 /// expires at most 64 transfers.
 const DECISION_BYTES_MAX: usize = 128 * 1024;
 
@@ -215,14 +215,14 @@ impl<H: CommitThread> Decider<H> {
         if self.decision.is_empty() {
             return Some(payload);
         }
-        let Decision { events, notices, .. } = &mut self.decision;
+        let Decision { events, callbacks, .. } = &mut self.decision;
         let payload = payload.kept_for(events);
         if now != stamp {
             events.insert(0, Event::DecidedAt(now));
         }
         let seq = self.open.batch.push(stamp, |buffer| {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
-            upesi_ledger::Record::encode(events, notices, payload, buffer);
+            upesi_ledger::Record::encode(events, callbacks, payload, buffer);
         });
         let mut prepared_before = None;
         for event in events.iter() {
@@ -237,22 +237,22 @@ impl<H: CommitThread> Decider<H> {
                         prepared_before = ended.map(|transfer| now.since(transfer.prepared_at));
                     }
                 }
-                Event::NoticesRedelivered(keys) => self.open.redelivered.extend_from_slice(keys),
+                Event::CallbacksRedelivered(keys) => self.open.redelivered.extend_from_slice(keys),
                 _ => {}
             }
         }
-        self.ledger.evolve(seq, stamp, events.drain(..), notices);
-        if !notices.is_empty() {
-            let notices = mem::take(notices);
-            let asker = self.asker(command, &notices);
-            let record = DurableRecord { seq, time: now, notices, payload, prepared_before, asker };
+        self.ledger.evolve(seq, stamp, events.drain(..), callbacks);
+        if !callbacks.is_empty() {
+            let callbacks = mem::take(callbacks);
+            let asker = self.asker(command, &callbacks);
+            let record = DurableRecord { seq, time: now, callbacks, payload, prepared_before, asker };
             self.open.records.push(Arc::new(record));
         }
         None
     }
 
     /// The sender of a request, where one of these callbacks goes back to it.
-    fn asker(&self, command: &Command, notices: &[Notice]) -> Option<ParticipantId> {
+    fn asker(&self, command: &Command, callbacks: &[Callback]) -> Option<ParticipantId> {
         let source = match command {
             _ if !self.holds_callbacks => return None,
             Command::Prepare(prepare) => &prepare.source,
@@ -264,7 +264,7 @@ impl<H: CommitThread> Decider<H> {
         let is_asker = |target: &ParticipantId| {
             self.ledger.participant(*target).name.as_str().eq_ignore_ascii_case(source.as_str())
         };
-        notices.iter().map(|notice| notice.target).find(is_asker)
+        callbacks.iter().map(|callback| callback.target).find(is_asker)
     }
 
     /// Commits the open batch and begins another: on this thread, or on the commit thread if the batch is large. Waits until

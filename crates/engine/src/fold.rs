@@ -38,9 +38,9 @@ impl Fold {
     pub fn next(&mut self, goal: u64) -> Result<bool, StartError> {
         let Some(record) = self.reader.next_record(goal)? else { return Ok(false) };
         let seq = record.seq;
-        let Record { events, notices, .. } =
+        let Record { events, callbacks, .. } =
             Record::decode(record.bytes).map_err(|source| StartError::Record { seq, source })?;
-        self.ledger.evolve(seq, record.time, events, &notices);
+        self.ledger.evolve(seq, record.time, events, &callbacks);
         if seq <= self.archived_to {
             self.ledger.drain_finished(seq).for_each(drop);
         }

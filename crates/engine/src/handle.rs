@@ -8,10 +8,10 @@ use tokio::sync::{oneshot, watch};
 use upesi_archive::{Archive, ArchiveStats};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Ledger, NoticeKey, ParticipantId, Reply, Transfer};
+use upesi_ledger::{CallbackKey, Command, Ledger, ParticipantId, Reply, Transfer};
 use upesi_types::TransferId;
 
-use crate::backlog::{PendingNotice, RecordReader};
+use crate::backlog::{PendingCallback, RecordReader};
 use crate::clock::GuardedClock;
 use crate::error::{StopReason, SubmitError};
 use crate::metrics::EngineMetrics;
@@ -112,36 +112,36 @@ impl EngineHandle {
         blocking(move || records.payload(seq).ok().flatten()).await
     }
 
-    /// The keys of such callbacks as [`Self::pending_notices`] gives.
+    /// The keys of such callbacks as [`Self::pending_callbacks`] gives.
     pub async fn pending_keys(
         &self,
         target: ParticipantId,
         after: Option<(u64, u8)>,
         limit: usize,
-    ) -> Result<Vec<NoticeKey>, SubmitError> {
+    ) -> Result<Vec<CallbackKey>, SubmitError> {
         self.read(move |ledger| ledger.outbox().pending(target, after).take(limit).collect()).await
     }
 
     /// The oldest undelivered, unparked callbacks of a participant that are younger than `after`, at most `limit`.
-    pub async fn pending_notices(
+    pub async fn pending_callbacks(
         &self,
         target: ParticipantId,
         after: Option<(u64, u8)>,
         limit: usize,
-    ) -> Result<Vec<PendingNotice>, SubmitError> {
+    ) -> Result<Vec<PendingCallback>, SubmitError> {
         let keys = self.pending_keys(target, after, limit).await?;
-        self.notices(keys).await
+        self.callbacks(keys).await
     }
 
     /// The content of callbacks, by key. Those whose records are damaged are left out, which the log tells.
     ///
     /// Errors: the disk cannot be read just now. To take that for "none" would leave callbacks unsent.
-    pub async fn notices(&self, keys: Vec<NoticeKey>) -> Result<Vec<PendingNotice>, SubmitError> {
+    pub async fn callbacks(&self, keys: Vec<CallbackKey>) -> Result<Vec<PendingCallback>, SubmitError> {
         if keys.is_empty() {
             return Ok(Vec::new());
         }
         let records = Arc::clone(&self.inner.records);
-        let read = move || records.notices(&keys).map_err(|error| SubmitError::Journal(error.to_string()));
+        let read = move || records.callbacks(&keys).map_err(|error| SubmitError::Journal(error.to_string()));
         blocking(read).await?
     }
 

@@ -31,7 +31,7 @@ mod stepped;
 mod sync;
 mod trim;
 
-pub use backlog::PendingNotice;
+pub use backlog::PendingCallback;
 pub use clock::{Clock, ClockState, GuardedClock, SystemClock};
 pub use engine::Engine;
 pub use error::{StartError, StopReason, SubmitError};

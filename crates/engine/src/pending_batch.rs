@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 use upesi_journal::Batch;
-use upesi_ledger::{Command, NoticeKey, Reply};
+use upesi_ledger::{CallbackKey, Command, Reply};
 
 use crate::error::SubmitError;
 use crate::participants::Participants;
@@ -52,7 +52,7 @@ pub(crate) struct PendingBatch {
     pub(crate) batch: Batch,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) records: Vec<Arc<DurableRecord>>,
-    pub(crate) redelivered: Vec<NoticeKey>,
+    pub(crate) redelivered: Vec<CallbackKey>,
     /// Those after the batch, if they changed.
     pub(crate) participants: Option<Arc<Participants>>,
     /// Changes of positions that it holds.

@@ -55,14 +55,14 @@ pub(crate) enum Submission {
 /// bounded numbers of callbacks.
 pub(crate) const REPORTS_MAX: usize = 65_536;
 
-/// A notice's key in a record.
-const NOTICE_KEY_BYTES: usize = 16;
+/// A callback's key in a record.
+const CALLBACK_KEY_BYTES: usize = 16;
 
 impl Submission {
     /// About what its record will take, beyond what the ledger adds, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         let keys = |command: &Command| match command {
-            Command::Delivered(keys) | Command::Redeliver(keys) => keys.len() * NOTICE_KEY_BYTES,
+            Command::Delivered(keys) | Command::Redeliver(keys) => keys.len() * CALLBACK_KEY_BYTES,
             _ => 0,
         };
         match self {

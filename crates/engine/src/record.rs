@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use upesi_ledger::{Event, Notice, NoticeKey, ParticipantId, TransferState};
+use upesi_ledger::{Callback, CallbackKey, Event, ParticipantId, TransferState};
 use upesi_types::Timestamp;
 
 use crate::participants::Participants;
@@ -48,7 +48,7 @@ pub struct DurableRecord {
     /// When it was decided.
     pub time: Timestamp,
     /// The callbacks owed.
-    pub notices: Vec<Notice>,
+    pub callbacks: Vec<Callback>,
     /// The request that caused them.
     pub payload: Payload,
     /// Where a PUT of the payee's ends a transfer: how long before it that was prepared, for measuring. The journal does not
@@ -60,14 +60,14 @@ pub struct DurableRecord {
 }
 
 impl DurableRecord {
-    /// The keys of its notices, in order.
-    pub fn keys(&self) -> impl Iterator<Item = NoticeKey> {
-        let key = |(index, notice): (usize, &Notice)| NoticeKey {
-            target: notice.target,
+    /// The keys of its callbacks, in order.
+    pub fn keys(&self) -> impl Iterator<Item = CallbackKey> {
+        let key = |(index, callback): (usize, &Callback)| CallbackKey {
+            target: callback.target,
             seq: self.seq,
             index: index as u8,
         };
-        self.notices.iter().enumerate().map(key)
+        self.callbacks.iter().enumerate().map(key)
     }
 }
 
@@ -77,7 +77,7 @@ pub trait Effects: Send {
     fn publish(&mut self, record: &Arc<DurableRecord>);
 
     /// Parked callbacks are to be tried again.
-    fn redeliver(&mut self, keys: &[NoticeKey]);
+    fn redeliver(&mut self, keys: &[CallbackKey]);
 
     /// Everything of a batch has been published.
     fn flush(&mut self);
@@ -105,7 +105,7 @@ pub struct NoEffects;
 impl Effects for NoEffects {
     fn publish(&mut self, _record: &Arc<DurableRecord>) {}
 
-    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+    fn redeliver(&mut self, _keys: &[CallbackKey]) {}
 
     fn flush(&mut self) {}
 

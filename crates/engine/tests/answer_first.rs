@@ -12,7 +12,7 @@ use upesi_engine::{
     Payload,
 };
 use upesi_ledger::command::{Archived, Get};
-use upesi_ledger::{Command, NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, Command, ParticipantId};
 use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -57,7 +57,7 @@ impl Log {
 }
 
 fn transfer(record: &DurableRecord) -> String {
-    record.notices[0].transfer.to_string()
+    record.callbacks[0].transfer.to_string()
 }
 
 impl Effects for Log {
@@ -65,7 +65,7 @@ impl Effects for Log {
         self.note(Event::Published { transfer: transfer(record), asker: record.asker });
     }
 
-    fn redeliver(&mut self, _: &[NoticeKey]) {}
+    fn redeliver(&mut self, _: &[CallbackKey]) {}
 
     fn flush(&mut self) {}
 

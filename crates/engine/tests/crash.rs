@@ -142,15 +142,15 @@ fn callbacks_that_cannot_be_read_are_an_error() {
         let keys = handle.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<_>>());
         let keys = keys.await.unwrap();
         disk.inject_read_error(disk.reads());
-        let read = handle.notices(keys.clone()).await;
+        let read = handle.callbacks(keys.clone()).await;
         assert!(matches!(read, Err(SubmitError::Journal(_))), "{read:?}");
-        assert_eq!(handle.notices(keys.clone()).await.unwrap().len(), keys.len());
+        assert_eq!(handle.callbacks(keys.clone()).await.unwrap().len(), keys.len());
         // The way lanes go: a page of what is owed to one of them.
         let target = keys[0].target;
         disk.inject_read_error(disk.reads());
-        let page = handle.pending_notices(target, None, keys.len()).await;
+        let page = handle.pending_callbacks(target, None, keys.len()).await;
         assert!(matches!(page, Err(SubmitError::Journal(_))), "{page:?}");
-        let page = handle.pending_notices(target, None, keys.len()).await.unwrap();
+        let page = handle.pending_callbacks(target, None, keys.len()).await.unwrap();
         assert_eq!(page.len(), keys.iter().filter(|key| key.target == target).count());
         engine.shutdown();
     });

@@ -13,7 +13,7 @@ use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
     Payload, Serving, StartError, StopReason, SubmitError,
 };
-use upesi_ledger::{Command, NoticeContent, NoticeKey, PublicState, Reply, StateMethod};
+use upesi_ledger::{CallbackContent, CallbackKey, Command, PublicState, Reply, StateMethod};
 use upesi_types::{ErrorCode, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -54,7 +54,7 @@ impl Effects for Kept {
         self.0.lock().unwrap().push(Arc::clone(record));
     }
 
-    fn redeliver(&mut self, _: &[NoticeKey]) {}
+    fn redeliver(&mut self, _: &[CallbackKey]) {}
 
     fn flush(&mut self) {}
 
@@ -70,7 +70,7 @@ impl Effects for Ends {
         self.0.lock().unwrap().extend(record.prepared_before);
     }
 
-    fn redeliver(&mut self, _: &[NoticeKey]) {}
+    fn redeliver(&mut self, _: &[CallbackKey]) {}
 
     fn flush(&mut self) {}
 
@@ -155,17 +155,17 @@ async fn undelivered_callbacks_survive_and_can_be_read_back() {
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "the body").await;
     let record = kept.0.lock().unwrap().last().cloned().unwrap();
     let key = record.keys().next().unwrap();
-    assert_eq!((record.notices.len(), &record.notices[0].content), (1, &NoticeContent::ForwardPrepare));
+    assert_eq!((record.callbacks.len(), &record.callbacks[0].content), (1, &CallbackContent::ForwardPrepare));
     engine.shutdown();
 
     let (engine, handle) = start(&directory, &clock);
-    let pending = handle.pending_notices(key.target, None, 10).await.unwrap();
+    let pending = handle.pending_callbacks(key.target, None, 10).await.unwrap();
     assert_eq!(pending.len(), 1);
-    assert_eq!((pending[0].key, pending[0].notice()), (key, &record.notices[0]));
+    assert_eq!((pending[0].key, pending[0].callback()), (key, &record.callbacks[0]));
     assert_eq!(pending[0].record, record);
-    assert_eq!(handle.pending_notices(key.target, Some((key.seq, key.index)), 10).await.unwrap(), []);
+    assert_eq!(handle.pending_callbacks(key.target, Some((key.seq, key.index)), 10).await.unwrap(), []);
     handle.submit_quietly(Command::Delivered(vec![key])).unwrap();
-    assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap(), []);
+    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap(), []);
     engine.shutdown();
     let (engine, handle) = start(&directory, &clock);
     assert_eq!(handle.read(|ledger| ledger.outbox().len()).await, Ok(0));
@@ -178,14 +178,14 @@ async fn parked_callbacks_are_listed_and_put_back() {
     let (engine, handle) = start(&directory, &clock);
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
-    let key: NoticeKey = handle.read(|ledger| ledger.outbox().iter().next().unwrap().0).await.unwrap();
+    let key: CallbackKey = handle.read(|ledger| ledger.outbox().iter().next().unwrap().0).await.unwrap();
     handle.submit_quietly(Command::Park { key, attempts: 7, reason: "refused".into() }).unwrap();
     let parked = handle.read(move |ledger| ledger.outbox().get(key).cloned()).await.unwrap().unwrap();
     assert_eq!(parked.parked.map(|parked| (parked.attempts, parked.reason)), Some((7, "refused".into())));
-    assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap(), []);
+    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap(), []);
     let reply = handle.submit(Command::Redeliver(vec![key]), Payload::default()).await.unwrap();
     assert!(matches!(reply, Reply::Admin(Ok(_))), "{reply:?}");
-    assert_eq!(handle.pending_notices(key.target, None, 10).await.unwrap().len(), 1);
+    assert_eq!(handle.pending_callbacks(key.target, None, 10).await.unwrap().len(), 1);
     engine.shutdown();
 }
 
@@ -204,10 +204,10 @@ async fn what_is_due_expires_without_anybody_asking() {
     // Each question is a turn of the engine, and each turn looks at the deadlines: this ends.
     while handle.read(upesi_ledger::Ledger::reserved_len).await.unwrap() > 0 {}
     assert_eq!(position(&handle, "greenbank").await, amount("0"));
-    let told = kept.0.lock().unwrap().iter().flat_map(|record| record.notices.clone()).collect::<Vec<_>>();
+    let told = kept.0.lock().unwrap().iter().flat_map(|record| record.callbacks.clone()).collect::<Vec<_>>();
     let expired =
-        |content: &NoticeContent| matches!(content, NoticeContent::Error(ErrorCode::TRANSFER_EXPIRED, _));
-    assert_eq!(told.iter().filter(|notice| expired(&notice.content)).count(), 300);
+        |content: &CallbackContent| matches!(content, CallbackContent::Error(ErrorCode::TRANSFER_EXPIRED, _));
+    assert_eq!(told.iter().filter(|callback| expired(&callback.content)).count(), 300);
     engine.shutdown();
 }
 
@@ -267,12 +267,15 @@ async fn a_party_that_asks_is_told() {
     accepted(&handle, Command::Get(get.clone()), "").await;
     let unknown = upesi_ledger::command::Get { transfer: id(2).into(), ..get };
     accepted(&handle, Command::Get(unknown), "").await;
-    let told = kept.0.lock().unwrap().iter().flat_map(|record| record.notices.clone()).collect::<Vec<_>>();
-    let NoticeContent::State(StateMethod::Put, view) = &told[told.len() - 2].content else {
+    let told = kept.0.lock().unwrap().iter().flat_map(|record| record.callbacks.clone()).collect::<Vec<_>>();
+    let CallbackContent::State(StateMethod::Put, view) = &told[told.len() - 2].content else {
         panic!("{told:?}")
     };
     assert_eq!(view.state, PublicState::Reserved);
-    assert!(matches!(&told[told.len() - 1].content, NoticeContent::Error(ErrorCode::TRANSFER_NOT_FOUND, _)));
+    assert!(matches!(
+        &told[told.len() - 1].content,
+        CallbackContent::Error(ErrorCode::TRANSFER_NOT_FOUND, _)
+    ));
     engine.shutdown();
 }
 

@@ -20,7 +20,7 @@ use upesi_engine::{
 };
 use upesi_journal::JournalError;
 use upesi_journal::sim_disk::SimDisk;
-use upesi_ledger::{Command, NoticeKey, PublicState, Reply};
+use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
 use upesi_types::{Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -60,12 +60,12 @@ async fn submit(engine: &EngineHandle, command: Command, body: &str) {
     engine.submit(command, payload).await.unwrap();
 }
 
-async fn owed(engine: &EngineHandle) -> Vec<NoticeKey> {
+async fn owed(engine: &EngineHandle) -> Vec<CallbackKey> {
     engine.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect()).await.unwrap()
 }
 
 /// Transfers whose callbacks are delivered, over several segments.
-async fn fill_segments(engine: &EngineHandle, numbers: std::ops::Range<u64>, kept: &[NoticeKey]) {
+async fn fill_segments(engine: &EngineHandle, numbers: std::ops::Range<u64>, kept: &[CallbackKey]) {
     for number in numbers {
         submit(engine, pays(number, "2.5"), &"x".repeat(8_000)).await;
         submit(engine, ends(number), "{}").await;
@@ -146,9 +146,9 @@ fn segments_stay_that_an_undelivered_callback_or_a_reservation_needs() {
 }
 
 /// The requests behind callbacks.
-async fn bodies_of(engine: &EngineHandle, keys: &[NoticeKey]) -> Vec<bytes::Bytes> {
-    let found = engine.notices(keys.to_vec()).await.unwrap();
-    found.iter().map(|notice| notice.record.payload.body.clone()).collect()
+async fn bodies_of(engine: &EngineHandle, keys: &[CallbackKey]) -> Vec<bytes::Bytes> {
+    let found = engine.callbacks(keys.to_vec()).await.unwrap();
+    found.iter().map(|callback| callback.record.payload.body.clone()).collect()
 }
 
 /// The first record of the oldest segment.

@@ -13,7 +13,7 @@ use upesi_engine::{
     Serving, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::SimDisk;
-use upesi_ledger::{AdminCommand, Command, NoticeKey};
+use upesi_ledger::{AdminCommand, CallbackKey, Command};
 use upesi_types::TransferId;
 
 /// Where it panics.
@@ -33,7 +33,7 @@ struct Absurd {
 impl Effects for Absurd {
     fn publish(&mut self, _record: &Arc<DurableRecord>) {}
 
-    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+    fn redeliver(&mut self, _keys: &[CallbackKey]) {}
 
     fn flush(&mut self) {
         assert!(self.place != Place::Effects, "absurd effects");

@@ -15,7 +15,7 @@ use common::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepar
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_ledger::command::{Abort, Archived, FundsPrepare};
 use upesi_ledger::{
-    AdminCommand, Command, FundsDirection, FundsState, LedgerAccountTypeId, NoticeKey, PublicState,
+    AdminCommand, CallbackKey, Command, FundsDirection, FundsState, LedgerAccountTypeId, PublicState,
 };
 use upesi_types::{ErrorCode, Timestamp};
 
@@ -85,7 +85,7 @@ async fn first_life(engine: &EngineHandle, clock: &TestClock) {
     // Over at once: the first tick ends it.
     submit(engine, prepared(EXPIRED, "3", 1)).await;
     submit(engine, prepared(RESERVED, "50", 1_000_000)).await;
-    let owed = engine.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<NoticeKey>>());
+    let owed = engine.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<CallbackKey>>());
     let owed = owed.await.unwrap();
     submit(engine, Command::Delivered(vec![owed[0]])).await;
     submit(engine, Command::Park { key: owed[1], attempts: 3, reason: "no route".into() }).await;
@@ -145,7 +145,7 @@ async fn check(engine: &EngineHandle) {
     let (funds, parked, owed) = engine
         .read(|ledger| {
             let funds = ledger.funds(id(WITHDRAWAL)).map(|funds| (funds.state, funds.amount));
-            let owed: Vec<NoticeKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
+            let owed: Vec<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
             (funds, ledger.outbox().parked_len(), owed)
         })
         .await
@@ -153,9 +153,9 @@ async fn check(engine: &EngineHandle) {
     assert_eq!(funds, Some((FundsState::Reserved, amount("10"))));
     // Prepare and two for each of the ends, one refusal, and one delivered.
     assert_eq!((parked, owed.len()), (1, 3 + 3 + 1 + 3 + 1 + 3 + 1 - 1));
-    let notices = engine.notices(owed.clone()).await.unwrap();
-    assert_eq!(notices.len(), owed.len(), "callbacks are read back from the journal");
-    let payload = engine.payload(notices[0].record.seq).await.unwrap().unwrap();
+    let callbacks = engine.callbacks(owed.clone()).await.unwrap();
+    assert_eq!(callbacks.len(), owed.len(), "callbacks are read back from the journal");
+    let payload = engine.payload(callbacks[0].record.seq).await.unwrap().unwrap();
     assert_eq!(payload.headers, "fspiop-source: greenbank\r\n");
 }
 

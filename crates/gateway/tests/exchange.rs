@@ -10,7 +10,7 @@ use common::{
 };
 use held::HeldEngine;
 use upesi_engine::SubmitError;
-use upesi_ledger::{NoticeContent, PublicState, TransferRef};
+use upesi_ledger::{CallbackContent, PublicState, TransferRef};
 use upesi_types::{ErrorCode, TransferId};
 
 const OTHER: &str = "01563e3a-b5d3-4676-8c61-efb99302bd5b";
@@ -122,11 +122,11 @@ fn unknown_ids_are_answered_under_the_path_that_was_asked() {
     let handle = &running.handle;
     let green = handle.read(|ledger| ledger.participant_id(&name("greenbank")).unwrap());
     let green = running.wait(green).unwrap();
-    let pending = running.wait(handle.pending_notices(green, None, 10)).unwrap();
+    let pending = running.wait(handle.pending_callbacks(green, None, 10)).unwrap();
     let told: Vec<_> = pending
         .into_iter()
-        .map(|pending| match &pending.notice().content {
-            NoticeContent::Error(code, _) => (pending.notice().transfer.clone(), *code),
+        .map(|pending| match &pending.callback().content {
+            CallbackContent::Error(code, _) => (pending.callback().transfer.clone(), *code),
             other => panic!("{other:?}"),
         })
         .collect();

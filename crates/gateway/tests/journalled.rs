@@ -5,7 +5,7 @@ mod common;
 use common::scheme::name;
 use common::{Answer, ERROR_BODY, ID, Running, fulfil_body, get, post, prepare_body, put, put_error};
 use upesi_engine::Payload;
-use upesi_ledger::{NoticeContent, PublicState};
+use upesi_ledger::{CallbackContent, PublicState};
 use upesi_types::{ErrorCode, TransferId};
 
 const OTHER: &str = "01563e3a-b5d3-4676-8c61-efb99302bd5b";
@@ -21,16 +21,16 @@ fn last_payload(running: &Running) -> Payload {
 }
 
 /// What greenbank was told last.
-fn told(running: &Running) -> NoticeContent {
+fn told(running: &Running) -> CallbackContent {
     let green = running.handle.read(|ledger| ledger.participant_id(&name("greenbank")).unwrap());
     let green = running.wait(green).unwrap();
-    let pending = running.wait(running.handle.pending_notices(green, None, 100)).unwrap();
-    pending.last().unwrap().notice().content.clone()
+    let pending = running.wait(running.handle.pending_callbacks(green, None, 100)).unwrap();
+    pending.last().unwrap().callback().content.clone()
 }
 
-fn error(content: &NoticeContent) -> Option<ErrorCode> {
+fn error(content: &CallbackContent) -> Option<ErrorCode> {
     match content {
-        NoticeContent::Error(code, _) => Some(*code),
+        CallbackContent::Error(code, _) => Some(*code),
         _ => None,
     }
 }
@@ -79,14 +79,14 @@ fn a_refused_prepare_is_kept_by_its_fingerprint() {
 
     // It is known again all the same.
     assert_eq!(running.ask(&post(&[], &body)).status, 202);
-    let NoticeContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
+    let CallbackContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
     assert_eq!(view.state, PublicState::Aborted);
     assert_eq!(last_payload(&running).body, "", "nor is the body of a resend kept");
     assert_eq!(running.ask(&post(&[], refused_prepare(ID, "y"))).status, 202);
     assert_eq!(error(&told(&running)), Some(ErrorCode::MODIFIED_REQUEST));
     assert_eq!(last_payload(&running).body, "");
     assert_eq!(running.ask(&get(ID, &[])).status, 202);
-    let NoticeContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
+    let CallbackContent::State(_, view) = told(&running) else { panic!("{:?}", told(&running)) };
     assert_eq!(view.state, PublicState::Aborted);
 }
 

@@ -89,7 +89,7 @@ impl Bench {
 
     fn evolve(&mut self, now: Timestamp) {
         let seq = self.ledger.last_seq() + 1;
-        self.ledger.evolve(seq, now, self.decision.events.drain(..), &self.decision.notices);
+        self.ledger.evolve(seq, now, self.decision.events.drain(..), &self.decision.callbacks);
     }
 }
 
@@ -225,9 +225,13 @@ fn prepares(criterion: &mut Criterion) {
 /// The courier delivered what the last record owes.
 fn acknowledge(bench: &mut Bench) {
     let seq = bench.ledger.last_seq();
-    let notices = bench.decision.notices.iter().enumerate();
-    let keys = notices
-        .map(|(index, notice)| upesi_ledger::NoticeKey { target: notice.target, seq, index: index as u8 })
+    let callbacks = bench.decision.callbacks.iter().enumerate();
+    let keys = callbacks
+        .map(|(index, callback)| upesi_ledger::CallbackKey {
+            target: callback.target,
+            seq,
+            index: index as u8,
+        })
         .collect();
     bench.submit(&Command::Delivered(keys));
 }
@@ -239,7 +243,7 @@ fn records(criterion: &mut Criterion) {
     let (headers, body) = ([b'h'; 600], [b'b'; 1_000]);
     let payload = Payload { headers: &headers, body: &body };
     let mut bytes = Vec::new();
-    Record::encode(&bench.decision.events, &bench.decision.notices, payload, &mut bytes);
+    Record::encode(&bench.decision.events, &bench.decision.callbacks, payload, &mut bytes);
 
     let mut group = criterion.benchmark_group("record");
     group.throughput(Throughput::Elements(1));
@@ -247,7 +251,7 @@ fn records(criterion: &mut Criterion) {
         let mut buffer = Vec::with_capacity(bytes.len());
         bencher.iter(|| {
             buffer.clear();
-            Record::encode(&bench.decision.events, &bench.decision.notices, payload, &mut buffer);
+            Record::encode(&bench.decision.events, &bench.decision.callbacks, payload, &mut buffer);
             black_box(&buffer);
         });
     });

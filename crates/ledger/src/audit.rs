@@ -8,8 +8,8 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency};
 
 use crate::account::AccountId;
+use crate::callback::CallbackKey;
 use crate::funds::{FundsDirection, FundsState};
-use crate::notice::NoticeKey;
 use crate::state::Ledger;
 use crate::transfer::TransferState;
 
@@ -102,8 +102,8 @@ fn check_totals(ledger: &Ledger, findings: &mut Vec<String>) {
     }
 }
 
-fn check_key(ledger: &Ledger, key: NoticeKey, findings: &mut Vec<String>) {
+fn check_key(ledger: &Ledger, key: CallbackKey, findings: &mut Vec<String>) {
     if key.target.index() >= ledger.participants().len() || key.seq > ledger.last_seq() {
-        findings.push(format!("a notice of record {} is owed to an unknown participant", key.seq));
+        findings.push(format!("a callback of record {} is owed to an unknown participant", key.seq));
     }
 }

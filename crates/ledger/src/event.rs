@@ -6,10 +6,10 @@ use alloc::vec::Vec;
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::notice::NoticeKey;
 use crate::participant::ParticipantId;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::transfer::{AbortKind, Fingerprint, Transfer};
@@ -148,19 +148,19 @@ pub enum Event {
         /// Why, in the operator's words.
         reason: Box<str>,
     },
-    /// Notices were delivered.
-    NoticesDelivered(Vec<NoticeKey>),
-    /// A notice was given up until an operator looks.
-    NoticeParked {
+    /// Callbacks were delivered.
+    CallbacksDelivered(Vec<CallbackKey>),
+    /// A callback was given up until an operator looks.
+    CallbackParked {
         /// Which.
-        key: NoticeKey,
+        key: CallbackKey,
         /// How often it was tried.
         attempts: u32,
         /// What went wrong last.
         reason: Box<str>,
     },
-    /// Parked notices were put back into their lanes.
-    NoticesRedelivered(Vec<NoticeKey>),
+    /// Parked callbacks were put back into their lanes.
+    CallbacksRedelivered(Vec<CallbackKey>),
     /// Retention removed the transfers that finished up to a record: their ids are unknown from here on.
     FinishedRemoved {
         /// The last of the records whose finished transfers are gone.
@@ -203,9 +203,9 @@ impl Event {
             Self::LedgerAccountTypeCreated { .. } => 20,
             Self::FundsPrepared(_) => 21,
             Self::FundsEnded { .. } => 22,
-            Self::NoticesDelivered(_) => 30,
-            Self::NoticeParked { .. } => 31,
-            Self::NoticesRedelivered(_) => 32,
+            Self::CallbacksDelivered(_) => 30,
+            Self::CallbackParked { .. } => 31,
+            Self::CallbacksRedelivered(_) => 32,
             Self::FinishedRemoved { .. } => 40,
             Self::DecidedAt(_) => 41,
             Self::ClockAccepted { .. } => 42,
@@ -231,9 +231,9 @@ impl Event {
             Self::LedgerAccountTypeCreated { .. } => "LedgerAccountTypeCreated",
             Self::FundsPrepared(_) => "FundsPrepared",
             Self::FundsEnded { .. } => "FundsEnded",
-            Self::NoticesDelivered(_) => "NoticesDelivered",
-            Self::NoticeParked { .. } => "NoticeParked",
-            Self::NoticesRedelivered(_) => "NoticesRedelivered",
+            Self::CallbacksDelivered(_) => "CallbacksDelivered",
+            Self::CallbackParked { .. } => "CallbackParked",
+            Self::CallbacksRedelivered(_) => "CallbacksRedelivered",
             Self::FinishedRemoved { .. } => "FinishedRemoved",
             Self::DecidedAt(_) => "DecidedAt",
             Self::ClockAccepted { .. } => "ClockAccepted",
@@ -314,7 +314,7 @@ impl Event {
                 encoder.u8(state.number());
                 encoder.text(reason);
             }
-            Self::NoticesDelivered(keys) | Self::NoticesRedelivered(keys) => {
+            Self::CallbacksDelivered(keys) | Self::CallbacksRedelivered(keys) => {
                 encoder.list(keys.iter(), |encoder, key| key.encode(encoder));
             }
             Self::DecidedAt(at) => encoder.timestamp(*at),
@@ -322,7 +322,7 @@ impl Event {
                 encoder.i64(*jump_ms);
                 encoder.text(reason);
             }
-            Self::NoticeParked { key, attempts, reason } => {
+            Self::CallbackParked { key, attempts, reason } => {
                 key.encode(encoder);
                 encoder.u32(*attempts);
                 encoder.text(reason);
@@ -392,11 +392,13 @@ impl Event {
                 state: FundsState::from_number(d.u8()?).ok_or(DecodeError("unknown state of funds"))?,
                 reason: d.boxed_text()?,
             },
-            30 => Self::NoticesDelivered(d.list(NoticeKey::decode)?),
-            31 => {
-                Self::NoticeParked { key: NoticeKey::decode(d)?, attempts: d.u32()?, reason: d.boxed_text()? }
-            }
-            32 => Self::NoticesRedelivered(d.list(NoticeKey::decode)?),
+            30 => Self::CallbacksDelivered(d.list(CallbackKey::decode)?),
+            31 => Self::CallbackParked {
+                key: CallbackKey::decode(d)?,
+                attempts: d.u32()?,
+                reason: d.boxed_text()?,
+            },
+            32 => Self::CallbacksRedelivered(d.list(CallbackKey::decode)?),
             40 => Self::FinishedRemoved { to_seq: d.u64()? },
             41 => Self::DecidedAt(d.timestamp()?),
             42 => Self::ClockAccepted { jump_ms: d.i64()?, reason: d.boxed_text()? },
@@ -415,7 +417,7 @@ impl Decoder<'_> {
     }
 }
 
-impl NoticeKey {
+impl CallbackKey {
     pub(crate) fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.u32(self.target.number());
         encoder.u64(self.seq);

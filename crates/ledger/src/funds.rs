@@ -5,7 +5,7 @@ use alloc::boxed::Box;
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::AccountId;
-use crate::notice::TransferView;
+use crate::callback::TransferView;
 use crate::participant::ParticipantId;
 use crate::settlement_model::wire_enum;
 use crate::transfer::{Fingerprint, PublicState};

@@ -1,6 +1,6 @@
 //! The money rules: one deterministic state machine for participants, accounts, limits and transfers (L1).
 //!
-//! [`Ledger::decide`] turns a [`Command`] into a [`Decision`]: events, notices (callbacks owed) and a reply.
+//! [`Ledger::decide`] turns a [`Command`] into a [`Decision`]: events, callbacks owed and a reply.
 //! [`Ledger::evolve`] folds a recorded decision into the state. Replaying the journal through `evolve` rebuilds the
 //! state exactly; nothing is ever decided twice. No IO, clock, randomness or floats: time arrives as an argument.
 #![no_std]
@@ -9,13 +9,13 @@ extern crate alloc;
 
 mod account;
 pub mod audit;
+mod callback;
 pub mod codec;
 pub mod command;
 mod config;
 mod endpoint;
 mod event;
 mod funds;
-mod notice;
 mod outbox;
 mod participant;
 mod query;
@@ -29,12 +29,12 @@ mod transfer;
 mod transfer_table;
 
 pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+pub use callback::{Callback, CallbackContent, CallbackKey, StateMethod, TransferRef, TransferView};
 pub use command::{AdminCommand, AdminOutcome, Command, Decision, Refusal, Reply};
 pub use config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use endpoint::EndpointType;
 pub use event::Event;
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
-pub use notice::{Notice, NoticeContent, NoticeKey, StateMethod, TransferRef, TransferView};
 pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
 pub use record::{Payload, Record};

@@ -1,4 +1,4 @@
-//! The outbox: every notice owed and not yet delivered.
+//! The outbox: every callback owed and not yet delivered.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -6,13 +6,13 @@ use core::ops::Bound;
 
 use upesi_types::Timestamp;
 
-use crate::notice::NoticeKey;
+use crate::callback::CallbackKey;
 use crate::participant::ParticipantId;
 
 /// A queue with fewer places than this is never rid of its empty ones.
 const PLACES_COMPACTED_MIN: usize = 64;
 
-/// An undelivered notice. Its content is in the journal, at the key's sequence.
+/// An undelivered callback. Its content is in the journal, at the key's sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxEntry {
     /// Present when delivery was given up and an operator must look.
@@ -30,7 +30,7 @@ pub struct Parked {
     pub reason: Box<str>,
 }
 
-/// Undelivered notices in order of target, then age.
+/// Undelivered callbacks in order of target, then age.
 #[derive(Clone, Debug, Default)]
 pub struct Outbox {
     queues: BTreeMap<ParticipantId, Queue>,
@@ -38,12 +38,12 @@ pub struct Outbox {
     parked_len: usize,
 }
 
-/// The notices owed to one participant, oldest first. They come and go at the ends, or nearly: a delivered one in between
+/// The callbacks owed to one participant, oldest first. They come and go at the ends, or nearly: a delivered one in between
 /// leaves an empty place behind.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     places: VecDeque<Place>,
-    /// Places whose notice is still owed.
+    /// Places whose callback is still owed.
     owed: usize,
 }
 
@@ -59,8 +59,8 @@ impl Place {
         (self.seq, self.index)
     }
 
-    fn owed(&self, target: ParticipantId) -> Option<(NoticeKey, &OutboxEntry)> {
-        let key = NoticeKey { target, seq: self.seq, index: self.index };
+    fn owed(&self, target: ParticipantId) -> Option<(CallbackKey, &OutboxEntry)> {
+        let key = CallbackKey { target, seq: self.seq, index: self.index };
         self.entry.as_ref().map(|entry| (key, entry))
     }
 }
@@ -70,13 +70,13 @@ impl Queue {
         self.places.binary_search_by_key(&age, Place::age)
     }
 
-    fn get_mut(&mut self, key: NoticeKey) -> Option<&mut Option<OutboxEntry>> {
+    fn get_mut(&mut self, key: CallbackKey) -> Option<&mut Option<OutboxEntry>> {
         let at = self.find((key.seq, key.index)).ok()?;
         Some(&mut self.places[at].entry)
     }
 
     /// Puts an entry into its place, which is nearly always the last; gives back what was there.
-    fn insert(&mut self, key: NoticeKey, entry: OutboxEntry) -> Option<OutboxEntry> {
+    fn insert(&mut self, key: CallbackKey, entry: OutboxEntry) -> Option<OutboxEntry> {
         let place = Place { seq: key.seq, index: key.index, entry: Some(entry) };
         let replaced = if self.places.back().is_none_or(|last| last.age() < place.age()) {
             self.places.push_back(place);
@@ -94,7 +94,7 @@ impl Queue {
         replaced
     }
 
-    fn remove(&mut self, key: NoticeKey) -> Option<OutboxEntry> {
+    fn remove(&mut self, key: CallbackKey) -> Option<OutboxEntry> {
         let removed = self.get_mut(key)?.take()?;
         self.owed -= 1;
         while self.places.pop_front_if(|place| place.entry.is_none()).is_some() {}
@@ -106,7 +106,7 @@ impl Queue {
 }
 
 impl Outbox {
-    pub(crate) fn insert(&mut self, key: NoticeKey, parked: Option<Parked>) {
+    pub(crate) fn insert(&mut self, key: CallbackKey, parked: Option<Parked>) {
         let entry = OutboxEntry { parked: parked.map(Box::new) };
         self.parked_len += usize::from(entry.parked.is_some());
         match self.queues.entry(key.target).or_default().insert(key, entry) {
@@ -115,14 +115,14 @@ impl Outbox {
         }
     }
 
-    pub(crate) fn remove(&mut self, key: NoticeKey) {
+    pub(crate) fn remove(&mut self, key: CallbackKey) {
         if let Some(entry) = self.queues.get_mut(&key.target).and_then(|queue| queue.remove(key)) {
             self.len -= 1;
             self.parked_len -= usize::from(entry.parked.is_some());
         }
     }
 
-    pub(crate) fn set_parked(&mut self, key: NoticeKey, parked: Option<Parked>) {
+    pub(crate) fn set_parked(&mut self, key: CallbackKey, parked: Option<Parked>) {
         let Some(queue) = self.queues.get_mut(&key.target) else { return };
         if let Some(entry) = queue.get_mut(key).and_then(Option::as_mut) {
             self.parked_len -= usize::from(entry.parked.is_some());
@@ -131,7 +131,7 @@ impl Outbox {
         }
     }
 
-    /// How many notices are undelivered, parked ones included.
+    /// How many callbacks are undelivered, parked ones included.
     pub const fn len(&self) -> usize {
         self.len
     }
@@ -147,18 +147,21 @@ impl Outbox {
     }
 
     /// One entry.
-    pub fn get(&self, key: NoticeKey) -> Option<&OutboxEntry> {
+    pub fn get(&self, key: CallbackKey) -> Option<&OutboxEntry> {
         let queue = self.queues.get(&key.target)?;
         queue.places[queue.find((key.seq, key.index)).ok()?].entry.as_ref()
     }
 
     /// All entries, by target, then age.
-    pub fn iter(&self) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
+    pub fn iter(&self) -> impl Iterator<Item = (CallbackKey, &OutboxEntry)> {
         self.iter_after(None)
     }
 
     /// The entries behind a key, by target, then age.
-    pub fn iter_after(&self, after: Option<NoticeKey>) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
+    pub fn iter_after(
+        &self,
+        after: Option<CallbackKey>,
+    ) -> impl Iterator<Item = (CallbackKey, &OutboxEntry)> {
         let start = after.map_or(Bound::Unbounded, |key| Bound::Included(key.target));
         self.queues.range((start, Bound::Unbounded)).flat_map(move |(&target, queue)| {
             let after = after.filter(|key| key.target == target).map(|key| (key.seq, key.index));
@@ -166,18 +169,18 @@ impl Outbox {
         })
     }
 
-    /// The undelivered, unparked notices of one target that are younger than `after`, oldest first.
+    /// The undelivered, unparked callbacks of one target that are younger than `after`, oldest first.
     pub fn pending(
         &self,
         target: ParticipantId,
         after: Option<(u64, u8)>,
-    ) -> impl Iterator<Item = NoticeKey> {
+    ) -> impl Iterator<Item = CallbackKey> {
         let entries = self.queues.get(&target).into_iter();
         let entries = entries.flat_map(move |queue| entries_of(target, queue, after));
         entries.filter(|(_, entry)| entry.parked.is_none()).map(|(key, _)| key)
     }
 
-    /// The lowest journal sequence that an undelivered notice still needs.
+    /// The lowest journal sequence that an undelivered callback still needs.
     pub fn oldest_seq(&self) -> Option<u64> {
         // The first place of a queue is never empty.
         self.queues.values().filter_map(|queue| queue.places.front()).map(|place| place.seq).min()
@@ -189,7 +192,7 @@ fn entries_of(
     target: ParticipantId,
     queue: &Queue,
     after: Option<(u64, u8)>,
-) -> impl Iterator<Item = (NoticeKey, &OutboxEntry)> {
+) -> impl Iterator<Item = (CallbackKey, &OutboxEntry)> {
     let start = after.map_or(0, |after| queue.places.partition_point(|place| place.age() <= after));
     queue.places.range(start..).filter_map(move |place| place.owed(target))
 }
@@ -207,9 +210,9 @@ mod tests {
         *state % below
     }
 
-    fn key(target: u64, seq: u64, index: u64) -> NoticeKey {
+    fn key(target: u64, seq: u64, index: u64) -> CallbackKey {
         let target = ParticipantId::new(target as u32 + 1).unwrap_or(ParticipantId::HUB);
-        NoticeKey { target, seq, index: index as u8 }
+        CallbackKey { target, seq, index: index as u8 }
     }
 
     fn parked(attempts: u64) -> Option<Parked> {
@@ -217,12 +220,12 @@ mod tests {
     }
 
     /// Compares all that can be asked with a plain map.
-    fn compare(outbox: &Outbox, map: &BTreeMap<NoticeKey, OutboxEntry>, probe: NoticeKey) {
+    fn compare(outbox: &Outbox, map: &BTreeMap<CallbackKey, OutboxEntry>, probe: CallbackKey) {
         assert!(outbox.iter().eq(map.iter().map(|(key, entry)| (*key, entry))));
         let behind = map.range((Bound::Excluded(probe), Bound::Unbounded));
         assert!(outbox.iter_after(Some(probe)).eq(behind.map(|(key, entry)| (*key, entry))));
         for after in [None, Some((probe.seq, probe.index))] {
-            let is_pending = |(key, entry): &(&NoticeKey, &OutboxEntry)| {
+            let is_pending = |(key, entry): &(&CallbackKey, &OutboxEntry)| {
                 key.target == probe.target
                     && entry.parked.is_none()
                     && after.is_none_or(|after| (key.seq, key.index) > after)

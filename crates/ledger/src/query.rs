@@ -240,7 +240,7 @@ impl Ledger {
         [self.transfers.next_deadline(), funds].into_iter().flatten().min()
     }
 
-    /// The undelivered notices.
+    /// The undelivered callbacks.
     pub const fn outbox(&self) -> &Outbox {
         &self.outbox
     }

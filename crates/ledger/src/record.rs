@@ -4,9 +4,9 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
+use crate::callback::Callback;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::event::Event;
-use crate::notice::Notice;
 
 /// Version of the record format, in each record's first byte.
 const FORMAT: u8 = 1;
@@ -25,19 +25,19 @@ pub struct Payload<'a> {
 pub struct Record<'a> {
     /// What changed.
     pub events: Vec<Event>,
-    /// Which callbacks are owed; a notice's index is its place here.
-    pub notices: Vec<Notice>,
+    /// Which callbacks are owed; a callback's index is its place here.
+    pub callbacks: Vec<Callback>,
     /// The request.
     pub payload: Payload<'a>,
 }
 
 impl<'a> Record<'a> {
     /// Appends the stored form of a record.
-    pub fn encode(events: &[Event], notices: &[Notice], payload: Payload<'_>, buffer: &mut Vec<u8>) {
+    pub fn encode(events: &[Event], callbacks: &[Callback], payload: Payload<'_>, buffer: &mut Vec<u8>) {
         let encoder = &mut Encoder(buffer);
         encoder.u8(FORMAT);
         encoder.list(events.iter(), |encoder, event| event.encode(encoder));
-        encoder.list(notices.iter(), |encoder, notice| encoder.sized(|encoder| notice.encode(encoder)));
+        encoder.list(callbacks.iter(), |encoder, callback| encoder.sized(|encoder| callback.encode(encoder)));
         encoder.bytes(payload.headers);
         encoder.bytes(payload.body);
     }
@@ -57,9 +57,9 @@ impl<'a> Record<'a> {
             return Err(DecodeError("unknown record format; it was written by a newer version"));
         }
         let events = decoder.list(Event::decode)?;
-        let notices = decoder.list(|decoder| Notice::decode(&mut decoder.sized()?))?;
+        let callbacks = decoder.list(|decoder| Callback::decode(&mut decoder.sized()?))?;
         let payload = Payload { headers: decoder.bytes()?, body: decoder.bytes()? };
         decoder.finish()?;
-        Ok(Self { events, notices, payload })
+        Ok(Self { events, callbacks, payload })
     }
 }

@@ -4,11 +4,11 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
 use crate::funds::{FundsState, FundsTransfer};
-use crate::notice::NoticeKey;
 use crate::outbox::Parked;
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
 use crate::settlement_model::SettlementModel;
@@ -105,7 +105,7 @@ impl Ledger {
             ledger.restore(seq, transfer, false)?;
         }
         let outbox = d.list(|d| {
-            let key = NoticeKey::decode(d)?;
+            let key = CallbackKey::decode(d)?;
             let read_parked = |d: &mut Decoder<'_>| {
                 Ok(Parked { at: d.timestamp()?, attempts: d.u32()?, reason: d.boxed_text()? })
             };

@@ -9,10 +9,10 @@ use hashbrown::HashMap;
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId, SEEDED_TYPES};
+use crate::callback::{Callback, CallbackKey};
 use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::notice::{Notice, NoticeKey};
 use crate::outbox::{Outbox, Parked};
 use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
 use crate::settlement_model::SettlementModel;
@@ -87,7 +87,7 @@ impl Ledger {
         ledger
     }
 
-    /// Folds one journal record into the state: its sequence, instant, events and notices.
+    /// Folds one journal record into the state: its sequence, instant, events and callbacks.
     ///
     /// Panics when the record contradicts the state; that is a fault of the program, never of a request.
     pub fn evolve(
@@ -95,7 +95,7 @@ impl Ledger {
         seq: u64,
         now: Timestamp,
         events: impl IntoIterator<Item = Event>,
-        notices: &[Notice],
+        callbacks: &[Callback],
     ) {
         assert!(seq == self.last_seq + 1, "record {seq} follows record {}", self.last_seq);
         assert!(now > self.last_time, "record {seq} is not later than its predecessor");
@@ -108,8 +108,8 @@ impl Ledger {
                 event => self.apply(seq, at, event),
             }
         }
-        for (index, notice) in notices.iter().enumerate() {
-            self.outbox.insert(NoticeKey { target: notice.target, seq, index: index as u8 }, None);
+        for (index, callback) in callbacks.iter().enumerate() {
+            self.outbox.insert(CallbackKey { target: callback.target, seq, index: index as u8 }, None);
         }
     }
 
@@ -186,11 +186,11 @@ impl Ledger {
             Event::FundsPrepared(funds) => self.apply_funds_prepared(now, funds),
             Event::FundsEnded { id, state, reason } => self.apply_funds_ended(now, id, state, reason),
             Event::DecidedAt(_) | Event::ClockAccepted { .. } => {}
-            Event::NoticesDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
-            Event::NoticeParked { key, attempts, reason } => {
+            Event::CallbacksDelivered(keys) => keys.into_iter().for_each(|key| self.outbox.remove(key)),
+            Event::CallbackParked { key, attempts, reason } => {
                 self.outbox.set_parked(key, Some(Parked { at: now, attempts, reason }));
             }
-            Event::NoticesRedelivered(keys) => {
+            Event::CallbacksRedelivered(keys) => {
                 keys.into_iter().for_each(|key| self.outbox.set_parked(key, None))
             }
             Event::FinishedRemoved { to_seq } => {

@@ -11,10 +11,10 @@ use alloc::vec;
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::callback::{Callback, CallbackContent, TransferRef};
 use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
-use crate::notice::{Notice, NoticeContent, TransferRef};
 use crate::participant::ParticipantId;
 use crate::state::Ledger;
 use crate::transfer::{Transfer, TransferState};
@@ -121,10 +121,10 @@ pub(crate) fn sound() -> Ledger {
         vec![commit],
         vec![abort],
     ];
-    let owed = [Notice {
+    let owed = [Callback {
         target: participant(3),
         transfer: TransferRef::Id(id(1)),
-        content: NoticeContent::ForwardPrepare,
+        content: CallbackContent::ForwardPrepare,
     }];
     for (events, seq) in records.into_iter().zip(1..) {
         ledger.evolve(seq, Timestamp::from_ms(seq as i64), events, &owed);

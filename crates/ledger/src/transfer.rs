@@ -7,8 +7,8 @@ use alloc::string::String;
 use upesi_types::{Amount, Currency, ErrorCode, Timestamp, TransferId};
 
 use crate::account::AccountId;
+use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
-use crate::notice::TransferView;
 use crate::participant::ParticipantId;
 use crate::settlement_model::wire_enum;
 

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Delay, EndpointType, Event, FundsDirection, FundsState, FundsTransfer, Granularity,
-    Interchange, Ledger, LedgerAccountTypeId, LedgerConfig, Notice, NoticeContent, NoticeKey, ParticipantId,
-    Payload, PublicState, Record, SettlementModel, StateMethod, Transfer, TransferRef, TransferState,
-    TransferView,
+    AbortKind, AccountId, Callback, CallbackContent, CallbackKey, Delay, EndpointType, Event, FundsDirection,
+    FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId, LedgerConfig,
+    ParticipantId, Payload, PublicState, Record, SettlementModel, StateMethod, Transfer, TransferRef,
+    TransferState, TransferView,
 };
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -50,8 +50,8 @@ fn endpoint_type() -> impl Strategy<Value = EndpointType> {
     proptest::sample::select(EndpointType::all().collect::<Vec<_>>())
 }
 
-fn notice_key() -> impl Strategy<Value = NoticeKey> {
-    (participant_id(), any::<u64>(), any::<u8>()).prop_map(|(target, seq, index)| NoticeKey {
+fn callback_key() -> impl Strategy<Value = CallbackKey> {
+    (participant_id(), any::<u64>(), any::<u8>()).prop_map(|(target, seq, index)| CallbackKey {
         target,
         seq,
         index,
@@ -229,35 +229,33 @@ fn event() -> impl Strategy<Value = Event> {
                 }
             ),
         ];
-    let schemes = prop_oneof![
-        model().prop_map(Event::SettlementModelCreated),
-        (any::<u32>(), any::<bool>())
-            .prop_map(|(id, is_active)| Event::SettlementModelActivitySet { id, is_active }),
-        (any::<u8>(), text(), text(), any::<bool>(), any::<bool>()).prop_map(
-            |(id, name, description, is_active, is_settleable)| {
-                Event::LedgerAccountTypeCreated {
-                    id: LedgerAccountTypeId(id),
-                    name,
-                    description,
-                    is_active,
-                    is_settleable,
+    let schemes =
+        prop_oneof![
+            model().prop_map(Event::SettlementModelCreated),
+            (any::<u32>(), any::<bool>())
+                .prop_map(|(id, is_active)| Event::SettlementModelActivitySet { id, is_active }),
+            (any::<u8>(), text(), text(), any::<bool>(), any::<bool>()).prop_map(
+                |(id, name, description, is_active, is_settleable)| {
+                    Event::LedgerAccountTypeCreated {
+                        id: LedgerAccountTypeId(id),
+                        name,
+                        description,
+                        is_active,
+                        is_settleable,
+                    }
                 }
-            }
-        ),
-        proptest::collection::vec(notice_key(), 0..4).prop_map(Event::NoticesDelivered),
-        (notice_key(), any::<u32>(), text()).prop_map(|(key, attempts, reason)| Event::NoticeParked {
-            key,
-            attempts,
-            reason
-        }),
-        proptest::collection::vec(notice_key(), 0..4).prop_map(Event::NoticesRedelivered),
-        any::<u64>().prop_map(|to_seq| Event::FinishedRemoved { to_seq }),
-    ];
+            ),
+            proptest::collection::vec(callback_key(), 0..4).prop_map(Event::CallbacksDelivered),
+            (callback_key(), any::<u32>(), text())
+                .prop_map(|(key, attempts, reason)| Event::CallbackParked { key, attempts, reason }),
+            proptest::collection::vec(callback_key(), 0..4).prop_map(Event::CallbacksRedelivered),
+            any::<u64>().prop_map(|to_seq| Event::FinishedRemoved { to_seq }),
+        ];
     prop_oneof![transfers, participants, schemes]
 }
 
-/// Every kind of notice.
-fn notice() -> impl Strategy<Value = Notice> {
+/// Every kind of callback.
+fn callback() -> impl Strategy<Value = Callback> {
     let reference = prop_oneof![transfer_id().prop_map(TransferRef::Id), text().prop_map(TransferRef::Text)];
     let view = (
         proptest::sample::select(PublicState::ALL),
@@ -267,17 +265,17 @@ fn notice() -> impl Strategy<Value = Notice> {
     );
     let method = prop_oneof![Just(StateMethod::Put), Just(StateMethod::Patch)];
     let content = prop_oneof![
-        Just(NoticeContent::ForwardPrepare),
-        Just(NoticeContent::ForwardFulfil),
-        Just(NoticeContent::ForwardAbort),
-        Just(NoticeContent::ConfirmFulfil),
-        Just(NoticeContent::ConfirmAbort),
+        Just(CallbackContent::ForwardPrepare),
+        Just(CallbackContent::ForwardFulfil),
+        Just(CallbackContent::ForwardAbort),
+        Just(CallbackContent::ConfirmFulfil),
+        Just(CallbackContent::ConfirmAbort),
         (method, view).prop_map(|(method, (state, completed_at, fulfilment, extensions))| {
-            NoticeContent::State(method, TransferView { state, completed_at, fulfilment, extensions })
+            CallbackContent::State(method, TransferView { state, completed_at, fulfilment, extensions })
         }),
-        (error_code(), text()).prop_map(|(code, description)| NoticeContent::Error(code, description)),
+        (error_code(), text()).prop_map(|(code, description)| CallbackContent::Error(code, description)),
     ];
-    (participant_id(), reference, content).prop_map(|(target, transfer, content)| Notice {
+    (participant_id(), reference, content).prop_map(|(target, transfer, content)| Callback {
         target,
         transfer,
         content,
@@ -305,16 +303,16 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn events_and_notices_are_read_as_they_were_written(
+    fn events_and_callbacks_are_read_as_they_were_written(
         events in proptest::collection::vec(event(), 0..4),
-        notices in proptest::collection::vec(notice(), 0..4),
+        callbacks in proptest::collection::vec(callback(), 0..4),
         headers: Vec<u8>,
         body: Vec<u8>,
     ) {
         let mut bytes = Vec::new();
         let payload = Payload { headers: &headers, body: &body };
-        Record::encode(&events, &notices, payload, &mut bytes);
-        prop_assert_eq!(Record::decode(&bytes), Ok(Record { events, notices, payload }));
+        Record::encode(&events, &callbacks, payload, &mut bytes);
+        prop_assert_eq!(Record::decode(&bytes), Ok(Record { events, callbacks, payload }));
         for length in 0..bytes.len() {
             prop_assert!(Record::decode(&bytes[..length]).is_err(), "a record cut at {} was read", length);
         }

@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, Command, Decision, FundsOutGuard, Ledger, LedgerAccountTypeId, LedgerConfig,
-    NoticeContent, Reply, StateMethod, audit,
+    AdminCommand, AdminOutcome, CallbackContent, Command, Decision, FundsOutGuard, Ledger,
+    LedgerAccountTypeId, LedgerConfig, Reply, StateMethod, audit,
 };
 use upesi_types::{Amount, Timestamp};
 
@@ -172,23 +172,23 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
         Reply::UnknownSender(_) => Some("= unknown sender".to_owned()),
         Reply::Accepted | Reply::NeedsArchive => None,
     };
-    let notices = decision.notices.iter().map(|notice| {
-        let what = match &notice.content {
-            NoticeContent::ForwardPrepare => "POST".to_owned(),
-            NoticeContent::ForwardFulfil => "PUT forwarded".to_owned(),
-            NoticeContent::ForwardAbort => "ERROR forwarded".to_owned(),
-            NoticeContent::ConfirmFulfil => "PUT confirmed".to_owned(),
-            NoticeContent::ConfirmAbort => "ERROR confirmed".to_owned(),
-            NoticeContent::State(StateMethod::Put, view) => format!("PUT {}", view.state.as_str()),
-            NoticeContent::State(StateMethod::Patch, view) => {
+    let callbacks = decision.callbacks.iter().map(|callback| {
+        let what = match &callback.content {
+            CallbackContent::ForwardPrepare => "POST".to_owned(),
+            CallbackContent::ForwardFulfil => "PUT forwarded".to_owned(),
+            CallbackContent::ForwardAbort => "ERROR forwarded".to_owned(),
+            CallbackContent::ConfirmFulfil => "PUT confirmed".to_owned(),
+            CallbackContent::ConfirmAbort => "ERROR confirmed".to_owned(),
+            CallbackContent::State(StateMethod::Put, view) => format!("PUT {}", view.state.as_str()),
+            CallbackContent::State(StateMethod::Patch, view) => {
                 assert_eq!(view.fulfilment, None, "a payee is never told the fulfilment by PATCH");
                 format!("PATCH {}", view.state.as_str())
             }
-            NoticeContent::Error(code, _) => format!("ERROR {code}"),
+            CallbackContent::Error(code, _) => format!("ERROR {code}"),
         };
-        format!("{} {what}", ledger.participant(notice.target).name)
+        format!("{} {what}", ledger.participant(callback.target).name)
     });
-    reply.into_iter().chain(notices).collect()
+    reply.into_iter().chain(callbacks).collect()
 }
 
 fn config() -> ProptestConfig {

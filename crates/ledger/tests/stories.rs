@@ -15,8 +15,8 @@ macro_rules! stories {
 }
 
 stories! {
-    abort, activity, admin_accounts, admin_participants, admin_settlement, capacity, duplicates, expiry, fulfil, funds,
-    get, notices, positions, prepare, validity,
+    abort, activity, admin_accounts, admin_participants, admin_settlement, callbacks, capacity, duplicates, expiry, fulfil, funds,
+    get, positions, prepare, validity,
 }
 
 fn tell(name: &str) {

@@ -21,7 +21,7 @@ use upesi::backup::{BackupArguments, RestoreArguments, backup, restore};
 use upesi::exit::Exit;
 use upesi_archive::first_seq_of;
 use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, SystemClock};
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 use upesi_store::{Store, StoreOptions};
 
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
@@ -57,7 +57,7 @@ fn past_life(data: &Path) {
             }
         }
         let owed =
-            handle.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<NoticeKey>>());
+            handle.read(|ledger| ledger.outbox().iter().map(|(key, _)| key).collect::<Vec<CallbackKey>>());
         let delivered = upesi_ledger::Command::Delivered(owed.await.unwrap());
         handle.submit(delivered, Payload::default()).await.unwrap();
     });

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use upesi_callbacks::{CallbackRenderer, OutboxBacklog, delivery, to_asker};
 use upesi_courier::{Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane};
-use upesi_courier::{NoticeKey, ParticipantId, Renderer as _};
+use upesi_courier::{CallbackKey, ParticipantId, Renderer as _};
 use upesi_engine::{
     Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
     Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
@@ -27,12 +27,12 @@ mod bugs;
 
 use bugs::Bugs;
 
-/// Notices that are loaded together by their keys.
+/// Callbacks that are loaded together by their keys.
 const LOADED_ITEMS_MAX: usize = 16;
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
 type Fetched = Result<Page<DurableRecord>, BacklogError>;
-type Scanned = Result<Vec<NoticeKey>, BacklogError>;
+type Scanned = Result<Vec<CallbackKey>, BacklogError>;
 type Loaded = Result<Vec<Delivery<DurableRecord>>, BacklogError>;
 
 /// What leaves the hub.
@@ -45,16 +45,16 @@ pub(crate) enum Output {
     /// What finished up to a record has left, or not.
     Removed { to_seq: u64, outcome: Result<u64, SubmitError> },
     /// A callback.
-    Callback { number: u64, key: NoticeKey, request: Request },
+    Callback { number: u64, key: CallbackKey, request: Request },
 }
 
 /// What the engine let go and the lanes have not got yet.
 #[derive(Default)]
 struct LetGo {
     records: Vec<Arc<DurableRecord>>,
-    recalled: Vec<NoticeKey>,
+    recalled: Vec<CallbackKey>,
     /// Callbacks whose targets have the answers that they wait for.
-    answered: Vec<NoticeKey>,
+    answered: Vec<CallbackKey>,
 }
 
 struct Outlet {
@@ -73,7 +73,7 @@ impl Effects for Outlet {
         self.let_go().records.push(Arc::clone(record));
     }
 
-    fn redeliver(&mut self, keys: &[NoticeKey]) {
+    fn redeliver(&mut self, keys: &[CallbackKey]) {
         self.let_go().recalled.extend_from_slice(keys);
     }
 
@@ -123,7 +123,7 @@ pub(crate) struct Hub {
     removal: Option<(u64, Pending<Result<u64, SubmitError>>)>,
     pages: Vec<(ParticipantId, Pending<Fetched>)>,
     scans: Vec<(ParticipantId, Pending<Scanned>)>,
-    loads: Vec<(ParticipantId, Vec<NoticeKey>, Pending<Loaded>)>,
+    loads: Vec<(ParticipantId, Vec<CallbackKey>, Pending<Loaded>)>,
     sendings: BTreeMap<u64, (ParticipantId, Sending<DurableRecord>)>,
     /// Lanes that found their backlog unreadable, until when.
     resting: BTreeMap<ParticipantId, Instant>,

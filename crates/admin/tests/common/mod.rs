@@ -21,7 +21,7 @@ use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, No
 use upesi_http::{Limits, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::{Archived, Prepare};
-use upesi_ledger::{Command, NoticeKey, ParticipantId, Reply};
+use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply};
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -69,8 +69,8 @@ impl LaneStatus for OneLane {
     }
 
     /// The first of them was tried three times.
-    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
-        let failure = |key: &NoticeKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
+    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
+        let failure = |key: &CallbackKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
         keys.first().map(failure).into_iter().collect()
     }
 }

@@ -17,7 +17,7 @@ use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
-use upesi_ledger::{AdminCommand, Command, NoticeKey, ParticipantId, Reply};
+use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
 use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_store::{Store, StoreOptions};
@@ -70,8 +70,8 @@ impl LaneStatus for OneLane {
     }
 
     /// The first of them was tried three times.
-    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
-        let failure = |key: &NoticeKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
+    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
+        let failure = |key: &CallbackKey| Failure { key: *key, attempts: 3, reason: "answered 500".into() };
         keys.first().map(failure).into_iter().collect()
     }
 }

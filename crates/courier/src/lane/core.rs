@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, VecDeque};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry as MapEntry;
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::admission::{Admission, Asked, Live};
 use super::entry::{Effects, Entry, InFlight, ParkedNotice, Reason, Tries};
@@ -29,11 +29,11 @@ const REPEATS_SHARE: usize = 4;
 pub(super) enum Follower<R> {
     Here(Entry<R>),
     /// Left to the outbox.
-    Away(NoticeKey),
+    Away(CallbackKey),
 }
 
 impl<R> Follower<R> {
-    pub(super) const fn key(&self) -> NoticeKey {
+    pub(super) const fn key(&self) -> CallbackKey {
         match self {
             Self::Here(entry) => entry.delivery.key,
             Self::Away(key) => *key,
@@ -76,9 +76,9 @@ pub(super) struct Core<R> {
     pub(super) in_flight: Vec<InFlight>,
     pub(super) repeats_in_flight: usize,
     /// To be loaded by their keys.
-    pub(super) loads: BTreeMap<NoticeKey, Load>,
+    pub(super) loads: BTreeMap<CallbackKey, Load>,
     /// Being loaded.
-    pub(super) loading: BTreeMap<NoticeKey, Load>,
+    pub(super) loading: BTreeMap<CallbackKey, Load>,
     pub(super) recall: Option<Recall>,
     /// Times that an operator has sent parked notices again.
     pub(super) recalls: u64,
@@ -88,7 +88,7 @@ pub(super) struct Core<R> {
     /// Opens when new notices are refused, one after the other.
     pub(super) refusals: Breaker,
     pub(super) jitter: Jitter,
-    pub(super) reports: Vec<NoticeKey>,
+    pub(super) reports: Vec<CallbackKey>,
     pub(super) reports_due: Option<Instant>,
     pub(super) draining: bool,
     pub(super) last_error: Option<Reason>,
@@ -158,7 +158,7 @@ impl<R> Core<R> {
     }
 
     /// The target has the answer to the request that caused this notice.
-    pub(super) fn answered(&mut self, key: NoticeKey) {
+    pub(super) fn answered(&mut self, key: CallbackKey) {
         if !self.draining {
             self.released.extend(self.holds.answered(key));
         }
@@ -234,7 +234,7 @@ impl<R> Core<R> {
         let (attempts, reason, was_refused) = (tries.attempts, tries.reason.clone(), tries.was_refused);
         tries.attempts += 1;
         let first_at = *tries.first_at.get_or_insert(now);
-        tries.deadline.get_or_insert(first_at + self.config.notice_deadline);
+        tries.deadline.get_or_insert(first_at + self.config.callback_deadline);
         self.repeats_in_flight += usize::from(entry.is_repeated());
         let key = entry.delivery.key;
         self.in_flight.push(InFlight { key, attempts, first_at, reason, was_refused });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use crate::contract::{Delivery, Refusal, Repetition};
 
@@ -61,7 +61,7 @@ impl<R> Entry<R> {
 /// A notice that a slot has in hand.
 #[derive(Debug)]
 pub(super) struct InFlight {
-    pub(super) key: NoticeKey,
+    pub(super) key: CallbackKey,
     /// Those that ended: this one is not among them.
     pub(super) attempts: u32,
     pub(super) first_at: Instant,
@@ -102,7 +102,7 @@ impl Outcome {
 /// A notice that is given up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ParkedNotice {
-    pub(super) key: NoticeKey,
+    pub(super) key: CallbackKey,
     pub(super) reason: String,
     pub(super) attempts: u32,
 }
@@ -113,7 +113,7 @@ pub(super) struct Effects {
     /// To report as parked.
     pub(super) parked: Vec<ParkedNotice>,
     /// To report as delivered.
-    pub(super) delivered: Vec<NoticeKey>,
+    pub(super) delivered: Vec<CallbackKey>,
     /// The keeper has something new to do or to wait for.
     pub(super) wake_keeper: bool,
     /// The lane has fallen behind.

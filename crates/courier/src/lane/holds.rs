@@ -6,16 +6,16 @@
 use std::collections::HashSet;
 
 use hashbrown::HashMap;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::entry::Entry;
 
 #[derive(Debug)]
 pub(super) struct Holds<R> {
     /// With the entry once nothing else holds it back.
-    held: HashMap<NoticeKey, Option<Entry<R>>, foldhash::fast::RandomState>,
+    held: HashMap<CallbackKey, Option<Entry<R>>, foldhash::fast::RandomState>,
     /// Answered before the lane had heard of them.
-    answered: HashSet<NoticeKey>,
+    answered: HashSet<CallbackKey>,
 }
 
 impl<R> Holds<R> {
@@ -24,14 +24,14 @@ impl<R> Holds<R> {
     }
 
     /// A notice that waits for an answer has come.
-    pub(super) fn hold(&mut self, key: NoticeKey) {
+    pub(super) fn hold(&mut self, key: CallbackKey) {
         if !self.answered.remove(&key) {
             self.held.insert(key, None);
         }
     }
 
     /// The answer was written; gives the notice where it waited for nothing else.
-    pub(super) fn answered(&mut self, key: NoticeKey) -> Option<Entry<R>> {
+    pub(super) fn answered(&mut self, key: CallbackKey) -> Option<Entry<R>> {
         match self.held.remove(&key) {
             Some(entry) => entry,
             None => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::core::Core;
 use super::entry::{Entry, Outcome, ParkedNotice};
@@ -62,7 +62,7 @@ impl<R> Core<R> {
         self.effects.wake_keeper |= was_probe || was_trial || opened;
     }
 
-    pub(super) fn report(&mut self, key: NoticeKey, now: Instant) {
+    pub(super) fn report(&mut self, key: CallbackKey, now: Instant) {
         self.reports.push(key);
         if self.reports.len() >= self.config.report_items {
             self.take_reports();
@@ -119,7 +119,7 @@ impl<R> Core<R> {
     }
 
     /// Gives up a notice that is not in memory.
-    pub(super) fn park_away(&mut self, key: NoticeKey, away: Away, why: &str) {
+    pub(super) fn park_away(&mut self, key: CallbackKey, away: Away, why: &str) {
         let reason = format!("{}{why}", away.tries.reason.as_deref().unwrap_or_default());
         self.effects.parked.push(ParkedNotice { key, reason, attempts: away.tries.attempts });
         self.release_order(away.order);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::core::{Core, Follower};
 use super::entry::{Entry, Tries};
@@ -54,7 +54,7 @@ pub(super) enum Load {
 
 impl<R> Core<R> {
     /// Notes notices that were parked and that an operator wants sent again; they are undelivered in the outbox.
-    pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) {
+    pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         for key in keys {
             let at = (key.seq, key.index);
             let recall = self.recall.get_or_insert(Recall { from: at, to: at, calls: 0 });
@@ -76,14 +76,14 @@ impl<R> Core<R> {
     }
 
     /// Takes the keys of the undelivered notices of that part, oldest first, and whether there may be more behind them.
-    pub(super) fn scanned(&mut self, scan: Scan, keys: &[NoticeKey], more: bool) {
+    pub(super) fn scanned(&mut self, scan: Scan, keys: &[CallbackKey], more: bool) {
         let fetching = self.admission.is_fetching();
         let Some(recall) = self.recall.as_mut().filter(|recall| recall.calls == scan.calls && !fetching)
         else {
             return;
         };
         let to = recall.to;
-        let position = |key: &NoticeKey| (key.seq, key.index);
+        let position = |key: &CallbackKey| (key.seq, key.index);
         match keys.last().map(position).filter(|last| more && *last < to) {
             Some(last) => recall.from = behind(last),
             None => self.recall = None,
@@ -97,7 +97,7 @@ impl<R> Core<R> {
     }
 
     /// The notices that the lane has in hand, in memory or by their keys.
-    fn keys(&self) -> BTreeSet<NoticeKey> {
+    fn keys(&self) -> BTreeSet<CallbackKey> {
         let followers = self.busy.values().flatten().map(Follower::key);
         let waiting = self.ready.iter().chain(&self.released).chain(self.repeats.here());
         let entries = waiting.chain(self.holds.entries()).map(|entry| entry.delivery.key);
@@ -109,7 +109,7 @@ impl<R> Core<R> {
     }
 
     /// The notices to load now, at most so many. To be followed by [`Self::loaded`] or [`Self::load_failed`].
-    pub(super) fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<NoticeKey> {
+    pub(super) fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         let room = self.room();
         let count = if self.draining || room.bytes == 0 { 0 } else { items_max.min(room.items) };
         let mut keys: Vec<_> = self.loads.keys().take(count).copied().collect();
@@ -127,7 +127,7 @@ impl<R> Core<R> {
     }
 
     /// Takes what was loaded of `asked`: those that are still owed.
-    pub(super) fn loaded(&mut self, asked: &[NoticeKey], deliveries: Vec<Delivery<R>>, now: Instant) {
+    pub(super) fn loaded(&mut self, asked: &[CallbackKey], deliveries: Vec<Delivery<R>>, now: Instant) {
         for delivery in deliveries {
             let Some(load) = self.loading.remove(&delivery.key) else { continue };
             // Others may have come in since there was room for it.
@@ -154,7 +154,7 @@ impl<R> Core<R> {
     }
 
     /// They could not be loaded: later.
-    pub(super) fn load_failed(&mut self, asked: &[NoticeKey]) {
+    pub(super) fn load_failed(&mut self, asked: &[CallbackKey]) {
         for key in asked {
             match self.loading.remove(key) {
                 Some(Load::Repeat(away)) => self.repeats.put_away(*key, away),

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::core::Core;
 use super::entry::Outcome;
@@ -12,7 +12,7 @@ use super::tests::{ITEMS_MAX, config, delivery, key};
 use crate::contract::Page;
 
 /// Looks through an outbox that holds these notices, as the keeper does.
-fn scan(core: &mut Core<()>, outbox: &[NoticeKey]) {
+fn scan(core: &mut Core<()>, outbox: &[CallbackKey]) {
     while let Some(scan) = core.scan() {
         let behind =
             outbox.iter().filter(|key| scan.after().is_none_or(|after| (key.seq, key.index) > after));
@@ -24,7 +24,7 @@ fn scan(core: &mut Core<()>, outbox: &[NoticeKey]) {
 /// Loads what the lane asks for.
 fn load(core: &mut Core<()>, now: Instant) -> Vec<u64> {
     let keys = core.take_loads(16, now);
-    let load = |key: &NoticeKey| delivery((key.seq, key.index), (key.seq, 1));
+    let load = |key: &CallbackKey| delivery((key.seq, key.index), (key.seq, 1));
     core.loaded(&keys, keys.iter().map(load).collect(), now);
     keys.into_iter().map(|key| key.seq).collect()
 }
@@ -45,7 +45,7 @@ fn send(core: &mut Core<()>, now: Instant) -> Vec<u64> {
     sent
 }
 
-fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<NoticeKey> {
+fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
     seqs.into_iter().map(|seq| key((seq, 0))).collect()
 }
 

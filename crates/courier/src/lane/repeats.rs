@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 use super::entry::{Entry, Tries};
 
@@ -29,13 +29,13 @@ pub(super) struct Repeats<R> {
     items_max: usize,
     bytes_max: usize,
     /// In memory, by time.
-    here: BTreeMap<(Instant, NoticeKey), Entry<R>>,
+    here: BTreeMap<(Instant, CallbackKey), Entry<R>>,
     here_bytes: usize,
     /// In memory again, because their time has come.
     loaded: VecDeque<Entry<R>>,
     /// Not in memory.
-    away: BTreeMap<NoticeKey, Away>,
-    away_due: BTreeSet<(Instant, NoticeKey)>,
+    away: BTreeMap<CallbackKey, Away>,
+    away_due: BTreeSet<(Instant, CallbackKey)>,
 }
 
 impl<R> Repeats<R> {
@@ -67,20 +67,20 @@ impl<R> Repeats<R> {
         Some((at.0, self.remove(at)?))
     }
 
-    fn remove(&mut self, at: (Instant, NoticeKey)) -> Option<Entry<R>> {
+    fn remove(&mut self, at: (Instant, CallbackKey)) -> Option<Entry<R>> {
         let entry = self.here.remove(&at)?;
         self.here_bytes -= entry.delivery.bytes;
         Some(entry)
     }
 
     /// Notes a notice that left memory until `due`.
-    pub(super) fn leave(&mut self, key: NoticeKey, order: u64, tries: Tries, due: Instant) {
+    pub(super) fn leave(&mut self, key: CallbackKey, order: u64, tries: Tries, due: Instant) {
         self.away_due.insert((due, key));
         self.away.insert(key, Away { order, tries, due });
     }
 
     /// The notice that is given up because too many have left memory, if there are: the oldest.
-    pub(super) fn crowded_out(&mut self) -> Option<(NoticeKey, Away)> {
+    pub(super) fn crowded_out(&mut self) -> Option<(CallbackKey, Away)> {
         if self.away.len() <= AWAY_MAX {
             return None;
         }
@@ -90,20 +90,20 @@ impl<R> Repeats<R> {
     }
 
     /// Notices to be loaded now, at most so many; those that were loaded before go first.
-    pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(NoticeKey, Away)> {
+    pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(CallbackKey, Away)> {
         let count = items_max.saturating_sub(self.loaded.len());
         let due: Vec<_> =
             self.away_due.iter().take_while(|(due, _)| *due <= now).take(count).copied().collect();
         due.into_iter().filter_map(|at| self.return_of(at)).collect()
     }
 
-    fn return_of(&mut self, at: (Instant, NoticeKey)) -> Option<(NoticeKey, Away)> {
+    fn return_of(&mut self, at: (Instant, CallbackKey)) -> Option<(CallbackKey, Away)> {
         self.away_due.remove(&at);
         self.away.remove(&at.1).map(|away| (at.1, away))
     }
 
     /// It could not be loaded: later.
-    pub(super) fn put_away(&mut self, key: NoticeKey, away: Away) {
+    pub(super) fn put_away(&mut self, key: CallbackKey, away: Away) {
         self.away_due.insert((away.due, key));
         self.away.insert(key, away);
     }
@@ -139,7 +139,7 @@ impl<R> Repeats<R> {
     }
 
     /// Takes out those that are past their deadline: in memory, and away from it.
-    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry<R>>, Vec<(NoticeKey, Away)>) {
+    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry<R>>, Vec<(CallbackKey, Away)>) {
         let late = |tries: &Tries| tries.is_late(now);
         // None of these is due after its deadline.
         let due = self.here.iter().take_while(|((due, _), _)| *due <= now);
@@ -179,7 +179,7 @@ impl<R> Repeats<R> {
     }
 
     /// Those that left it.
-    pub(super) fn away(&self) -> impl Iterator<Item = (NoticeKey, &Away)> {
+    pub(super) fn away(&self) -> impl Iterator<Item = (CallbackKey, &Away)> {
         self.away.iter().map(|(key, away)| (*key, away))
     }
 
@@ -193,6 +193,6 @@ impl<R> Repeats<R> {
 }
 
 /// The first place behind all that are due at `now`.
-fn behind(now: Instant) -> (Instant, NoticeKey) {
-    (now + Duration::from_nanos(1), NoticeKey { target: ParticipantId::HUB, seq: 0, index: 0 })
+fn behind(now: Instant) -> (Instant, CallbackKey) {
+    (now + Duration::from_nanos(1), CallbackKey { target: ParticipantId::HUB, seq: 0, index: 0 })
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::core::Core;
 use super::entry::{Entry, Reason, Tries};
@@ -28,7 +28,7 @@ impl<R> Core<R> {
         self.away().count()
     }
 
-    fn away(&self) -> impl Iterator<Item = (NoticeKey, &Tries)> {
+    fn away(&self) -> impl Iterator<Item = (CallbackKey, &Tries)> {
         let loading = self.loading.iter().filter_map(|(key, load)| match load {
             Load::Repeat(away) => Some((*key, &away.tries)),
             Load::Follower(_) | Load::Recalled => None,
@@ -47,7 +47,7 @@ impl<R> Core<R> {
     }
 
     /// Those that failed so far: how often they were tried, and why the last attempt failed.
-    pub(super) fn failed(&self) -> impl Iterator<Item = (NoticeKey, u32, &Reason)> {
+    pub(super) fn failed(&self) -> impl Iterator<Item = (CallbackKey, u32, &Reason)> {
         let here = self.repeats.here().map(|entry: &Entry<R>| (entry.delivery.key, &entry.tries));
         let waiting = here.chain(self.away());
         let waiting = waiting.filter_map(|(key, tries)| Some((key, tries.attempts, tries.reason.as_ref()?)));
@@ -80,7 +80,7 @@ impl<R> Core<R> {
         self.breaker.opened
     }
 
-    pub(super) fn oldest(&self) -> Option<NoticeKey> {
+    pub(super) fn oldest(&self) -> Option<CallbackKey> {
         let entries = self.repeats.here().chain(&self.released).chain(self.ready.front());
         let keys = entries.chain(self.holds.entries()).map(|entry| entry.delivery.key);
         let keys = keys.chain(self.in_flight.iter().map(|in_flight| in_flight.key));

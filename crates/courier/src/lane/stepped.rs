@@ -1,7 +1,7 @@
 //! A lane without tasks or connections: its decisions alone, for a caller who carries them out.
 
 use tokio::time::Instant;
-use upesi_ledger::NoticeKey;
+use upesi_ledger::CallbackKey;
 
 use super::core::Core;
 use super::entry::{Entry, Outcome};
@@ -49,9 +49,9 @@ pub enum Done {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Settled {
     /// Delivered.
-    pub delivered: Vec<NoticeKey>,
+    pub delivered: Vec<CallbackKey>,
     /// Given up, with the reason and the number of attempts.
-    pub parked: Vec<(NoticeKey, String, u32)>,
+    pub parked: Vec<(CallbackKey, String, u32)>,
 }
 
 impl<R> SteppedLane<R> {
@@ -81,12 +81,12 @@ impl<R> SteppedLane<R> {
     }
 
     /// The target has the answer to the request that caused this notice.
-    pub fn answered(&mut self, key: NoticeKey) {
+    pub fn answered(&mut self, key: CallbackKey) {
         self.core.answered(key);
     }
 
     /// Notes notices that were parked and that an operator wants sent again.
-    pub fn recall(&mut self, keys: impl IntoIterator<Item = NoticeKey>) {
+    pub fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         self.core.recall(keys);
     }
 
@@ -99,19 +99,19 @@ impl<R> SteppedLane<R> {
     }
 
     /// Takes the keys that were asked for, or learns that they could not be read.
-    pub fn scanned(&mut self, keys: Option<&[NoticeKey]>) {
+    pub fn scanned(&mut self, keys: Option<&[CallbackKey]>) {
         if let (Some(scan), Some(keys)) = (self.scan.take(), keys) {
             self.core.scanned(scan, keys, keys.len() >= SCANNED_KEYS_MAX);
         }
     }
 
     /// The notices to load now by their keys. To be followed by [`Self::loaded`].
-    pub fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<NoticeKey> {
+    pub fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         self.core.take_loads(items_max, now)
     }
 
     /// Takes those of the loaded notices that are still owed, or learns that they could not be read.
-    pub fn loaded(&mut self, asked: &[NoticeKey], deliveries: Option<Vec<Delivery<R>>>, now: Instant) {
+    pub fn loaded(&mut self, asked: &[CallbackKey], deliveries: Option<Vec<Delivery<R>>>, now: Instant) {
         match deliveries {
             Some(deliveries) => self.core.loaded(asked, deliveries, now),
             None => self.core.load_failed(asked),

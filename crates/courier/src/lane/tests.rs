@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::time::Instant;
-use upesi_ledger::{NoticeKey, ParticipantId};
+use upesi_ledger::{CallbackKey, ParticipantId};
 
 use super::admission::Asked;
 use super::core::Core;
@@ -29,7 +29,7 @@ pub(super) fn config() -> CourierConfig {
         retrying_max: 2,
         retry_wait_first: Duration::from_millis(10),
         retry_wait_max: Duration::from_millis(100),
-        notice_deadline: Duration::from_millis(400),
+        callback_deadline: Duration::from_millis(400),
         breaker_failures: 3,
         breaker_pause_first: Duration::from_millis(20),
         breaker_pause_max: Duration::from_millis(100),
@@ -110,7 +110,7 @@ struct World {
     parked: BTreeSet<Position>,
     asked: Option<(Asked, Room)>,
     page: Option<Page<()>>,
-    scan: Option<(Scan, Vec<NoticeKey>)>,
+    scan: Option<(Scan, Vec<CallbackKey>)>,
     /// Notices that wait for an answer, and those that have not got it.
     awaiting: BTreeSet<Position>,
     unanswered: Vec<Position>,
@@ -121,8 +121,8 @@ struct World {
     ever_parked: BTreeSet<Position>,
 }
 
-pub(super) fn key((seq, index): Position) -> NoticeKey {
-    NoticeKey { target: ParticipantId::HUB, seq, index }
+pub(super) fn key((seq, index): Position) -> CallbackKey {
+    CallbackKey { target: ParticipantId::HUB, seq, index }
 }
 
 pub(super) fn delivery(position: Position, (order, bytes): (u64, usize)) -> Delivery<()> {
@@ -206,7 +206,7 @@ impl World {
             Step::Load => {
                 let keys = self.core.take_loads(2, self.now);
                 let owed: BTreeMap<_, _> = self.pending(None).collect();
-                let load = |key: &NoticeKey| {
+                let load = |key: &CallbackKey| {
                     let position = (key.seq, key.index);
                     owed.get(&position).map(|notice| delivery(position, **notice))
                 };
@@ -584,7 +584,7 @@ proptest! {
     fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
         // New ones are not held back here.
         let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_failures: 1_000, ..config() };
-        let deadline = config.notice_deadline;
+        let deadline = config.callback_deadline;
         let mut core = Core::new(config, seed);
         let (asked, _) = core.ask().unwrap();
         let start = Instant::now();

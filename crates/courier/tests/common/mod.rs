@@ -10,8 +10,8 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use upesi_courier::{
-    Backlog, BacklogError, BacklogFuture, Courier, CourierConfig, Delivery, Leg, NoticeKey, OutgoingRequest,
-    Outlet, Page, ParticipantId, Position, Renderer, Room, Unroutable,
+    Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, Delivery, Leg,
+    OutgoingRequest, Outlet, Page, ParticipantId, Position, Renderer, Room, Unroutable,
 };
 use upesi_http::{
     Bytes, Connection, Full, HeaderMap, HeaderValue, Incoming, Limits, Method, Request, Response, Server,
@@ -45,29 +45,29 @@ pub struct Outbox {
 
 #[derive(Default)]
 struct Inner {
-    undelivered: BTreeMap<NoticeKey, Arc<Note>>,
-    delivered: Vec<NoticeKey>,
-    parked: Vec<(NoticeKey, String, u32)>,
+    undelivered: BTreeMap<CallbackKey, Arc<Note>>,
+    delivered: Vec<CallbackKey>,
+    parked: Vec<(CallbackKey, String, u32)>,
     page_items_max: usize,
 }
 
-fn delivery(key: NoticeKey, note: &Arc<Note>) -> Delivery<Note> {
+fn delivery(key: CallbackKey, note: &Arc<Note>) -> Delivery<Note> {
     Delivery { key, order: note.transfer, bytes: note.text.len(), awaits_answer: false, record: note.clone() }
 }
 
 impl Outbox {
     pub fn add(&self, target: ParticipantId, seq: u64, transfer: u64) -> Delivery<Note> {
-        let key = NoticeKey { target, seq, index: 0 };
+        let key = CallbackKey { target, seq, index: 0 };
         let note = Arc::new(Note { transfer, text: format!("{transfer}/{seq}") });
         self.inner.lock().unwrap().undelivered.insert(key, note.clone());
         delivery(key, &note)
     }
 
-    pub fn delivered(&self) -> Vec<NoticeKey> {
+    pub fn delivered(&self) -> Vec<CallbackKey> {
         self.inner.lock().unwrap().delivered.clone()
     }
 
-    pub fn parked(&self) -> Vec<(NoticeKey, String, u32)> {
+    pub fn parked(&self) -> Vec<(CallbackKey, String, u32)> {
         self.inner.lock().unwrap().parked.clone()
     }
 
@@ -77,7 +77,7 @@ impl Outbox {
     }
 
     /// Makes all parked notices undelivered again, as the ledger does before the courier is told.
-    pub fn unpark(&self) -> Vec<NoticeKey> {
+    pub fn unpark(&self) -> Vec<CallbackKey> {
         self.inner.lock().unwrap().parked.drain(..).map(|(key, _, _)| key).collect()
     }
 
@@ -135,7 +135,7 @@ impl Backlog<Note> for Outbox {
         target: ParticipantId,
         after: Option<Position>,
         limit: usize,
-    ) -> BacklogFuture<'_, Vec<NoticeKey>> {
+    ) -> BacklogFuture<'_, Vec<CallbackKey>> {
         Box::pin(async move {
             let inner = self.inner.lock().unwrap();
             let pending = inner.undelivered.keys().filter(|key| {
@@ -147,7 +147,7 @@ impl Backlog<Note> for Outbox {
         })
     }
 
-    fn load(&self, keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<Note>>> {
+    fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<Delivery<Note>>> {
         Box::pin(async move {
             let inner = self.inner.lock().unwrap();
             let find = |key| inner.undelivered.get(&key).map(|note| delivery(key, note));
@@ -155,7 +155,7 @@ impl Backlog<Note> for Outbox {
         })
     }
 
-    fn delivered(&self, keys: Vec<NoticeKey>) {
+    fn delivered(&self, keys: Vec<CallbackKey>) {
         let mut inner = self.inner.lock().unwrap();
         for key in keys {
             assert!(inner.undelivered.remove(&key).is_some(), "{key:?} is reported twice");
@@ -165,7 +165,7 @@ impl Backlog<Note> for Outbox {
         self.changed.notify_waiters();
     }
 
-    fn parked(&self, key: NoticeKey, reason: String, attempts: u32) {
+    fn parked(&self, key: CallbackKey, reason: String, attempts: u32) {
         self.inner.lock().unwrap().parked.push((key, reason, attempts));
         self.changed.notify_waiters();
     }
@@ -190,7 +190,7 @@ impl Endpoints {
 }
 
 impl Renderer<Note> for Endpoints {
-    fn render(&self, key: NoticeKey, note: &Note) -> Result<OutgoingRequest, Unroutable> {
+    fn render(&self, key: CallbackKey, note: &Note) -> Result<OutgoingRequest, Unroutable> {
         let url = self.url(key.target).ok_or(Unroutable::NoEndpoint { endpoint_type: ENDPOINT })?;
         let target = Target::parse(&format!("{url}/{}", note.transfer)).map_err(|error| {
             Unroutable::BadEndpoint { endpoint_type: ENDPOINT, reason: error.to_string() }
@@ -201,7 +201,7 @@ impl Renderer<Note> for Endpoints {
     }
 
     /// Of three notices in a row one brings a prepare, one a fulfil, and one is the hub's own.
-    fn leg(&self, key: NoticeKey, _note: &Note) -> Option<Leg> {
+    fn leg(&self, key: CallbackKey, _note: &Note) -> Option<Leg> {
         match key.seq % 3 {
             1 => Some(Leg::Prepare(Duration::from_millis(2))),
             2 => {

@@ -15,7 +15,7 @@ use upesi_engine::{
 };
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
 use upesi_ledger::command::{Abort, Archived, Get};
-use upesi_ledger::{Command, NoticeKey, PublicState, Reply};
+use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
 use crate::common::{self, TestClock, fulfil, id, name, prepare, try_onboard};
@@ -74,7 +74,7 @@ impl Effects for Published {
         self.0.lock().unwrap().push(Arc::clone(record));
     }
 
-    fn redeliver(&mut self, _: &[NoticeKey]) {}
+    fn redeliver(&mut self, _: &[CallbackKey]) {}
 
     fn flush(&mut self) {}
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use upesi_archive::Archive;
 use upesi_engine::{Engine, EngineHandle};
 use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
-use upesi_ledger::{Ledger, LedgerConfig, Notice, Record};
+use upesi_ledger::{Callback, Ledger, LedgerConfig, Record};
 
 use super::Run;
 
@@ -36,13 +36,13 @@ impl Run {
             let oldest = snapshots.remove(0);
             ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).unwrap();
         }
-        let mut notices: Vec<(u64, Vec<Notice>)> = Vec::new();
+        let mut callbacks: Vec<(u64, Vec<Callback>)> = Vec::new();
         let mut reader = Reader::new(disk, ledger.last_seq() + 1);
         while let Some(found) = reader.next_record(END).unwrap() {
             let (seq, time) = (found.seq, found.time);
             let record = Record::decode(found.bytes).unwrap();
-            ledger.evolve(seq, time, record.events, &record.notices);
-            notices.push((seq, record.notices));
+            ledger.evolve(seq, time, record.events, &record.callbacks);
+            callbacks.push((seq, record.callbacks));
             for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {
                 assert!(
                     snapshot.bytes == state(&ledger),
@@ -54,19 +54,19 @@ impl Run {
         }
         assert_eq!(ledger.last_seq(), last_seq);
         assert!(live == state(&ledger), "seed {}: the live state is not the replay", self.seed);
-        self.compare_published(&notices);
+        self.compare_published(&callbacks);
         self.compare_archive(&ledger);
     }
 
     /// What left the hub is in the journal, word for word.
-    fn compare_published(&mut self, notices: &[(u64, Vec<Notice>)]) {
+    fn compare_published(&mut self, callbacks: &[(u64, Vec<Callback>)]) {
         let published = self.published.0.lock().unwrap();
-        let first = notices.first().map_or(u64::MAX, |(seq, _)| *seq);
+        let first = callbacks.first().map_or(u64::MAX, |(seq, _)| *seq);
         for record in published.iter().filter(|record| record.seq >= first) {
-            let place = notices.binary_search_by_key(&record.seq, |(seq, _)| *seq);
+            let place = callbacks.binary_search_by_key(&record.seq, |(seq, _)| *seq);
             let place = place
                 .unwrap_or_else(|_| panic!("seed {}: {} was published and is lost", self.seed, record.seq));
-            assert_eq!(notices[place].1, record.notices, "seed {}: record {}", self.seed, record.seq);
+            assert_eq!(callbacks[place].1, record.callbacks, "seed {}: record {}", self.seed, record.seq);
             self.totals.published += 1;
         }
     }

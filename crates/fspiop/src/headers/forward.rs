@@ -59,7 +59,7 @@ pub struct Forward<'a> {
 /// no destination is added: the signature may cover each of them. Only a destination that is not the receiver, who was
 /// then chosen by the scheme's rules, gives way; and a `GET`, which nobody verifies, goes to whom the lookup found. A malformed `traceparent` ends there, with its `tracestate`.
 /// Headers that the hub does not know go on too, but not in quoting, where other hubs let only those of the API and of
-/// traces pass. A message that no request caused, such as the notice of an expiry, is made from an empty block.
+/// traces pass. A message that no request caused, such as the callback of an expiry, is made from an empty block.
 pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
     let mut seen = Seen::default();
     let (trace, has_signature) = survey(request);

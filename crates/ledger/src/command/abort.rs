@@ -7,7 +7,7 @@ use upesi_types::{ErrorCode, FspId, Timestamp};
 use super::put::{self, Cause, Put, PutKind};
 use super::{Archived, Decision, Reply};
 use crate::Ledger;
-use crate::notice::{NoticeContent, TransferRef};
+use crate::callback::{CallbackContent, TransferRef};
 use crate::transfer::{AbortKind, Fingerprint};
 
 /// An abort as the gateway read it.
@@ -59,9 +59,9 @@ impl Ledger {
         let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
             unreachable!("a reserved transfer has both parties")
         };
-        out.tell(payer, transfer.id, NoticeContent::ForwardAbort);
+        out.tell(payer, transfer.id, CallbackContent::ForwardAbort);
         if self.config().payee_confirmation && payer != payee {
-            out.tell(payee, transfer.id, NoticeContent::ConfirmAbort);
+            out.tell(payee, transfer.id, CallbackContent::ConfirmAbort);
         }
         let cause = Cause {
             kind: AbortKind::ByPayee,

@@ -123,7 +123,7 @@ pub enum AdminOutcome {
     AlreadyDone,
     /// A movement of funds now stands there.
     Funds(TransferId, FundsState),
-    /// So many parked notices are owed again.
+    /// So many parked callbacks are owed again.
     Redelivered(usize),
 }
 

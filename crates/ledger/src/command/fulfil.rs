@@ -8,8 +8,8 @@ use upesi_types::{FspId, Timestamp};
 use super::put::{self, Put, PutKind};
 use super::{Archived, Decision, Reply};
 use crate::Ledger;
+use crate::callback::{CallbackContent, StateMethod, TransferRef, TransferView};
 use crate::event::Event;
-use crate::notice::{NoticeContent, StateMethod, TransferRef, TransferView};
 use crate::transfer::{Fingerprint, PublicState, Transfer};
 
 /// A fulfil as the gateway read it.
@@ -118,12 +118,12 @@ impl Ledger {
                 extensions: fulfil.extensions.clone(),
             };
             let without_fulfilment = TransferView { fulfilment: None, ..view.clone() };
-            out.tell(payer, transfer.id, NoticeContent::State(StateMethod::Put, view));
-            out.tell(payee, transfer.id, NoticeContent::State(StateMethod::Patch, without_fulfilment));
+            out.tell(payer, transfer.id, CallbackContent::State(StateMethod::Put, view));
+            out.tell(payee, transfer.id, CallbackContent::State(StateMethod::Patch, without_fulfilment));
         } else {
-            out.tell(payer, transfer.id, NoticeContent::ForwardFulfil);
+            out.tell(payer, transfer.id, CallbackContent::ForwardFulfil);
             if self.config().payee_confirmation && payer != payee {
-                out.tell(payee, transfer.id, NoticeContent::ConfirmFulfil);
+                out.tell(payee, transfer.id, CallbackContent::ConfirmFulfil);
             }
         }
     }

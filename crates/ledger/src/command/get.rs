@@ -6,7 +6,7 @@ use upesi_types::{ErrorCode, FspId};
 
 use super::{Archived, Decision, Reply};
 use crate::Ledger;
-use crate::notice::{NoticeContent, StateMethod, TransferRef};
+use crate::callback::{CallbackContent, StateMethod, TransferRef};
 use crate::transfer::TransferState;
 
 /// Of a transfer that nobody knows.
@@ -49,7 +49,7 @@ impl Ledger {
                 None => refuse(out, ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
                 Some(funds) if funds.participant != requester.id => refuse(out, ErrorCode::CLIENT, ""),
                 Some(funds) => {
-                    out.tell(requester.id, funds.id, NoticeContent::State(StateMethod::Put, funds.view()));
+                    out.tell(requester.id, funds.id, CallbackContent::State(StateMethod::Put, funds.view()));
                 }
             },
             Some(transfer) if !transfer.has_party(requester.id) => refuse(out, ErrorCode::CLIENT, ""),
@@ -57,9 +57,9 @@ impl Ledger {
                 let content = match &transfer.state {
                     // Another scheme is told by the callback that it knows for failures.
                     TransferState::Aborted { code, description, .. } if get.is_proxied => {
-                        NoticeContent::Error(*code, description.clone())
+                        CallbackContent::Error(*code, description.clone())
                     }
-                    _ => NoticeContent::State(StateMethod::Put, transfer.view()),
+                    _ => CallbackContent::State(StateMethod::Put, transfer.view()),
                 };
                 out.tell(requester.id, transfer.id, content);
             }

@@ -2,11 +2,11 @@
 
 mod abort;
 mod admin;
+mod callbacks;
 mod expire;
 mod fulfil;
 mod funds;
 mod get;
-mod notices;
 mod participants;
 mod prepare;
 mod put;
@@ -33,8 +33,8 @@ pub use settlement_models::NewSettlementModel;
 pub use tick::EXPIRIES_PER_TICK_MAX;
 
 use crate::Ledger;
+use crate::callback::{Callback, CallbackContent, CallbackKey, TransferRef};
 use crate::event::Event;
-use crate::notice::{Notice, NoticeContent, NoticeKey, TransferRef};
 use crate::participant::ParticipantId;
 use crate::transfer::Transfer;
 
@@ -53,19 +53,19 @@ pub enum Command {
     Tick,
     /// An operator ends a reservation.
     Expire(Expire),
-    /// The courier delivered these notices.
-    Delivered(Vec<NoticeKey>),
-    /// The courier gave a notice up.
+    /// The courier delivered these callbacks.
+    Delivered(Vec<CallbackKey>),
+    /// The courier gave a callback up.
     Park {
         /// Which.
-        key: NoticeKey,
+        key: CallbackKey,
         /// How often it was tried.
         attempts: u32,
         /// What went wrong last.
         reason: Box<str>,
     },
-    /// An operator wants parked notices tried again.
-    Redeliver(Vec<NoticeKey>),
+    /// An operator wants parked callbacks tried again.
+    Redeliver(Vec<CallbackKey>),
     /// Retention is about to remove the transfers that finished up to this record from the archive.
     RemoveFinished {
         /// The last record.
@@ -93,7 +93,7 @@ pub struct Decision {
     /// What changes.
     pub events: Vec<Event>,
     /// Which callbacks are owed.
-    pub notices: Vec<Notice>,
+    pub callbacks: Vec<Callback>,
     /// What the caller is told once the record is durable.
     pub reply: Reply,
 }
@@ -147,22 +147,22 @@ impl Decision {
     /// Empties it for the next command.
     pub fn clear(&mut self) {
         self.events.clear();
-        self.notices.clear();
+        self.callbacks.clear();
         self.reply = Reply::Accepted;
     }
 
     /// Whether anything must be journalled.
     pub fn is_empty(&self) -> bool {
-        self.events.is_empty() && self.notices.is_empty()
+        self.events.is_empty() && self.callbacks.is_empty()
     }
 
     pub(crate) fn tell(
         &mut self,
         target: ParticipantId,
         transfer: impl Into<TransferRef>,
-        content: NoticeContent,
+        content: CallbackContent,
     ) {
-        self.notices.push(Notice { target, transfer: transfer.into(), content });
+        self.callbacks.push(Callback { target, transfer: transfer.into(), content });
     }
 
     pub(crate) fn tell_error(
@@ -172,7 +172,7 @@ impl Decision {
         code: ErrorCode,
         detail: &str,
     ) {
-        self.tell(target, transfer, NoticeContent::Error(code, code.describe(detail).into_boxed_str()));
+        self.tell(target, transfer, CallbackContent::Error(code, code.describe(detail).into_boxed_str()));
     }
 }
 

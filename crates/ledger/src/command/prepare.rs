@@ -9,8 +9,8 @@ use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Present, Time
 use super::{Archived, Decision, Reply};
 use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
+use crate::callback::{CallbackContent, StateMethod};
 use crate::event::Event;
-use crate::notice::{NoticeContent, StateMethod};
 use crate::participant::{Participant, ParticipantId};
 use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
 
@@ -106,11 +106,11 @@ impl Ledger {
             Ok(reservation) => {
                 transfer.payer_account = Some(reservation.payer_account);
                 transfer.payee_account = Some(reservation.payee_account);
-                out.tell(reservation.payee, prepare.id, NoticeContent::ForwardPrepare);
+                out.tell(reservation.payee, prepare.id, CallbackContent::ForwardPrepare);
             }
             Err(Refused { kind, code, detail }) => {
                 let description = code.describe(&detail).into_boxed_str();
-                out.tell(sender, prepare.id, NoticeContent::Error(code, description.clone()));
+                out.tell(sender, prepare.id, CallbackContent::Error(code, description.clone()));
                 transfer.state = TransferState::Aborted {
                     kind,
                     code,
@@ -223,7 +223,7 @@ impl Ledger {
                 "FSPIOP-Source header should match Payer",
             );
         } else {
-            out.tell(sender, prepare.id, NoticeContent::State(StateMethod::Put, original.view()));
+            out.tell(sender, prepare.id, CallbackContent::State(StateMethod::Put, original.view()));
         }
     }
 }

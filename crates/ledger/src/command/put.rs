@@ -7,9 +7,9 @@ use upesi_types::{ErrorCode, FspId, Timestamp};
 use super::Decision;
 use super::get::NOT_FOUND_DETAIL;
 use crate::Ledger;
+use crate::callback::{CallbackContent, StateMethod, TransferRef, TransferView};
 use crate::config::UnknownTransfer;
 use crate::event::Event;
-use crate::notice::{NoticeContent, StateMethod, TransferRef, TransferView};
 use crate::participant::ParticipantId;
 use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
 
@@ -108,7 +108,7 @@ impl Ledger {
 /// Tells both parties of a transfer why it ends.
 pub(super) fn tell_parties(transfer: &Transfer, cause: &Cause, out: &mut Decision) {
     for party in [transfer.payer, transfer.payee].into_iter().flatten() {
-        out.tell(party, transfer.id, NoticeContent::Error(cause.code, cause.description.clone()));
+        out.tell(party, transfer.id, CallbackContent::Error(cause.code, cause.description.clone()));
     }
 }
 
@@ -116,7 +116,7 @@ pub(super) fn tell_parties(transfer: &Transfer, cause: &Cause, out: &mut Decisio
 pub(super) fn refuse(put: &Put, transfer: &Transfer, reason: &str, out: &mut Decision) {
     tell_sender(put, transfer, ErrorCode::VALIDATION, reason, out);
     if put.reserves && transfer.state != TransferState::Reserved {
-        out.tell(put.sender, transfer.id, NoticeContent::State(StateMethod::Patch, patch_view(transfer)));
+        out.tell(put.sender, transfer.id, CallbackContent::State(StateMethod::Patch, patch_view(transfer)));
     }
 }
 
@@ -125,7 +125,7 @@ pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, reason: &str, out: &
     let code = ErrorCode::VALIDATION;
     let description = code.describe(reason).into_boxed_str();
     if let Some(payer) = transfer.payer {
-        out.tell(payer, transfer.id, NoticeContent::Error(code, description.clone()));
+        out.tell(payer, transfer.id, CallbackContent::Error(code, description.clone()));
     }
     let kind = match put.kind {
         PutKind::Fulfil => AbortKind::InvalidFulfil,
@@ -155,7 +155,7 @@ pub(super) fn end(
             at: now,
         };
         let ended = Transfer { state, ..transfer.clone() };
-        out.tell(payee, transfer.id, NoticeContent::State(StateMethod::Patch, ended.view()));
+        out.tell(payee, transfer.id, CallbackContent::State(StateMethod::Patch, ended.view()));
     }
     let id = transfer.id;
     out.events.push(Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason });
@@ -163,9 +163,9 @@ pub(super) fn end(
 
 fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {
     let content = if put.reserves {
-        NoticeContent::State(StateMethod::Patch, patch_view(transfer))
+        CallbackContent::State(StateMethod::Patch, patch_view(transfer))
     } else {
-        NoticeContent::State(StateMethod::Put, transfer.view())
+        CallbackContent::State(StateMethod::Put, transfer.view())
     };
     out.tell(put.sender, transfer.id, content);
 }

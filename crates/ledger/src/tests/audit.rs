@@ -9,8 +9,8 @@ use upesi_types::Amount;
 
 use super::{amount, id, kes, participant, sound, transfer};
 use crate::audit::{check, sums};
+use crate::callback::CallbackKey;
 use crate::funds::FundsState;
-use crate::notice::NoticeKey;
 use crate::state::Ledger;
 use crate::transfer::Transfer;
 
@@ -74,12 +74,12 @@ fn each_damage_is_found() {
         (
             |ledger| {
                 for (target, seq) in [(3, 8), (4, 8), (3, 9)] {
-                    ledger.outbox.insert(NoticeKey { target: participant(target), seq, index: 1 }, None);
+                    ledger.outbox.insert(CallbackKey { target: participant(target), seq, index: 1 }, None);
                 }
             },
             &[
-                "a notice of record 9 is owed to an unknown participant",
-                "a notice of record 8 is owed to an unknown participant",
+                "a callback of record 9 is owed to an unknown participant",
+                "a callback of record 8 is owed to an unknown participant",
             ],
         ),
     ];

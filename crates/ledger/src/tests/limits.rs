@@ -26,9 +26,9 @@ fn decide(ledger: &Ledger, command: Command) -> Decision {
 
 /// Decides an operator's command and folds it in.
 fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, String> {
-    let Decision { events, notices, reply } = decide(ledger, Command::Admin(command));
+    let Decision { events, callbacks, reply } = decide(ledger, Command::Admin(command));
     let seq = ledger.last_seq() + 1;
-    ledger.evolve(seq, Timestamp::from_ms(1_000 + seq as i64), events, &notices);
+    ledger.evolve(seq, Timestamp::from_ms(1_000 + seq as i64), events, &callbacks);
     match reply {
         Reply::Admin(outcome) => outcome.map_err(|refusal: Refusal| format!("{refusal}")),
         other => panic!("an operator is answered, not {other:?}"),

@@ -8,13 +8,13 @@ use upesi_types::{Amount, Currency, ErrorCode, Timestamp};
 
 use super::{account, amount, funds, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
+use crate::callback::{Callback, CallbackContent, CallbackKey, StateMethod, TransferRef};
 use crate::codec::DecodeError;
 use crate::command::{Command, Decision, NewSettlementModel, Refusal};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState};
-use crate::notice::{Notice, NoticeContent, NoticeKey, StateMethod, TransferRef};
 use crate::record::Record;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
@@ -83,20 +83,20 @@ fn finished_transfers_leave_memory_by_the_record_that_ended_them() {
 fn a_delivery_is_recorded_once() {
     let mut ledger = sound();
     let others = ledger.outbox().len();
-    let notice = |target| Notice {
+    let callback = |target| Callback {
         target: participant(target),
         transfer: TransferRef::Id(id(2)),
-        content: NoticeContent::ForwardPrepare,
+        content: CallbackContent::ForwardPrepare,
     };
-    ledger.evolve(9, Timestamp::from_ms(9), [], &[notice(2), notice(3)]);
-    let key = |target, index| NoticeKey { target: participant(target), seq: 9, index };
-    let decide = |ledger: &Ledger, keys: &[NoticeKey]| {
+    ledger.evolve(9, Timestamp::from_ms(9), [], &[callback(2), callback(3)]);
+    let key = |target, index| CallbackKey { target: participant(target), seq: 9, index };
+    let decide = |ledger: &Ledger, keys: &[CallbackKey]| {
         let mut decision = Decision::default();
         ledger.decide(&Command::Delivered(keys.to_vec()), Timestamp::from_ms(10), &mut decision);
         decision.events
     };
     let events = decide(&ledger, &[key(3, 1), key(2, 0), key(3, 1), key(2, 1)]);
-    assert_eq!(events, [Event::NoticesDelivered([key(2, 0), key(3, 1)].into())]);
+    assert_eq!(events, [Event::CallbacksDelivered([key(2, 0), key(3, 1)].into())]);
     ledger.evolve(10, Timestamp::from_ms(10), events, &[]);
     assert_eq!((ledger.outbox().len(), decide(&ledger, &[key(2, 0)])), (others, Vec::new()));
 }
@@ -218,17 +218,17 @@ fn combinations_of_settlement_that_schemes_allow() {
 }
 
 #[test]
-fn notices_go_to_the_endpoint_of_their_kind_by_their_method() {
+fn callbacks_go_to_the_endpoint_of_their_kind_by_their_method() {
     let view = || transfer(1, 1).view();
-    let error = NoticeContent::Error(ErrorCode::PAYEE, "".into());
+    let error = CallbackContent::Error(ErrorCode::PAYEE, "".into());
     for (content, method, endpoint) in [
-        (NoticeContent::ForwardPrepare, "POST", EndpointType::TRANSFER_POST),
-        (NoticeContent::ForwardFulfil, "PUT", EndpointType::TRANSFER_PUT),
-        (NoticeContent::ConfirmFulfil, "PUT", EndpointType::TRANSFER_PUT),
-        (NoticeContent::State(StateMethod::Put, view()), "PUT", EndpointType::TRANSFER_PUT),
-        (NoticeContent::State(StateMethod::Patch, view()), "PATCH", EndpointType::TRANSFER_PUT),
-        (NoticeContent::ForwardAbort, "PUT", EndpointType::TRANSFER_ERROR),
-        (NoticeContent::ConfirmAbort, "PUT", EndpointType::TRANSFER_ERROR),
+        (CallbackContent::ForwardPrepare, "POST", EndpointType::TRANSFER_POST),
+        (CallbackContent::ForwardFulfil, "PUT", EndpointType::TRANSFER_PUT),
+        (CallbackContent::ConfirmFulfil, "PUT", EndpointType::TRANSFER_PUT),
+        (CallbackContent::State(StateMethod::Put, view()), "PUT", EndpointType::TRANSFER_PUT),
+        (CallbackContent::State(StateMethod::Patch, view()), "PATCH", EndpointType::TRANSFER_PUT),
+        (CallbackContent::ForwardAbort, "PUT", EndpointType::TRANSFER_ERROR),
+        (CallbackContent::ConfirmAbort, "PUT", EndpointType::TRANSFER_ERROR),
         (error, "PUT", EndpointType::TRANSFER_ERROR),
     ] {
         assert_eq!((content.method(), content.endpoint_type()), (method, endpoint), "{content:?}");
@@ -275,8 +275,8 @@ fn what_cannot_be_read_says_why() {
         bytes.extend_from_slice(fields);
         bytes
     };
-    // A record without events and with one notice.
-    let notice = |fields: &[u8]| {
+    // A record without events and with one callback.
+    let callback = |fields: &[u8]| {
         let mut bytes = Vec::from([1, 0, 0, 0, 0, 1, 0, 0, 0, fields.len() as u8, 0, 0, 0]);
         bytes.extend_from_slice(fields);
         bytes
@@ -289,12 +289,12 @@ fn what_cannot_be_read_says_why() {
         (event(13, &[0, 0, 0, 0]), "account 0"),
         (event(13, &[1, 0, 0]), "it ends too early"),
         (event(16, &[1, 0, 0, 0, 62]), "unknown endpoint type"),
-        (notice(&[0, 0, 0, 0]), "a notice without target"),
-        (notice(&[1, 0, 0, 0, 2]), "unknown form of reference to a transfer"),
-        (notice(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 8]), "unknown content of a notice"),
-        (notice(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 5, 9]), "unknown public state"),
-        (notice(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0]), "unknown error code"),
-        (notice(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0xff]), "a text is not UTF-8"),
+        (callback(&[0, 0, 0, 0]), "a callback without target"),
+        (callback(&[1, 0, 0, 0, 2]), "unknown form of reference to a transfer"),
+        (callback(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 8]), "unknown content of a callback"),
+        (callback(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 5, 9]), "unknown public state"),
+        (callback(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0]), "unknown error code"),
+        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0xff]), "a text is not UTF-8"),
     ] {
         assert_eq!(read(&bytes), Err(why), "{bytes:?}");
     }
@@ -302,7 +302,7 @@ fn what_cannot_be_read_says_why() {
 
 #[test]
 fn events_have_the_names_of_their_kinds() {
-    let key = NoticeKey { target: participant(2), seq: 1, index: 0 };
+    let key = CallbackKey { target: participant(2), seq: 1, index: 0 };
     let ended = FundsState::Committed;
     for event in [
         Event::TransferPrepared(transfer(1, 1)),
@@ -315,9 +315,9 @@ fn events_have_the_names_of_their_kinds() {
         Event::SettlementModelActivitySet { id: 1, is_active: true },
         Event::FundsPrepared(funds(1, FundsDirection::In, ended, 1)),
         Event::FundsEnded { id: id(1), state: ended, reason: "".into() },
-        Event::NoticesDelivered(Vec::new()),
-        Event::NoticeParked { key, attempts: 1, reason: "".into() },
-        Event::NoticesRedelivered(Vec::new()),
+        Event::CallbacksDelivered(Vec::new()),
+        Event::CallbackParked { key, attempts: 1, reason: "".into() },
+        Event::CallbacksRedelivered(Vec::new()),
         Event::FinishedRemoved { to_seq: 1 },
     ] {
         let shown = format!("{event:?}");

@@ -7,8 +7,8 @@ use upesi_types::Timestamp;
 
 use super::{account, id, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
+use crate::callback::CallbackKey;
 use crate::config::LedgerConfig;
-use crate::notice::NoticeKey;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::Ledger;
 use crate::transfer::{Transfer, TransferState};
@@ -86,7 +86,7 @@ fn what_is_referred_to_exists() {
         |ledger| ledger.participants[1].accounts[0].id = account(NO_ACCOUNT),
         |ledger| ledger.funds.values_mut().for_each(|funds| funds.account = account(NO_ACCOUNT)),
         |ledger| ledger.funds.values_mut().for_each(|funds| funds.hub_account = account(NO_ACCOUNT)),
-        |ledger| ledger.outbox.insert(NoticeKey { target: participant(STRANGER), seq: 3, index: 0 }, None),
+        |ledger| ledger.outbox.insert(CallbackKey { target: participant(STRANGER), seq: 3, index: 0 }, None),
     ];
     for (at, damage) in cases.into_iter().enumerate() {
         let mut ledger = sound();

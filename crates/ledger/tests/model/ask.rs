@@ -7,7 +7,7 @@ use upesi_ledger::command::{
     NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AccountId, AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, NoticeKey,
+    AccountId, AdminCommand, CallbackKey, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId,
     TransferRef,
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
@@ -271,7 +271,7 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
         Ask::Delivered(name) => Command::Delivered(owed(ledger, name)),
         Ask::Redeliver(name) => Command::Redeliver(owed(ledger, name)),
         Ask::Park(name) => {
-            let nothing = NoticeKey { target: upesi_ledger::ParticipantId::HUB, seq: u64::MAX, index: 0 };
+            let nothing = CallbackKey { target: upesi_ledger::ParticipantId::HUB, seq: u64::MAX, index: 0 };
             let key = owed(ledger, name).first().copied().unwrap_or(nothing);
             Command::Park { key, attempts: 3, reason: "connection refused".into() }
         }
@@ -359,7 +359,7 @@ pub fn account(ledger: &Ledger, name: Name, kind: LedgerAccountTypeId) -> Accoun
     found.or(AccountId::new(999)).expect("above zero")
 }
 
-fn owed(ledger: &Ledger, name: Name) -> Vec<NoticeKey> {
+fn owed(ledger: &Ledger, name: Name) -> Vec<CallbackKey> {
     let target = ledger.participant_named(&fsp(name)).map(|participant| participant.id);
     ledger.outbox().iter().map(|(key, _)| key).filter(|key| Some(key.target) == target).collect()
 }

@@ -1,16 +1,16 @@
-//! Answers and notices in the language of the stories.
+//! Answers and callbacks in the language of the stories.
 
 use upesi_ledger::{
-    AdminOutcome, Decision, Ledger, Notice, NoticeContent, Reply, StateMethod, Transfer, TransferState,
+    AdminOutcome, Callback, CallbackContent, Decision, Ledger, Reply, StateMethod, Transfer, TransferState,
     TransferView,
 };
 
 use super::words::time_of_day;
 
-/// What came of a step, a line per answer and notice. `shown` names an id as the story does.
+/// What came of a step, a line per answer and callback. `shown` names an id as the story does.
 pub fn outcome(ledger: &Ledger, decision: &Decision, shown: impl Fn(&str) -> String) -> Vec<String> {
     let mut lines: Vec<_> = reply(&decision.reply).into_iter().collect();
-    lines.extend(decision.notices.iter().map(|owed| notice(ledger, owed, &shown)));
+    lines.extend(decision.callbacks.iter().map(|owed| callback(ledger, owed, &shown)));
     lines
 }
 
@@ -26,19 +26,19 @@ fn reply(reply: &Reply) -> Option<String> {
     }
 }
 
-fn notice(ledger: &Ledger, notice: &Notice, shown: impl Fn(&str) -> String) -> String {
-    let target = ledger.participant(notice.target).name;
-    let (method, rest) = match &notice.content {
-        NoticeContent::ForwardPrepare => ("POST", "forwarded".to_owned()),
-        NoticeContent::ForwardFulfil => ("PUT", "forwarded".to_owned()),
-        NoticeContent::ForwardAbort => ("ERROR", "forwarded".to_owned()),
-        NoticeContent::ConfirmFulfil => ("PUT", "confirmed".to_owned()),
-        NoticeContent::ConfirmAbort => ("ERROR", "confirmed".to_owned()),
-        NoticeContent::State(StateMethod::Put, seen) => ("PUT", view(seen)),
-        NoticeContent::State(StateMethod::Patch, seen) => ("PATCH", view(seen)),
-        NoticeContent::Error(code, text) => ("ERROR", format!("{code} \"{text}\"")),
+fn callback(ledger: &Ledger, callback: &Callback, shown: impl Fn(&str) -> String) -> String {
+    let target = ledger.participant(callback.target).name;
+    let (method, rest) = match &callback.content {
+        CallbackContent::ForwardPrepare => ("POST", "forwarded".to_owned()),
+        CallbackContent::ForwardFulfil => ("PUT", "forwarded".to_owned()),
+        CallbackContent::ForwardAbort => ("ERROR", "forwarded".to_owned()),
+        CallbackContent::ConfirmFulfil => ("PUT", "confirmed".to_owned()),
+        CallbackContent::ConfirmAbort => ("ERROR", "confirmed".to_owned()),
+        CallbackContent::State(StateMethod::Put, seen) => ("PUT", view(seen)),
+        CallbackContent::State(StateMethod::Patch, seen) => ("PATCH", view(seen)),
+        CallbackContent::Error(code, text) => ("ERROR", format!("{code} \"{text}\"")),
     };
-    format!("→ {target} {method} {} {rest}", shown(&notice.transfer.to_string()))
+    format!("→ {target} {method} {} {rest}", shown(&callback.transfer.to_string()))
 }
 
 fn view(view: &TransferView) -> String {

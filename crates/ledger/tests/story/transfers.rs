@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{Abort, Archived, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
-use upesi_ledger::{Command, NoticeKey, ParticipantId, TransferRef};
+use upesi_ledger::{CallbackKey, Command, ParticipantId, TransferRef};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
 
 use super::Story;
@@ -164,11 +164,11 @@ impl Story {
         if text.contains('-') { TransferRef::parse(text) } else { TransferRef::Id(self.id(text)) }
     }
 
-    /// All notices owed to a participant, parked ones included; `nobody` stands for notices that are not owed.
-    fn owed(&self, words: &mut Words) -> Parsed<Vec<NoticeKey>> {
+    /// All callbacks owed to a participant, parked ones included; `nobody` stands for callbacks that are not owed.
+    fn owed(&self, words: &mut Words) -> Parsed<Vec<CallbackKey>> {
         let name = words.next("a participant")?;
         if name == "nobody" {
-            return Ok(vec![NoticeKey { target: ParticipantId::HUB, seq: 1, index: 9 }]);
+            return Ok(vec![CallbackKey { target: ParticipantId::HUB, seq: 1, index: 9 }]);
         }
         let target = self.participant(&name)?.id;
         let owed = self.twin.live.outbox().iter().map(|(key, _)| key);

@@ -39,10 +39,10 @@ impl Twin {
     fn fold(&mut self, decision: &Decision, now: Timestamp) {
         let payload = Payload { headers: b"date: now\r\n", body: b"{}" };
         let mut bytes = Vec::new();
-        Record::encode(&decision.events, &decision.notices, payload, &mut bytes);
+        Record::encode(&decision.events, &decision.callbacks, payload, &mut bytes);
         let record = Record::decode(&bytes).expect("a record that was just written");
         assert_eq!(record.events, decision.events);
-        assert_eq!(record.notices, decision.notices);
+        assert_eq!(record.callbacks, decision.callbacks);
         assert_eq!(record.payload, payload);
         let seq = self.live.last_seq() + 1;
         for event in &decision.events {
@@ -50,8 +50,8 @@ impl Twin {
                 assert_eq!(transfer.prepare_seq, seq, "the record that keeps the prepare's headers and body");
             }
         }
-        self.live.evolve(seq, now, decision.events.iter().cloned(), &decision.notices);
-        self.replica.evolve(seq, now, record.events, &record.notices);
+        self.live.evolve(seq, now, decision.events.iter().cloned(), &decision.callbacks);
+        self.replica.evolve(seq, now, record.events, &record.callbacks);
     }
 
     fn look_up(&self, command: &mut Command) {

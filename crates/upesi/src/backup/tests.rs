@@ -30,7 +30,7 @@ fn state_after(data: &Path, seq: u64) -> Vec<u8> {
     let mut reader = Reader::new(disk, 1);
     while let Some(found) = reader.next_record(seq).unwrap() {
         let record = Record::decode(found.bytes).unwrap();
-        ledger.evolve(found.seq, found.time, record.events, &record.notices);
+        ledger.evolve(found.seq, found.time, record.events, &record.callbacks);
     }
     state(ledger)
 }

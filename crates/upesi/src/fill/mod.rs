@@ -11,7 +11,7 @@ use clap::Args;
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants,
 };
-use upesi_ledger::{Command, NoticeKey};
+use upesi_ledger::{CallbackKey, Command};
 
 pub(crate) use filler::{Filler, Filling, Payloads, transfer_id};
 
@@ -119,7 +119,7 @@ impl FillingEngine {
 /// Reports every callback as delivered.
 struct Deliver {
     engine: Arc<OnceLock<EngineHandle>>,
-    keys: Vec<NoticeKey>,
+    keys: Vec<CallbackKey>,
 }
 
 impl Effects for Deliver {
@@ -127,7 +127,7 @@ impl Effects for Deliver {
         self.keys.extend(record.keys());
     }
 
-    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+    fn redeliver(&mut self, _keys: &[CallbackKey]) {}
 
     fn flush(&mut self) {
         if let (false, Some(engine)) = (self.keys.is_empty(), self.engine.get()) {

@@ -16,7 +16,7 @@ use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane};
 use upesi_callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
-use upesi_courier::{BreakerState, Courier, NoticeKey};
+use upesi_courier::{BreakerState, CallbackKey, Courier};
 use upesi_engine::{
     Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
     StopReason, SystemClock,
@@ -341,7 +341,7 @@ impl upesi_admin::LaneStatus for Lanes {
         self.0.lanes().into_iter().map(view).collect()
     }
 
-    fn failures(&self, keys: &[NoticeKey]) -> Vec<Failure> {
+    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let view = |failure: upesi_courier::Failure| Failure {
             key: failure.key,
             attempts: failure.attempts,

@@ -151,7 +151,7 @@ pub(super) fn courier(settings: &Settings, outbound: &Outbound) -> CourierConfig
         times_deliveries: settings.metrics.record,
         retry_wait_first: ms(callbacks.backoff_min_ms),
         retry_wait_max: ms(callbacks.backoff_max_ms),
-        notice_deadline: Duration::from_secs(callbacks.deadline_s),
+        callback_deadline: Duration::from_secs(callbacks.deadline_s),
         breaker_failures: u32::try_from(callbacks.breaker_threshold).unwrap_or(u32::MAX),
         breaker_pause_first: ms(callbacks.breaker_pause_min_ms),
         breaker_pause_max: ms(callbacks.breaker_pause_max_ms),

@@ -1,7 +1,8 @@
 //! Journal records in words, one line each.
 
 use upesi_ledger::{
-    Event, FundsDirection, FundsTransfer, Notice, NoticeContent, NoticeKey, Record, Transfer, TransferState,
+    Callback, CallbackContent, CallbackKey, Event, FundsDirection, FundsTransfer, Record, Transfer,
+    TransferState,
 };
 use upesi_types::Timestamp;
 
@@ -13,7 +14,7 @@ const ITEMS_SHOWN_MAX: usize = 4;
 /// A record as one line: sequence, time, what changed, who is told, size of the request.
 pub fn line(seq: u64, time: Timestamp, record: &Record<'_>, names: &Names) -> String {
     let mut parts: Vec<String> = record.events.iter().map(|event| describe_event(event, names)).collect();
-    parts.extend(record.notices.iter().map(|notice| describe_notice(notice, names)));
+    parts.extend(record.callbacks.iter().map(|callback| describe_callback(callback, names)));
     if parts.is_empty() {
         parts.push("nothing".to_owned());
     }
@@ -63,11 +64,11 @@ fn describe_event(event: &Event, names: &Names) -> String {
         Event::LedgerAccountTypeCreated { name, .. } => format!("ledger account type {name} created"),
         Event::FundsPrepared(funds) => funds_prepared(funds, names),
         Event::FundsEnded { id, state, reason } => format!("funds {id} {} {reason:?}", state.as_str()),
-        Event::NoticesDelivered(keys) => format!("delivered {}", keys_text(keys, names)),
-        Event::NoticeParked { key, attempts, reason } => {
+        Event::CallbacksDelivered(keys) => format!("delivered {}", keys_text(keys, names)),
+        Event::CallbackParked { key, attempts, reason } => {
             format!("parked {} after {attempts} attempts: {reason}", key_text(*key, names))
         }
-        Event::NoticesRedelivered(keys) => format!("to be redelivered {}", keys_text(keys, names)),
+        Event::CallbacksRedelivered(keys) => format!("to be redelivered {}", keys_text(keys, names)),
         Event::FinishedRemoved { to_seq } => {
             format!("retention removed what finished up to record {to_seq}")
         }
@@ -96,20 +97,20 @@ fn funds_prepared(funds: &FundsTransfer, names: &Names) -> String {
     format!("funds {direction} {} {owner} {} {} {state}", funds.id, funds.amount, funds.currency)
 }
 
-fn describe_notice(notice: &Notice, names: &Names) -> String {
-    let target = names.participant(notice.target);
-    let what = match &notice.content {
-        NoticeContent::ForwardPrepare | NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort => {
+fn describe_callback(callback: &Callback, names: &Names) -> String {
+    let target = names.participant(callback.target);
+    let what = match &callback.content {
+        CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => {
             "forwarded".to_owned()
         }
-        NoticeContent::ConfirmFulfil | NoticeContent::ConfirmAbort => "confirmed".to_owned(),
-        NoticeContent::State(_, view) => view.state.as_str().to_owned(),
-        NoticeContent::Error(code, _) => format!("error {code}"),
+        CallbackContent::ConfirmFulfil | CallbackContent::ConfirmAbort => "confirmed".to_owned(),
+        CallbackContent::State(_, view) => view.state.as_str().to_owned(),
+        CallbackContent::Error(code, _) => format!("error {code}"),
     };
-    format!("tell {target} {} {what}", notice.content.method())
+    format!("tell {target} {} {what}", callback.content.method())
 }
 
-fn keys_text(keys: &[NoticeKey], names: &Names) -> String {
+fn keys_text(keys: &[CallbackKey], names: &Names) -> String {
     let mut texts: Vec<_> = keys.iter().take(ITEMS_SHOWN_MAX).map(|key| key_text(*key, names)).collect();
     if keys.len() > ITEMS_SHOWN_MAX {
         texts.push(format!("and {} more", keys.len() - ITEMS_SHOWN_MAX));
@@ -117,7 +118,7 @@ fn keys_text(keys: &[NoticeKey], names: &Names) -> String {
     texts.join(", ")
 }
 
-fn key_text(key: NoticeKey, names: &Names) -> String {
+fn key_text(key: CallbackKey, names: &Names) -> String {
     format!("{}.{} to {}", key.seq, key.index, names.participant(key.target))
 }
 

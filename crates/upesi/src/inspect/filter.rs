@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use upesi_ledger::{Event, NoticeKey, ParticipantId, Record, TransferState};
+use upesi_ledger::{CallbackKey, Event, ParticipantId, Record, TransferState};
 use upesi_types::{FspId, Timestamp, TransferId};
 
 use super::names::Names;
@@ -64,7 +64,7 @@ impl Sieve {
     }
 
     fn concerns(&mut self, participant: ParticipantId, record: &Record<'_>, names: &Names) -> bool {
-        let mut concerns = record.notices.iter().any(|notice| notice.target == participant);
+        let mut concerns = record.callbacks.iter().any(|callback| callback.target == participant);
         for event in &record.events {
             concerns |= self.event_concerns(participant, event, names);
         }
@@ -105,10 +105,10 @@ impl Sieve {
 }
 
 /// The callbacks that an event is about.
-fn keys_of(event: &Event) -> impl Iterator<Item = NoticeKey> {
+fn keys_of(event: &Event) -> impl Iterator<Item = CallbackKey> {
     let (list, one) = match event {
-        Event::NoticesDelivered(keys) | Event::NoticesRedelivered(keys) => (keys.as_slice(), None),
-        Event::NoticeParked { key, .. } => (&[][..], Some(*key)),
+        Event::CallbacksDelivered(keys) | Event::CallbacksRedelivered(keys) => (keys.as_slice(), None),
+        Event::CallbackParked { key, .. } => (&[][..], Some(*key)),
         _ => (&[][..], None),
     };
     list.iter().copied().chain(one)
@@ -124,5 +124,5 @@ fn is_about(record: &Record<'_>, wanted: TransferId) -> bool {
         _ => false,
     };
     record.events.iter().any(event_is)
-        || record.notices.iter().any(|notice| notice.transfer.id() == Some(wanted))
+        || record.callbacks.iter().any(|callback| callback.transfer.id() == Some(wanted))
 }

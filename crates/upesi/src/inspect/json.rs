@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 use upesi_ledger::{
-    Event, FundsTransfer, Notice, NoticeContent, NoticeKey, Record, SettlementModel, Transfer, TransferState,
+    Callback, CallbackContent, CallbackKey, Event, FundsTransfer, Record, SettlementModel, Transfer,
+    TransferState,
 };
 use upesi_types::Timestamp;
 
@@ -15,7 +16,7 @@ pub fn record(seq: u64, time: Timestamp, record: &Record<'_>, names: &Names, wit
         "time": time.to_string(),
         "timeNs": time.as_ns(),
         "events": record.events.iter().map(|event| event_json(event, names)).collect::<Vec<_>>(),
-        "notices": record.notices.iter().map(|notice| notice_json(notice, names)).collect::<Vec<_>>(),
+        "callbacks": record.callbacks.iter().map(|callback| callback_json(callback, names)).collect::<Vec<_>>(),
         "payload": {
             "headerBytes": record.payload.headers.len(),
             "bodyBytes": record.payload.body.len(),
@@ -108,11 +109,12 @@ fn rare_fields(event: &Event, names: &Names) -> (&'static str, Value) {
         Event::FundsEnded { id, state, reason } => {
             ("fundsEnded", json!({"transferId": id.to_string(), "state": state.as_str(), "reason": reason}))
         }
-        Event::NoticesDelivered(keys) => ("noticesDelivered", keys_json(keys, names)),
-        Event::NoticesRedelivered(keys) => ("noticesRedelivered", keys_json(keys, names)),
-        Event::NoticeParked { key, attempts, reason } => {
-            ("noticeParked", json!({"notice": key_json(*key, names), "attempts": attempts, "reason": reason}))
-        }
+        Event::CallbacksDelivered(keys) => ("callbacksDelivered", keys_json(keys, names)),
+        Event::CallbacksRedelivered(keys) => ("callbacksRedelivered", keys_json(keys, names)),
+        Event::CallbackParked { key, attempts, reason } => (
+            "callbackParked",
+            json!({"callback": key_json(*key, names), "attempts": attempts, "reason": reason}),
+        ),
         Event::FinishedRemoved { to_seq } => ("finishedRemoved", json!({"toSeq": to_seq})),
         Event::DecidedAt(at) => ("decidedAt", json!({"at": at.to_string()})),
         Event::ClockAccepted { jump_ms, reason } => {
@@ -172,20 +174,20 @@ fn model_json(model: &SettlementModel, names: &Names) -> Value {
     })
 }
 
-fn notice_json(notice: &Notice, names: &Names) -> Value {
+fn callback_json(callback: &Callback, names: &Names) -> Value {
     let mut object = json!({
-        "target": names.participant(notice.target),
-        "transferId": notice.transfer.to_string(),
-        "method": notice.content.method(),
-        "endpointType": notice.content.endpoint_type().name(),
+        "target": names.participant(callback.target),
+        "transferId": callback.transfer.to_string(),
+        "method": callback.content.method(),
+        "endpointType": callback.content.endpoint_type().name(),
         "isForwarded": matches!(
-            notice.content,
-            NoticeContent::ForwardPrepare | NoticeContent::ForwardFulfil | NoticeContent::ForwardAbort
+            callback.content,
+            CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort
         ),
     });
-    match &notice.content {
-        NoticeContent::State(_, view) => object["transferState"] = view.state.as_str().into(),
-        NoticeContent::Error(code, description) => {
+    match &callback.content {
+        CallbackContent::State(_, view) => object["transferState"] = view.state.as_str().into(),
+        CallbackContent::Error(code, description) => {
             object["errorCode"] = code.to_string().into();
             object["errorDescription"] = (&**description).into();
         }
@@ -194,11 +196,11 @@ fn notice_json(notice: &Notice, names: &Names) -> Value {
     object
 }
 
-fn keys_json(keys: &[NoticeKey], names: &Names) -> Value {
-    json!({"notices": keys.iter().map(|key| key_json(*key, names)).collect::<Vec<_>>()})
+fn keys_json(keys: &[CallbackKey], names: &Names) -> Value {
+    json!({"callbacks": keys.iter().map(|key| key_json(*key, names)).collect::<Vec<_>>()})
 }
 
-fn key_json(key: NoticeKey, names: &Names) -> Value {
+fn key_json(key: CallbackKey, names: &Names) -> Value {
     json!({"target": names.participant(key.target), "seq": key.seq, "index": key.index})
 }
 

@@ -7,7 +7,7 @@ use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
 pub(crate) fn ledger_record(input: &[u8]) {
     let Ok(record) = Record::decode(input) else { return };
     let mut written = Vec::new();
-    Record::encode(&record.events, &record.notices, record.payload, &mut written);
+    Record::encode(&record.events, &record.callbacks, record.payload, &mut written);
     assert_eq!(Record::decode(&written).as_ref(), Ok(&record));
 }
 

@@ -13,7 +13,7 @@ use tokio::task::LocalSet;
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, SubmitError,
 };
-use upesi_ledger::{Command, NoticeKey, Reply};
+use upesi_ledger::{CallbackKey, Command, Reply};
 
 use super::IsolatedError;
 use super::measurement::{nanosecond_histogram, record};
@@ -175,7 +175,7 @@ impl Shared {
 /// Reports every callback as delivered, as a courier would that needs no time.
 pub(super) struct Deliver {
     engine: Arc<OnceLock<EngineHandle>>,
-    keys: Vec<NoticeKey>,
+    keys: Vec<CallbackKey>,
 }
 
 impl Effects for Deliver {
@@ -183,7 +183,7 @@ impl Effects for Deliver {
         self.keys.extend(record.keys());
     }
 
-    fn redeliver(&mut self, _keys: &[NoticeKey]) {}
+    fn redeliver(&mut self, _keys: &[CallbackKey]) {}
 
     fn flush(&mut self) {
         if let (false, Some(engine)) = (self.keys.is_empty(), self.engine.get()) {

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use upesi_ledger::command::Archived;
-use upesi_ledger::{AdminCommand, Command, Decision, Ledger, LedgerConfig, Notice, Reply};
+use upesi_ledger::{AdminCommand, Callback, Command, Decision, Ledger, LedgerConfig, Reply};
 use upesi_types::Timestamp;
 
 use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
@@ -66,14 +66,14 @@ impl Folded {
         self.decision.clear();
         self.ledger.decide(command, self.now, &mut self.decision);
         if !self.decision.is_empty() {
-            let Decision { events, notices, .. } = &mut self.decision;
-            self.ledger.evolve(self.ledger.last_seq() + 1, self.now, events.drain(..), notices);
+            let Decision { events, callbacks, .. } = &mut self.decision;
+            self.ledger.evolve(self.ledger.last_seq() + 1, self.now, events.drain(..), callbacks);
         }
     }
 
     /// The callbacks that the last decision owes.
-    pub fn take_notices(&mut self) -> Vec<Notice> {
-        std::mem::take(&mut self.decision.notices)
+    pub fn take_callbacks(&mut self) -> Vec<Callback> {
+        std::mem::take(&mut self.decision.callbacks)
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use upesi_callbacks::{CallbackRenderer, delivery};
 use upesi_courier::{
-    Backlog, BacklogFuture, Courier, CourierConfig, Delivery, NoticeKey, OutgoingRequest, Outlet, Page,
+    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Delivery, OutgoingRequest, Outlet, Page,
     ParticipantId, Position, Renderer, Room, Unroutable,
 };
 use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants};
@@ -33,12 +33,12 @@ use crate::statistics::{per_second, rounded};
 const MESSAGES: usize = 20_000;
 /// Name of the courier's threads.
 const COURIER: &str = "lab-courier";
-/// Notices that are handed over together, as a batch of the journal would be.
+/// Callbacks that are handed over together, as a batch of the journal would be.
 const HANDED_OVER: usize = 64;
 /// Without any delivery for so long a run has failed.
 const STUCK: Duration = Duration::from_secs(30);
 const LANES_POLL: Duration = Duration::from_millis(1);
-/// Memory for the notices of a lane: never what limits.
+/// Memory for the callbacks of a lane: never what limits.
 const QUEUE_BYTES_MAX: usize = 1 << 30;
 
 /// How callbacks are delivered.
@@ -228,7 +228,7 @@ impl Settings {
                 // From 1, so that a number can be told from none.
                 seq: index as u64 + 1,
                 time: folded.ledger.last_time(),
-                notices: folded.take_notices(),
+                callbacks: folded.take_callbacks(),
                 payload: Payload { headers, body },
                 prepared_before: None,
                 asker: None,
@@ -351,22 +351,22 @@ impl Backlog<DurableRecord> for Progress {
         _target: ParticipantId,
         _after: Option<Position>,
         _limit: usize,
-    ) -> BacklogFuture<'_, Vec<NoticeKey>> {
+    ) -> BacklogFuture<'_, Vec<CallbackKey>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn load(&self, _keys: Vec<NoticeKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
+    fn load(&self, _keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn delivered(&self, keys: Vec<NoticeKey>) {
+    fn delivered(&self, keys: Vec<CallbackKey>) {
         if let Some(watch) = &self.watch {
             keys.iter().for_each(|key| watch.end(number_of(key.seq)));
         }
         self.add(keys.len() as u64);
     }
 
-    fn parked(&self, _key: NoticeKey, reason: String, _attempts: u32) {
+    fn parked(&self, _key: CallbackKey, reason: String, _attempts: u32) {
         tracing::warn!(%reason, "a callback of a measurement was parked");
         self.parked.fetch_add(1, Ordering::AcqRel);
         self.add(1);
@@ -377,7 +377,7 @@ impl Backlog<DurableRecord> for Progress {
 struct Numbered(CallbackRenderer);
 
 impl Renderer<DurableRecord> for Numbered {
-    fn render(&self, key: NoticeKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
+    fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
         let mut request = self.0.render(key, record)?;
         let number = number_of(record.seq);
         request.headers.insert(HeaderName::from_static(NUMBER_HEADER), HeaderValue::from(number));

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::{
-    AbortKind, Event, FundsDirection, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId, Notice,
-    NoticeKey, Record, Transfer, TransferState,
+    AbortKind, Callback, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer, Ledger,
+    LedgerAccountTypeId, Record, Transfer, TransferState,
 };
 use upesi_types::{Timestamp, TransferId};
 
@@ -75,7 +75,7 @@ pub(super) struct Books {
     left: BTreeMap<[u8; 17], (TransferId, u64)>,
     funds: BTreeMap<[u8; 17], FundsTransfer>,
     /// Whether each is parked.
-    owed: BTreeMap<NoticeKey, bool>,
+    owed: BTreeMap<CallbackKey, bool>,
     committed: u64,
     aborted: u64,
     expired: u64,
@@ -100,7 +100,7 @@ impl Books {
         })
     }
 
-    pub(super) fn owes(&self, key: NoticeKey) -> bool {
+    pub(super) fn owes(&self, key: CallbackKey) -> bool {
         self.owed.contains_key(&key)
     }
 
@@ -108,7 +108,7 @@ impl Books {
         self.owed.len()
     }
 
-    pub(super) fn owed_keys(&self) -> impl Iterator<Item = NoticeKey> {
+    pub(super) fn owed_keys(&self) -> impl Iterator<Item = CallbackKey> {
         self.owed.keys().copied()
     }
 
@@ -116,11 +116,11 @@ impl Books {
         self.transfers.get(&id.to_bytes()).is_some_and(|entry| entry.standing == Standing::Reserved)
     }
 
-    pub(super) fn parked(&self) -> Vec<NoticeKey> {
+    pub(super) fn parked(&self) -> Vec<CallbackKey> {
         self.owed.iter().filter(|(_, is_parked)| **is_parked).map(|(key, _)| *key).collect()
     }
 
-    pub(super) fn recipient(&self, key: NoticeKey) -> Option<String> {
+    pub(super) fn recipient(&self, key: CallbackKey) -> Option<String> {
         self.members.get(&key.target.number()).map(|member| member.name.clone())
     }
 
@@ -169,10 +169,10 @@ impl Books {
             findings.add(format!("I8: record {seq} of {time} was decided later, at {decided_at}"));
         }
         for event in &record.events {
-            self.enter(seq, decided_at, event, &record.notices, outside, findings);
+            self.enter(seq, decided_at, event, &record.callbacks, outside, findings);
         }
-        for (index, notice) in record.notices.iter().enumerate() {
-            self.owed.insert(NoticeKey { target: notice.target, seq, index: index as u8 }, false);
+        for (index, callback) in record.callbacks.iter().enumerate() {
+            self.owed.insert(CallbackKey { target: callback.target, seq, index: index as u8 }, false);
         }
     }
 
@@ -181,19 +181,19 @@ impl Books {
         seq: u64,
         time: Timestamp,
         event: &Event,
-        notices: &[Notice],
+        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
         match event {
-            Event::TransferPrepared(transfer) => self.prepared(seq, transfer, notices, outside, findings),
+            Event::TransferPrepared(transfer) => self.prepared(seq, transfer, callbacks, outside, findings),
             Event::TransferCommitted { id, fulfilment, .. } => {
-                self.committed(*id, fulfilment, time, notices, outside, findings);
+                self.committed(*id, fulfilment, time, callbacks, outside, findings);
                 self.ended(*id, seq);
             }
             Event::TransferAborted { id, kind, operator_reason, .. } => {
                 let by_operator = operator_reason.is_some();
-                self.aborted(*id, (*kind, by_operator), time, notices, outside, findings);
+                self.aborted(*id, (*kind, by_operator), time, callbacks, outside, findings);
                 self.ended(*id, seq);
             }
             Event::ParticipantCreated { id, name, .. } => {
@@ -223,13 +223,13 @@ impl Books {
             }
             Event::FundsPrepared(funds) => self.funds_prepared(funds, findings),
             Event::FundsEnded { id, state, .. } => self.funds_ended(*id, *state, findings),
-            Event::NoticesDelivered(keys) => {
+            Event::CallbacksDelivered(keys) => {
                 for key in keys {
                     self.delivered(seq, *key, outside, findings);
                 }
             }
-            Event::NoticeParked { key, .. } => self.set_parked(*key, true, findings),
-            Event::NoticesRedelivered(keys) => {
+            Event::CallbackParked { key, .. } => self.set_parked(*key, true, findings),
+            Event::CallbacksRedelivered(keys) => {
                 keys.iter().for_each(|key| self.set_parked(*key, false, findings));
             }
             Event::FinishedRemoved { to_seq } => self.finished_removed(*to_seq),
@@ -305,7 +305,7 @@ impl Books {
         &mut self,
         seq: u64,
         transfer: &Transfer,
-        notices: &[Notice],
+        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
@@ -330,13 +330,13 @@ impl Books {
         };
         if entry.standing == Standing::Reserved {
             self.check_reservation(transfer, &entry, outside, findings);
-            let tells_payee = matches!(notices, [one] if one.target.number() == entry.payee);
+            let tells_payee = matches!(callbacks, [one] if one.target.number() == entry.payee);
             if !tells_payee {
-                findings.add(format!("I6: {id} is reserved and {} callbacks are owed", notices.len()));
+                findings.add(format!("I6: {id} is reserved and {} callbacks are owed", callbacks.len()));
             }
             self.account(entry.payer, POSITION).balance += entry.amount;
-        } else if notices.len() != 1 {
-            findings.add(format!("I6: {id} is refused and {} callbacks are owed", notices.len()));
+        } else if callbacks.len() != 1 {
+            findings.add(format!("I6: {id} is refused and {} callbacks are owed", callbacks.len()));
         }
         if self.transfers.insert(id.to_bytes(), entry).is_some() {
             findings.add(format!("I3: {id} is prepared twice"));
@@ -396,7 +396,7 @@ impl Books {
         id: TransferId,
         fulfilment: &[u8; 32],
         time: Timestamp,
-        notices: &[Notice],
+        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
@@ -413,7 +413,7 @@ impl Books {
         if !self.number_of(entry.payee).is_some_and(|payee| outside.has_put(id, payee, is_fulfil)) {
             findings.add(format!("{id} is committed, but its payee never fulfilled it"));
         }
-        check_told(id, &entry, true, notices, findings);
+        check_told(id, &entry, true, callbacks, findings);
     }
 
     fn aborted(
@@ -421,7 +421,7 @@ impl Books {
         id: TransferId,
         (kind, by_operator): (AbortKind, bool),
         time: Timestamp,
-        notices: &[Notice],
+        callbacks: &[Callback],
         outside: &Outside,
         findings: &mut Findings,
     ) {
@@ -451,7 +451,7 @@ impl Books {
         if !is_justified || (by_operator && kind != AbortKind::Expired) {
             findings.add(format!("{id} is aborted ({kind:?}) without a cause"));
         }
-        check_told(id, &entry, kind == AbortKind::Expired, notices, findings);
+        check_told(id, &entry, kind == AbortKind::Expired, callbacks, findings);
     }
 
     fn funds_prepared(&mut self, funds: &FundsTransfer, findings: &mut Findings) {
@@ -482,7 +482,7 @@ impl Books {
         self.add(credited, -amount);
     }
 
-    fn delivered(&mut self, seq: u64, key: NoticeKey, outside: &Outside, findings: &mut Findings) {
+    fn delivered(&mut self, seq: u64, key: CallbackKey, outside: &Outside, findings: &mut Findings) {
         if self.owed.remove(&key).is_none() {
             findings.add(format!("I6: record {seq} settles callback {key:?}, which is not owed"));
         }
@@ -491,7 +491,7 @@ impl Books {
         }
     }
 
-    fn set_parked(&mut self, key: NoticeKey, parked: bool, findings: &mut Findings) {
+    fn set_parked(&mut self, key: CallbackKey, parked: bool, findings: &mut Findings) {
         match self.owed.get_mut(&key) {
             Some(is_parked) => *is_parked = parked,
             None => findings.add(format!("I6: callback {key:?} is parked or recalled and not owed")),
@@ -536,11 +536,12 @@ impl Books {
 }
 
 /// Whoever must be told of an end is told.
-fn check_told(id: TransferId, entry: &Entry, both: bool, notices: &[Notice], findings: &mut Findings) {
+fn check_told(id: TransferId, entry: &Entry, both: bool, callbacks: &[Callback], findings: &mut Findings) {
     let parties = [Some(entry.payer), both.then_some(entry.payee)];
     for party in parties.into_iter().flatten() {
-        let is_told = |notice: &&Notice| notice.target.number() == party && notice.transfer.id() == Some(id);
-        let count = notices.iter().filter(is_told).count();
+        let is_told =
+            |callback: &&Callback| callback.target.number() == party && callback.transfer.id() == Some(id);
+        let count = callbacks.iter().filter(is_told).count();
         if count == 0 {
             findings.add(format!("I6: {id} ends and participant {party} is not told"));
         }

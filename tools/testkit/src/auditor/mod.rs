@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use upesi_archive::Archive;
 use upesi_journal::{Disk, Reader};
-use upesi_ledger::{Ledger, NoticeKey, Record};
+use upesi_ledger::{CallbackKey, Ledger, Record};
 use upesi_types::{Timestamp, TransferId};
 
 use self::books::Books;
@@ -112,7 +112,7 @@ impl Auditor {
     }
 
     /// A callback leaves the hub: its bytes are those of the DFSP it comes from, and the same each time.
-    pub(crate) fn callback_left(&mut self, key: NoticeKey, to: usize, request: &Request) {
+    pub(crate) fn callback_left(&mut self, key: CallbackKey, to: usize, request: &Request) {
         if !self.books.owes(key) {
             self.findings.add(format!("callback {key:?} is sent, but the journal does not owe it"));
         }
@@ -206,7 +206,7 @@ impl Auditor {
     }
 
     /// Which they are.
-    pub(crate) fn owed_keys(&self) -> impl Iterator<Item = NoticeKey> {
+    pub(crate) fn owed_keys(&self) -> impl Iterator<Item = CallbackKey> {
         self.books.owed_keys()
     }
 
@@ -216,7 +216,7 @@ impl Auditor {
     }
 
     /// Those that are parked.
-    pub(crate) fn parked(&self) -> Vec<NoticeKey> {
+    pub(crate) fn parked(&self) -> Vec<CallbackKey> {
         self.books.parked()
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use http::Method;
 use upesi_fspiop::fingerprint;
-use upesi_ledger::{Ledger, LedgerAccountTypeId, NoticeKey};
+use upesi_ledger::{CallbackKey, Ledger, LedgerAccountTypeId};
 use upesi_types::{Currency, FspId, TransferId};
 
 use super::Findings;
@@ -57,9 +57,9 @@ pub(crate) struct Outside {
     /// Transfers whose prepare was answered with success.
     pub(crate) acknowledged: BTreeMap<IdBytes, TransferId>,
     /// Callbacks that their DFSP answered with success.
-    delivered: BTreeSet<NoticeKey>,
+    delivered: BTreeSet<CallbackKey>,
     /// What each callback looked like the first time.
-    looks: BTreeMap<NoticeKey, Request>,
+    looks: BTreeMap<CallbackKey, Request>,
     /// The prepare that the payee was given.
     forwarded: BTreeMap<IdBytes, [u8; 16]>,
     told: BTreeMap<(IdBytes, usize), Told>,
@@ -115,7 +115,7 @@ impl Outside {
     }
 
     /// A callback leaves the hub: in a DFSP's name only with that DFSP's own bytes, and the same each time.
-    pub(crate) fn callback_left(&mut self, key: NoticeKey, request: &Request, findings: &mut Findings) {
+    pub(crate) fn callback_left(&mut self, key: CallbackKey, request: &Request, findings: &mut Findings) {
         let source = request.headers.get("fspiop-source").and_then(|name| name.to_str().ok());
         if let Some(dfsp) = source.and_then(number)
             && !self.bodies.contains(&(dfsp, request.body.clone()))
@@ -136,11 +136,11 @@ impl Outside {
     }
 
     /// A DFSP has answered a callback with success.
-    pub(crate) fn callback_taken(&mut self, key: NoticeKey) {
+    pub(crate) fn callback_taken(&mut self, key: CallbackKey) {
         self.delivered.insert(key);
     }
 
-    pub(crate) fn is_delivered(&self, key: NoticeKey) -> bool {
+    pub(crate) fn is_delivered(&self, key: CallbackKey) -> bool {
         self.delivered.contains(&key)
     }
 

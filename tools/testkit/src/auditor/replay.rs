@@ -36,7 +36,7 @@ pub(super) fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String>
     while let Some(found) = reader.next_record(END).map_err(|error| said(&error))? {
         let (seq, time) = (found.seq, found.time);
         let record = Record::decode(found.bytes).map_err(|error| said(&error))?;
-        ledger.evolve(seq, time, record.events, &record.notices);
+        ledger.evolve(seq, time, record.events, &record.callbacks);
         if snapshots.iter().any(|snapshot| snapshot.seq == seq && snapshot.bytes != state(&ledger)) {
             return Err(format!("snapshot {seq} is not what the journal gives"));
         }
@@ -55,7 +55,7 @@ pub(super) fn compare_with(records: &[(Timestamp, Vec<u8>)], live: &Ledger) -> R
     let mut ledger = Ledger::new(LedgerConfig::default());
     for (seq, (time, bytes)) in (1..).zip(records) {
         let record = Record::decode(bytes).map_err(|error| error.to_string())?;
-        ledger.evolve(seq, *time, record.events, &record.notices);
+        ledger.evolve(seq, *time, record.events, &record.callbacks);
     }
     if state(&ledger) != state(live) {
         return Err(format!("the state at {} was never the truth", live.last_seq()));

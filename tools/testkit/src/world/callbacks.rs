@@ -1,7 +1,7 @@
 //! Callbacks on their way to DFSPs and back.
 
 use serde_json::Value;
-use upesi_courier::{Done, NoticeKey, Refusal, Repetition};
+use upesi_courier::{CallbackKey, Done, Refusal, Repetition};
 use upesi_types::TransferId;
 
 use super::World;
@@ -18,7 +18,7 @@ const NOT_FOUND_CODE: &str = "3208";
 
 impl World {
     /// A callback leaves the hub.
-    pub(super) fn callback_leaves(&mut self, sending: u64, key: NoticeKey, request: Request) {
+    pub(super) fn callback_leaves(&mut self, sending: u64, key: CallbackKey, request: Request) {
         self.counts.callbacks += 1;
         let to = recipient(&request);
         self.say(format_args!("hub calls {to:?} {sending}: {key:?} {} {}", request.method, request.path));
@@ -38,7 +38,7 @@ impl World {
     }
 
     /// A callback reaches a DFSP, which takes it, fails, or is not there.
-    pub(super) fn callback(&mut self, life: u64, sending: u64, key: NoticeKey, request: &Request) {
+    pub(super) fn callback(&mut self, life: u64, sending: u64, key: CallbackKey, request: &Request) {
         let Some(to) = recipient(request).filter(|to| *to < self.dfsps.len()) else { return };
         let condition = self.dfsps[to].condition(self.now_us);
         if condition.is_dead {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use upesi_courier::{Done, NoticeKey};
+use upesi_courier::{CallbackKey, Done};
 use upesi_types::TransferId;
 
 use crate::message::{Ending, Request};
@@ -31,7 +31,7 @@ pub(super) enum Event {
     /// A DFSP has waited long enough.
     CallTimeout { call: u64, attempt: u32 },
     /// A callback reaches a DFSP.
-    Callback { life: u64, number: u64, key: NoticeKey, request: Box<Request> },
+    Callback { life: u64, number: u64, key: CallbackKey, request: Box<Request> },
     /// Its answer reaches the hub, or the hub has waited long enough.
     CallbackAnswered { life: u64, number: u64, done: Done },
     /// A DFSP pays.

@@ -42,7 +42,7 @@ impl Tuning {
             request_timeout: Duration::from_secs(1),
             retry_wait_first: Duration::from_millis(50),
             retry_wait_max: Duration::from_secs(1),
-            notice_deadline: Duration::from_secs(any(random, &[3, 10, 900])),
+            callback_deadline: Duration::from_secs(any(random, &[3, 10, 900])),
             breaker_failures: any(random, &[2, 8]),
             breaker_pause_first: Duration::from_millis(200),
             breaker_pause_max: Duration::from_secs(2),

@@ -143,7 +143,7 @@ fn replay(remains: &Remains, what: &str) -> Ledger {
     while let Some(found) = reader.next_record(END).unwrap_or_else(|error| panic!("{what}: {error}")) {
         let (seq, time) = (found.seq, found.time);
         let record = Record::decode(found.bytes).expect("a record");
-        ledger.evolve(seq, time, record.events, &record.notices);
+        ledger.evolve(seq, time, record.events, &record.callbacks);
         for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {
             assert!(snapshot.bytes == state(&ledger), "{what}: snapshot {seq} is not the replay");
         }

@@ -180,7 +180,7 @@ fn what_a_dfsp_signed_stays_as_it_came_and_what_it_did_not_is_the_hubs() {
 }
 
 #[test]
-fn a_notice_to_the_payee_is_the_hubs_and_names_its_version() {
+fn a_callback_to_the_payee_is_the_hubs_and_names_its_version() {
     let forward = message(hub(), Method::Patch, "bluewallet", "/transfers/x");
     assert_eq!(
         rewritten(FULFIL, &forward),
@@ -221,7 +221,7 @@ fn an_answer_to_a_get_has_a_content_type_even_if_the_get_had_none() {
 }
 
 #[test]
-fn an_expiry_notice_has_a_fresh_set() {
+fn an_expiry_callback_has_a_fresh_set() {
     assert_eq!(
         rewritten("", &message(hub(), Method::Put, "bluewallet", "/transfers/x/error")),
         lines(

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use upesi_ledger::{
-    AbortKind, AccountId, Event, FundsDirection, FundsState, FundsTransfer, Ledger, LedgerAccountTypeId,
-    NoticeContent, NoticeKey, ParticipantId, Payload, Record, SettlementModel, Transfer, TransferState,
+    AbortKind, AccountId, CallbackContent, CallbackKey, Event, FundsDirection, FundsState, FundsTransfer,
+    Ledger, LedgerAccountTypeId, ParticipantId, Payload, Record, SettlementModel, Transfer, TransferState,
 };
 use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
@@ -77,7 +77,7 @@ pub struct Books {
     in_flight: HashMap<TransferId, InFlight>,
     withdrawals: BTreeMap<TransferId, Withdrawal>,
     funds: BTreeSet<TransferId>,
-    outbox: BTreeSet<NoticeKey>,
+    outbox: BTreeSet<CallbackKey>,
     /// Retention has removed what finished up to this record.
     removed_to: u64,
     counts: Counts,
@@ -146,15 +146,15 @@ impl Books {
         if record.decided_at(time) > time {
             return Err(format!("it was decided at {}, later than its own instant", record.decided_at(time)));
         }
-        let place = Place { seq, time: record.decided_at(time), notices: &record.notices };
+        let place = Place { seq, time: record.decided_at(time), callbacks: &record.callbacks };
         for event in &record.events {
             self.enter_event(place, event, record.payload, findings)?;
         }
-        for (index, notice) in record.notices.iter().enumerate() {
-            self.check_participant(notice.target)?;
+        for (index, callback) in record.callbacks.iter().enumerate() {
+            self.check_participant(callback.target)?;
             self.counts.owed += 1;
-            let index = u8::try_from(index).map_err(|_| "it owes more than 256 notices".to_owned())?;
-            self.outbox.insert(NoticeKey { target: notice.target, seq, index });
+            let index = u8::try_from(index).map_err(|_| "it owes more than 256 callbacks".to_owned())?;
+            self.outbox.insert(CallbackKey { target: callback.target, seq, index });
         }
         Ok(())
     }
@@ -193,7 +193,7 @@ impl Books {
                 self.post(*debit, i128::from(amount.units()))?;
                 self.post(*credit, -i128::from(amount.units()))
             }
-            Event::NoticesDelivered(keys) => {
+            Event::CallbacksDelivered(keys) => {
                 for key in keys {
                     self.check_owed(*key)?;
                     self.outbox.remove(key);
@@ -201,9 +201,9 @@ impl Books {
                 }
                 Ok(())
             }
-            Event::NoticeParked { key, .. } => self.check_owed(*key),
+            Event::CallbackParked { key, .. } => self.check_owed(*key),
             Event::FinishedRemoved { to_seq } => self.removed(place.seq, *to_seq),
-            Event::NoticesRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
+            Event::CallbacksRedelivered(keys) => keys.iter().try_for_each(|key| self.check_owed(*key)),
             other => self.enter_setup(other),
         }
     }
@@ -293,7 +293,7 @@ impl Books {
         self.post(entry.payer_account, entry.units)?;
         findings.extend(self.judge_reservation(place, &request));
         findings.extend(self.differences(place, &request, payload));
-        let forwards = place.about(id, entry.payee, |content| *content == NoticeContent::ForwardPrepare);
+        let forwards = place.about(id, entry.payee, |content| *content == CallbackContent::ForwardPrepare);
         if forwards != 1 {
             findings
                 .push(format!("record {}: transfer {id} is forwarded {forwards} times, not once", place.seq));
@@ -437,12 +437,12 @@ impl Books {
         }
     }
 
-    fn check_owed(&self, key: NoticeKey) -> Finding {
+    fn check_owed(&self, key: CallbackKey) -> Finding {
         if self.outbox.contains(&key) {
             Ok(())
         } else {
             Err(format!(
-                "notice {}.{} to participant {} is not owed",
+                "callback {}.{} to participant {} is not owed",
                 key.seq,
                 key.index,
                 key.target.number()
@@ -472,7 +472,7 @@ impl Books {
             let (booked, found) = (self.in_flight.len(), ledger.reserved_len());
             findings.push(format!("{booked} transfers are in flight, the ledger has {found}"));
         }
-        let undelivered: BTreeSet<NoticeKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
+        let undelivered: BTreeSet<CallbackKey> = ledger.outbox().iter().map(|(key, _)| key).collect();
         if undelivered != self.outbox {
             let (booked, found) = (self.outbox.len(), undelivered.len());
             findings

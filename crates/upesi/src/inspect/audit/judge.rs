@@ -1,7 +1,7 @@
 //! Whether a transfer may end as it is recorded, and whether its parties are told.
 
 use sha2::{Digest, Sha256};
-use upesi_ledger::{AbortKind, AccountId, Notice, NoticeContent, ParticipantId, PublicState, Transfer};
+use upesi_ledger::{AbortKind, AccountId, Callback, CallbackContent, ParticipantId, PublicState, Transfer};
 use upesi_types::{Timestamp, TransferId};
 
 /// A transfer in flight.
@@ -36,21 +36,21 @@ impl InFlight {
 pub(super) struct Place<'a> {
     pub seq: u64,
     pub time: Timestamp,
-    pub notices: &'a [Notice],
+    pub callbacks: &'a [Callback],
 }
 
 impl Place<'_> {
-    /// How many notices tell `target` about a transfer in a certain way.
+    /// How many callbacks tell `target` about a transfer in a certain way.
     pub fn about(
         &self,
         id: TransferId,
         target: ParticipantId,
-        is_right: impl Fn(&NoticeContent) -> bool,
+        is_right: impl Fn(&CallbackContent) -> bool,
     ) -> usize {
-        let matches = |notice: &&Notice| {
-            notice.target == target && notice.transfer.id() == Some(id) && is_right(&notice.content)
+        let matches = |callback: &&Callback| {
+            callback.target == target && callback.transfer.id() == Some(id) && is_right(&callback.content)
         };
-        self.notices.iter().filter(matches).count()
+        self.callbacks.iter().filter(matches).count()
     }
 }
 
@@ -69,8 +69,8 @@ pub(super) fn judge_commit(
         find(format!("is committed although it expired at {}", transfer.expires_at));
     }
     let told = place.about(id, transfer.payer, |content| match content {
-        NoticeContent::ForwardFulfil => true,
-        NoticeContent::State(_, view) => view.state == PublicState::Committed && view.fulfilment.is_some(),
+        CallbackContent::ForwardFulfil => true,
+        CallbackContent::State(_, view) => view.state == PublicState::Committed && view.fulfilment.is_some(),
         _ => false,
     });
     if told != 1 {
@@ -98,13 +98,13 @@ pub(super) fn judge_abort(
         find(format!("expires before its time, {}", transfer.expires_at));
     }
     if kind == AbortKind::Expired && transfer.payee != transfer.payer {
-        let told = place.about(id, transfer.payee, |content| matches!(content, NoticeContent::Error(..)));
+        let told = place.about(id, transfer.payee, |content| matches!(content, CallbackContent::Error(..)));
         if told != 1 {
             find(format!("expires and the payee is told {told} times, not once"));
         }
     }
     let told = place.about(id, transfer.payer, |content| {
-        matches!(content, NoticeContent::ForwardAbort | NoticeContent::Error(..))
+        matches!(content, CallbackContent::ForwardAbort | CallbackContent::Error(..))
     });
     // A DFSP that pays itself is told as payer and as payee.
     let is_right = if transfer.payer == transfer.payee { told >= 1 } else { told == 1 };

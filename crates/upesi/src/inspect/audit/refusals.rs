@@ -2,7 +2,7 @@
 //! and the auditor's books.
 
 use upesi_ledger::{
-    AbortKind, LedgerAccountTypeId, NoticeContent, ParticipantId, Payload, Transfer, TransferState,
+    AbortKind, CallbackContent, LedgerAccountTypeId, ParticipantId, Payload, Transfer, TransferState,
 };
 use upesi_types::Amount;
 
@@ -66,7 +66,7 @@ impl Books {
         }
         if let Some(sender) = request.source.and_then(|name| self.participant_named(name)) {
             let told =
-                place.about(transfer.id, sender, |content| matches!(content, NoticeContent::Error(..)));
+                place.about(transfer.id, sender, |content| matches!(content, CallbackContent::Error(..)));
             if told != 1 {
                 find(format!("is refused and its sender is told {told} times, not once"));
             }

@@ -61,7 +61,7 @@ impl Replay {
                 return Err(format!("transfer {id} is prepared again"));
             }
         }
-        self.ledger.evolve(seq, time, record.events, &record.notices);
+        self.ledger.evolve(seq, time, record.events, &record.callbacks);
         self.is_broken = false;
         if let Some(snapshot) = self.snapshots.take(seq) {
             if let Some(difference) = snapshots::difference(&self.ledger, snapshot) {

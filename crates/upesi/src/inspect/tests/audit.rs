@@ -1,8 +1,8 @@
 //! What `upesi audit` proves and what it finds.
 
 use upesi_ledger::{
-    AbortKind, AccountId, AdminCommand, Command, Decision, Event, LedgerAccountTypeId, NoticeContent,
-    NoticeKey, Payload, TransferState,
+    AbortKind, AccountId, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
+    LedgerAccountTypeId, Payload, TransferState,
 };
 use upesi_types::{Currency, ErrorCode, TransferId};
 
@@ -112,7 +112,7 @@ fn forced_prepare(
         transfer.amount = amount(units);
         transfer.prepare_seq = journal.ledger.last_seq() + 1;
     }
-    decision.notices[0].transfer = id(number).into();
+    decision.callbacks[0].transfer = id(number).into();
     change(&mut decision);
     decision
 }
@@ -150,7 +150,7 @@ const CASES: &[Case] = &[
     ),
     (
         "not forwarded",
-        |journal| forced_prepare(journal, 9, "0", |decision| decision.notices.clear()),
+        |journal| forced_prepare(journal, 9, "0", |decision| decision.callbacks.clear()),
         &["record 14: transfer 00000000-0000-4000-8000-000000000009 is forwarded 0 times, not once"],
     ),
     (
@@ -187,8 +187,8 @@ const CASES: &[Case] = &[
         |journal| {
             let mut decision = only(vec![aborted(id(3), AbortKind::Expired)]);
             let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
-            let content = NoticeContent::Error(ErrorCode::TRANSFER_EXPIRED, "".into());
-            decision.notices.push(upesi_ledger::Notice { target, transfer: id(3).into(), content });
+            let content = CallbackContent::Error(ErrorCode::TRANSFER_EXPIRED, "".into());
+            decision.callbacks.push(upesi_ledger::Callback { target, transfer: id(3).into(), content });
             decision
         },
         &[
@@ -247,9 +247,9 @@ const CASES: &[Case] = &[
         "a callback delivered that nobody owes",
         |journal| {
             let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
-            only(vec![Event::NoticesDelivered(vec![NoticeKey { target, seq: 10, index: 0 }])])
+            only(vec![Event::CallbacksDelivered(vec![CallbackKey { target, seq: 10, index: 0 }])])
         },
-        &["record 14: notice 10.0 to participant 2 is not owed; what follows was not replayed"],
+        &["record 14: callback 10.0 to participant 2 is not owed; what follows was not replayed"],
     ),
 ];
 
@@ -258,7 +258,7 @@ fn every_kind_of_contradiction_is_found() {
     for (name, make, expected) in CASES {
         let mut journal = worked();
         let decision = make(&journal);
-        journal.write(&decision.events, &decision.notices, Payload::default());
+        journal.write(&decision.events, &decision.callbacks, Payload::default());
         let report = audited(&mut journal);
         assert_eq!(report.findings, *expected, "{name}");
         assert!(to_text(&report).contains(&format!("NOT SOUND: {} findings\n", expected.len())), "{name}");
@@ -532,7 +532,7 @@ fn forged(forge: impl Fn(&mut upesi_ledger::Transfer)) -> Vec<String> {
     let mut decision = journal.decide(&command);
     let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
     forge(transfer);
-    journal.write(&decision.events, &decision.notices, Payload { headers: SOURCE, body: body.as_bytes() });
+    journal.write(&decision.events, &decision.callbacks, Payload { headers: SOURCE, body: body.as_bytes() });
     audited(&mut journal).findings
 }
 
@@ -568,7 +568,7 @@ fn an_event_that_says_otherwise_than_its_request_is_found() {
 #[test]
 fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
     let told = |journal: &mut TestJournal, decision: &Decision, body: &str| {
-        journal.write(&decision.events, &decision.notices, Payload { headers: b"", body: body.as_bytes() });
+        journal.write(&decision.events, &decision.callbacks, Payload { headers: b"", body: body.as_bytes() });
         audited(journal).findings.join("; ")
     };
     for (body, expected) in [
@@ -622,7 +622,7 @@ fn a_refusal_that_nothing_explains_is_found() {
         let body = prepare_body(&command);
         journal.write(
             &decision.events,
-            &decision.notices,
+            &decision.callbacks,
             Payload { headers: SOURCE, body: body.as_bytes() },
         );
         let findings = audited(&mut journal).findings;

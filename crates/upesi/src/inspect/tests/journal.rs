@@ -11,8 +11,8 @@ use upesi_ledger::command::{
     Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
-    AdminCommand, Command, Decision, Event, FundsDirection, Ledger, LedgerAccountTypeId, LedgerConfig,
-    Notice, Payload, Record,
+    AdminCommand, Callback, Command, Decision, Event, FundsDirection, Ledger, LedgerAccountTypeId,
+    LedgerConfig, Payload, Record,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -202,15 +202,15 @@ impl TestJournal {
     pub fn command(&mut self, command: &Command, payload: Payload<'_>) {
         let decision = self.decide(command);
         assert!(!decision.is_empty(), "{command:?}: {:?}", decision.reply);
-        self.write(&decision.events, &decision.notices, payload);
+        self.write(&decision.events, &decision.callbacks, payload);
         let now = self.now();
-        self.ledger.evolve(self.ledger.last_seq() + 1, now, decision.events, &decision.notices);
+        self.ledger.evolve(self.ledger.last_seq() + 1, now, decision.events, &decision.callbacks);
     }
 
     /// Writes a record without asking the ledger; only the last record of a journal can be such a one.
-    pub fn write(&mut self, events: &[Event], notices: &[Notice], payload: Payload<'_>) {
+    pub fn write(&mut self, events: &[Event], callbacks: &[Callback], payload: Payload<'_>) {
         let mut batch = Batch::new(self.ledger.last_seq() + 1);
-        batch.push(self.now(), |buffer| Record::encode(events, notices, payload, buffer));
+        batch.push(self.now(), |buffer| Record::encode(events, callbacks, payload, buffer));
         self.writer.append(&mut batch).unwrap();
     }
 

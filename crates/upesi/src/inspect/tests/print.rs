@@ -4,7 +4,7 @@ use super::journal::{TestJournal, fsp, id};
 use crate::exit::Exit;
 use crate::inspect::filter::Filter;
 use crate::inspect::print::{PrintOptions, print};
-use upesi_ledger::{AdminCommand, Command, EndpointType, NoticeKey, Payload};
+use upesi_ledger::{AdminCommand, CallbackKey, Command, EndpointType, Payload};
 use upesi_types::Timestamp;
 
 fn printed(journal: &TestJournal, change: impl FnOnce(&mut PrintOptions)) -> (String, String) {
@@ -33,9 +33,9 @@ fn busy_journal() -> TestJournal {
     journal.fulfil(1);
     journal.prepare(2, "1000");
     let target = journal.ledger.participant_id(&fsp("bluebank")).unwrap();
-    let key = NoticeKey { target, seq: 11, index: 0 };
+    let key = CallbackKey { target, seq: 11, index: 0 };
     journal.command(&Command::Delivered(vec![key]), Payload::default());
-    let key = NoticeKey { target, seq: 12, index: 1 };
+    let key = CallbackKey { target, seq: 12, index: 1 };
     journal.command(&Command::Park { key, attempts: 3, reason: "refused".into() }, Payload::default());
     journal
 }
@@ -150,7 +150,7 @@ fn programs_get_one_object_per_line() {
                 "expiration": "2031-04-01T12:01:11.000Z",
                 "state": "RESERVED",
             }],
-            "notices": [{
+            "callbacks": [{
                 "target": "bluebank",
                 "transferId": "00000000-0000-4000-8000-000000000001",
                 "method": "POST",
@@ -167,7 +167,7 @@ fn programs_get_one_object_per_line() {
     );
     assert_eq!(objects[1]["events"][0]["type"], "transferCommitted");
     assert_eq!(objects[2]["events"][0]["errorCode"], "4001");
-    assert_eq!(objects[2]["notices"][0]["errorCode"], "4001");
+    assert_eq!(objects[2]["callbacks"][0]["errorCode"], "4001");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Notices: the callbacks that a decision owes to participants.
+//! Callbacks: what a decision owes to participants.
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -10,18 +10,18 @@ use crate::endpoint::EndpointType;
 use crate::participant::ParticipantId;
 use crate::transfer::PublicState;
 
-/// Identifies a notice for ever: whom it is for, and where in the journal it was decided. Orders by target, then time.
+/// Identifies a callback for ever: whom it is for, and where in the journal it was decided. Orders by target, then time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NoticeKey {
+pub struct CallbackKey {
     /// Whom it is for.
     pub target: ParticipantId,
     /// Journal sequence of the record that owes it.
     pub seq: u64,
-    /// Place among the notices of that record.
+    /// Place among the callbacks of that record.
     pub index: u8,
 }
 
-/// The transfer a notice is about, as it stands in the callback's path.
+/// The transfer a callback is about, as it stands in the callback's path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum TransferRef {
     /// A well-formed id.
@@ -62,18 +62,18 @@ impl fmt::Display for TransferRef {
 
 /// A callback owed to a participant.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct Callback {
     /// Whom it is for.
     pub target: ParticipantId,
     /// What it is about.
     pub transfer: TransferRef,
     /// What it says.
-    pub content: NoticeContent,
+    pub content: CallbackContent,
 }
 
-/// What a notice says.
+/// What a callback says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoticeContent {
+pub enum CallbackContent {
     /// `POST /transfers`: the payer's own headers and bytes.
     ForwardPrepare,
     /// `PUT /transfers/{ID}`: the payee's own headers and bytes.
@@ -112,7 +112,7 @@ pub struct TransferView {
     pub extensions: Option<Box<str>>,
 }
 
-impl NoticeContent {
+impl CallbackContent {
     /// The endpoint type it goes to.
     pub const fn endpoint_type(&self) -> EndpointType {
         match self {
@@ -132,7 +132,7 @@ impl NoticeContent {
     }
 }
 
-impl Notice {
+impl Callback {
     /// Appends the stored form.
     pub fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.u32(self.target.number());
@@ -147,12 +147,12 @@ impl Notice {
             }
         }
         match &self.content {
-            NoticeContent::ForwardPrepare => encoder.u8(0),
-            NoticeContent::ForwardFulfil => encoder.u8(1),
-            NoticeContent::ForwardAbort => encoder.u8(2),
-            NoticeContent::ConfirmFulfil => encoder.u8(3),
-            NoticeContent::ConfirmAbort => encoder.u8(4),
-            NoticeContent::State(method, view) => {
+            CallbackContent::ForwardPrepare => encoder.u8(0),
+            CallbackContent::ForwardFulfil => encoder.u8(1),
+            CallbackContent::ForwardAbort => encoder.u8(2),
+            CallbackContent::ConfirmFulfil => encoder.u8(3),
+            CallbackContent::ConfirmAbort => encoder.u8(4),
+            CallbackContent::State(method, view) => {
                 encoder.u8(match method {
                     StateMethod::Put => 5,
                     StateMethod::Patch => 6,
@@ -162,7 +162,7 @@ impl Notice {
                 encoder.option(view.fulfilment.as_ref(), |encoder, bytes| encoder.raw(bytes));
                 encoder.option(view.extensions.as_deref(), |encoder, text| encoder.text(text));
             }
-            NoticeContent::Error(code, description) => {
+            CallbackContent::Error(code, description) => {
                 encoder.u8(7);
                 encoder.u16(code.number());
                 encoder.text(description);
@@ -172,18 +172,18 @@ impl Notice {
 
     /// Reads the stored form.
     pub fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        let target = ParticipantId::new(decoder.u32()?).ok_or(DecodeError("a notice without target"))?;
+        let target = ParticipantId::new(decoder.u32()?).ok_or(DecodeError("a callback without target"))?;
         let transfer = match decoder.u8()? {
             0 => TransferRef::Id(decoder.transfer_id()?),
             1 => TransferRef::Text(decoder.boxed_text()?),
             _ => return Err(DecodeError("unknown form of reference to a transfer")),
         };
         let content = match decoder.u8()? {
-            0 => NoticeContent::ForwardPrepare,
-            1 => NoticeContent::ForwardFulfil,
-            2 => NoticeContent::ForwardAbort,
-            3 => NoticeContent::ConfirmFulfil,
-            4 => NoticeContent::ConfirmAbort,
+            0 => CallbackContent::ForwardPrepare,
+            1 => CallbackContent::ForwardFulfil,
+            2 => CallbackContent::ForwardAbort,
+            3 => CallbackContent::ConfirmFulfil,
+            4 => CallbackContent::ConfirmAbort,
             method @ (5 | 6) => {
                 let view = TransferView {
                     state: PublicState::from_number(decoder.u8()?)
@@ -192,13 +192,13 @@ impl Notice {
                     fulfilment: decoder.option(Decoder::array)?,
                     extensions: decoder.option(Decoder::boxed_text)?,
                 };
-                NoticeContent::State(if method == 5 { StateMethod::Put } else { StateMethod::Patch }, view)
+                CallbackContent::State(if method == 5 { StateMethod::Put } else { StateMethod::Patch }, view)
             }
-            7 => NoticeContent::Error(
+            7 => CallbackContent::Error(
                 ErrorCode::from_number(decoder.u16()?).ok_or(DecodeError("unknown error code"))?,
                 decoder.boxed_text()?,
             ),
-            _ => return Err(DecodeError("unknown content of a notice")),
+            _ => return Err(DecodeError("unknown content of a callback")),
         };
         Ok(Self { target, transfer, content })
     }
