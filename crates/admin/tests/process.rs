@@ -55,7 +55,7 @@ async fn metrics_lanes_and_the_log_level_come_from_the_process() {
             r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null}]"#
         )
     );
-    let level = |level: &str| format!(r#"{{"level":"{level}","targets":["upesi_courier","upesi_engine"]}}"#);
+    let level = |level: &str| format!(r#"{{"level":"{level}","targets":["upesi_delivery","upesi_engine"]}}"#);
     assert_eq!(hub.get("/log-level").await, level("info"));
     assert_eq!(hub.expect("PUT", "/log-level", r#"{"level":"debug"}"#, 200).await, r#"{"level":"debug"}"#);
     assert_eq!(hub.get("/log-level").await, level("debug"));

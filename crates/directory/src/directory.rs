@@ -7,13 +7,13 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
+use upesi_delivery::relayed::{
+    Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
+};
 use upesi_fspiop::uri::decode_segment;
 use upesi_fspiop::{PartyOperation, PartyPath, Resource, Route, SyncError};
 use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
-use upesi_relay::{
-    Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
-};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::metrics::LookupOutcome;

@@ -4,9 +4,9 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::{PartyIdType, PartyPath};
 use upesi_http::Bytes;
-use upesi_relay::ErrorInformation;
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::party::{Entry, Owner};

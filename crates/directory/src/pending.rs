@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
+use upesi_delivery::relayed::Received;
 use upesi_fspiop::{PartyIdType, PartyPath, SyncError};
-use upesi_relay::Received;
 use upesi_types::{ErrorCode, FspId};
 
 use crate::DirectoryConfig;

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use upesi_courier::OutgoingRequest;
+use upesi_delivery::lanes::OutgoingRequest;
+use upesi_delivery::relayed::{
+    Accepted, Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
+    TransportError, TransportFuture,
+};
 use upesi_engine::{Participants, SharedParticipants, SystemClock};
 use upesi_fspiop::{Method, PartyIdType, Resource, Route, SyncError};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
 use upesi_ledger::{EndpointType, Participant, ParticipantId};
-use upesi_relay::{
-    Accepted, Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
-    TransportError, TransportFuture,
-};
 use upesi_types::{Currency, FspId, Timestamp};
 
 use crate::oracle::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture, OracleSource};

@@ -10,11 +10,11 @@ use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep};
 use upesi_admission::ORDINARY_BODY_BYTES_MAX;
+use upesi_delivery::relayed::{Accepted, Conversation};
 use upesi_engine::{Clock, EngineHandle, Payload, SharedParticipants};
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
 use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
 use upesi_ledger::Command;
-use upesi_relay::{Accepted, Conversation};
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::access::Access;

@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use http::request::Parts;
+use upesi_delivery::relayed::{Content, Received};
 use upesi_engine::Payload;
 use upesi_fspiop::body::parse_authorization_query;
 use upesi_fspiop::headers::{check_headers, check_parties};
 use upesi_fspiop::{Operation, Resource, Route, SyncError, check_path_id};
-use upesi_relay::{Content, Received};
 
 use crate::authenticator::Authenticator;
 use crate::config::GatewayConfig;

@@ -5,9 +5,9 @@ mod common;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use common::{Answer, ERROR_BODY, Running, Settings, request};
+use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
 use upesi_fspiop::{Resource, SyncError};
 use upesi_gateway::Gateway;
-use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_types::ErrorCode;
 
 const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";

@@ -5,9 +5,9 @@ mod common;
 use std::sync::{Arc, Mutex};
 
 use common::{Answer, Running, Settings, chunked, request};
+use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
 use upesi_fspiop::Resource;
 use upesi_gateway::{Gateway, GatewayConfig};
-use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 
 const KIB: usize = 1024;
 const BODY_BYTES_MAX: usize = 5 * KIB * KIB;

@@ -20,15 +20,18 @@ const EDGE: &str = "parse and edge";
 const ARCHIVE: &str = "archive";
 const CALLBACKS: &str = "courier and callbacks";
 
-/// The stages, and the crates whose frames are theirs.
+/// The stages, and the crates and modules whose frames are theirs.
 const STAGES: [(&str, &[&str]); 7] = [
     (EDGE, &["upesi_gateway"]),
     ("admission", &["upesi_admission"]),
     ("engine and ledger", &["upesi_engine", "upesi_ledger"]),
     ("journal", &["upesi_journal"]),
     (ARCHIVE, &["upesi_archive"]),
-    (CALLBACKS, &["upesi_courier", "upesi_callbacks"]),
-    ("directory, quoting, relay", &["upesi_directory", "upesi_quoting", "upesi_relay", "upesi_store"]),
+    (CALLBACKS, &["upesi_delivery::lanes", "upesi_delivery::owed"]),
+    (
+        "directory, quoting, relay",
+        &["upesi_directory", "upesi_quoting", "upesi_delivery::relayed", "upesi_store"],
+    ),
 ];
 
 /// Crates and modules that serve several stages, and whose sample it is where no frame is a stage's. The first that fits.
@@ -204,9 +207,11 @@ fn is_in(path: &str, module: &str) -> bool {
 }
 
 fn stage_of(frames: &[&str]) -> &'static str {
-    let of_crate =
-        |name: &str| STAGES.iter().find(|(_, crates)| crates.contains(&name)).map(|(stage, _)| *stage);
-    if let Some(stage) = frames.iter().rev().find_map(|frame| of_crate(crate_of(frame))) {
+    let own = |frame: &&str| {
+        let is_own = |module: &&str| is_in(frame, module);
+        STAGES.iter().find(|(_, modules)| modules.iter().any(is_own)).map(|(stage, _)| *stage)
+    };
+    if let Some(stage) = frames.iter().rev().find_map(own) {
         return stage;
     }
     let shared =
@@ -288,7 +293,7 @@ mod tests {
             "own code",
         ),
         (
-            "edge;<upesi_relay::relay::Relay as Pass>::pass;upesi_courier::lane::send;upesi_http::client::call;__libc_malloc",
+            "edge;<upesi_delivery::relayed::relay::Relay as Pass>::pass;upesi_delivery::lanes::lane::send;upesi_http::client::call;__libc_malloc",
             CALLBACKS,
             "C library",
         ),

@@ -1,8 +1,8 @@
 //! Whether the participants of a message may send and get it. Refusals go back as error callbacks.
 
+use upesi_delivery::relayed::{ErrorInformation, QuoteContent, Received};
 use upesi_engine::Participants;
 use upesi_fspiop::headers::{Block, check_no_accept};
-use upesi_relay::{ErrorInformation, QuoteContent, Received};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::reading::Ask;

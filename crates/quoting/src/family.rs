@@ -1,8 +1,8 @@
 //! What differs between the resources.
 
+use upesi_delivery::relayed::Address;
 use upesi_fspiop::Resource;
 use upesi_ledger::EndpointType;
-use upesi_relay::Address;
 
 /// Where messages of a resource go, or `None` for a resource that is not served here.
 pub(crate) const fn address(resource: Resource) -> Option<Address> {

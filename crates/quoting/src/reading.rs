@@ -1,8 +1,8 @@
 //! What is read of a message: which quote it is about, and what the checks need of its body.
 
+use upesi_delivery::relayed::{Content, QuoteContent, Received};
 use upesi_fspiop::uri::write_path;
 use upesi_fspiop::{Operation, Resource, Route, SyncError};
-use upesi_relay::{Content, QuoteContent, Received};
 use upesi_types::{Currency, Timestamp, TransferId};
 
 use crate::identity::QuoteKey;

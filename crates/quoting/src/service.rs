@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use upesi_engine::Participants;
-use upesi_fspiop::{Method, Resource, SyncError, fingerprint};
-use upesi_relay::{
+use upesi_delivery::relayed::{
     Accepted, Address, Conversation, ErrorInformation, Failure, Outgoing, Received, Relay, TakeFuture, Ticket,
 };
+use upesi_engine::Participants;
+use upesi_fspiop::{Method, Resource, SyncError, fingerprint};
 use upesi_store::{Store, StoreError};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 

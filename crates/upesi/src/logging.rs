@@ -14,24 +14,29 @@ use crate::config::nearest;
 const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
 
 /// What directives may name: our crates that log, the access log, and the libraries that do.
-pub const TARGETS: [&str; 17] = [
+pub const TARGETS: [&str; 15] = [
     "fjall",
     "lsm_tree",
     "upesi",
     "upesi_access",
     "upesi_admin",
     "upesi_archive",
-    "upesi_callbacks",
-    "upesi_courier",
+    "upesi_delivery",
     "upesi_directory",
     "upesi_engine",
     "upesi_gateway",
     "upesi_http",
     "upesi_lab",
     "upesi_quoting",
-    "upesi_relay",
     "upesi_sim",
     "upesi_store",
+];
+
+/// Targets of earlier versions, and the target that logs their events now.
+const RENAMED: [(&str, &str); 3] = [
+    ("upesi_callbacks", "upesi_delivery"),
+    ("upesi_courier", "upesi_delivery"),
+    ("upesi_relay", "upesi_delivery"),
 ];
 
 /// How log lines look.
@@ -55,7 +60,7 @@ impl Format {
 pub enum LevelError {
     /// It is no level and no list of directives.
     #[error(
-        "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_courier=debug"
+        "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug"
     )]
     Malformed(String),
     /// A directive names what does not log.
@@ -145,7 +150,7 @@ impl upesi_admin::LogLevel for LogControl {
                 format!("names {target:?}, which is not a target; did you mean {meant}?")
             }
             LevelError::Malformed(_) => {
-                "must be off, error, warn, info, debug or trace, or such as info,upesi_courier=debug"
+                "must be off, error, warn, info, debug or trace, or such as info,upesi_delivery=debug"
                     .to_owned()
             }
             other => other.to_string(),
@@ -190,8 +195,9 @@ fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
     // The filter itself would take a misspelt target, and what was asked for would never come.
     for target in directives.split(',').filter_map(|directive| Some(directive.rsplit_once('=')?.0.trim())) {
         if !TARGETS.contains(&target) {
-            let (target, meant) = (target.to_owned(), nearest(target, TARGETS));
-            return Err(LevelError::UnknownTarget { target, meant });
+            let renamed = RENAMED.iter().find(|(old, _)| *old == target).map(|(_, now)| *now);
+            let meant = renamed.or_else(|| nearest(target, TARGETS));
+            return Err(LevelError::UnknownTarget { target: target.to_owned(), meant });
         }
     }
     EnvFilter::builder().parse(format!("{STORE_LEVELS},{directives}")).map_err(|_| malformed())
@@ -213,11 +219,11 @@ mod tests {
 
     #[test]
     fn levels_and_directives_are_told_from_misspelt_ones() {
-        for good in ["info", "off", "WARN", "info,upesi_courier=debug", "upesi_engine=trace"] {
+        for good in ["info", "off", "WARN", "info,upesi_delivery=debug", "upesi_engine=trace"] {
             assert!(check(good).is_ok(), "{good}");
         }
         for bad in
-            ["", "inof", "info,", "info,upesi_courier", "=info", "upesi_courier=", "upesi_courier=loud"]
+            ["", "inof", "info,", "info,upesi_delivery", "=info", "upesi_delivery=", "upesi_delivery=loud"]
         {
             assert!(matches!(check(bad), Err(LevelError::Malformed(text)) if text == bad), "{bad}");
         }
@@ -226,10 +232,14 @@ mod tests {
     #[test]
     fn targets_that_do_not_log_are_refused() {
         for (directives, target, meant) in [
-            ("info,upesi_couriers=debug", "upesi_couriers", Some("upesi_courier")),
-            ("courier=debug", "courier", None),
+            ("info,upesi_deliverys=debug", "upesi_deliverys", Some("upesi_delivery")),
+            ("kafka=debug", "kafka", None),
+            // A name of before the crates were merged.
+            ("info,upesi_courier=debug", "upesi_courier", Some("upesi_delivery")),
+            ("upesi_callbacks=debug", "upesi_callbacks", Some("upesi_delivery")),
+            ("upesi_relay=debug", "upesi_relay", Some("upesi_delivery")),
             // A module of a crate could be misspelt unnoticed.
-            ("upesi_courier::lane=debug", "upesi_courier::lane", None),
+            ("upesi_delivery::lanes=debug", "upesi_delivery::lanes", None),
             ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", Some("upesi_engine")),
         ] {
             match check(directives) {
@@ -251,9 +261,10 @@ mod tests {
 
     #[test]
     fn every_crate_that_logs_is_a_target_and_no_other() {
-        let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut logging = vec!["upesi_access".to_owned()];
-        for entry in std::fs::read_dir(crates).unwrap() {
+        let entries = |folder| std::fs::read_dir(root.join(folder)).unwrap();
+        for entry in entries("crates").chain(entries("tools")) {
             let directory = entry.unwrap().path();
             let manifest = std::fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
             let dependencies = manifest.split("[dev-dependencies]").next().unwrap_or_default();

@@ -200,7 +200,7 @@ fn both_ports_tell_of_health() {
 #[test]
 fn the_level_of_the_log_is_checked() {
     let world = World::bare(&[]);
-    for level in ["debug", "info,upesi_courier=trace", "off"] {
+    for level in ["debug", "info,upesi_delivery=trace", "off"] {
         let answer = world.admin("PUT", "/log-level", &format!(r#"{{"level":"{level}"}}"#));
         assert_eq!(answer.status, 200, "{answer:?}");
     }

@@ -140,7 +140,10 @@ fn what_is_asked_for_is_there() {
     let sources = [read("crates/upesi/src/cli/lab_metrics.rs"), read("crates/directory/src/metrics.rs")]
         .into_iter()
         .chain([read("crates/gateway/src/metrics.rs"), read("crates/quoting/src/metrics.rs")])
-        .chain([read("crates/relay/src/metrics.rs"), read("crates/gateway/src/admission/metrics.rs")])
+        .chain([
+            read("crates/delivery/src/relayed/metrics.rs"),
+            read("crates/gateway/src/admission/metrics.rs"),
+        ])
         .collect::<String>();
     for name in ONLY_ONCE {
         let family = name.trim_end_matches("_total").trim_end_matches("_bucket");

@@ -9,9 +9,11 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_callbacks::{CallbackRenderer, OutboxBacklog, delivery, to_asker};
-use upesi_courier::{Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane};
-use upesi_courier::{CallbackKey, ParticipantId, Renderer as _};
+use upesi_delivery::lanes::{
+    Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane,
+};
+use upesi_delivery::lanes::{CallbackKey, ParticipantId, Renderer as _};
+use upesi_delivery::owed::{CallbackRenderer, OutboxBacklog, delivery, to_asker};
 use upesi_engine::{
     Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
     Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,

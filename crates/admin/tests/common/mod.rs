@@ -303,7 +303,7 @@ impl upesi_admin::LogLevel for Levels {
     }
 
     fn targets(&self) -> Vec<String> {
-        vec!["upesi_courier".to_owned(), "upesi_engine".to_owned()]
+        vec!["upesi_delivery".to_owned(), "upesi_engine".to_owned()]
     }
 
     fn set_level(&self, level: &str) -> Result<(), String> {

@@ -10,6 +10,7 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane, LaneStatus, MetricsText};
 use upesi_apidocs::Surface;
+use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
@@ -19,7 +20,6 @@ use upesi_http::{Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
-use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
@@ -272,7 +272,7 @@ impl upesi_admin::LogLevel for QuietLog {
     }
 
     fn targets(&self) -> Vec<String> {
-        vec!["upesi_courier".to_owned()]
+        vec!["upesi_delivery".to_owned()]
     }
 
     fn set_level(&self, _level: &str) -> Result<(), String> {

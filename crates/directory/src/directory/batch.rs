@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use upesi_delivery::relayed::{Accepted, Address, BatchContent, BatchEntry, ErrorInformation, Received};
 use upesi_fspiop::render::{BatchResult, PartyEntry, write_batch_result};
 use upesi_fspiop::{PartyIdType, SyncError, check_party_id};
 use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
-use upesi_relay::{Accepted, Address, BatchContent, BatchEntry, ErrorInformation, Received};
 use upesi_types::{Currency, ErrorCode};
 
 use super::{Carried, Shared, carry_out, no_oracle, to_information};

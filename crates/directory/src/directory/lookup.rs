@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
+use upesi_delivery::relayed::{Accepted, ErrorInformation, Failure, Outgoing, Received};
 use upesi_fspiop::{PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
-use upesi_relay::{Accepted, ErrorInformation, Failure, Outgoing, Received};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{Kind, Shared, address, currency_of, party_of, to_information};

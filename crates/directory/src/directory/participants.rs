@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use upesi_delivery::relayed::{Accepted, Content, ErrorInformation, Failure, Received};
 use upesi_fspiop::render::{PartyEntry, write_fsp_id, write_party_list};
 use upesi_fspiop::{PartyOperation, PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
-use upesi_relay::{Accepted, Content, ErrorInformation, Failure, Received};
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{Carried, Kind, Shared, address, carry_out, currency_of, party_of, to_information};

@@ -1,6 +1,6 @@
 //! The built-in directory as an oracle.
 
-use upesi_relay::ErrorInformation;
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_types::{Currency, FspId};
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture};

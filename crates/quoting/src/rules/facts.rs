@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use upesi_delivery::relayed::Received;
 use upesi_engine::Participants;
 use upesi_fspiop::Resource;
 use upesi_fspiop::headers::Block;
 use upesi_ledger::{LedgerAccountTypeId, Participant};
-use upesi_relay::Received;
 use upesi_types::FspId;
 
 use super::json::Json;

@@ -24,8 +24,8 @@ mod read;
 
 use std::sync::Arc;
 
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_http::HeaderMap;
-use upesi_relay::ErrorInformation;
 use upesi_types::{ErrorCode, FspId};
 
 use facts::Fact;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_http::{HeaderMap, HeaderName, HeaderValue, header_block};
-use upesi_relay::ErrorInformation;
 use upesi_types::{ErrorCode, FspId};
 
 use super::json::Json;

@@ -9,7 +9,11 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_courier::OutgoingRequest;
+use upesi_delivery::lanes::OutgoingRequest;
+use upesi_delivery::relayed::{
+    Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
+    TransportError, TransportFuture,
+};
 use upesi_engine::{Clock, Participants, SharedParticipants};
 use upesi_fspiop::{Method, Resource};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
@@ -17,10 +21,6 @@ use upesi_ledger::{
     Account, AccountId, AccountRef, EndpointType, LedgerAccountTypeId, Participant, ParticipantId,
 };
 use upesi_quoting::{Quoting, QuotingConfig, QuotingMetrics, Rules};
-use upesi_relay::{
-    Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
-    TransportError, TransportFuture,
-};
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 

@@ -277,7 +277,7 @@ settings! {
 
     /// The log, on stderr. Message bodies are never logged.
     log: Log {
-        /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or directives such as `info,upesi_courier=debug`. Can be
+        /// `off`, `error`, `warn`, `info`, `debug` or `trace`, or directives such as `info,upesi_delivery=debug`. Can be
         /// changed while the hub runs.
         level: text(1024) = "info",
         /// `pretty` for people, `json` for collectors.

@@ -167,7 +167,7 @@ fn every_mistake_in_a_file_is_named_with_its_line() {
         (
             "[log]\nlevel = \"loud\"\n",
             vec![
-                "2: log.level: \"loud\" is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_courier=debug",
+                "2: log.level: \"loud\" is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug",
             ],
         ),
         // Several at once, in the order of the file's syntax, its keys, its values, and contradictions.

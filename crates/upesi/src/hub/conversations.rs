@@ -5,7 +5,8 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admin::FindQuote;
-use upesi_courier::Courier;
+use upesi_delivery::lanes::Courier;
+use upesi_delivery::relayed::{Relay, RelayMetrics};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
 use upesi_directory::registry::OracleRegistry;
@@ -15,7 +16,6 @@ use upesi_fspiop::Resource;
 use upesi_gateway::Gateway;
 use upesi_http::{Outbound, WorkerHandle};
 use upesi_quoting::{Quoting, QuotingMetrics};
-use upesi_relay::{Relay, RelayMetrics};
 use upesi_store::Store;
 
 use super::{HubError, options};

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_courier::{BreakerState, Courier, Histogram, LaneMetrics, LaneStatus};
+use upesi_delivery::lanes::{BreakerState, Courier, Histogram, LaneMetrics, LaneStatus};
 use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipants};
 use upesi_http::{Outbound, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
@@ -229,7 +229,10 @@ impl MetricsText {
         let name_of =
             |target| participants.name(target).map_or_else(String::new, |name| escape(name.as_str()));
         let mut family =
-            |name: &str, kind: &str, help: &str, value: &dyn Fn(&upesi_courier::LaneStatus) -> u64| {
+            |name: &str,
+             kind: &str,
+             help: &str,
+             value: &dyn Fn(&upesi_delivery::lanes::LaneStatus) -> u64| {
                 let suffix = if kind == "counter" { "_total" } else { "" };
                 head(text, name, kind, help);
                 for lane in &lanes {

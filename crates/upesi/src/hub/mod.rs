@@ -15,8 +15,8 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane};
-use upesi_callbacks::{CallbackRenderer, CourierEffects, OutboxBacklog};
-use upesi_courier::{BreakerState, CallbackKey, Courier};
+use upesi_delivery::lanes::{BreakerState, CallbackKey, Courier};
+use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_engine::{
     Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
     StopReason, SystemClock,
@@ -315,7 +315,7 @@ struct Lanes(Courier<DurableRecord>);
 
 impl upesi_admin::LaneStatus for Lanes {
     fn lanes(&self) -> Vec<Lane> {
-        let view = |lane: upesi_courier::LaneStatus| Lane {
+        let view = |lane: upesi_delivery::lanes::LaneStatus| Lane {
             target: lane.target,
             state: match lane.breaker {
                 BreakerState::Closed if lane.refused > 0 || lane.refuses_new => "refused",
@@ -342,7 +342,7 @@ impl upesi_admin::LaneStatus for Lanes {
     }
 
     fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
-        let view = |failure: upesi_courier::Failure| Failure {
+        let view = |failure: upesi_delivery::lanes::Failure| Failure {
             key: failure.key,
             attempts: failure.attempts,
             reason: failure.reason,

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use upesi_admin::AllowedHosts;
 use upesi_archive::ArchiveOptions;
-use upesi_courier::CourierConfig;
+use upesi_delivery::lanes::CourierConfig;
+use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
 use upesi_engine::EngineOptions;
 use upesi_fspiop::Versions;
@@ -16,7 +17,6 @@ use upesi_http::{Limits, Outbound, PaceLimits, Workers, WorkersError, available_
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
-use upesi_relay::RelayConfig;
 use upesi_store::StoreOptions;
 
 use super::descriptors::Descriptors;

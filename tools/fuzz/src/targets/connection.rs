@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Runtime};
+use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
 use upesi_engine::{Clock, EngineHandle};
 use upesi_fspiop::Resource;
 use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
 use upesi_http::server::Direct;
 use upesi_http::{Limits, Service};
-use upesi_relay::{Accepted, Conversation, Received, TakeFuture};
 use upesi_types::Timestamp;
 
 use self::answers::{Due, check};

@@ -1,11 +1,11 @@
 //! What DFSPs send: request lines, headers, paths.
 
 use http::request::Parts;
+use upesi_delivery::relayed::{Content, ErrorInformation};
 use upesi_fspiop::headers::{Block, HeaderRules, check_headers, check_no_accept, check_parties};
 use upesi_fspiop::{Method, Resource, Route, check_party_path, check_path_id, uri};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_http::{Bytes, Target as Address, header_block};
-use upesi_relay::{Content, ErrorInformation};
 use upesi_types::Timestamp;
 
 use super::{Refusals, assert_can_be_told, assert_valid_refusal, chosen};

@@ -10,9 +10,9 @@ pub(crate) mod oracle;
 pub(crate) mod stored;
 pub(crate) mod wire;
 
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::SyncError;
 use upesi_fspiop::body::parse_error_body;
-use upesi_relay::ErrorInformation;
 
 /// Every refusal is a FSPIOP error that a DFSP can read.
 fn assert_valid_refusal(error: &SyncError) {

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use upesi_callbacks::{CallbackRenderer, delivery};
-use upesi_courier::{
+use upesi_delivery::lanes::{
     Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Delivery, OutgoingRequest, Outlet, Page,
     ParticipantId, Position, Renderer, Room, Unroutable,
 };
+use upesi_delivery::owed::{CallbackRenderer, delivery};
 use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants};
 use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, Workers};
@@ -205,7 +205,7 @@ impl Settings {
             keep_alive: self.keep_alive,
             ..CourierConfig::default()
         };
-        let refused = |mistakes: Vec<upesi_courier::ConfigError>| {
+        let refused = |mistakes: Vec<upesi_delivery::lanes::ConfigError>| {
             IsolatedError::Settings(mistakes.iter().map(ToString::to_string).collect())
         };
         Courier::start(workers, config, progress, Arc::new(renderer)).map_err(refused)

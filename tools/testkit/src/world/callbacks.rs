@@ -1,7 +1,7 @@
 //! Callbacks on their way to DFSPs and back.
 
 use serde_json::Value;
-use upesi_courier::{CallbackKey, Done, Refusal, Repetition};
+use upesi_delivery::lanes::{CallbackKey, Done, Refusal, Repetition};
 use upesi_types::TransferId;
 
 use super::World;

@@ -1,6 +1,6 @@
 //! The state of a world, for people: a line for each thing, with what it is about before the first colon.
 
-use upesi_courier::Done;
+use upesi_delivery::lanes::Done;
 use upesi_journal::sim_disk::{DiskView, FileView};
 
 use super::World;

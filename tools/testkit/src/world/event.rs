@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use upesi_courier::{CallbackKey, Done};
+use upesi_delivery::lanes::{CallbackKey, Done};
 use upesi_types::TransferId;
 
 use crate::message::{Ending, Request};

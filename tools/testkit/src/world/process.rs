@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_courier::CourierConfig;
+use upesi_delivery::lanes::CourierConfig;
 use upesi_engine::{Clock, EngineOptions, StartError, Storage};
 use upesi_journal::Disk;
 use upesi_journal::sim_disk::{Fault, Kept, Random};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use upesi_delivery::relayed::{ErrorInformation, RelayConfig};
 use upesi_fspiop::PartyIdType;
-use upesi_relay::{ErrorInformation, RelayConfig};
 use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;

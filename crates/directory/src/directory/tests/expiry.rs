@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::time::{Instant, advance};
-use upesi_relay::RelayConfig;
+use upesi_delivery::relayed::RelayConfig;
 
 use crate::DirectoryConfig;
 use crate::metrics::LookupOutcome;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
+use upesi_delivery::relayed::RelayConfig;
 use upesi_fspiop::PartyIdType;
-use upesi_relay::RelayConfig;
 use upesi_types::{Currency, Timestamp};
 
 use crate::builtin::{BuiltInDirectory, BuiltInOptions};

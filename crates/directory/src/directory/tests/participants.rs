@@ -1,6 +1,6 @@
 //! `participants/{Type}/{ID}[/{SubId}]`.
 
-use upesi_relay::ErrorInformation;
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_types::ErrorCode;
 
 use crate::DirectoryConfig;

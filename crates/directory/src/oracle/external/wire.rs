@@ -4,8 +4,8 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_http::Bytes;
-use upesi_relay::ErrorInformation;
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, OracleFailure};

@@ -1,0 +1,166 @@
+//! The circuit breaker of a lane, or of anyone else who calls a peer: after several connection-level failures in a row
+//! nothing is sent for a while, then one request probes whether the peer is back.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::lanes::backoff::Jitter;
+use crate::lanes::status::BreakerState;
+
+/// A circuit breaker. It holds no lock and no clock: its user does.
+#[derive(Debug)]
+pub struct Breaker {
+    failures_max: u32,
+    pause_first: Duration,
+    pause_max: Duration,
+    state: State,
+    /// Times it has opened since the start.
+    pub opened: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum State {
+    Closed { failures: u32 },
+    Open { until: Instant, probes_failed: u32 },
+    Probing { probes_failed: u32 },
+}
+
+/// What may be sent now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passage {
+    /// Anything.
+    Free,
+    /// One request, to be begun with [`Breaker::begin_probe`].
+    Probe,
+    /// Nothing until then, or until the probe has ended where there is no time.
+    Barred(Option<Instant>),
+}
+
+impl Breaker {
+    /// Opens after `failures_max` failures in a row, first for about `pause_first`; each probe that fails doubles the pause
+    /// up to `pause_max`.
+    pub const fn new(failures_max: u32, pause_first: Duration, pause_max: Duration) -> Self {
+        Self { failures_max, pause_first, pause_max, state: State::Closed { failures: 0 }, opened: 0 }
+    }
+
+    /// What may be sent now.
+    pub fn passage(&self, now: Instant) -> Passage {
+        match self.state {
+            State::Closed { .. } => Passage::Free,
+            State::Open { until, .. } if now >= until => Passage::Probe,
+            State::Open { until, .. } => Passage::Barred(Some(until)),
+            State::Probing { .. } => Passage::Barred(None),
+        }
+    }
+
+    /// The one request that [`Passage::Probe`] allows is being sent.
+    pub const fn begin_probe(&mut self) {
+        if let State::Open { probes_failed, .. } = self.state {
+            self.state = State::Probing { probes_failed };
+        }
+    }
+
+    /// The peer answered, whatever it said: it is there.
+    pub const fn answered(&mut self) {
+        self.state = State::Closed { failures: 0 };
+    }
+
+    /// A request got no answer.
+    pub fn failed(&mut self, was_probe: bool, now: Instant, jitter: &mut Jitter) {
+        let probes_failed = match &mut self.state {
+            State::Closed { failures } => {
+                *failures += 1;
+                if *failures < self.failures_max {
+                    return;
+                }
+                self.opened += 1;
+                0
+            }
+            State::Probing { probes_failed } if was_probe => probes_failed.saturating_add(1),
+            // Sent before it opened: says nothing new.
+            State::Open { .. } | State::Probing { .. } => return,
+        };
+        let until = now + jitter.pause(self.pause_first, self.pause_max, probes_failed);
+        self.state = State::Open { until, probes_failed };
+    }
+
+    /// The probe ended without saying anything about the peer (it could not be sent at all): another may follow.
+    pub const fn probe_void(&mut self, now: Instant) {
+        if let State::Probing { probes_failed } = self.state {
+            self.state = State::Open { until: now, probes_failed };
+        }
+    }
+
+    /// Its state, for display.
+    pub const fn state(&self) -> BreakerState {
+        match self.state {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { .. } => BreakerState::Open,
+            State::Probing { .. } => BreakerState::Probing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Duration = Duration::from_secs(1);
+    const MAX: Duration = Duration::from_secs(8);
+
+    fn until(breaker: &Breaker, now: Instant) -> Instant {
+        match breaker.passage(now) {
+            Passage::Barred(Some(until)) => until,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn opens_after_failures_in_a_row_only() {
+        let (mut breaker, mut jitter, now) = (Breaker::new(3, FIRST, MAX), Jitter::new(1), Instant::now());
+        for _ in 0..5 {
+            breaker.failed(false, now, &mut jitter);
+            breaker.failed(false, now, &mut jitter);
+            breaker.answered();
+        }
+        assert_eq!(breaker.passage(now), Passage::Free);
+        for _ in 0..3 {
+            assert_eq!(breaker.passage(now), Passage::Free);
+            breaker.failed(false, now, &mut jitter);
+        }
+        assert!(until(&breaker, now) > now);
+        assert_eq!((breaker.state(), breaker.opened), (BreakerState::Open, 1));
+    }
+
+    #[test]
+    fn probes_one_at_a_time_with_growing_pauses_and_closes_on_an_answer() {
+        let (mut breaker, mut jitter, mut now) =
+            (Breaker::new(1, FIRST, MAX), Jitter::new(1), Instant::now());
+        breaker.failed(false, now, &mut jitter);
+        for pause_s in [1, 2, 4, 8, 8] {
+            let opens = until(&breaker, now);
+            let pause = opens - now;
+            assert!(
+                pause >= Duration::from_secs(pause_s) / 2 && pause <= Duration::from_secs(pause_s),
+                "{pause:?}"
+            );
+            now = opens;
+            assert_eq!(breaker.passage(now), Passage::Probe);
+            breaker.begin_probe();
+            assert_eq!(breaker.passage(now), Passage::Barred(None));
+            // One that was sent before is no verdict on the probe.
+            breaker.failed(false, now, &mut jitter);
+            assert_eq!(breaker.state(), BreakerState::Probing);
+            breaker.failed(true, now, &mut jitter);
+        }
+        now = until(&breaker, now);
+        breaker.begin_probe();
+        breaker.probe_void(now);
+        assert_eq!(breaker.passage(now), Passage::Probe);
+        breaker.begin_probe();
+        breaker.answered();
+        assert_eq!(breaker.passage(now), Passage::Free);
+        assert_eq!(breaker.opened, 1);
+    }
+}

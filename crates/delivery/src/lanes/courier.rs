@@ -1,0 +1,231 @@
+//! All lanes together, and the way notices come to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::time::Instant;
+use upesi_http::{Answer, WorkerHandle, Workers};
+use upesi_ledger::{CallbackKey, ParticipantId};
+
+use crate::lanes::config::ConfigError;
+use crate::lanes::contract::{Backlog, Delivery, DirectError, OutgoingRequest, Renderer};
+use crate::lanes::lane::Lane;
+use crate::lanes::{CourierConfig, Failure, LaneMetrics, LaneStatus};
+
+/// Delivers callbacks. `R` is the durable record that notices are made from. Cheap to clone.
+pub struct Courier<R> {
+    shared: Arc<Shared<R>>,
+}
+
+impl<R> Clone for Courier<R> {
+    fn clone(&self) -> Self {
+        Self { shared: self.shared.clone() }
+    }
+}
+
+struct Shared<R> {
+    config: CourierConfig,
+    workers: Vec<WorkerHandle>,
+    backlog: Arc<dyn Backlog<R>>,
+    renderer: Arc<dyn Renderer<R>>,
+    lanes: Mutex<Lanes<R>>,
+}
+
+struct Lanes<R> {
+    by_target: BTreeMap<ParticipantId, Arc<Lane<R>>>,
+    draining: bool,
+}
+
+impl<R: Send + Sync + 'static> Courier<R> {
+    /// A courier without lanes yet; they are opened as notices come, or by [`Self::open`]. Gives every mistake in the
+    /// configuration.
+    pub fn start(
+        workers: &Workers,
+        config: CourierConfig,
+        backlog: Arc<dyn Backlog<R>>,
+        renderer: Arc<dyn Renderer<R>>,
+    ) -> Result<Self, Vec<ConfigError>> {
+        config.check()?;
+        let lanes = Mutex::new(Lanes { by_target: BTreeMap::new(), draining: false });
+        let workers = workers.iter().cloned().collect();
+        Ok(Self { shared: Arc::new(Shared { config, workers, backlog, renderer, lanes }) })
+    }
+
+    /// Opens the lane of a participant, which then delivers what the outbox holds for it. To be called at the start for
+    /// everyone with undelivered notices; otherwise those wait until the next notice for the same participant.
+    pub fn open(&self, target: ParticipantId) {
+        self.shared.lane(target);
+    }
+
+    /// The way for the journal's thread to bring notices.
+    pub fn outlet(&self) -> Outlet<R> {
+        Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
+    }
+
+    /// Sends parked notices again, however many, once the outbox has them as undelivered and no longer parked.
+    pub fn redeliver(&self, keys: &[CallbackKey]) {
+        let mut by_target = BTreeMap::<_, Vec<_>>::new();
+        for key in keys {
+            by_target.entry(key.target).or_default().push(*key);
+        }
+        by_target.into_iter().for_each(|(target, keys)| self.shared.lane(target).recall(keys));
+    }
+
+    /// Lets notices go that wait for an answer ([`Delivery::awaits_answer`]): their target has it, or nobody waits for it any
+    /// more. To be called for each of them once. Each worker gets all of its lanes' notices at once.
+    pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
+        let mut by_target = BTreeMap::<_, Vec<_>>::new();
+        for key in keys {
+            by_target.entry(key.target).or_default().push(key);
+        }
+        let mut by_worker = BTreeMap::<_, Vec<_>>::new();
+        for (target, keys) in by_target {
+            let lane = self.shared.lane(target);
+            by_worker.entry(lane.worker().index()).or_default().push((lane, keys));
+        }
+        for posts in by_worker.into_values() {
+            let worker = posts[0].0.worker().clone();
+            worker.spawn(async move { posts.iter().for_each(|(lane, keys)| lane.answered(keys)) });
+        }
+    }
+
+    /// Those of these notices that were tried in vain and are not given up.
+    pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
+        let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
+        let keys = keys.iter().copied().collect();
+        let lanes = targets.into_iter().filter_map(|target| self.shared.find(target));
+        lanes.flat_map(|lane| lane.failures(&keys)).collect()
+    }
+
+    /// Sends a request that is nobody's notice to a participant, at once and from the worker that calls, and gives its
+    /// answer, whatever the status.
+    ///
+    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only after
+    /// [`DirectError::Stale`] should it be repeated at once.
+    pub async fn send(&self, target: ParticipantId, request: OutgoingRequest) -> Result<Answer, DirectError> {
+        self.shared.lane(target).send_directly(request).await
+    }
+
+    /// The state of every lane, in order of participant.
+    pub fn lanes(&self) -> Vec<LaneStatus> {
+        self.shared.all().iter().map(|lane| lane.status()).collect()
+    }
+
+    /// The state of one participant's lane, if it is open.
+    pub fn lane(&self, target: ParticipantId) -> Option<LaneStatus> {
+        self.shared.find(target).map(|lane| lane.status())
+    }
+
+    /// The counters of one participant's lane, if it is open.
+    pub fn metrics(&self, target: ParticipantId) -> Option<Arc<LaneMetrics>> {
+        self.shared.find(target).map(|lane| lane.metrics().clone())
+    }
+
+    /// Begins no further request, waits for those in flight until the deadline, and reports all that was delivered. Gives
+    /// the number of requests that were still in flight. What was not delivered is still in the outbox.
+    pub async fn drain(&self, deadline: Instant) -> usize {
+        self.shared.lanes().draining = true;
+        let lanes = self.shared.all();
+        for lane in &lanes {
+            lane.stop_taking();
+        }
+        let mut in_flight = 0;
+        for lane in &lanes {
+            in_flight += lane.drain(deadline).await;
+        }
+        in_flight
+    }
+}
+
+impl<R: Send + Sync + 'static> Shared<R> {
+    fn lane(&self, target: ParticipantId) -> Arc<Lane<R>> {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.by_target.get(&target) {
+            return lane.clone();
+        }
+        let worker = self.workers[lanes.by_target.len() % self.workers.len()].clone();
+        let lane = Lane::start(target, &self.config, worker, self.backlog.clone(), self.renderer.clone());
+        if lanes.draining {
+            lane.stop_taking();
+        }
+        lanes.by_target.insert(target, lane.clone());
+        lane
+    }
+
+    fn find(&self, target: ParticipantId) -> Option<Arc<Lane<R>>> {
+        self.lanes().by_target.get(&target).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Lane<R>>> {
+        self.lanes().by_target.values().cloned().collect()
+    }
+}
+
+impl<R> Shared<R> {
+    fn lanes(&self) -> MutexGuard<'_, Lanes<R>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Brings notices to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One thread
+/// has the outlet; the notices of one target must come in ascending order of key.
+pub struct Outlet<R> {
+    shared: Arc<Shared<R>>,
+    /// By number of participant.
+    lanes: Vec<Option<Box<Collected<R>>>>,
+    /// Which of them have something collected.
+    touched: Vec<usize>,
+    /// What goes to each worker with the next flush, by the worker's index.
+    posts: Vec<Vec<Post<R>>>,
+}
+
+/// Notices on their way to a lane.
+type Post<R> = (Arc<Lane<R>>, Vec<Delivery<R>>);
+
+struct Collected<R> {
+    lane: Arc<Lane<R>>,
+    deliveries: Vec<Delivery<R>>,
+}
+
+impl<R: Send + Sync + 'static> Outlet<R> {
+    /// Collects a notice that is durable.
+    pub fn offer(&mut self, delivery: Delivery<R>) {
+        let target = delivery.key.target;
+        let index = target.number() as usize;
+        if self.lanes.len() <= index {
+            self.lanes.resize_with(index + 1, || None);
+        }
+        let shared = &self.shared;
+        let collected = self.lanes[index]
+            .get_or_insert_with(|| Box::new(Collected { lane: shared.lane(target), deliveries: Vec::new() }));
+        if collected.deliveries.is_empty() {
+            self.touched.push(index);
+        }
+        collected.deliveries.push(delivery);
+    }
+
+    /// Hands what was collected to the lanes. To be called after each batch.
+    ///
+    /// Each worker gets all of its lanes' notices at once and is woken once: a wake-up from another thread is a system
+    /// call. They arrive in the order of the flushes, since a worker runs what it is given in that order.
+    pub fn flush(&mut self) {
+        for index in self.touched.drain(..) {
+            let Some(collected) = &mut self.lanes[index] else { continue };
+            let worker = collected.lane.worker().index();
+            if self.posts.len() <= worker {
+                self.posts.resize_with(worker + 1, Vec::new);
+            }
+            self.posts[worker].push((collected.lane.clone(), mem::take(&mut collected.deliveries)));
+        }
+        for post in self.posts.iter_mut().filter(|post| !post.is_empty()) {
+            let post = mem::take(post);
+            let worker = post[0].0.worker().clone();
+            worker.spawn(async move {
+                for (lane, deliveries) in post {
+                    lane.offer(deliveries.into_iter());
+                }
+            });
+        }
+    }
+}

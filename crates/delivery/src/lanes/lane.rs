@@ -1,0 +1,258 @@
+//! One lane: its decisions ([`core`]), the tasks that carry them out, and its connections.
+//!
+//! A lane lives on one worker. Up to `in_flight_max` *slots* each send one notice at a time; they are started as they are
+//! needed and sleep while there is nothing to send, the one that worked last being woken first, so that few connections
+//! serve a light load. One *keeper* waits for time to pass, fetches from the backlog and reports.
+
+mod admission;
+mod core;
+mod direct;
+mod entry;
+mod holds;
+mod keeper;
+mod outcome;
+mod pools;
+mod recall;
+mod repeats;
+mod seen;
+mod slot;
+pub(crate) mod stepped;
+
+#[cfg(test)]
+mod recall_tests;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, timeout_at};
+use upesi_http::WorkerHandle;
+use upesi_ledger::{CallbackKey, ParticipantId};
+
+use self::core::Core;
+use self::entry::Effects;
+use crate::lanes::contract::{Backlog, Delivery, Renderer};
+use crate::lanes::metrics::{LaneMetrics, add};
+use crate::lanes::{CourierConfig, Failure, LaneStatus};
+
+pub(crate) struct Lane<R> {
+    target: ParticipantId,
+    config: CourierConfig,
+    worker: WorkerHandle,
+    state: Mutex<State<R>>,
+    keeper: Notify,
+    /// Told when the last request in flight ends while the lane drains.
+    drained: Notify,
+    backlog: Arc<dyn Backlog<R>>,
+    renderer: Arc<dyn Renderer<R>>,
+    pools: pools::Pools,
+    direct: direct::Direct,
+    metrics: Arc<LaneMetrics>,
+}
+
+struct State<R> {
+    core: Core<R>,
+    /// All slots that were started.
+    slots: Vec<Arc<Notify>>,
+    /// Those that sleep; the last was working until last.
+    asleep: Vec<usize>,
+}
+
+/// A slot to be woken or started.
+enum Wake {
+    Nobody,
+    Slot(Arc<Notify>),
+    New(usize, Arc<Notify>),
+}
+
+impl<R: Send + Sync + 'static> Lane<R> {
+    /// A lane that begins with what the outbox holds.
+    pub(crate) fn start(
+        target: ParticipantId,
+        config: &CourierConfig,
+        worker: WorkerHandle,
+        backlog: Arc<dyn Backlog<R>>,
+        renderer: Arc<dyn Renderer<R>>,
+    ) -> Arc<Self> {
+        // Lanes must not wait in step with each other.
+        let seed = config.seed ^ u64::from(target.number()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let metrics = Arc::new(LaneMetrics::default());
+        add(&metrics.catch_ups, 1);
+        let state = State { core: Core::new(config.clone(), seed), slots: Vec::new(), asleep: Vec::new() };
+        let lane = Arc::new(Self {
+            target,
+            config: config.clone(),
+            worker,
+            state: Mutex::new(state),
+            keeper: Notify::new(),
+            drained: Notify::new(),
+            backlog,
+            renderer,
+            pools: pools::Pools::new(config),
+            direct: direct::Direct::new(config),
+            metrics,
+        });
+        lane.worker.spawn(keeper::run(lane.clone()));
+        lane
+    }
+
+    /// Takes notices that have just become durable, in order, and wakes the lane once.
+    pub(crate) fn offer(self: &Arc<Self>, deliveries: impl Iterator<Item = Delivery<R>>) {
+        let now = Instant::now();
+        let mut state = self.state();
+        for delivery in deliveries {
+            state.core.offer(delivery, now);
+        }
+        let (wake, effects) = (state.wake(now, &self.config), state.core.effects());
+        drop(state);
+        self.carry_out(effects, wake);
+    }
+
+    pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = CallbackKey>) {
+        let mut state = self.state();
+        state.core.recall(keys);
+        let effects = state.core.effects();
+        drop(state);
+        self.carry_out(effects, Wake::Nobody);
+    }
+
+    /// Lets notices go whose target has the answer to the request that caused them.
+    pub(crate) fn answered(self: &Arc<Self>, keys: &[CallbackKey]) {
+        let mut state = self.state();
+        for key in keys {
+            state.core.answered(*key);
+        }
+        let (wake, effects) = (state.wake(Instant::now(), &self.config), state.core.effects());
+        drop(state);
+        self.carry_out(effects, wake);
+    }
+
+    /// Those of these notices that were tried in vain and are not given up.
+    pub(crate) fn failures(&self, keys: &BTreeSet<CallbackKey>) -> Vec<Failure> {
+        let state = self.state();
+        let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
+        failed.map(|(key, attempts, reason)| Failure { key, attempts, reason: reason.to_string() }).collect()
+    }
+
+    /// Begins nothing more; what is queued stays in the outbox.
+    pub(crate) fn stop_taking(&self) {
+        self.state().core.draining = true;
+    }
+
+    /// Waits until no request is in flight, reports what was delivered, and gives the number still in flight.
+    pub(crate) async fn drain(self: &Arc<Self>, deadline: Instant) -> usize {
+        let none_in_flight = async {
+            loop {
+                let told = self.drained.notified();
+                if self.state().core.in_flight() == 0 {
+                    return;
+                }
+                told.await;
+            }
+        };
+        let _ = timeout_at(deadline, none_in_flight).await;
+        let mut state = self.state();
+        state.core.report_all();
+        let (in_flight, effects) = (state.core.in_flight(), state.core.effects());
+        drop(state);
+        self.carry_out(effects, Wake::Nobody);
+        in_flight
+    }
+
+    pub(crate) fn status(&self) -> LaneStatus {
+        let count =
+            |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+        let state = self.state();
+        let core = &state.core;
+        LaneStatus {
+            target: self.target,
+            queued: core.items() - core.retrying() - core.in_flight(),
+            retrying: core.retrying() + core.retrying_away(),
+            retrying_away: core.retrying_away(),
+            refused: core.refused_long(Instant::now()),
+            refuses_new: core.refuses_new(),
+            in_flight: core.in_flight(),
+            bytes: core.bytes(),
+            catching_up: core.is_behind(),
+            breaker: core.breaker(),
+            delivered: count(&self.metrics.delivered),
+            failed: count(&self.metrics.refused) + count(&self.metrics.unreachable),
+            breaker_opened: count(&self.metrics.breaker_opened),
+            catch_ups: count(&self.metrics.catch_ups),
+            backlog_failures: count(&self.metrics.backlog_failures),
+            parked: count(&self.metrics.parked),
+            relayed: count(&self.metrics.relayed),
+            relay_failures: count(&self.metrics.relay_failures),
+            last_error: core.last_error.as_deref().map(str::to_owned),
+            oldest_pending: core.oldest(),
+        }
+    }
+
+    pub(crate) const fn worker(&self) -> &WorkerHandle {
+        &self.worker
+    }
+
+    pub(crate) const fn metrics(&self) -> &Arc<LaneMetrics> {
+        &self.metrics
+    }
+
+    fn state(&self) -> MutexGuard<'_, State<R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the decisions ask for, done without the lock.
+    fn carry_out(self: &Arc<Self>, effects: Effects, wake: Wake) {
+        if effects.wake_keeper {
+            self.keeper.notify_one();
+        }
+        match wake {
+            Wake::Nobody => {}
+            Wake::Slot(slot) => slot.notify_one(),
+            Wake::New(index, slot) => {
+                self.worker.spawn(slot::run(self.clone(), index, slot));
+            }
+        }
+        if effects.fell_behind {
+            add(&self.metrics.catch_ups, 1);
+            tracing::info!(
+                participant = %self.renderer.name(self.target),
+                "the lane is full; further notices wait in the outbox"
+            );
+        }
+        for parked in effects.parked {
+            add(&self.metrics.parked, 1);
+            let (key, attempts) = (parked.key, parked.attempts);
+            tracing::warn!(
+                participant = %self.renderer.name(self.target),
+                record = key.seq,
+                attempts,
+                reason = %parked.reason,
+                "a callback is parked"
+            );
+            self.backlog.parked(key, parked.reason, attempts);
+        }
+        if !effects.delivered.is_empty() {
+            self.backlog.delivered(effects.delivered);
+        }
+    }
+}
+
+impl<R> State<R> {
+    /// Whom to wake where there is work: one slot, which wakes the next if there is still more.
+    fn wake(&mut self, now: Instant, config: &CourierConfig) -> Wake {
+        if !self.core.has_work(now) {
+            return Wake::Nobody;
+        }
+        if let Some(index) = self.asleep.pop() {
+            return Wake::Slot(self.slots[index].clone());
+        }
+        if self.slots.len() >= config.in_flight_max {
+            return Wake::Nobody;
+        }
+        let slot = Arc::new(Notify::new());
+        self.slots.push(slot.clone());
+        Wake::New(self.slots.len() - 1, slot)
+    }
+}

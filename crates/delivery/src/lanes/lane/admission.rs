@@ -1,0 +1,119 @@
+//! Which notices a lane admits, so that none is missed and none is taken twice.
+//!
+//! Notices reach a lane on two ways: live, as they become durable, and from the outbox, a page at a time. Both come in
+//! ascending order. The *watermark* is the last one admitted, on whichever way; nothing at or below it is admitted again.
+//! While the lane is behind, live notices are only noted (they stand in the outbox) and pages are fetched from the
+//! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for: what
+//! was noted before then was durable, so it was on that page or on one before.
+
+use crate::lanes::contract::Position;
+
+#[derive(Debug)]
+pub(super) struct Admission {
+    behind: bool,
+    watermark: Option<Position>,
+    /// The last live notice that was not admitted.
+    noted: Option<Position>,
+    /// A page is being fetched.
+    fetching: bool,
+}
+
+/// A page that was asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// What it must stand behind.
+    pub(super) after: Option<Position>,
+    noted: Option<Position>,
+}
+
+impl Admission {
+    /// Behind: what was owed before the start is in the outbox.
+    pub(super) const fn new() -> Self {
+        Self { behind: true, watermark: None, noted: None, fetching: false }
+    }
+
+    pub(super) const fn is_behind(&self) -> bool {
+        self.behind
+    }
+
+    /// A live notice; gives whether to admit it. Tells whether the lane has just fallen behind through `fell_behind`.
+    pub(super) fn live(&mut self, position: Position, has_room: bool) -> Live {
+        if self.watermark.is_some_and(|watermark| position <= watermark) {
+            return Live::Known;
+        }
+        if self.behind || !has_room {
+            let fell_behind = !self.behind;
+            self.behind = true;
+            self.noted = self.noted.max(Some(position));
+            return Live::Noted { fell_behind };
+        }
+        self.watermark = Some(position);
+        Live::Admitted
+    }
+
+    /// What to fetch next; `None` where nothing is to be fetched or that is already happening.
+    pub(super) const fn ask(&mut self) -> Option<Asked> {
+        if !self.behind || self.fetching {
+            return None;
+        }
+        self.fetching = true;
+        Some(Asked { after: self.watermark, noted: self.noted })
+    }
+
+    /// Whether a page that is fetched now or later may hold this one.
+    pub(super) fn may_fetch(&self, position: Position) -> bool {
+        self.watermark.is_none_or(|watermark| position > watermark)
+    }
+
+    /// Whether a page is being fetched.
+    pub(super) const fn is_fetching(&self) -> bool {
+        self.fetching
+    }
+
+    /// A notice that was parked and is owed again; gives whether to admit it. No page must be being fetched. Behind the
+    /// watermark no page will bring it, and before it one will as long as the lane is behind.
+    pub(super) fn recalled(&mut self, position: Position) -> bool {
+        if self.behind && self.may_fetch(position) {
+            return false;
+        }
+        self.watermark = self.watermark.max(Some(position));
+        true
+    }
+
+    /// A notice of the page that was fetched; gives whether to admit it.
+    pub(super) fn fetched(&mut self, position: Position) -> bool {
+        let is_new = self.may_fetch(position);
+        if is_new {
+            self.watermark = Some(position);
+        }
+        is_new
+    }
+
+    /// The page has been taken; `complete` when nothing was behind it and all of it was admitted.
+    pub(super) fn page_done(&mut self, asked: Asked, complete: bool) {
+        self.fetching = false;
+        if complete && self.noted == asked.noted {
+            self.behind = false;
+            // What was noted but is no longer undelivered needs no delivery.
+            self.watermark = self.watermark.max(self.noted);
+        }
+    }
+
+    /// The page could not be fetched.
+    pub(super) const fn page_failed(&mut self) {
+        self.fetching = false;
+    }
+}
+
+/// What became of a live notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Live {
+    Admitted,
+    /// Admitted before, from the outbox.
+    Known,
+    /// Left to the outbox.
+    Noted {
+        /// Whether the lane was level until now.
+        fell_behind: bool,
+    },
+}

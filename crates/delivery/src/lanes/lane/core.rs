@@ -1,0 +1,409 @@
+//! The decisions of a lane, without IO: what is sent next, what waits, what is repeated, given up, reported.
+//!
+//! Every method takes the time; what must happen outside is left in [`Effects`] for the caller to carry out once it has
+//! let go of the lock.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry as MapEntry;
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use super::admission::{Admission, Asked, Live};
+use super::entry::{Effects, Entry, InFlight, ParkedNotice, Reason, Tries};
+use super::holds::Holds;
+use super::recall::{Load, Recall};
+use super::repeats::{AWAY_MAX, Repeats};
+use crate::lanes::CourierConfig;
+use crate::lanes::backoff::Jitter;
+use crate::lanes::breaker::{Breaker, Passage};
+use crate::lanes::contract::{Delivery, Page, Room};
+
+/// The share of a lane's memory, one in so many parts, for notices to be repeated; for those that wait behind others there is as
+/// much again.
+const REPEATS_SHARE: usize = 4;
+
+/// A later notice of a transfer that waits for an earlier one.
+#[derive(Debug)]
+pub(super) enum Follower<R> {
+    Here(Entry<R>),
+    /// Left to the outbox.
+    Away(CallbackKey),
+}
+
+impl<R> Follower<R> {
+    pub(super) const fn key(&self) -> CallbackKey {
+        match self {
+            Self::Here(entry) => entry.delivery.key,
+            Self::Away(key) => *key,
+        }
+    }
+}
+
+/// How many wait behind others.
+#[derive(Debug, Default)]
+pub(super) struct Followers {
+    pub(super) here: usize,
+    pub(super) here_bytes: usize,
+    pub(super) away: usize,
+}
+
+/// What may go out next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Choice {
+    Repeat,
+    New,
+    Nothing,
+}
+
+#[derive(Debug)]
+pub(super) struct Core<R> {
+    pub(super) config: CourierConfig,
+    pub(super) admission: Admission,
+    /// Not yet attempted, in order.
+    pub(super) ready: VecDeque<Entry<R>>,
+    /// Not yet attempted, and no longer held back; they go first.
+    pub(super) released: VecDeque<Entry<R>>,
+    /// Those that wait for the answer to the request that caused them.
+    pub(super) holds: Holds<R>,
+    /// Transfers with a notice that is held, released, in flight or to be repeated, and the later ones that wait for it.
+    pub(super) busy: HashMap<u64, VecDeque<Follower<R>>, foldhash::fast::RandomState>,
+    pub(super) followers: Followers,
+    pub(super) repeats: Repeats<R>,
+    /// Whether the notice that was taken last was a repeat.
+    last_was_repeat: bool,
+    pub(super) in_flight: Vec<InFlight>,
+    pub(super) repeats_in_flight: usize,
+    /// To be loaded by their keys.
+    pub(super) loads: BTreeMap<CallbackKey, Load>,
+    /// Being loaded.
+    pub(super) loading: BTreeMap<CallbackKey, Load>,
+    pub(super) recall: Option<Recall>,
+    /// Times that an operator has sent parked notices again.
+    pub(super) recalls: u64,
+    pub(super) items: usize,
+    pub(super) bytes: usize,
+    pub(super) breaker: Breaker,
+    /// Opens when new notices are refused, one after the other.
+    pub(super) refusals: Breaker,
+    pub(super) jitter: Jitter,
+    pub(super) reports: Vec<CallbackKey>,
+    pub(super) reports_due: Option<Instant>,
+    pub(super) draining: bool,
+    pub(super) last_error: Option<Reason>,
+    pub(super) effects: Effects,
+}
+
+impl<R> Core<R> {
+    pub(super) fn new(config: CourierConfig, seed: u64) -> Self {
+        let breaker = |failures| Breaker::new(failures, config.breaker_pause_first, config.breaker_pause_max);
+        // All that were under way when a DFSP began to refuse are one failure of its, not many.
+        let in_flight_max = u32::try_from(config.in_flight_max).unwrap_or(u32::MAX);
+        let repeats_max = config.retrying_max.min(config.queue_items_max / REPEATS_SHARE).max(1);
+        Self {
+            admission: Admission::new(),
+            ready: VecDeque::new(),
+            released: VecDeque::new(),
+            holds: Holds::new(),
+            busy: HashMap::default(),
+            followers: Followers::default(),
+            repeats: Repeats::new(repeats_max, config.queue_bytes_max / REPEATS_SHARE),
+            last_was_repeat: false,
+            in_flight: Vec::new(),
+            repeats_in_flight: 0,
+            loads: BTreeMap::new(),
+            loading: BTreeMap::new(),
+            recall: None,
+            recalls: 0,
+            items: 0,
+            bytes: 0,
+            breaker: breaker(config.breaker_failures),
+            refusals: breaker(config.breaker_failures.max(in_flight_max)),
+            jitter: Jitter::new(seed),
+            reports: Vec::new(),
+            reports_due: None,
+            draining: false,
+            last_error: None,
+            effects: Effects::default(),
+            config,
+        }
+    }
+
+    /// What happened since the last call and must now happen outside.
+    pub(super) fn effects(&mut self) -> Effects {
+        std::mem::take(&mut self.effects)
+    }
+
+    // ---- coming in ----
+
+    /// Takes a notice that has just become durable, or leaves it to the outbox.
+    pub(super) fn offer(&mut self, delivery: Delivery<R>, now: Instant) {
+        if self.draining {
+            return;
+        }
+        if delivery.awaits_answer {
+            self.holds.hold(delivery.key);
+        }
+        let has_room = self.items < self.config.queue_items_max
+            && (self.items == 0 || self.bytes + delivery.bytes <= self.config.queue_bytes_max);
+        match self.admission.live(delivery.position(), has_room) {
+            Live::Admitted => self.admit(delivery, now),
+            Live::Known => {}
+            Live::Noted { fell_behind } => {
+                self.effects.fell_behind |= fell_behind;
+                self.effects.wake_keeper |= fell_behind;
+            }
+        }
+    }
+
+    /// The target has the answer to the request that caused this notice.
+    pub(super) fn answered(&mut self, key: CallbackKey) {
+        if !self.draining {
+            self.released.extend(self.holds.answered(key));
+        }
+    }
+
+    fn admit(&mut self, delivery: Delivery<R>, now: Instant) {
+        self.items += 1;
+        self.bytes += delivery.bytes;
+        self.ready.push_back(Entry::new(delivery, Tries::none(now)));
+    }
+
+    /// The page to fetch now, where the lane is behind and at least half empty, but for what waits to be repeated.
+    pub(super) fn ask(&mut self) -> Option<(Asked, Room)> {
+        let room = self.room();
+        if self.draining || !self.has_room() {
+            return None;
+        }
+        self.admission.ask().map(|asked| (asked, room))
+    }
+
+    pub(super) fn room(&self) -> Room {
+        Room {
+            items: self.config.queue_items_max.saturating_sub(self.items),
+            bytes: self.config.queue_bytes_max.saturating_sub(self.bytes),
+        }
+    }
+
+    /// Whether so much of the memory for new notices is free that it is worth reading the outbox.
+    pub(super) fn has_room(&self) -> bool {
+        let waiting = self.repeats.here_len() + self.followers.here;
+        let room = self.room();
+        room.bytes > 0 && room.items >= self.config.queue_items_max.saturating_sub(waiting).div_ceil(2).max(1)
+    }
+
+    /// Takes a page. More than was asked for is left to the next.
+    pub(super) fn page(&mut self, asked: Asked, page: Page<R>, now: Instant) {
+        let mut complete = !page.more;
+        for delivery in page.items {
+            let room = self.room();
+            if room.items == 0 || (room.bytes == 0 && self.items > 0) {
+                complete = false;
+                break;
+            }
+            if self.admission.fetched(delivery.position()) {
+                self.admit(delivery, now);
+            }
+        }
+        self.admission.page_done(asked, complete);
+        self.effects.wake_keeper = true;
+    }
+
+    pub(super) const fn page_failed(&mut self) {
+        self.admission.page_failed();
+    }
+
+    // ---- going out ----
+
+    /// The next notice to send, if one may be sent now.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Entry<R>> {
+        if self.draining {
+            return None;
+        }
+        let mut entry = match self.breaker.passage(now) {
+            Passage::Barred(_) => return None,
+            Passage::Free => self.next_free(now)?,
+            Passage::Probe => {
+                let entry = self.next_for_probe()?;
+                self.breaker.begin_probe();
+                Entry { is_probe: true, ..entry }
+            }
+        };
+        let tries = &mut entry.tries;
+        let (attempts, reason, was_refused) = (tries.attempts, tries.reason.clone(), tries.was_refused);
+        tries.attempts += 1;
+        let first_at = *tries.first_at.get_or_insert(now);
+        tries.deadline.get_or_insert(first_at + self.config.callback_deadline);
+        self.repeats_in_flight += usize::from(entry.is_repeated());
+        let key = entry.delivery.key;
+        self.in_flight.push(InFlight { key, attempts, first_at, reason, was_refused });
+        Some(entry)
+    }
+
+    /// Whether a new notice or a repeat goes next. Neither kind waits for the other: repeats have at most half of the slots,
+    /// and where both wait they take turns.
+    fn choice(&self, now: Instant) -> Choice {
+        let repeats_max = (self.config.in_flight_max / 2).max(1);
+        let repeat = self.repeats_in_flight < repeats_max && self.repeats.is_due(now);
+        let new = self.has_new() && !matches!(self.refusals.passage(now), Passage::Barred(_));
+        match (repeat, new) {
+            (true, false) => Choice::Repeat,
+            (true, true) if !self.last_was_repeat => Choice::Repeat,
+            (_, true) => Choice::New,
+            (false, false) => Choice::Nothing,
+        }
+    }
+
+    fn next_free(&mut self, now: Instant) -> Option<Entry<R>> {
+        loop {
+            match self.choice(now) {
+                Choice::Nothing => return None,
+                Choice::Repeat => {
+                    self.last_was_repeat = true;
+                    let entry = self.repeats.take_due(now)?;
+                    self.effects.wake_keeper |= self.repeats.is_away_due(now);
+                    if !entry.tries.is_late(now) {
+                        return Some(entry);
+                    }
+                    self.park(entry);
+                }
+                Choice::New => {
+                    self.last_was_repeat = false;
+                    // Perhaps all wait for something; then there is none any more.
+                    if let Some(mut entry) = self.next_new() {
+                        entry.is_trial = self.refusals.passage(now) == Passage::Probe;
+                        if entry.is_trial {
+                            self.refusals.begin_probe();
+                        }
+                        return Some(entry);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The oldest of those that failed, whether its time has come or not.
+    fn next_for_probe(&mut self) -> Option<Entry<R>> {
+        self.repeats.take_oldest().or_else(|| self.next_new())
+    }
+
+    pub(super) fn has_new(&self) -> bool {
+        !(self.released.is_empty() && self.ready.is_empty())
+    }
+
+    fn next_new(&mut self) -> Option<Entry<R>> {
+        loop {
+            let entry = match self.released.pop_front() {
+                Some(entry) => entry,
+                None => self.next_ready()?,
+            };
+            if let Some(entry) = self.holds.keep(entry) {
+                return Some(entry);
+            }
+        }
+    }
+
+    fn next_ready(&mut self) -> Option<Entry<R>> {
+        while let Some(entry) = self.ready.pop_front() {
+            match self.busy.entry(entry.delivery.order) {
+                MapEntry::Occupied(_) => self.follow(entry),
+                MapEntry::Vacant(free) => {
+                    free.insert(VecDeque::new());
+                    return Some(entry);
+                }
+            }
+        }
+        None
+    }
+
+    /// Lets a notice wait behind the earlier ones of its transfer; beyond a share of the memory, in the outbox.
+    fn follow(&mut self, entry: Entry<R>) {
+        let Delivery { key, order, bytes, .. } = entry.delivery;
+        let followers = &mut self.followers;
+        let fits = followers.here < self.config.retrying_max.min(self.config.queue_items_max / REPEATS_SHARE)
+            && followers.here_bytes + bytes <= self.config.queue_bytes_max / REPEATS_SHARE;
+        let follower = if fits {
+            followers.here += 1;
+            followers.here_bytes += bytes;
+            Follower::Here(entry)
+        } else {
+            self.items -= 1;
+            self.bytes -= bytes;
+            if followers.away >= AWAY_MAX {
+                let reason = "too many callbacks wait behind others of the same transfer".to_owned();
+                return self.effects.parked.push(ParkedNotice { key, reason, attempts: 0 });
+            }
+            followers.away += 1;
+            Follower::Away(key)
+        };
+        self.busy.entry(order).or_default().push_back(follower);
+    }
+
+    /// The first notice of this order has left the lane; the next may go.
+    pub(super) fn release_order(&mut self, order: u64) {
+        let MapEntry::Occupied(mut waiting) = self.busy.entry(order) else { return };
+        match waiting.get_mut().pop_front() {
+            Some(Follower::Here(next)) => {
+                self.followers.here -= 1;
+                self.followers.here_bytes -= next.delivery.bytes;
+                self.released.push_back(next);
+            }
+            Some(Follower::Away(key)) => {
+                self.followers.away -= 1;
+                self.loads.insert(key, Load::Follower(order));
+                self.effects.wake_keeper = true;
+            }
+            None => drop(waiting.remove()),
+        }
+    }
+
+    /// Whether [`Self::take`] would probably give something.
+    pub(super) fn has_work(&self, now: Instant) -> bool {
+        if self.draining {
+            return false;
+        }
+        match self.breaker.passage(now) {
+            Passage::Barred(_) => false,
+            Passage::Probe => self.has_new() || self.repeats.here_len() > 0,
+            Passage::Free => self.choice(now) != Choice::Nothing,
+        }
+    }
+
+    // ---- with time ----
+
+    /// Parks what is past its deadline and reports what has waited long enough.
+    pub(super) fn at(&mut self, now: Instant) {
+        let (here, away) = self.repeats.take_late(now);
+        here.into_iter().for_each(|entry| self.park(entry));
+        away.into_iter().for_each(|(key, away)| self.park_away(key, away, ""));
+        if self.reports_due.is_some_and(|due| due <= now) {
+            self.take_reports();
+        }
+    }
+
+    /// Reports everything that is delivered, due or not.
+    pub(super) fn report_all(&mut self) {
+        self.take_reports();
+    }
+
+    /// When [`Self::at`] is to be called next, or a slot to be woken.
+    pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
+        let next = match self.breaker.passage(now) {
+            Passage::Free => {
+                let trial = match self.refusals.passage(now) {
+                    Passage::Barred(until) if self.has_new() => until,
+                    _ => None,
+                };
+                self.repeats.next(now).into_iter().chain(trial).min()
+            }
+            Passage::Probe => self.repeats.next(now),
+            Passage::Barred(until) => {
+                let until = until.filter(|_| self.items > 0 || self.repeats.away_len() > 0);
+                until.into_iter().chain(self.repeats.next_deadline(now)).min()
+            }
+        };
+        let next = next.filter(|next| *next > now);
+        next.into_iter().chain(self.reports_due).min()
+    }
+}

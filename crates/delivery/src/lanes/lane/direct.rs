@@ -1,0 +1,130 @@
+//! Messages that are sent at once or not at all, from whatever worker has them in hand.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+use upesi_http::{Answer, SendError, current_worker};
+
+use super::{Lane, Wake, pools};
+use crate::lanes::CourierConfig;
+use crate::lanes::contract::{DirectError, OutgoingRequest};
+use crate::lanes::metrics::add;
+
+/// Connections for direct messages, apart for each worker, so that none is used from two threads.
+pub(super) struct Direct {
+    config: CourierConfig,
+    /// By number of worker.
+    pools: Mutex<Vec<(Option<usize>, Arc<pools::Pools>)>>,
+    /// Messages on their way or waiting for a connection.
+    begun: AtomicUsize,
+    /// Their bytes.
+    bytes: AtomicUsize,
+}
+
+/// One message on its way. Dropped without an end, it says nothing about the DFSP.
+struct Attempt<'a, R: Send + Sync + 'static> {
+    lane: &'a Arc<Lane<R>>,
+    is_probe: bool,
+    end: Option<Result<(), String>>,
+}
+
+impl Direct {
+    pub(super) fn new(config: &CourierConfig) -> Self {
+        Self {
+            config: config.clone(),
+            pools: Mutex::default(),
+            begun: AtomicUsize::new(0),
+            bytes: AtomicUsize::new(0),
+        }
+    }
+
+    fn pools(&self) -> Arc<pools::Pools> {
+        let worker = current_worker();
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, of_worker)) = pools.iter().find(|(number, _)| *number == worker) {
+            return of_worker.clone();
+        }
+        let of_worker = Arc::new(pools::Pools::direct(&self.config));
+        pools.push((worker, of_worker.clone()));
+        of_worker
+    }
+
+    pub(super) fn close_expired(&self) {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for (_, of_worker) in pools {
+            of_worker.close_expired();
+        }
+    }
+
+    fn begin(&self, bytes: usize) -> Result<Begun<'_>, DirectError> {
+        let max = self.config.direct_in_flight_max + self.config.direct_waiting_max;
+        // Counted before they are compared, so that no two take the last place; the guard gives it back.
+        let begun = Begun { direct: self, bytes };
+        let before = self.begun.fetch_add(1, Ordering::Relaxed);
+        let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        let fits = bytes_before == 0 || bytes_before.saturating_add(bytes) <= self.config.direct_bytes_max;
+        if before < max && fits { Ok(begun) } else { Err(DirectError::Busy) }
+    }
+}
+
+/// A place among those on their way.
+struct Begun<'a> {
+    direct: &'a Direct,
+    bytes: usize,
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        self.direct.begun.fetch_sub(1, Ordering::Relaxed);
+        self.direct.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+impl<R: Send + Sync + 'static> Lane<R> {
+    pub(crate) async fn send_directly(
+        self: &Arc<Self>,
+        request: OutgoingRequest,
+    ) -> Result<Answer, DirectError> {
+        let sent = self.try_directly(request).await;
+        let counter = if sent.is_ok() { &self.metrics.relayed } else { &self.metrics.relay_failures };
+        add(counter, 1);
+        sent
+    }
+
+    async fn try_directly(self: &Arc<Self>, request: OutgoingRequest) -> Result<Answer, DirectError> {
+        let _begun = self.direct.begin(request.bytes())?;
+        let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(DirectError::Barred)?;
+        let mut attempt = Attempt { lane: self, is_probe, end: None };
+        let deadline = Instant::now() + self.config.request_timeout;
+        let pool = self.direct.pools().of(&request.target.origin);
+        match pool.send(request.into_http(), deadline).await {
+            Ok(answer) => {
+                attempt.end = Some(Ok(()));
+                Ok(answer)
+            }
+            // Neither is a fault of the DFSP's.
+            Err(SendError::Busy { .. }) => Err(DirectError::Busy),
+            Err(SendError::Closed { reused: true }) => Err(DirectError::Stale),
+            Err(error) => {
+                let reason = error.to_string();
+                attempt.end = Some(Err(reason.clone()));
+                Err(DirectError::Unreachable(reason))
+            }
+        }
+    }
+}
+
+impl<R: Send + Sync + 'static> Drop for Attempt<'_, R> {
+    fn drop(&mut self) {
+        let now = Instant::now();
+        let mut state = self.lane.state();
+        let opened = state.core.breaker_opened();
+        state.core.end_direct(self.is_probe, self.end.take(), now);
+        add(&self.lane.metrics.breaker_opened, state.core.breaker_opened() - opened);
+        let wake = if self.is_probe { state.wake(now, &self.lane.config) } else { Wake::Nobody };
+        let effects = state.core.effects();
+        drop(state);
+        self.lane.carry_out(effects, wake);
+    }
+}

@@ -1,0 +1,121 @@
+//! A notice in the lane, and what becomes of it.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use crate::lanes::contract::{Delivery, Refusal, Repetition};
+
+/// Why an attempt failed.
+pub(super) type Reason = Arc<str>;
+
+/// What was tried with a notice so far.
+#[derive(Clone, Debug)]
+pub(super) struct Tries {
+    /// When it first came into the lane.
+    pub(super) since: Instant,
+    pub(super) attempts: u32,
+    /// When the first attempt began.
+    pub(super) first_at: Option<Instant>,
+    /// From then on it is not tried again. Set with the first attempt.
+    pub(super) deadline: Option<Instant>,
+    /// Why the last attempt failed.
+    pub(super) reason: Option<Reason>,
+    /// Whether the last attempt was answered.
+    pub(super) was_refused: bool,
+}
+
+impl Tries {
+    pub(super) const fn none(since: Instant) -> Self {
+        Self { since, attempts: 0, first_at: None, deadline: None, reason: None, was_refused: false }
+    }
+
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= now)
+    }
+}
+
+/// A notice in the lane.
+#[derive(Debug)]
+pub(super) struct Entry<R> {
+    pub(super) delivery: Delivery<R>,
+    pub(super) tries: Tries,
+    /// Whether this attempt tries if the DFSP is back.
+    pub(super) is_probe: bool,
+    /// Whether this attempt tries if the DFSP takes new notices again.
+    pub(super) is_trial: bool,
+}
+
+impl<R> Entry<R> {
+    pub(super) const fn new(delivery: Delivery<R>, tries: Tries) -> Self {
+        Self { delivery, tries, is_probe: false, is_trial: false }
+    }
+
+    /// Whether it was tried before the attempt that is under way.
+    pub(super) const fn is_repeated(&self) -> bool {
+        self.tries.attempts > 1
+    }
+}
+
+/// A notice that a slot has in hand.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) key: CallbackKey,
+    /// Those that ended: this one is not among them.
+    pub(super) attempts: u32,
+    pub(super) first_at: Instant,
+    pub(super) reason: Option<Reason>,
+    pub(super) was_refused: bool,
+}
+
+/// How an attempt ended.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Delivered,
+    /// Answered, but not with 2xx.
+    Refused(Refusal),
+    /// Not answered.
+    Unreachable(String),
+    /// Cannot be sent at all, or need not be sent any more.
+    Unroutable(String),
+}
+
+impl Outcome {
+    /// Answered so that it is worth repeating until the deadline.
+    #[cfg(test)]
+    pub(super) fn refused(reason: &str) -> Self {
+        Self::Refused(Refusal { reason: reason.to_owned(), repetition: Repetition::UntilDeadline })
+    }
+
+    /// What is to be noted of a failure, and how it may be repeated; `None` where it may not.
+    pub(super) fn failure(self) -> Option<(String, Option<Repetition>, bool)> {
+        match self {
+            Self::Delivered => None,
+            Self::Refused(Refusal { reason, repetition }) => Some((reason, Some(repetition), true)),
+            Self::Unreachable(reason) => Some((reason, Some(Repetition::UntilDeadline), false)),
+            Self::Unroutable(reason) => Some((reason, None, false)),
+        }
+    }
+}
+
+/// A notice that is given up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct ParkedNotice {
+    pub(super) key: CallbackKey,
+    pub(super) reason: String,
+    pub(super) attempts: u32,
+}
+
+/// What must happen outside.
+#[derive(Debug, Default)]
+pub(super) struct Effects {
+    /// To report as parked.
+    pub(super) parked: Vec<ParkedNotice>,
+    /// To report as delivered.
+    pub(super) delivered: Vec<CallbackKey>,
+    /// The keeper has something new to do or to wait for.
+    pub(super) wake_keeper: bool,
+    /// The lane has fallen behind.
+    pub(super) fell_behind: bool,
+}

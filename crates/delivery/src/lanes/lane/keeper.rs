@@ -1,0 +1,112 @@
+//! The keeper of a lane: waits for time to pass, fetches from the backlog, has things reported.
+
+use std::future::pending;
+use std::sync::Arc;
+
+use tokio::time::{Instant, sleep_until};
+
+use super::Lane;
+use super::recall::SCANNED_KEYS_MAX;
+use crate::lanes::contract::BacklogError;
+use crate::lanes::metrics::add;
+
+/// Notices that are loaded together by their keys.
+const LOADED_ITEMS_MAX: usize = 16;
+
+pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>) {
+    let mut backlog_rests_until = None;
+    let mut sweep = Instant::now() + lane.config.connection_idle_timeout;
+    loop {
+        let now = Instant::now();
+        if backlog_rests_until.is_none_or(|until| until <= now) {
+            backlog_rests_until = match lane.fetch().await {
+                Ok(()) => None,
+                Err(error) => Some(lane.backlog_failed(&error)),
+            };
+        }
+        let now = Instant::now();
+        if sweep <= now {
+            lane.pools.close_expired();
+            lane.direct.close_expired();
+            sweep = now + lane.config.connection_idle_timeout;
+        }
+        let next = lane.keep(now);
+        let next = [next, backlog_rests_until, Some(sweep)].into_iter().flatten().min();
+        let sleep = async {
+            match next {
+                Some(next) => sleep_until(next).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = lane.keeper.notified() => {}
+            () = sleep => {}
+        }
+    }
+}
+
+impl<R: Send + Sync + 'static> Lane<R> {
+    /// What time has made due; gives when to look again.
+    fn keep(self: &Arc<Self>, now: Instant) -> Option<Instant> {
+        let mut state = self.state();
+        state.core.at(now);
+        let wake = state.wake(now, &self.config);
+        let next = state.core.next_time(now);
+        let effects = state.core.effects();
+        drop(state);
+        self.carry_out(effects, wake);
+        next
+    }
+
+    /// Fetches pages until the lane is level or full, then what is loaded by its key.
+    async fn fetch(self: &Arc<Self>) -> Result<(), BacklogError> {
+        loop {
+            let asked = self.state().core.ask();
+            let Some((asked, room)) = asked else { break };
+            match self.backlog.pending(self.target, asked.after, room).await {
+                Ok(page) => self.take_in(|core, now| core.page(asked, page, now)),
+                Err(error) => {
+                    self.state().core.page_failed();
+                    return Err(error);
+                }
+            }
+        }
+        loop {
+            let scan = self.state().core.scan();
+            if let Some(scan) = scan {
+                let keys = self.backlog.keys(self.target, scan.after(), SCANNED_KEYS_MAX).await?;
+                self.state().core.scanned(scan, &keys, keys.len() >= SCANNED_KEYS_MAX);
+            }
+            let keys = self.state().core.take_loads(LOADED_ITEMS_MAX, Instant::now());
+            if keys.is_empty() {
+                if scan.is_some() {
+                    continue;
+                }
+                return Ok(());
+            }
+            match self.backlog.load(keys.clone()).await {
+                Ok(deliveries) => self.take_in(|core, now| core.loaded(&keys, deliveries, now)),
+                Err(error) => {
+                    self.state().core.load_failed(&keys);
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    fn take_in(self: &Arc<Self>, admit: impl FnOnce(&mut super::core::Core<R>, Instant)) {
+        let now = Instant::now();
+        let mut state = self.state();
+        admit(&mut state.core, now);
+        let (wake, effects) = (state.wake(now, &self.config), state.core.effects());
+        drop(state);
+        self.carry_out(effects, wake);
+    }
+
+    fn backlog_failed(&self, error: &BacklogError) -> Instant {
+        add(&self.metrics.backlog_failures, 1);
+        tracing::warn!(participant = %self.renderer.name(self.target), %error, "the lane cannot catch up yet");
+        Instant::now() + self.config.backlog_retry_wait
+    }
+}

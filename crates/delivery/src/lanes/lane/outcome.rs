@@ -1,0 +1,171 @@
+//! What follows from the end of an attempt: reported, repeated, or given up.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use super::core::Core;
+use super::entry::{Entry, Outcome, ParkedNotice};
+use super::repeats::{AWAY_MAX, Away};
+use crate::lanes::contract::Repetition;
+
+/// Attempts at a notice that is repeated a few times only.
+pub(super) const ATTEMPTS_FEW: u32 = 5;
+
+impl<R> Core<R> {
+    /// Takes back a notice after its attempt.
+    pub(super) fn finish(&mut self, mut entry: Entry<R>, outcome: Outcome, now: Instant) {
+        let key = entry.delivery.key;
+        if let Some(index) = self.in_flight.iter().position(|in_flight| in_flight.key == key) {
+            self.in_flight.swap_remove(index);
+        }
+        self.repeats_in_flight -= usize::from(entry.is_repeated());
+        self.judge(&mut entry, &outcome, now);
+        let Some((reason, repetition, was_refused)) = outcome.failure() else {
+            self.release(&entry);
+            return self.report(key, now);
+        };
+        let reason = Arc::from(reason);
+        self.last_error = Some(Arc::clone(&reason));
+        entry.tries.reason = Some(reason);
+        entry.tries.was_refused = was_refused;
+        match repetition {
+            None => self.park(entry),
+            Some(Repetition::AFewTimes) if entry.tries.attempts >= ATTEMPTS_FEW => self.park(entry),
+            Some(_) if entry.tries.is_late(now) => self.park(entry),
+            Some(repetition) => self.repeat(entry, repetition, now),
+        }
+    }
+
+    /// What the outcome says about the DFSP.
+    fn judge(&mut self, entry: &mut Entry<R>, outcome: &Outcome, now: Instant) {
+        let was_probe = std::mem::take(&mut entry.is_probe);
+        let was_trial = std::mem::take(&mut entry.is_trial);
+        let opened_before = self.breaker.opened + self.refusals.opened;
+        match outcome {
+            Outcome::Delivered | Outcome::Refused(_) => self.breaker.answered(),
+            Outcome::Unreachable(_) => self.breaker.failed(was_probe, now, &mut self.jitter),
+            Outcome::Unroutable(_) if was_probe => self.breaker.probe_void(now),
+            Outcome::Unroutable(_) => {}
+        }
+        match outcome {
+            Outcome::Delivered => self.refusals.answered(),
+            // Those that were refused before say nothing about new ones.
+            Outcome::Refused(_) if !entry.is_repeated() => {
+                self.refusals.failed(was_trial, now, &mut self.jitter);
+            }
+            _ if was_trial => self.refusals.probe_void(now),
+            _ => {}
+        }
+        let opened = self.breaker.opened + self.refusals.opened != opened_before;
+        self.effects.wake_keeper |= was_probe || was_trial || opened;
+    }
+
+    pub(super) fn report(&mut self, key: CallbackKey, now: Instant) {
+        self.reports.push(key);
+        if self.reports.len() >= self.config.report_items {
+            self.take_reports();
+        } else if self.reports_due.is_none() {
+            self.reports_due = Some(now + self.config.report_interval);
+            self.effects.wake_keeper = true;
+        }
+    }
+
+    pub(super) fn take_reports(&mut self) {
+        self.effects.delivered.append(&mut self.reports);
+        self.reports_due = None;
+    }
+
+    fn repeat(&mut self, entry: Entry<R>, repetition: Repetition, now: Instant) {
+        let (first, longest) = (self.config.retry_wait_first, self.config.retry_wait_max);
+        let wait = match repetition {
+            Repetition::UntilDeadline => {
+                self.jitter.wait(first, longest, entry.tries.attempts.saturating_sub(1))
+            }
+            Repetition::AFewTimes => self.jitter.pause(longest, longest, 0),
+        };
+        let due = now + wait;
+        // At its deadline the keeper parks it.
+        let due = entry.tries.deadline.map_or(due, |deadline| due.min(deadline));
+        self.effects.wake_keeper |= self.repeats.next(now).is_none_or(|next| due < next);
+        self.repeats.insert(due, entry);
+        self.keep_within_budget(now);
+    }
+
+    /// Lets those leave memory that were tried most, as long as there are too many. They come back after the longest wait.
+    fn keep_within_budget(&mut self, now: Instant) {
+        while let Some((due, entry)) = self.repeats.excess() {
+            let wait = self.jitter.pause(2 * self.config.retry_wait_max, 2 * self.config.retry_wait_max, 0);
+            let later = entry.tries.deadline.map_or(now + wait, |deadline| deadline.min(now + wait));
+            self.items -= 1;
+            self.bytes -= entry.delivery.bytes;
+            self.repeats.leave(entry.delivery.key, entry.delivery.order, entry.tries, due.max(later));
+        }
+        while let Some((key, away)) = self.repeats.crowded_out() {
+            self.park_away(
+                key,
+                away,
+                &format!("; given up early, since more than {AWAY_MAX} wait to be repeated"),
+            );
+        }
+    }
+
+    pub(super) fn park(&mut self, entry: Entry<R>) {
+        self.release(&entry);
+        let reason = entry.tries.reason.as_deref().unwrap_or_default().to_owned();
+        let (key, attempts) = (entry.delivery.key, entry.tries.attempts);
+        self.effects.parked.push(ParkedNotice { key, reason, attempts });
+    }
+
+    /// Gives up a notice that is not in memory.
+    pub(super) fn park_away(&mut self, key: CallbackKey, away: Away, why: &str) {
+        let reason = format!("{}{why}", away.tries.reason.as_deref().unwrap_or_default());
+        self.effects.parked.push(ParkedNotice { key, reason, attempts: away.tries.attempts });
+        self.release_order(away.order);
+    }
+
+    /// The notice leaves the lane; the next of its transfer may go.
+    fn release(&mut self, entry: &Entry<R>) {
+        self.items -= 1;
+        self.bytes -= entry.delivery.bytes;
+        self.release_order(entry.delivery.order);
+        if self.admission.is_behind() || self.recall.is_some() {
+            self.effects.wake_keeper |= self.has_room();
+        }
+        self.effects.wake_keeper |= !self.loads.is_empty() && self.room().items > 0;
+    }
+
+    // ---- beside the notices ----
+
+    /// Whether a message that is no notice may be sent now: not (`None`), or as the one that probes (`Some(true)`).
+    pub(super) fn begin_direct(&mut self, now: Instant) -> Option<bool> {
+        use crate::lanes::breaker::Passage;
+        if self.draining {
+            return None;
+        }
+        match self.breaker.passage(now) {
+            Passage::Barred(_) => None,
+            Passage::Free => Some(false),
+            Passage::Probe => {
+                self.breaker.begin_probe();
+                Some(true)
+            }
+        }
+    }
+
+    /// How such a message ended: `Ok` where there was an answer, `None` where it says nothing about the DFSP.
+    pub(super) fn end_direct(&mut self, was_probe: bool, end: Option<Result<(), String>>, now: Instant) {
+        let opened_before = self.breaker.opened;
+        match end {
+            Some(Ok(())) => self.breaker.answered(),
+            Some(Err(reason)) => {
+                self.last_error = Some(reason.into());
+                self.breaker.failed(was_probe, now, &mut self.jitter);
+            }
+            None if was_probe => self.breaker.probe_void(now),
+            None => {}
+        }
+        self.effects.wake_keeper |= was_probe || self.breaker.opened != opened_before;
+    }
+}

@@ -1,0 +1,88 @@
+//! The connections of a lane: one pool per origin that its endpoints name.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use upesi_http::{Origin, Pool, PoolConfig, ResponseBody};
+
+use crate::lanes::CourierConfig;
+
+/// Origins of one DFSP that are kept connected; a DFSP names one or two.
+const ORIGINS_MAX: usize = 8;
+
+pub(super) struct Pools {
+    config: PoolConfig,
+    /// The one used last at the end.
+    pools: Mutex<Vec<Arc<Pool>>>,
+}
+
+impl Pools {
+    /// For notices: of an answer the status counts, and what it says beside if it can be read.
+    pub(super) fn new(config: &CourierConfig) -> Self {
+        Self::with(config, config.in_flight_max, ResponseBody::KeepReadable)
+    }
+
+    /// For messages sent directly: an answer may tell what is wrong.
+    pub(super) fn direct(config: &CourierConfig) -> Self {
+        Self::with(config, config.direct_in_flight_max, ResponseBody::Keep)
+    }
+
+    fn with(config: &CourierConfig, connections_max: usize, response_body: ResponseBody) -> Self {
+        let config = PoolConfig {
+            connections_max,
+            connect_timeout: config.connect_timeout,
+            idle_timeout: config.connection_idle_timeout,
+            response_body_bytes_max: config.response_body_bytes_max,
+            response_body,
+            keep_alive: config.keep_alive,
+            outbound: config.outbound.clone(),
+        };
+        Self { config, pools: Mutex::default() }
+    }
+
+    /// The pool of an origin, made where there is none; the one that was unused longest makes way.
+    pub(super) fn of(&self, origin: &Origin) -> Arc<Pool> {
+        let mut pools = self.pools();
+        if let Some(index) = pools.iter().position(|pool| pool.origin() == origin) {
+            let pool = pools.remove(index);
+            pools.push(pool.clone());
+            return pool;
+        }
+        if pools.len() >= ORIGINS_MAX {
+            pools.remove(0);
+        }
+        let pool = Arc::new(Pool::new(origin.clone(), self.config.clone()));
+        pools.push(pool.clone());
+        pool
+    }
+
+    pub(super) fn close_expired(&self) {
+        let pools = self.pools().clone();
+        for pool in pools {
+            pool.close_expired();
+        }
+    }
+
+    fn pools(&self) -> MutexGuard<'_, Vec<Arc<Pool>>> {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_origin_unused_longest_makes_way() {
+        let pools = Pools::new(&CourierConfig::default());
+        let origin = |port: usize| Origin::new("dfsp.example", port as u16);
+        let first = pools.of(&origin(0));
+        for port in 1..ORIGINS_MAX {
+            pools.of(&origin(port));
+        }
+        assert!(Arc::ptr_eq(&first, &pools.of(&origin(0))));
+        pools.of(&origin(ORIGINS_MAX));
+        assert!(Arc::ptr_eq(&first, &pools.of(&origin(0))), "used since");
+        assert_eq!(pools.pools().len(), ORIGINS_MAX);
+        assert!(!pools.pools().iter().any(|pool| *pool.origin() == origin(1)), "unused longest");
+    }
+}

@@ -1,0 +1,174 @@
+//! What a lane loads from the outbox by key: notices that an operator sends again, and those that left memory.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use super::core::{Core, Follower};
+use super::entry::{Entry, Tries};
+use super::repeats::Away;
+use crate::lanes::breaker::Passage;
+use crate::lanes::contract::{Delivery, Position};
+
+/// Keys that are looked through at a time for those that an operator sends again.
+pub(crate) const SCANNED_KEYS_MAX: usize = 1024;
+
+/// Where in the outbox notices stand that an operator sends again. However many they are, only this is kept of them.
+#[derive(Debug)]
+pub(super) struct Recall {
+    from: Position,
+    to: Position,
+    /// Counts the operator's calls: what was read before the last may lack what that one sends again.
+    calls: u64,
+}
+
+/// A part of the outbox that is looked through for such notices.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scan {
+    from: Position,
+    calls: u64,
+}
+
+impl Scan {
+    /// The keys that are asked for stand behind this.
+    pub(super) fn after(&self) -> Option<Position> {
+        let (seq, index) = self.from;
+        match index.checked_sub(1) {
+            Some(index) => Some((seq, index)),
+            None => seq.checked_sub(1).map(|seq| (seq, u8::MAX)),
+        }
+    }
+}
+
+/// Why a notice is loaded by its key.
+#[derive(Debug)]
+pub(super) enum Load {
+    /// Its time to be repeated has come.
+    Repeat(Away),
+    /// The one of the same order that it waited for has left the lane.
+    Follower(u64),
+    /// An operator sends it again.
+    Recalled,
+}
+
+impl<R> Core<R> {
+    /// Notes notices that were parked and that an operator wants sent again; they are undelivered in the outbox.
+    pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
+        for key in keys {
+            let at = (key.seq, key.index);
+            let recall = self.recall.get_or_insert(Recall { from: at, to: at, calls: 0 });
+            recall.from = recall.from.min(at);
+            recall.to = recall.to.max(at);
+        }
+        self.recalls += 1;
+        if let Some(recall) = &mut self.recall {
+            recall.calls = self.recalls;
+        }
+        self.effects.wake_keeper = true;
+    }
+
+    /// The part of the outbox to look through now for what an operator sends again. To be followed by [`Self::scanned`].
+    pub(super) fn scan(&self) -> Option<Scan> {
+        let may = !self.draining && self.has_room() && self.loads.is_empty() && !self.admission.is_fetching();
+        let recall = self.recall.as_ref().filter(|_| may)?;
+        Some(Scan { from: recall.from, calls: recall.calls })
+    }
+
+    /// Takes the keys of the undelivered notices of that part, oldest first, and whether there may be more behind them.
+    pub(super) fn scanned(&mut self, scan: Scan, keys: &[CallbackKey], more: bool) {
+        let fetching = self.admission.is_fetching();
+        let Some(recall) = self.recall.as_mut().filter(|recall| recall.calls == scan.calls && !fetching)
+        else {
+            return;
+        };
+        let to = recall.to;
+        let position = |key: &CallbackKey| (key.seq, key.index);
+        match keys.last().map(position).filter(|last| more && *last < to) {
+            Some(last) => recall.from = behind(last),
+            None => self.recall = None,
+        }
+        let here = self.keys();
+        for key in keys.iter().take_while(|key| position(key) <= to) {
+            if !here.contains(key) && self.admission.recalled(position(key)) {
+                self.loads.insert(*key, Load::Recalled);
+            }
+        }
+    }
+
+    /// The notices that the lane has in hand, in memory or by their keys.
+    fn keys(&self) -> BTreeSet<CallbackKey> {
+        let followers = self.busy.values().flatten().map(Follower::key);
+        let waiting = self.ready.iter().chain(&self.released).chain(self.repeats.here());
+        let entries = waiting.chain(self.holds.entries()).map(|entry| entry.delivery.key);
+        let away = self.repeats.away().map(|(key, _)| key);
+        let in_flight = self.in_flight.iter().map(|in_flight| in_flight.key);
+        let loads = self.loads.keys().chain(self.loading.keys()).copied();
+        let reports = self.reports.iter().copied();
+        followers.chain(entries).chain(away).chain(in_flight).chain(loads).chain(reports).collect()
+    }
+
+    /// The notices to load now, at most so many. To be followed by [`Self::loaded`] or [`Self::load_failed`].
+    pub(super) fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
+        let room = self.room();
+        let count = if self.draining || room.bytes == 0 { 0 } else { items_max.min(room.items) };
+        let mut keys: Vec<_> = self.loads.keys().take(count).copied().collect();
+        for key in &keys {
+            self.loading.extend(self.loads.remove_entry(key));
+        }
+        // Repeats take turns with new notices, however many of those there are; few are loaded at a time.
+        if !self.draining && !matches!(self.breaker.passage(now), Passage::Barred(_)) {
+            for (key, away) in self.repeats.take_away(now, items_max - keys.len()) {
+                keys.push(key);
+                self.loading.insert(key, Load::Repeat(away));
+            }
+        }
+        keys
+    }
+
+    /// Takes what was loaded of `asked`: those that are still owed.
+    pub(super) fn loaded(&mut self, asked: &[CallbackKey], deliveries: Vec<Delivery<R>>, now: Instant) {
+        for delivery in deliveries {
+            let Some(load) = self.loading.remove(&delivery.key) else { continue };
+            // Others may have come in since there was room for it.
+            if matches!(load, Load::Recalled) && self.room().items == 0 {
+                self.loads.insert(delivery.key, load);
+                continue;
+            }
+            self.items += 1;
+            self.bytes += delivery.bytes;
+            match load {
+                Load::Repeat(away) => self.repeats.come_back(Entry::new(delivery, away.tries)),
+                Load::Follower(_) => self.released.push_back(Entry::new(delivery, Tries::none(now))),
+                Load::Recalled => self.ready.push_back(Entry::new(delivery, Tries::none(now))),
+            }
+        }
+        for key in asked {
+            match self.loading.remove(key) {
+                // No longer owed: whoever waits behind it may go.
+                Some(Load::Repeat(Away { order, .. }) | Load::Follower(order)) => self.release_order(order),
+                Some(Load::Recalled) | None => {}
+            }
+        }
+        self.effects.wake_keeper = true;
+    }
+
+    /// They could not be loaded: later.
+    pub(super) fn load_failed(&mut self, asked: &[CallbackKey]) {
+        for key in asked {
+            match self.loading.remove(key) {
+                Some(Load::Repeat(away)) => self.repeats.put_away(*key, away),
+                Some(load) => drop(self.loads.insert(*key, load)),
+                None => {}
+            }
+        }
+    }
+}
+
+/// The first position behind this one.
+const fn behind((seq, index): Position) -> Position {
+    match index.checked_add(1) {
+        Some(index) => (seq, index),
+        None => (seq + 1, 0),
+    }
+}

@@ -1,0 +1,188 @@
+//! Callbacks that an operator sends again, while pages from the outbox come in.
+
+use std::collections::BTreeSet;
+
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use super::core::Core;
+use super::entry::Outcome;
+use super::recall::SCANNED_KEYS_MAX;
+use super::tests::{ITEMS_MAX, config, delivery, key};
+use crate::lanes::contract::Page;
+
+/// Looks through an outbox that holds these notices, as the keeper does.
+fn scan(core: &mut Core<()>, outbox: &[CallbackKey]) {
+    while let Some(scan) = core.scan() {
+        let behind =
+            outbox.iter().filter(|key| scan.after().is_none_or(|after| (key.seq, key.index) > after));
+        let keys: Vec<_> = behind.take(SCANNED_KEYS_MAX).copied().collect();
+        core.scanned(scan, &keys, keys.len() >= SCANNED_KEYS_MAX);
+    }
+}
+
+/// Loads what the lane asks for.
+fn load(core: &mut Core<()>, now: Instant) -> Vec<u64> {
+    let keys = core.take_loads(16, now);
+    let load = |key: &CallbackKey| delivery((key.seq, key.index), (key.seq, 1));
+    core.loaded(&keys, keys.iter().map(load).collect(), now);
+    keys.into_iter().map(|key| key.seq).collect()
+}
+
+fn page(core: &mut Core<()>, seqs: impl IntoIterator<Item = u64>, now: Instant) {
+    let (asked, _) = core.ask().unwrap();
+    let items = seqs.into_iter().map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    core.page(asked, Page { items, more: false }, now);
+}
+
+/// Sends everything that can be sent.
+fn send(core: &mut Core<()>, now: Instant) -> Vec<u64> {
+    let mut sent = Vec::new();
+    while let Some(entry) = core.take(now) {
+        sent.push(entry.delivery.key.seq);
+        core.finish(entry, Outcome::Delivered, now);
+    }
+    sent
+}
+
+fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
+    seqs.into_iter().map(|seq| key((seq, 0))).collect()
+}
+
+#[test]
+fn what_a_page_brings_beyond_the_room_is_fetched_again() {
+    let mut core = Core::<()>::new(config(), 1);
+    let now = Instant::now();
+    page(&mut core, [], now);
+    // More than fits comes in while it is level.
+    for seq in 1..=2 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    assert!(!core.is_behind());
+    for seq in 3..=7 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true));
+    for _ in 0..3 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::Delivered, now);
+    }
+    let (asked, room) = core.ask().unwrap();
+    assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
+    let four = (6..=9).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    core.page(asked, Page { items: four, more: false }, now);
+    assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true), "the last did not fit");
+}
+
+/// An operator sends it again before the lane of a hub that has just started has caught up: a page brings it.
+#[test]
+fn a_recalled_notice_is_sent_once_whether_a_page_brings_it_or_not() {
+    let now = Instant::now();
+    // A page has brought it.
+    let mut core = Core::<()>::new(config(), 1);
+    page(&mut core, 1..=3, now);
+    core.recall(keys([2]));
+    scan(&mut core, &keys(1..=3));
+    assert_eq!(load(&mut core, now), Vec::<u64>::new(), "it is on its way");
+    assert_eq!(send(&mut core, now), [1, 2, 3]);
+
+    // The next page will bring it.
+    let mut core = Core::<()>::new(config(), 1);
+    core.recall(keys([2]));
+    scan(&mut core, &keys(1..=3));
+    assert_eq!(load(&mut core, now), Vec::<u64>::new());
+    page(&mut core, 1..=3, now);
+    assert_eq!(send(&mut core, now), [1, 2, 3]);
+
+    // A page that was read before it was sent again lacks it; nothing is looked for while that is on its way.
+    let mut core = Core::<()>::new(config(), 1);
+    let (asked, _) = core.ask().unwrap();
+    core.recall(keys([2]));
+    assert!(core.scan().is_none());
+    let items = [1, 3].map(|seq| delivery((seq, 0), (seq, 1))).into();
+    core.page(asked, Page { items, more: false }, now);
+    scan(&mut core, &keys(1..=3));
+    assert_eq!(load(&mut core, now), [2]);
+    assert_eq!(send(&mut core, now), [1, 3, 2]);
+
+    // The lane is level, and nothing of what it has seen stands behind it.
+    let mut core = Core::<()>::new(config(), 1);
+    page(&mut core, [1], now);
+    core.recall(keys([2, 4]));
+    scan(&mut core, &keys([1, 2, 4]));
+    assert_eq!(load(&mut core, now), [2, 4]);
+    assert_eq!(send(&mut core, now), [1, 2, 4]);
+    // It falls behind; no page brings them again.
+    for seq in 5..=11 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    assert!(core.is_behind());
+    send(&mut core, now);
+    let (asked, _) = core.ask().unwrap();
+    assert_eq!(asked.after, Some((9, 0)));
+}
+
+#[test]
+fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgotten() {
+    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    page(&mut core, [], now);
+    core.recall(keys([2]));
+    scan(&mut core, &keys([2]));
+    let asked = core.take_loads(16, now);
+    assert_eq!((asked.len(), core.take_loads(16, now).len()), (1, 0));
+    core.load_failed(&asked);
+    assert_eq!(core.take_loads(16, now), asked);
+    core.loaded(&asked, Vec::new(), now);
+    assert_eq!((core.take_loads(16, now).len(), core.items()), (0, 0));
+    // Should it be parked and sent again another time, it is found again.
+    core.recall(keys([2]));
+    scan(&mut core, &keys([2]));
+    assert_eq!(load(&mut core, now), [2]);
+}
+
+/// What was read before an operator's last call may lack what that call sends again.
+#[test]
+fn a_call_while_the_outbox_is_read_is_heard() {
+    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    page(&mut core, [], now);
+    core.recall(keys([1]));
+    let early = core.scan().unwrap();
+    core.recall(keys([1, 2]));
+    core.scanned(early, &keys([1]), false);
+    scan(&mut core, &keys([1, 2]));
+    assert_eq!(load(&mut core, now), [1, 2]);
+}
+
+/// However many an operator sends again, a lane takes all of them, with its memory as bounded as ever.
+#[test]
+fn any_number_of_recalled_notices_is_sent_each_once() {
+    const COUNT: u64 = 120_000;
+    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    page(&mut core, [], now);
+    let mut outbox: Vec<_> = keys((1..=COUNT).map(|number| number * 3));
+    // In the portions in which operators send them, while the first are on their way.
+    let mut calls = outbox.clone();
+    let mut sent = BTreeSet::new();
+    while sent.len() < COUNT as usize {
+        let portion = calls.len().saturating_sub(10_000);
+        core.recall(calls.drain(portion..));
+        for _ in 0..400 {
+            if let Some(scan) = core.scan() {
+                let from = scan
+                    .after()
+                    .map_or(0, |after| outbox.partition_point(|key| (key.seq, key.index) <= after));
+                let keys: Vec<_> = outbox[from..].iter().take(SCANNED_KEYS_MAX).copied().collect();
+                core.scanned(scan, &keys, keys.len() >= SCANNED_KEYS_MAX);
+            }
+            load(&mut core, now);
+            assert!(core.items() <= ITEMS_MAX + 16 && core.loads.len() <= SCANNED_KEYS_MAX);
+            for seq in send(&mut core, now) {
+                assert!(sent.insert(seq), "{seq} is sent twice");
+            }
+        }
+        core.report_all();
+        let delivered: BTreeSet<_> = core.effects().delivered.into_iter().collect();
+        outbox.retain(|key| !delivered.contains(key));
+    }
+    assert!(outbox.is_empty() && core.recall.is_none());
+}

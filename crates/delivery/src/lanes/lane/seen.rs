@@ -1,0 +1,89 @@
+//! What is to be seen of a lane's decisions.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use super::core::Core;
+use super::entry::{Entry, Reason, Tries};
+use super::recall::Load;
+use crate::lanes::status::BreakerState;
+
+/// How long a notice must have been refused for its lane to count as refused.
+const REFUSED_LONG: Duration = Duration::from_secs(10);
+
+impl<R> Core<R> {
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Those in memory that wait to be repeated.
+    pub(super) fn retrying(&self) -> usize {
+        self.repeats.here_len()
+    }
+
+    /// Those that wait to be repeated and are not in memory.
+    pub(super) fn retrying_away(&self) -> usize {
+        self.away().count()
+    }
+
+    fn away(&self) -> impl Iterator<Item = (CallbackKey, &Tries)> {
+        let loading = self.loading.iter().filter_map(|(key, load)| match load {
+            Load::Repeat(away) => Some((*key, &away.tries)),
+            Load::Follower(_) | Load::Recalled => None,
+        });
+        self.repeats.away().map(|(key, away)| (key, &away.tries)).chain(loading)
+    }
+
+    /// Those that the DFSP has refused for long and that are not given up yet.
+    pub(super) fn refused_long(&self, now: Instant) -> usize {
+        let is_long = |first_at: Option<Instant>| first_at.is_some_and(|first| now >= first + REFUSED_LONG);
+        let waiting =
+            self.repeats.here().map(|entry| &entry.tries).chain(self.away().map(|(_, tries)| tries));
+        let in_flight = self.in_flight.iter().filter(|in_flight| in_flight.was_refused);
+        waiting.filter(|tries| tries.was_refused && is_long(tries.first_at)).count()
+            + in_flight.filter(|in_flight| is_long(Some(in_flight.first_at))).count()
+    }
+
+    /// Those that failed so far: how often they were tried, and why the last attempt failed.
+    pub(super) fn failed(&self) -> impl Iterator<Item = (CallbackKey, u32, &Reason)> {
+        let here = self.repeats.here().map(|entry: &Entry<R>| (entry.delivery.key, &entry.tries));
+        let waiting = here.chain(self.away());
+        let waiting = waiting.filter_map(|(key, tries)| Some((key, tries.attempts, tries.reason.as_ref()?)));
+        let in_flight = self.in_flight.iter();
+        waiting.chain(in_flight.filter_map(|one| Some((one.key, one.attempts, one.reason.as_ref()?))))
+    }
+
+    pub(super) const fn items(&self) -> usize {
+        self.items
+    }
+
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) const fn is_behind(&self) -> bool {
+        self.admission.is_behind()
+    }
+
+    pub(super) const fn breaker(&self) -> BreakerState {
+        self.breaker.state()
+    }
+
+    /// Whether new notices are held back because the DFSP refused many in a row.
+    pub(super) const fn refuses_new(&self) -> bool {
+        !matches!(self.refusals.state(), BreakerState::Closed)
+    }
+
+    pub(super) const fn breaker_opened(&self) -> u64 {
+        self.breaker.opened
+    }
+
+    pub(super) fn oldest(&self) -> Option<CallbackKey> {
+        let entries = self.repeats.here().chain(&self.released).chain(self.ready.front());
+        let keys = entries.chain(self.holds.entries()).map(|entry| entry.delivery.key);
+        let keys = keys.chain(self.in_flight.iter().map(|in_flight| in_flight.key));
+        keys.chain(self.away().map(|(key, _)| key)).min()
+    }
+}

@@ -1,0 +1,132 @@
+//! A slot: sends one notice at a time.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+use tokio::time::Instant;
+use upesi_http::{Answer, Pool, SendError};
+
+use super::Lane;
+use super::entry::{Entry, Outcome};
+use crate::lanes::contract::{Delivery, Leg, Unroutable};
+use crate::lanes::metrics::add;
+
+pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>, index: usize, wake: Arc<Notify>) {
+    let mut pool = None;
+    let mut done = None;
+    loop {
+        match lane.step(index, done.take()) {
+            Some(entry) => {
+                let outcome = lane.attempt(&entry, &mut pool).await;
+                done = Some((entry, outcome));
+            }
+            None => wake.notified().await,
+        }
+    }
+}
+
+impl<R: Send + Sync + 'static> Lane<R> {
+    /// Gives back what was done and takes the next; puts the slot to sleep where there is none.
+    fn step(self: &Arc<Self>, index: usize, done: Option<(Entry<R>, Outcome)>) -> Option<Entry<R>> {
+        let now = Instant::now();
+        if let Some((entry, outcome)) = &done {
+            self.count(entry, outcome, now);
+        }
+        let mut state = self.state();
+        if let Some((entry, outcome)) = done {
+            let opened = state.core.breaker_opened();
+            state.core.finish(entry, outcome, now);
+            add(&self.metrics.breaker_opened, state.core.breaker_opened() - opened);
+        }
+        let next = state.core.take(now);
+        if next.is_none() {
+            state.asleep.push(index);
+        }
+        let wake = if next.is_some() { state.wake(now, &self.config) } else { super::Wake::Nobody };
+        let effects = state.core.effects();
+        let drained = state.core.draining && state.core.in_flight() == 0;
+        drop(state);
+        self.carry_out(effects, wake);
+        if drained {
+            self.drained.notify_waiters();
+        }
+        next
+    }
+
+    fn count(&self, entry: &Entry<R>, outcome: &Outcome, now: Instant) {
+        let metrics = &self.metrics;
+        let (counter, durations) = match outcome {
+            Outcome::Delivered => (&metrics.delivered, &metrics.delivery_duration),
+            Outcome::Refused(_) => (&metrics.refused, &metrics.failure_duration),
+            Outcome::Unreachable(_) => (&metrics.unreachable, &metrics.failure_duration),
+            Outcome::Unroutable(_) => return,
+        };
+        add(counter, 1);
+        if self.config.times_deliveries {
+            durations.observe(now.duration_since(entry.tries.since));
+            if *outcome == Outcome::Delivered {
+                self.observe_leg(&entry.delivery);
+            }
+        }
+    }
+
+    /// How long the parties of the transfer have waited for what has just been delivered.
+    fn observe_leg(&self, delivery: &Delivery<R>) {
+        let metrics = &self.metrics;
+        match self.renderer.leg(delivery.key, &delivery.record) {
+            None => {}
+            Some(Leg::Prepare(took)) => metrics.prepare_duration.observe(took),
+            Some(Leg::Fulfil { took, in_all }) => {
+                metrics.fulfil_duration.observe(took);
+                in_all.into_iter().for_each(|in_all| metrics.transfer_duration.observe(in_all));
+            }
+        }
+    }
+
+    async fn attempt(&self, entry: &Entry<R>, pool: &mut Option<Arc<Pool>>) -> Outcome {
+        if entry.is_repeated()
+            && entry.tries.was_refused
+            && let Some(why) = self.renderer.is_moot(entry.delivery.key, &entry.delivery.record)
+        {
+            let last = entry.tries.reason.as_deref().unwrap_or_default();
+            return Outcome::Unroutable(format!("{last}; {why}"));
+        }
+        let started = Instant::now();
+        let deadline = started + self.config.request_timeout;
+        let mut result = match self.send(entry, pool, deadline).await {
+            Ok(result) => result,
+            Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
+        };
+        if let Err(SendError::Closed { reused: true }) = result {
+            // The DFSP closed a connection for being idle just as it was used again: no failure of the DFSP's. The request
+            // may have arrived, but delivery is at least once anyway.
+            result = match self.send(entry, pool, deadline).await {
+                Ok(result) => result,
+                Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
+            };
+        }
+        if self.config.times_deliveries {
+            self.metrics.attempt_duration.observe(started.elapsed());
+        }
+        match result {
+            Ok(answer) if answer.status.is_success() => Outcome::Delivered,
+            Ok(answer) => Outcome::Refused(self.renderer.refusal(answer.status, &answer.body)),
+            Err(error) => Outcome::Unreachable(error.to_string()),
+        }
+    }
+
+    async fn send(
+        &self,
+        entry: &Entry<R>,
+        pool: &mut Option<Arc<Pool>>,
+        deadline: Instant,
+    ) -> Result<Result<Answer, SendError>, Unroutable> {
+        let outgoing = self.renderer.render(entry.delivery.key, &entry.delivery.record)?;
+        let origin = &outgoing.target.origin;
+        let pool = match pool {
+            Some(used) if used.origin() == origin => used,
+            other => other.insert(self.pools.of(origin)),
+        };
+        Ok(pool.send(outgoing.into_http(), deadline).await)
+    }
+}

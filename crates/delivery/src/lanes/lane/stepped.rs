@@ -1,0 +1,167 @@
+//! A lane without tasks or connections: its decisions alone, for a caller who carries them out.
+
+use tokio::time::Instant;
+use upesi_ledger::CallbackKey;
+
+use super::core::Core;
+use super::entry::{Entry, Outcome};
+use super::recall::{SCANNED_KEYS_MAX, Scan};
+use crate::lanes::CourierConfig;
+use crate::lanes::contract::{Delivery, Page, Position, Refusal, Room};
+use crate::lanes::lane::admission::Asked;
+use crate::lanes::status::BreakerState;
+
+/// The decisions of a lane, step by step, for simulations: what a lane's slots and keeper do between two waits is here one
+/// call each. All instants come from the caller.
+#[derive(Debug)]
+pub struct SteppedLane<R> {
+    core: Core<R>,
+    config: CourierConfig,
+    asked: Option<Asked>,
+    scan: Option<Scan>,
+}
+
+/// A notice on its way.
+#[derive(Debug)]
+pub struct Sending<R>(Entry<R>);
+
+impl<R> Sending<R> {
+    /// What is sent.
+    pub const fn delivery(&self) -> &Delivery<R> {
+        &self.0.delivery
+    }
+}
+
+/// How an attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Done {
+    /// Answered with 2xx.
+    Delivered,
+    /// Answered otherwise.
+    Refused(Refusal),
+    /// Not answered.
+    Unreachable(String),
+    /// It cannot be sent at all.
+    Unroutable(String),
+}
+
+/// What is to be reported to the outbox.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Settled {
+    /// Delivered.
+    pub delivered: Vec<CallbackKey>,
+    /// Given up, with the reason and the number of attempts.
+    pub parked: Vec<(CallbackKey, String, u32)>,
+}
+
+impl<R> SteppedLane<R> {
+    /// A lane that begins with what the outbox holds; the seed decides its waits.
+    pub fn new(config: CourierConfig, seed: u64) -> Self {
+        Self { core: Core::new(config.clone(), seed), config, asked: None, scan: None }
+    }
+
+    /// Takes a notice that has just become durable.
+    pub fn offer(&mut self, delivery: Delivery<R>, now: Instant) {
+        self.core.offer(delivery, now);
+    }
+
+    /// The page to fetch now: behind which position, and how much. To be followed by [`Self::page`].
+    pub fn ask(&mut self) -> Option<(Option<Position>, Room)> {
+        let (asked, room) = self.core.ask()?;
+        self.asked = Some(asked);
+        Some((asked.after, room))
+    }
+
+    /// Takes the page that was asked for, or learns that it could not be read.
+    pub fn page(&mut self, page: Option<Page<R>>, now: Instant) {
+        match (self.asked.take(), page) {
+            (Some(asked), Some(page)) => self.core.page(asked, page, now),
+            _ => self.core.page_failed(),
+        }
+    }
+
+    /// The target has the answer to the request that caused this notice.
+    pub fn answered(&mut self, key: CallbackKey) {
+        self.core.answered(key);
+    }
+
+    /// Notes notices that were parked and that an operator wants sent again.
+    pub fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
+        self.core.recall(keys);
+    }
+
+    /// The keys to read now from the outbox: behind which position, and how many at most. To be followed by
+    /// [`Self::scanned`].
+    pub fn scan(&mut self) -> Option<(Option<Position>, usize)> {
+        let scan = self.scan.is_none().then(|| self.core.scan()).flatten()?;
+        self.scan = Some(scan);
+        Some((scan.after(), SCANNED_KEYS_MAX))
+    }
+
+    /// Takes the keys that were asked for, or learns that they could not be read.
+    pub fn scanned(&mut self, keys: Option<&[CallbackKey]>) {
+        if let (Some(scan), Some(keys)) = (self.scan.take(), keys) {
+            self.core.scanned(scan, keys, keys.len() >= SCANNED_KEYS_MAX);
+        }
+    }
+
+    /// The notices to load now by their keys. To be followed by [`Self::loaded`].
+    pub fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
+        self.core.take_loads(items_max, now)
+    }
+
+    /// Takes those of the loaded notices that are still owed, or learns that they could not be read.
+    pub fn loaded(&mut self, asked: &[CallbackKey], deliveries: Option<Vec<Delivery<R>>>, now: Instant) {
+        match deliveries {
+            Some(deliveries) => self.core.loaded(asked, deliveries, now),
+            None => self.core.load_failed(asked),
+        }
+    }
+
+    /// The next notice to send, if one may be sent now and a slot is free.
+    pub fn take(&mut self, now: Instant) -> Option<Sending<R>> {
+        if self.core.in_flight() >= self.config.in_flight_max {
+            return None;
+        }
+        self.core.take(now).map(Sending)
+    }
+
+    /// Takes a notice back after its attempt.
+    pub fn finish(&mut self, sending: Sending<R>, done: Done, now: Instant) {
+        let outcome = match done {
+            Done::Delivered => Outcome::Delivered,
+            Done::Refused(refusal) => Outcome::Refused(refusal),
+            Done::Unreachable(reason) => Outcome::Unreachable(reason),
+            Done::Unroutable(reason) => Outcome::Unroutable(reason),
+        };
+        self.core.finish(sending.0, outcome, now);
+    }
+
+    /// Lets time pass: gives when to look again.
+    pub fn at(&mut self, now: Instant) -> Option<Instant> {
+        self.core.at(now);
+        self.core.next_time(now)
+    }
+
+    /// What is to be reported since the last call.
+    pub fn settled(&mut self) -> Settled {
+        let effects = self.core.effects();
+        let parked = effects.parked.into_iter().map(|parked| (parked.key, parked.reason, parked.attempts));
+        Settled { delivered: effects.delivered, parked: parked.collect() }
+    }
+
+    /// Notices in memory, those in flight included.
+    pub const fn items(&self) -> usize {
+        self.core.items()
+    }
+
+    /// Whether the outbox may hold more than is in memory.
+    pub const fn is_behind(&self) -> bool {
+        self.core.is_behind()
+    }
+
+    /// Whether it sends.
+    pub const fn breaker(&self) -> BreakerState {
+        self.core.breaker()
+    }
+}

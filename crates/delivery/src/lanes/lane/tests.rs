@@ -1,0 +1,603 @@
+//! The decisions of a lane against a model: any interleaving of live notices, pages from the outbox, attempts and time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tokio::time::Instant;
+use upesi_ledger::{CallbackKey, ParticipantId};
+
+use super::admission::Asked;
+use super::core::Core;
+use super::entry::{Entry, Outcome};
+use super::recall::Scan;
+use crate::lanes::CourierConfig;
+use crate::lanes::contract::{Delivery, Page, Position, Room};
+
+pub(super) const ITEMS_MAX: usize = 5;
+const BYTES_MAX: usize = 40;
+const BYTES_OF_ONE_MAX: usize = 15;
+/// Keys that the keeper looks through at a time.
+const SCANNED: usize = 2;
+
+pub(super) fn config() -> CourierConfig {
+    CourierConfig {
+        in_flight_max: 3,
+        queue_items_max: ITEMS_MAX,
+        queue_bytes_max: BYTES_MAX,
+        retrying_max: 2,
+        retry_wait_first: Duration::from_millis(10),
+        retry_wait_max: Duration::from_millis(100),
+        callback_deadline: Duration::from_millis(400),
+        breaker_failures: 3,
+        breaker_pause_first: Duration::from_millis(20),
+        breaker_pause_max: Duration::from_millis(100),
+        report_items: 3,
+        report_interval: Duration::from_millis(5),
+        ..CourierConfig::default()
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A record with so many notices becomes durable; each is about one of few transfers, and some wait for an answer.
+    Record(Vec<(u64, usize, bool)>),
+    /// The journal's thread offers so many of the durable notices.
+    Offer(usize),
+    Take,
+    Finish(usize, Ending),
+    /// The keeper asks for a page; the outbox is read at some later step; the page arrives at a later one still.
+    Ask,
+    ReadOutbox,
+    PageArrives,
+    PageFails,
+    Time(u64),
+    RecallParked,
+    /// The keeper looks through the outbox for what was recalled; what it read arrives at some later step.
+    Scan,
+    ScanArrives,
+    Load,
+    /// The answer to the request behind one of the notices that wait for it is written.
+    Answer(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Ending {
+    Delivered,
+    Refused,
+    Unreachable,
+    Unroutable,
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ending = prop_oneof![
+        6 => Just(Ending::Delivered),
+        2 => Just(Ending::Refused),
+        2 => Just(Ending::Unreachable),
+        1 => Just(Ending::Unroutable),
+    ];
+    let step = prop_oneof![
+        4 => prop::collection::vec((0..4_u64, 1..=BYTES_OF_ONE_MAX, any::<bool>()), 1..3).prop_map(Step::Record),
+        4 => (1..4_usize).prop_map(Step::Offer),
+        6 => Just(Step::Take),
+        6 => (any::<usize>(), ending).prop_map(|(which, ending)| Step::Finish(which, ending)),
+        2 => Just(Step::Ask),
+        2 => Just(Step::ReadOutbox),
+        2 => Just(Step::PageArrives),
+        1 => Just(Step::PageFails),
+        3 => (0..80_u64).prop_map(Step::Time),
+        1 => Just(Step::RecallParked),
+        1 => Just(Step::Scan),
+        1 => Just(Step::ScanArrives),
+        2 => Just(Step::Load),
+        3 => any::<usize>().prop_map(Step::Answer),
+    ];
+    prop::collection::vec(step, 0..150)
+}
+
+/// The outbox, the journal's thread and the DFSP around one lane.
+struct World {
+    core: Core<()>,
+    now: Instant,
+    /// All durable notices with their order and size, as the outbox and the offers have them.
+    durable: BTreeMap<Position, (u64, usize)>,
+    next_seq: u64,
+    offered_up_to: Option<Position>,
+    /// Reported delivered.
+    delivered: BTreeSet<Position>,
+    /// Reported parked and not recalled.
+    parked: BTreeSet<Position>,
+    asked: Option<(Asked, Room)>,
+    page: Option<Page<()>>,
+    scan: Option<(Scan, Vec<CallbackKey>)>,
+    /// Notices that wait for an answer, and those that have not got it.
+    awaiting: BTreeSet<Position>,
+    unanswered: Vec<Position>,
+    in_hand: Vec<Entry<()>>,
+    /// Answered with success, reported or not.
+    succeeded: BTreeSet<Position>,
+    /// Parked at some time: these have left their place in the order.
+    ever_parked: BTreeSet<Position>,
+}
+
+pub(super) fn key((seq, index): Position) -> CallbackKey {
+    CallbackKey { target: ParticipantId::HUB, seq, index }
+}
+
+pub(super) fn delivery(position: Position, (order, bytes): (u64, usize)) -> Delivery<()> {
+    Delivery { key: key(position), order, bytes, awaits_answer: false, record: Arc::new(()) }
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        Self {
+            core: Core::new(config(), seed),
+            now: Instant::now(),
+            durable: BTreeMap::new(),
+            next_seq: 1,
+            offered_up_to: None,
+            delivered: BTreeSet::new(),
+            parked: BTreeSet::new(),
+            asked: None,
+            page: None,
+            scan: None,
+            awaiting: BTreeSet::new(),
+            unanswered: Vec::new(),
+            in_hand: Vec::new(),
+            succeeded: BTreeSet::new(),
+            ever_parked: BTreeSet::new(),
+        }
+    }
+
+    fn step(&mut self, step: Step) {
+        match step {
+            Step::Record(notices) => {
+                for (index, (order, bytes, awaits_answer)) in notices.into_iter().enumerate() {
+                    let position = (self.next_seq, index as u8);
+                    self.durable.insert(position, (order, bytes));
+                    self.unanswered.extend(awaits_answer.then_some(position));
+                    self.awaiting.extend(awaits_answer.then_some(position));
+                }
+                self.next_seq += 1;
+            }
+            Step::Offer(count) => self.offer(count),
+            Step::Take => self.take(),
+            Step::Finish(which, ending) => self.finish(which, ending),
+            Step::Ask => {
+                if let Some(asked) = self.core.ask() {
+                    assert!(self.asked.is_none(), "one page at a time");
+                    assert!(asked.1.items > 0 && asked.1.bytes > 0);
+                    self.asked = Some(asked);
+                }
+            }
+            Step::ReadOutbox => self.read_outbox(),
+            Step::PageArrives => {
+                if let Some(page) = self.page.take() {
+                    let (asked, _) = self.asked.take().expect("a page was asked for");
+                    self.core.page(asked, page, self.now);
+                }
+            }
+            Step::PageFails => {
+                if self.asked.take().is_some() {
+                    self.page = None;
+                    self.core.page_failed();
+                }
+            }
+            Step::Time(ms) => {
+                self.now += Duration::from_millis(ms);
+                self.core.at(self.now);
+            }
+            Step::RecallParked => {
+                let parked = std::mem::take(&mut self.parked);
+                self.core.recall(parked.iter().map(|position| key(*position)));
+            }
+            Step::Scan => {
+                if let Some(scan) = self.core.scan().filter(|_| self.scan.is_none()) {
+                    let pending = self.pending(scan.after()).map(|(position, _)| key(*position));
+                    self.scan = Some((scan, pending.take(SCANNED).collect()));
+                }
+            }
+            Step::ScanArrives => {
+                if let Some((scan, keys)) = self.scan.take() {
+                    self.core.scanned(scan, &keys, keys.len() >= SCANNED);
+                }
+            }
+            Step::Load => {
+                let keys = self.core.take_loads(2, self.now);
+                let owed: BTreeMap<_, _> = self.pending(None).collect();
+                let load = |key: &CallbackKey| {
+                    let position = (key.seq, key.index);
+                    owed.get(&position).map(|notice| delivery(position, **notice))
+                };
+                let loaded = keys.iter().filter_map(load).collect();
+                self.core.loaded(&keys, loaded, self.now);
+            }
+            Step::Answer(which) => {
+                if !self.unanswered.is_empty() {
+                    let position = self.unanswered.swap_remove(which % self.unanswered.len());
+                    self.core.answered(key(position));
+                }
+            }
+        }
+        self.outside();
+        // Each of the two that are loaded together may exceed the bounds, and so may the notice that reaches that of bytes.
+        assert!(self.core.items() <= ITEMS_MAX + 2, "{} notices in memory", self.core.items());
+        assert!(
+            self.core.bytes() <= BYTES_MAX + 3 * BYTES_OF_ONE_MAX,
+            "{} bytes in memory",
+            self.core.bytes()
+        );
+    }
+
+    fn offer(&mut self, count: usize) {
+        let after = self.offered_up_to.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        let next: Vec<_> = self.durable.range((after, std::ops::Bound::Unbounded)).take(count).collect();
+        for (position, notice) in next {
+            let awaits_answer = self.awaiting.contains(position);
+            self.core.offer(Delivery { awaits_answer, ..delivery(*position, *notice) }, self.now);
+            self.offered_up_to = Some(*position);
+        }
+    }
+
+    /// What the outbox has behind a position: durable, not reported delivered, not parked.
+    fn pending(&self, after: Option<Position>) -> impl Iterator<Item = (&Position, &(u64, usize))> {
+        let after = after.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
+        self.durable
+            .range((after, std::ops::Bound::Unbounded))
+            .filter(|(position, _)| !self.delivered.contains(position) && !self.parked.contains(position))
+    }
+
+    /// As the outbox gives it: durable, not reported delivered, not parked, behind `after`, at least one.
+    fn read_outbox(&mut self) {
+        let Some((asked, room)) = self.asked.filter(|_| self.page.is_none()) else { return };
+        let mut page = Page { items: Vec::new(), more: false };
+        let mut bytes = 0;
+        // The journal's thread offers what it made durable before it lets the outbox be read.
+        let is_offered = |position: &Position| self.offered_up_to.is_some_and(|offered| *position <= offered);
+        for (position, notice) in self.pending(asked.after) {
+            if self.awaiting.contains(position) && !is_offered(position) {
+                break;
+            }
+            if page.items.len() >= room.items || bytes >= room.bytes {
+                page.more = true;
+                break;
+            }
+            bytes += notice.1;
+            page.items.push(delivery(*position, *notice));
+        }
+        self.page = Some(page);
+    }
+
+    fn take(&mut self) {
+        let had_work = self.core.has_work(self.now);
+        let Some(entry) = self.core.take(self.now) else { return };
+        assert!(had_work, "work that nobody would have been woken for");
+        let position = entry.delivery.position();
+        let order = entry.delivery.order;
+        assert!(!self.succeeded.contains(&position), "{position:?} is sent again after a success");
+        assert!(!self.unanswered.contains(&position), "{position:?} goes out before the answer");
+        assert!(
+            self.in_hand.iter().all(|other| other.delivery.order != order),
+            "two notices of one transfer are in flight"
+        );
+        if !self.ever_parked.contains(&position) {
+            for (earlier, _) in self.durable.range(..position).filter(|(_, notice)| notice.0 == order) {
+                assert!(
+                    self.succeeded.contains(earlier) || self.ever_parked.contains(earlier),
+                    "{position:?} overtakes {earlier:?}"
+                );
+            }
+        }
+        self.in_hand.push(entry);
+    }
+
+    fn finish(&mut self, which: usize, ending: Ending) {
+        if self.in_hand.is_empty() {
+            return;
+        }
+        let entry = self.in_hand.swap_remove(which % self.in_hand.len());
+        let outcome = match ending {
+            Ending::Delivered => {
+                self.succeeded.insert(entry.delivery.position());
+                Outcome::Delivered
+            }
+            Ending::Refused => Outcome::refused("answered 500"),
+            Ending::Unreachable => Outcome::Unreachable("no connection".to_owned()),
+            Ending::Unroutable => Outcome::Unroutable("no endpoint".to_owned()),
+        };
+        self.core.finish(entry, outcome, self.now);
+    }
+
+    fn outside(&mut self) {
+        let effects = self.core.effects();
+        for key in effects.delivered {
+            let position = (key.seq, key.index);
+            assert!(self.succeeded.contains(&position), "reported without a success");
+            assert!(self.delivered.insert(position), "reported twice");
+        }
+        for parked in effects.parked {
+            let position = (parked.key.seq, parked.key.index);
+            assert!(parked.attempts > 0 && !parked.reason.is_empty(), "{parked:?}");
+            assert!(self.parked.insert(position), "parked twice");
+            self.ever_parked.insert(position);
+        }
+    }
+
+    /// A DFSP that answers and a backlog that can be read: everything must come to an end.
+    fn settle(&mut self) {
+        let rounds_max = 20 * (self.durable.len() + 10);
+        for _ in 0..rounds_max {
+            for step in [
+                Step::Offer(1),
+                Step::Ask,
+                Step::ReadOutbox,
+                Step::PageArrives,
+                Step::Scan,
+                Step::ScanArrives,
+                Step::Load,
+                Step::Answer(0),
+                Step::Take,
+                Step::Finish(0, Ending::Delivered),
+                Step::Time(20),
+            ] {
+                self.step(step);
+            }
+        }
+        self.core.report_all();
+        self.outside();
+        assert_eq!(self.core.items(), 0, "something is left in memory");
+        assert_eq!(self.core.bytes(), 0);
+        assert!(!self.core.is_behind(), "the lane never became level");
+        assert_eq!(self.core.next_time(self.now), None);
+        for position in self.durable.keys() {
+            let (delivered, parked) = (self.delivered.contains(position), self.parked.contains(position));
+            assert!(delivered != parked, "{position:?} was missed (delivered {delivered}, parked {parked})");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nothing_is_missed_doubled_or_overtaken(seed in any::<u64>(), steps in steps()) {
+        let mut world = World::new(seed);
+        for step in steps {
+            world.step(step);
+        }
+        world.settle();
+    }
+}
+
+mod budget;
+
+/// A lane that is level from the start.
+fn level(config: CourierConfig) -> (Core<()>, Instant) {
+    let mut core = Core::new(config, 1);
+    let (asked, _) = core.ask().unwrap();
+    let now = Instant::now();
+    core.page(asked, Page { items: Vec::new(), more: false }, now);
+    (core, now)
+}
+
+fn unreachable() -> Outcome {
+    Outcome::Unreachable("no connection".to_owned())
+}
+
+#[test]
+fn a_full_lane_falls_behind_once_and_becomes_level_again() {
+    let (mut core, now) = level(config());
+    let mut fell_behind = 0;
+    for seq in 1..=10 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+        fell_behind += usize::from(core.effects().fell_behind);
+    }
+    assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
+    assert!(core.ask().is_none(), "there is no room yet");
+    for _ in 0..3 {
+        let entry = core.take(now).unwrap();
+        core.finish(entry, Outcome::Delivered, now);
+    }
+    assert!(core.effects().wake_keeper);
+    let (asked, room) = core.ask().unwrap();
+    assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
+    let rest = (6..=8).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    core.page(asked, Page { items: rest, more: true }, now);
+    assert!(core.is_behind());
+}
+
+#[test]
+fn live_notices_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
+    let mut core = Core::<()>::new(config(), 1);
+    let now = Instant::now();
+    let (asked, _) = core.ask().unwrap();
+    // Read from the outbox with the first of them; the second became durable just after.
+    core.offer(delivery((1, 0), (1, 1)), now);
+    core.offer(delivery((2, 0), (2, 1)), now);
+    core.page(asked, Page { items: vec![delivery((1, 0), (1, 1))], more: false }, now);
+    assert!(core.is_behind(), "the second is not in memory");
+    let (asked, _) = core.ask().unwrap();
+    core.page(
+        asked,
+        Page { items: vec![delivery((2, 0), (2, 1)), delivery((3, 0), (3, 1))], more: false },
+        now,
+    );
+    assert!(!core.is_behind());
+    // Offered after it was found in the outbox.
+    core.offer(delivery((3, 0), (3, 1)), now);
+    core.offer(delivery((4, 0), (4, 1)), now);
+    assert_eq!(core.items(), 4);
+}
+
+#[test]
+fn a_page_that_cannot_be_read_is_asked_for_again() {
+    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    let (first, _) = core.ask().unwrap();
+    core.offer(delivery((2, 0), (2, 1)), now);
+    core.page_failed();
+    assert_eq!((core.items(), core.is_behind()), (0, true), "what is owed stands in the outbox");
+    let (second, _) = core.ask().unwrap();
+    assert_eq!(second.after, first.after);
+    let both = (1..=2).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    core.page(second, Page { items: both, more: false }, now);
+    assert_eq!((core.items(), core.is_behind()), (2, false));
+}
+
+#[test]
+fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
+    let (mut core, mut now) =
+        level(CourierConfig { in_flight_max: 10, queue_items_max: 40, retrying_max: 8, ..config() });
+    for seq in 1..=5 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    let taken: Vec<_> = std::iter::from_fn(|| core.take(now)).collect();
+    assert_eq!(taken.len(), 5);
+    for entry in taken {
+        core.finish(entry, unreachable(), now);
+    }
+    for _ in 0..3 {
+        assert!(core.take(now).is_none());
+        now = core.next_time(now).unwrap();
+        let probe = core.take(now).expect("the pause is over");
+        assert!(core.take(now).is_none(), "one probe at a time");
+        core.finish(probe, unreachable(), now);
+    }
+    now = core.next_time(now).unwrap();
+    let probe = core.take(now).unwrap();
+    assert_eq!(probe.delivery.position(), (1, 0), "the oldest goes first");
+    core.finish(probe, Outcome::refused("answered 500"), now);
+    now += Duration::from_millis(100);
+    assert_eq!(std::iter::from_fn(|| core.take(now)).count(), 5, "any answer ends the pause");
+}
+
+#[test]
+fn a_notice_past_its_deadline_is_parked_even_while_the_lane_pauses() {
+    let (mut core, mut now) = level(CourierConfig { breaker_failures: 1, ..config() });
+    core.offer(delivery((1, 0), (1, 1)), now);
+    core.offer(delivery((2, 0), (1, 1)), now);
+    let mut attempts = 0;
+    let parked = loop {
+        if let Some(entry) = core.take(now) {
+            attempts += 1;
+            core.finish(entry, unreachable(), now);
+        }
+        now = core.next_time(now).unwrap();
+        core.at(now);
+        if let Some(parked) = core.effects().parked.pop() {
+            break parked;
+        }
+    };
+    assert_eq!((parked.key.seq, parked.attempts, parked.reason.as_str()), (1, attempts, "no connection"));
+    assert!(attempts > 2);
+    assert_eq!(core.items(), 1, "the second notice of the transfer may go now");
+}
+
+#[test]
+fn a_drained_lane_takes_nothing_more_and_reports_what_it_delivered() {
+    let (mut core, now) = level(config());
+    for seq in 1..=3 {
+        core.offer(delivery((seq, 0), (seq, 1)), now);
+    }
+    let entry = core.take(now).unwrap();
+    core.draining = true;
+    assert!(core.take(now).is_none());
+    core.offer(delivery((4, 0), (4, 1)), now);
+    assert_eq!((core.items(), core.in_flight()), (3, 1));
+    core.finish(entry, Outcome::Delivered, now);
+    core.effects();
+    core.report_all();
+    assert_eq!(core.effects().delivered.len(), 1);
+    assert_eq!(core.in_flight(), 0);
+}
+
+/// The keeper and the slots of a lane in virtual time. Nobody looks at the lane but when an alarm or an attempt ends.
+struct Wakes {
+    core: Core<()>,
+    now: Instant,
+    alarm: Option<Instant>,
+    in_hand: Vec<(Instant, Entry<()>)>,
+    /// Attempts so far.
+    begun: u64,
+    parked: usize,
+}
+
+impl Wakes {
+    /// As the keeper does: slots are woken, but take only after it has set its alarm.
+    fn keep(&mut self) {
+        let keys = self.core.take_loads(16, self.now);
+        let loaded = keys.iter().map(|key| delivery((key.seq, key.index), (key.seq, 1))).collect();
+        self.core.loaded(&keys, loaded, self.now);
+        // This is who would be woken.
+        self.core.effects.wake_keeper = false;
+        self.core.at(self.now);
+        let has_work = self.core.has_work(self.now);
+        self.alarm = self.core.next_time(self.now);
+        if has_work {
+            self.work();
+        }
+        self.outside();
+    }
+
+    /// As the slots do.
+    fn work(&mut self) {
+        while self.in_hand.len() < config().in_flight_max
+            && let Some(entry) = self.core.take(self.now)
+        {
+            // Attempts last differently long: from 0 to 16 ms.
+            self.begun += 1;
+            let lasts = Duration::from_millis(entry.delivery.key.seq * 7 * self.begun % 17);
+            self.in_hand.push((self.now + lasts, entry));
+        }
+    }
+
+    fn outside(&mut self) {
+        let effects = self.core.effects();
+        self.parked += effects.parked.len();
+        if effects.wake_keeper {
+            self.keep();
+        }
+    }
+
+    /// The next thing that happens by itself; false when nothing ever will.
+    fn next(&mut self) -> bool {
+        let ended = self.in_hand.iter().map(|(at, _)| *at).min();
+        let Some(next) = ended.into_iter().chain(self.alarm).min() else { return false };
+        self.now = self.now.max(next);
+        match self.in_hand.iter().position(|(at, _)| *at <= self.now) {
+            Some(index) => {
+                let (_, entry) = self.in_hand.swap_remove(index);
+                self.core.finish(entry, Outcome::refused("answered 500"), self.now);
+                self.work();
+                self.outside();
+            }
+            None => self.keep(),
+        }
+        true
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn somebody_always_wakes_for_what_is_to_be_repeated(seed in any::<u64>(), count in 1..=ITEMS_MAX) {
+        // New ones are not held back here.
+        let config = CourierConfig { retrying_max: ITEMS_MAX, breaker_failures: 1_000, ..config() };
+        let deadline = config.callback_deadline;
+        let mut core = Core::new(config, seed);
+        let (asked, _) = core.ask().unwrap();
+        let start = Instant::now();
+        core.page(asked, Page { items: Vec::new(), more: false }, start);
+        for seq in 1..=count as u64 {
+            core.offer(delivery((seq, 0), (seq, 1)), start);
+        }
+        let mut wakes = Wakes { core, now: start, alarm: None, in_hand: Vec::new(), begun: 0, parked: 0 };
+        wakes.keep();
+        while wakes.parked < count {
+            prop_assert!(wakes.next(), "{} notices wait for ever", count - wakes.parked);
+            // A first attempt may have to wait for a slot, and a last one may begin just before the deadline.
+            prop_assert!(wakes.now <= start + deadline + Duration::from_millis(100), "nobody woke in time");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! What a DFSP's refusal of a callback means: whether it is worth repeating, and what operators read of it.
+//!
+//! The standard says nothing about callbacks that are refused. The rule of this hub:
+//!
+//! | answer | what follows |
+//! |---|---|
+//! | 408, 425, 429, 5xx | the DFSP may take it later: repeated with growing waits until `callbacks.deadline_s` |
+//! | any other, 3105 (invalid signature) among them | only somebody's intervention would change it: four repetitions with the longest waits, then parked |
+//! | any, to a prepare whose expiration has passed | the payee could not fulfil it any more: no repetition, parked |
+
+use crate::lanes::{Refusal, Repetition};
+use upesi_engine::{Clock as _, DurableRecord, SystemClock};
+use upesi_fspiop::body::{parse_error_body, parse_prepare};
+use upesi_http::StatusCode;
+use upesi_ledger::{CallbackContent, CallbackKey};
+use upesi_types::{ErrorCode, Timestamp};
+
+/// What an answer other than 2xx means.
+pub(crate) fn refusal(status: StatusCode, body: &[u8]) -> Refusal {
+    let is_passing = status.is_server_error()
+        || matches!(
+            status,
+            StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_EARLY | StatusCode::TOO_MANY_REQUESTS
+        );
+    let repetition = if is_passing { Repetition::UntilDeadline } else { Repetition::AFewTimes };
+    let reason = match parse_error_body(body).ok().map(|error| error.code) {
+        None => format!("answered {status}"),
+        Some(ErrorCode::INVALID_SIGNATURE) => {
+            format!("answered {status} with 3105: the DFSP does not accept the signature")
+        }
+        Some(code) => format!("answered {status} with {code}"),
+    };
+    Refusal { reason, repetition }
+}
+
+/// Why a callback that was refused before need not be repeated, if that is so.
+pub(crate) fn moot(key: CallbackKey, record: &DurableRecord) -> Option<String> {
+    moot_at(key, record, SystemClock.now())
+}
+
+fn moot_at(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
+    let notice = record.callbacks.get(usize::from(key.index))?;
+    if notice.content != CallbackContent::ForwardPrepare {
+        return None;
+    }
+    let prepare = parse_prepare(&record.payload.body).ok()?;
+    (prepare.expiration < now).then(|| "the transfer has expired meanwhile".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_engine::Payload;
+    use upesi_http::Bytes;
+    use upesi_ledger::{Callback, ParticipantId, TransferRef};
+
+    use super::*;
+
+    #[test]
+    fn what_may_pass_is_repeated_and_what_will_not_change_is_not_for_long() {
+        for (status, expected) in [
+            (408, Repetition::UntilDeadline),
+            (425, Repetition::UntilDeadline),
+            (429, Repetition::UntilDeadline),
+            (500, Repetition::UntilDeadline),
+            (501, Repetition::UntilDeadline),
+            (503, Repetition::UntilDeadline),
+            (599, Repetition::UntilDeadline),
+            (302, Repetition::AFewTimes),
+            (400, Repetition::AFewTimes),
+            (401, Repetition::AFewTimes),
+            (404, Repetition::AFewTimes),
+            (409, Repetition::AFewTimes),
+            (422, Repetition::AFewTimes),
+        ] {
+            let refusal = refusal(StatusCode::from_u16(status).unwrap(), b"no JSON");
+            assert_eq!(refusal.repetition, expected, "{status}");
+            assert!(refusal.reason.starts_with(&format!("answered {status}")), "{}", refusal.reason);
+            assert!(!refusal.reason.contains("JSON"), "what it says is not taken over");
+        }
+    }
+
+    #[test]
+    fn the_error_code_is_named() {
+        let body = |code: &str| {
+            format!(r#"{{"errorInformation":{{"errorCode":"{code}","errorDescription":"secret"}}}}"#)
+        };
+        for (code, expected) in [
+            ("3105", "answered 400 Bad Request with 3105: the DFSP does not accept the signature"),
+            ("3100", "answered 400 Bad Request with 3100"),
+        ] {
+            let refusal = refusal(StatusCode::BAD_REQUEST, body(code).as_bytes());
+            assert_eq!((&*refusal.reason, refusal.repetition), (expected, Repetition::AFewTimes));
+        }
+    }
+
+    #[test]
+    fn only_a_prepare_whose_expiration_has_passed_is_moot() {
+        let expiration = Timestamp::parse_iso("2031-04-01T10:00:00.000Z").unwrap();
+        let body = concat!(
+            r#"{"transferId":"aaaaaaaa-5aba-49f1-994d-60d740240046","payerFsp":"green","payeeFsp":"blue","#,
+            r#""amount":{"amount":"7.25","currency":"USD"},"ilpPacket":"AAAA","#,
+            r#""condition":"f5sqb7tBTWPd5Y8BDFdMm9BJR_MNI4isf8p8n4D5pHA","expiration":"2031-04-01T10:00:00.000Z"}"#
+        );
+        let record = |content| DurableRecord {
+            seq: 7,
+            time: expiration,
+            callbacks: vec![Callback {
+                target: ParticipantId::HUB,
+                transfer: TransferRef::Text("t".into()),
+                content,
+            }],
+            payload: Payload { headers: Bytes::new(), body: Bytes::from_static(body.as_bytes()) },
+            prepared_before: None,
+            asker: None,
+        };
+        let key = CallbackKey { target: ParticipantId::HUB, seq: 7, index: 0 };
+        let prepare = record(CallbackContent::ForwardPrepare);
+        assert_eq!(moot_at(key, &prepare, expiration), None);
+        assert!(moot_at(key, &prepare, expiration.plus_ms(1)).is_some());
+        assert_eq!(moot_at(CallbackKey { index: 1, ..key }, &prepare, expiration.plus_ms(1)), None);
+        let fulfil = record(CallbackContent::ForwardFulfil);
+        assert_eq!(moot_at(key, &fulfil, expiration.plus_ms(1)), None, "the payer still needs it");
+    }
+}

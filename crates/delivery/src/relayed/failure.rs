@@ -1,0 +1,187 @@
+//! Why a message did not arrive, and what its sender is told.
+
+use serde::Deserialize;
+use upesi_fspiop::render::write_error;
+use upesi_http::Bytes;
+use upesi_types::ErrorCode;
+use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
+
+use crate::relayed::TransportError;
+
+/// An error as the FSPIOP API writes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code} {description}")]
+pub struct ErrorInformation {
+    /// Its code.
+    pub code: ErrorCode,
+    /// Standard text and detail, at most 128 characters.
+    pub description: String,
+}
+
+impl ErrorInformation {
+    /// The code's standard text with this detail, which may be empty.
+    pub fn new(code: ErrorCode, detail: &str) -> Self {
+        Self { code, description: code.describe(detail) }
+    }
+
+    /// As somebody else wrote it, cut to what the schema admits; `None` where the code is none.
+    pub fn from_wire(code: &str, description: &str) -> Option<Self> {
+        let code = ErrorCode::from_number(code.parse().ok()?)?;
+        let description = match description {
+            "" => code.describe(""),
+            description => description.chars().take(DESCRIPTION_CHARS_MAX).collect(),
+        };
+        Some(Self { code, description })
+    }
+
+    /// Reads the `errorInformation` object in the body of an answer, where there is one.
+    pub fn read(body: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        struct Envelope<'a> {
+            #[serde(borrow, rename = "errorInformation")]
+            information: Information<'a>,
+        }
+        #[derive(Deserialize)]
+        struct Information<'a> {
+            #[serde(borrow, rename = "errorCode")]
+            code: std::borrow::Cow<'a, str>,
+            #[serde(borrow, default, rename = "errorDescription")]
+            description: std::borrow::Cow<'a, str>,
+        }
+        let Envelope { information } = serde_json::from_slice(body).ok()?;
+        Self::from_wire(&information.code, &information.description)
+    }
+
+    /// The body of an error callback.
+    pub fn to_body(&self) -> Bytes {
+        let mut body = Vec::with_capacity(160);
+        write_error(&mut body, self.code, &self.description);
+        body.into()
+    }
+}
+
+/// Why a message did not arrive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// No participant has that name.
+    #[error("no such participant")]
+    UnknownReceiver,
+    /// The receiver registered no endpoint of the type.
+    #[error("no endpoint of type {endpoint_type}")]
+    NoEndpoint {
+        /// The type's name.
+        endpoint_type: &'static str,
+    },
+    /// The endpoint cannot be called, or the message cannot be made.
+    #[error("the endpoint of type {endpoint_type} cannot be called: {reason}")]
+    BadEndpoint {
+        /// The type's name.
+        endpoint_type: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The receiver did not answer.
+    #[error(transparent)]
+    Transport(#[from] TransportError),
+    /// The receiver answered with something else than 2xx.
+    #[error("answered {status}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// The error in its body.
+        error: Option<ErrorInformation>,
+    },
+}
+
+impl Failure {
+    /// What the sender is told: the receiver's own error where it gave one, else that it could not be reached (1001) or
+    /// did not understand (3000). Nothing of the hub's inside is told.
+    pub fn to_error(&self) -> ErrorInformation {
+        match self {
+            Self::UnknownReceiver => {
+                ErrorInformation::new(ErrorCode::DESTINATION_FSP, "Destination FSP not found")
+            }
+            Self::NoEndpoint { endpoint_type } => {
+                let detail = format!("No {endpoint_type} found");
+                ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, &detail)
+            }
+            Self::BadEndpoint { endpoint_type, .. } => {
+                let detail = format!("{endpoint_type} cannot be called");
+                ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, &detail)
+            }
+            Self::Transport(_) => {
+                ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, "Network error")
+            }
+            Self::Refused { error: Some(error), .. } => error.clone(),
+            Self::Refused { status, error: None } => {
+                let code = match status {
+                    400..=499 => ErrorCode::CLIENT,
+                    _ => ErrorCode::DESTINATION_COMMUNICATION,
+                };
+                ErrorInformation::new(code, &format!("The destination answered {status}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_senders_error_depends_on_what_the_receiver_did() {
+        let told = ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "");
+        for (failure, code, description) in [
+            (Failure::UnknownReceiver, 3201, "Destination FSP Error - Destination FSP not found"),
+            (
+                Failure::Transport(TransportError::Barred),
+                1001,
+                "Destination communication error - Network error",
+            ),
+            (Failure::Refused { status: 503, error: Some(told) }, 3204, "Party not found"),
+            (
+                Failure::Refused { status: 404, error: None },
+                3000,
+                "Generic client error - The destination answered 404",
+            ),
+            (
+                Failure::Refused { status: 500, error: None },
+                1001,
+                "Destination communication error - The destination answered 500",
+            ),
+        ] {
+            let error = failure.to_error();
+            assert_eq!((error.code.number(), error.description.as_str()), (code, description));
+        }
+    }
+
+    #[test]
+    fn errors_are_read_from_answers_and_nothing_else_is() {
+        let body = br#"{"errorInformation":{"errorCode":"5104","errorDescription":"no","extensionList":{}}}"#;
+        let read = ErrorInformation::read(body).map(|error| (error.code.number(), error.description));
+        assert_eq!(read, Some((5104, "no".to_owned())));
+        let long = format!(
+            r#"{{"errorInformation":{{"errorCode":"5104","errorDescription":"{}"}}}}"#,
+            "é".repeat(200)
+        );
+        let read = ErrorInformation::read(long.as_bytes()).map(|error| error.description.chars().count());
+        assert_eq!(read, Some(128), "cut to what the schema admits");
+        let read = ErrorInformation::read(br#"{"errorInformation":{"errorCode":"3204"}}"#);
+        assert_eq!(
+            read,
+            Some(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "")),
+            "none is not admitted either"
+        );
+        for body in [&b""[..], b"{}", b"<html>", br#"{"errorInformation":{"errorCode":"12"}}"#, b"[1]"] {
+            assert_eq!(ErrorInformation::read(body), None);
+        }
+    }
+
+    #[test]
+    fn error_callbacks_carry_code_and_description() {
+        let body = ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "x").to_body();
+        let expected =
+            r#"{"errorInformation":{"errorCode":"3204","errorDescription":"Party not found - x"}}"#;
+        assert_eq!(str::from_utf8(&body), Ok(expected));
+    }
+}

@@ -1,0 +1,125 @@
+//! Requests that came in and messages that go out.
+
+use std::sync::Arc;
+
+use upesi_fspiop::{Method, Resource};
+use upesi_http::{Bytes, HeaderMap};
+use upesi_ledger::EndpointType;
+use upesi_types::FspId;
+
+use crate::relayed::Content;
+
+/// A request that passed the checks of the gateway.
+#[derive(Clone, Debug)]
+pub struct Received {
+    /// How.
+    pub method: Method,
+    /// Of which family.
+    pub resource: Resource,
+    /// The path as it was received, percent-encoding and all, without the query. It begins with the resource.
+    pub path: Box<str>,
+    /// The query as it was received, without its question mark.
+    pub query: Option<Box<str>>,
+    /// `FSPIOP-Source`.
+    pub source: FspId,
+    /// `FSPIOP-Destination`.
+    pub destination: Option<FspId>,
+    /// Its headers as a header block.
+    pub headers: Bytes,
+    /// Its body, byte for byte.
+    pub body: Bytes,
+    /// What the body says.
+    pub content: Content,
+}
+
+/// How the URL of a receiver is made from what it registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A whole URL in which placeholders are filled from the path of the message.
+    Template(EndpointType),
+    /// A base URL to which the path of the message, and its query, is appended.
+    Base(EndpointType),
+}
+
+impl Address {
+    /// The endpoint that the receiver must have registered.
+    pub const fn endpoint(self) -> EndpointType {
+        match self {
+            Self::Template(endpoint) | Self::Base(endpoint) => endpoint,
+        }
+    }
+}
+
+/// On whose behalf a message goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Author {
+    /// The sender's own message, passed on with its signature.
+    Sender(FspId),
+    /// The hub's, made because of a request.
+    Hub,
+}
+
+/// A message to a DFSP.
+#[derive(Clone, Debug)]
+pub struct Outgoing {
+    /// To whom.
+    pub receiver: FspId,
+    /// Where to.
+    pub address: Address,
+    /// How.
+    pub method: Method,
+    /// Of which family.
+    pub resource: Resource,
+    /// `FSPIOP-URI`: the path from the resource on.
+    pub path: Box<str>,
+    /// Appended to the URL after a question mark.
+    pub query: Option<Box<str>>,
+    /// On whose behalf.
+    pub author: Author,
+    /// The header block of the request that caused it.
+    pub headers: Bytes,
+    /// Headers that a rule of the scheme adds, in place of the sender's of the same name.
+    pub additions: Option<Arc<HeaderMap>>,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl Received {
+    /// Memory that it holds: headers, body, path and query.
+    pub fn bytes(&self) -> usize {
+        let query = self.query.as_deref().map_or(0, str::len);
+        self.headers.len() + self.body.len() + self.path.len() + query
+    }
+
+    /// This request, passed on as it is to a receiver.
+    pub fn forward(&self, receiver: FspId, address: Address) -> Outgoing {
+        Outgoing {
+            receiver,
+            address,
+            method: self.method,
+            resource: self.resource,
+            path: self.path.clone(),
+            query: self.query.clone(),
+            author: Author::Sender(self.source),
+            headers: self.headers.clone(),
+            additions: None,
+            body: self.body.clone(),
+        }
+    }
+
+    /// A `PUT` that the hub makes because of this request.
+    pub fn answer(&self, receiver: FspId, address: Address, path: Box<str>, body: Bytes) -> Outgoing {
+        Outgoing {
+            receiver,
+            address,
+            method: Method::Put,
+            resource: self.resource,
+            path,
+            query: None,
+            author: Author::Hub,
+            headers: self.headers.clone(),
+            additions: None,
+            body,
+        }
+    }
+}

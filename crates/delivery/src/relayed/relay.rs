@@ -1,0 +1,349 @@
+//! Sends messages, and tells their senders where it cannot.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+use upesi_engine::{Clock, Participants, SharedParticipants};
+use upesi_fspiop::headers::SpanId;
+use upesi_fspiop::{SyncError, Versions};
+use upesi_types::{ErrorCode, FspId, Timestamp};
+
+use crate::relayed::render::Context;
+use crate::relayed::{
+    Address, ErrorInformation, Failure, Outgoing, Received, RelayMetrics, Transport, TransportError,
+};
+
+/// The bounds of a relay.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RelayConfig {
+    /// Accepted requests whose messages are not all delivered or given up; above it requests are refused with 2005.
+    pub in_flight_max: usize,
+    /// Bytes of those requests; above it requests are refused the same way. One that is alone may exceed it.
+    pub bytes_max: usize,
+    /// Which version the messages that the hub makes have, by family.
+    pub versions: Versions,
+}
+
+impl Default for RelayConfig {
+    fn default() -> Self {
+        Self { in_flight_max: 16_384, bytes_max: 64 * 1024 * 1024, versions: Versions::default() }
+    }
+}
+
+/// Passes messages on. Cheap to clone.
+#[derive(Clone)]
+pub struct Relay {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    config: RelayConfig,
+    participants: SharedParticipants,
+    transport: Arc<dyn Transport>,
+    clock: Arc<dyn Clock>,
+    metrics: RelayMetrics,
+    room: Arc<Semaphore>,
+    /// Of the requests that have room.
+    bytes: AtomicUsize,
+    spans: AtomicU64,
+    span_hasher: RandomState,
+}
+
+/// Room for one accepted request, given back when it is dropped.
+pub struct Ticket {
+    _permit: OwnedSemaphorePermit,
+    bytes: usize,
+    shared: Arc<Shared>,
+}
+
+impl Ticket {
+    /// Gives back the room of what is no longer held: of the request only so many bytes are left.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        let freed = self.bytes.saturating_sub(bytes);
+        self.bytes -= freed;
+        self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.shared.metrics.bytes.dec_by(as_gauge(freed));
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+        self.shared.metrics.in_flight.dec();
+    }
+}
+
+impl std::fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Ticket").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+fn as_gauge(bytes: usize) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+impl Relay {
+    /// A relay over a transport.
+    pub fn new(
+        config: RelayConfig,
+        participants: SharedParticipants,
+        transport: Arc<dyn Transport>,
+        clock: Arc<dyn Clock>,
+        metrics: RelayMetrics,
+    ) -> Self {
+        let room = Arc::new(Semaphore::new(config.in_flight_max));
+        let (spans, span_hasher) = (AtomicU64::new(0), RandomState::new());
+        let bytes = AtomicUsize::new(0);
+        let shared =
+            Shared { config, participants, transport, clock, metrics, room, bytes, spans, span_hasher };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The participants of this moment.
+    pub fn participants(&self) -> Arc<Participants> {
+        self.shared.participants.get()
+    }
+
+    /// The present instant.
+    pub fn now(&self) -> Timestamp {
+        self.shared.clock.now()
+    }
+
+    /// Takes room for a request that holds so many bytes, until all messages it causes are delivered or given up.
+    ///
+    /// Errors: 503 with 2005 where there is none; nothing was accepted.
+    pub fn admit(&self, bytes: usize) -> Result<Ticket, SyncError> {
+        let busy = || SyncError::new(ErrorCode::SERVER_BUSY, "Try again later");
+        let shared = &self.shared;
+        let permit = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| busy())?;
+        // Counted before it is compared, so that no two take the last place; the ticket gives it back.
+        let before = shared.bytes.fetch_add(bytes, Ordering::Relaxed);
+        shared.metrics.bytes.inc_by(as_gauge(bytes));
+        shared.metrics.in_flight.inc();
+        let ticket = Ticket { _permit: permit, bytes, shared: Arc::clone(shared) };
+        let fits = before == 0 || before.saturating_add(bytes) <= shared.config.bytes_max;
+        if fits { Ok(ticket) } else { Err(busy()) }
+    }
+
+    /// Waits until no accepted request is being passed on, or until the deadline; gives how many are left.
+    pub async fn drain(&self, deadline: Instant) -> usize {
+        let max = self.shared.config.in_flight_max;
+        let all = u32::try_from(max).unwrap_or(u32::MAX);
+        let _ = timeout_at(deadline, self.shared.room.acquire_many(all)).await;
+        max - self.shared.room.available_permits()
+    }
+
+    /// Sends a message and waits for its receiver's answer, which must be 2xx.
+    pub async fn send(&self, message: &Outgoing) -> Result<(), Failure> {
+        let started = Instant::now();
+        let mut result = self.attempt(message).await;
+        if let Err(Failure::Transport(TransportError::Stale)) = result {
+            // Receivers take a repetition for what it is.
+            result = self.attempt(message).await;
+        }
+        self.shared.metrics.count(message, result.as_ref().copied(), started.elapsed().as_secs_f64());
+        result
+    }
+
+    async fn attempt(&self, message: &Outgoing) -> Result<(), Failure> {
+        let (receiver, request) = {
+            let participants = self.participants();
+            let context = Context {
+                participants: &participants,
+                versions: &self.shared.config.versions,
+                now: self.now(),
+                span_id: self.span_id(),
+            };
+            context.request(message)?
+        };
+        let answer = self.shared.transport.send(receiver, request).await?;
+        if answer.status.is_success() {
+            return Ok(());
+        }
+        Err(Failure::Refused { status: answer.status.as_u16(), error: ErrorInformation::read(&answer.body) })
+    }
+
+    /// Sends an error callback of the hub's because of `request`. Where that does not arrive either, it is counted and
+    /// logged; there is nobody left to tell.
+    pub async fn tell(
+        &self,
+        request: &Received,
+        receiver: FspId,
+        address: Address,
+        path: Box<str>,
+        error: &ErrorInformation,
+    ) {
+        let message = request.answer(receiver, address, path, error.to_body());
+        if let Err(failure) = self.send(&message).await {
+            tracing::warn!(
+                receiver = receiver.as_str(),
+                path = &*message.path,
+                %error,
+                %failure,
+                "an error callback could not be delivered"
+            );
+        }
+    }
+
+    fn span_id(&self) -> SpanId {
+        let drawn = self.shared.spans.fetch_add(1, Ordering::Relaxed);
+        // Zero is not allowed.
+        (self.shared.span_hasher.hash_one(drawn) | 1).to_be_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use crate::lanes::OutgoingRequest;
+    use prometheus_client::registry::Registry;
+    use upesi_engine::SystemClock;
+    use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
+    use upesi_ledger::{Participant, ParticipantId};
+
+    use super::*;
+    use crate::relayed::{Content, TransportFuture};
+
+    /// Answers from the back of a list.
+    struct Scripted(Mutex<Vec<Result<u16, TransportError>>>);
+
+    impl Transport for Scripted {
+        fn send(&self, _receiver: ParticipantId, _request: OutgoingRequest) -> TransportFuture<'_> {
+            let next = self.0.lock().unwrap().pop().expect("one message too many");
+            let answer = |status| Answer {
+                status: StatusCode::from_u16(status).unwrap(),
+                headers: HeaderMap::new(),
+                body: Bytes::new(),
+            };
+            Box::pin(async move { next.map(answer) })
+        }
+    }
+
+    fn relay(answers: &[Result<u16, TransportError>], in_flight_max: usize) -> (Relay, Arc<Scripted>) {
+        relay_in(&mut Registry::default(), answers, in_flight_max)
+    }
+
+    fn relay_in(
+        registry: &mut Registry,
+        answers: &[Result<u16, TransportError>],
+        in_flight_max: usize,
+    ) -> (Relay, Arc<Scripted>) {
+        let participant = |number, name: &str| Participant {
+            id: ParticipantId::new(number).unwrap(),
+            name: FspId::parse(name).unwrap(),
+            is_active: true,
+            is_proxy: false,
+            created_at: Timestamp::from_ns(0),
+            accounts: Vec::new(),
+            limits: Vec::new(),
+            endpoints: vec![(upesi_ledger::EndpointType::QUOTES, "http://greenbank".into())],
+        };
+        let participants = SharedParticipants::default();
+        let all = vec![participant(1, "Hub"), participant(2, "greenbank")];
+        participants.set(Arc::new(Participants::new(all, &[])));
+        let script = Arc::new(Scripted(Mutex::new(answers.iter().rev().cloned().collect())));
+        let metrics = RelayMetrics::register(registry);
+        let config = RelayConfig { in_flight_max, ..RelayConfig::default() };
+        (Relay::new(config, participants, script.clone(), Arc::new(SystemClock), metrics), script)
+    }
+
+    fn message() -> Outgoing {
+        let received = Received {
+            method: upesi_fspiop::Method::Put,
+            resource: upesi_fspiop::Resource::Quotes,
+            path: "/quotes/x".into(),
+            query: None,
+            source: FspId::parse("bluebank").unwrap(),
+            destination: FspId::parse("greenbank"),
+            headers: Bytes::new(),
+            body: Bytes::new(),
+            content: Content::default(),
+        };
+        received
+            .forward(FspId::parse("greenbank").unwrap(), Address::Base(upesi_ledger::EndpointType::QUOTES))
+    }
+
+    #[tokio::test]
+    async fn a_message_is_sent_again_only_where_a_kept_connection_was_closed() {
+        let refused = |status| Err(Failure::Refused { status, error: None });
+        let stale = Err(TransportError::Stale);
+        let dead = || TransportError::Unreachable("refused".to_owned());
+        for (answers, expected) in [
+            (&[Ok(202)][..], Ok(())),
+            (&[stale.clone(), Ok(200)], Ok(())),
+            (&[stale.clone(), Err(dead())], Err(dead().into())),
+            (&[stale.clone(), stale.clone()], Err(TransportError::Stale.into())),
+            (&[Err(dead())], Err(dead().into())),
+            (&[Ok(503)], refused(503)),
+        ] {
+            let (relay, script) = relay(answers, 1);
+            assert_eq!(relay.send(&message()).await, expected, "{answers:?}");
+            assert!(script.0.lock().unwrap().is_empty(), "{answers:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn messages_of_lookups_that_are_sent_are_counted_under_the_communitys_name() {
+        let dead = Err(TransportError::Unreachable("refused".to_owned()));
+        let answers = [Ok(202), Ok(202), Ok(200), Ok(503), dead, Err(TransportError::Barred)];
+        let mut registry = Registry::default();
+        let (relay, script) = relay_in(&mut registry, &answers, 1);
+        relay.send(&message()).await.unwrap();
+        let of = |resource| Outgoing { resource, path: "/parties/MSISDN/1".into(), ..message() };
+        relay.send(&of(upesi_fspiop::Resource::Participants)).await.unwrap();
+        let lookup = of(upesi_fspiop::Resource::Parties);
+        relay.send(&lookup).await.unwrap();
+        for _ in 0..3 {
+            relay.send(&lookup).await.unwrap_err();
+        }
+        let nobody = Outgoing { receiver: FspId::parse("nobody").unwrap(), ..lookup };
+        assert_eq!(relay.send(&nobody).await, Err(Failure::UnknownReceiver));
+        assert!(script.0.lock().unwrap().is_empty());
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();
+        for expected in [r#"_count{success="true"} 2"#, r#"_count{success="false"} 2"#] {
+            let line = format!("moja_als_egress_sendRequestToParticipant{expected}");
+            assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn room_is_bounded_and_a_drain_waits_for_it() {
+        let (relay, _script) = relay(&[], 2);
+        let tickets = (relay.admit(1).unwrap(), relay.admit(1).unwrap());
+        assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
+        drop(tickets.0);
+        let third = relay.admit(1).unwrap();
+        assert_eq!(relay.drain(Instant::now()).await, 2);
+        drop((tickets.1, third));
+        assert_eq!(relay.drain(Instant::now()).await, 0);
+    }
+
+    #[test]
+    fn room_is_bounded_in_bytes_and_given_back_with_them() {
+        let (relay, _script) = relay(&[], 100);
+        let max = relay.shared.config.bytes_max;
+        let held = || relay.shared.bytes.load(Ordering::Relaxed);
+        drop(relay.admit(max + 1).unwrap());
+        let mut first = relay.admit(max - 10).unwrap();
+        let second = relay.admit(10).unwrap();
+        assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
+        assert_eq!(held(), max, "what was refused holds nothing");
+        drop(second);
+        first.shrink_to(30);
+        first.shrink_to(40);
+        assert_eq!((held(), relay.shared.metrics.bytes.get()), (30, 30));
+        let third = relay.admit(max - 30).unwrap();
+        assert!(relay.admit(1).is_err());
+        drop((first, third));
+        assert_eq!(
+            (held(), relay.shared.metrics.bytes.get(), relay.shared.metrics.in_flight.get()),
+            (0, 0, 0)
+        );
+    }
+}

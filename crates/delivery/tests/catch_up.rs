@@ -1,0 +1,96 @@
+//! Catching up from the outbox, staying within bounds, and stopping.
+
+mod common;
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use common::{AMPLE, Dfsp, World, config, participant};
+use tokio::time::Instant;
+use upesi_delivery::lanes::CourierConfig;
+
+#[tokio::test]
+async fn what_the_outbox_holds_at_the_start_is_delivered_in_order() {
+    let world =
+        World::start(CourierConfig { queue_items_max: 16, in_flight_max: 1, retrying_max: 4, ..config() });
+    let target = participant(2);
+    let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
+    for seq in 1..=500 {
+        world.outbox.add(target, seq, seq);
+    }
+    world.outbox.failures.store(3, Ordering::Relaxed);
+    world.courier.open(target);
+    world.outbox.until_delivered(500).await;
+    let seqs: Vec<_> = dfsp.received().iter().map(|received| received.seq).collect();
+    assert_eq!(seqs, (1..=500).collect::<Vec<_>>());
+    assert!(world.outbox.page_items_max() <= 16);
+    let metrics = world.courier.metrics(target).unwrap();
+    assert_eq!(metrics.backlog_failures.load(Ordering::Relaxed), 3);
+    assert_eq!(metrics.catch_ups.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test]
+async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
+    let config = CourierConfig {
+        queue_items_max: 32,
+        queue_bytes_max: 150,
+        in_flight_max: 4,
+        retrying_max: 8,
+        ..config()
+    };
+    let mut world = World::start(config);
+    let target = participant(2);
+    let dfsp = world.dfsp(target, 0, |seq, before| if seq % 50 == 0 && before == 0 { 500 } else { 200 });
+    const COUNT: u64 = 2000;
+    let within_bounds = |world: &World| {
+        let status = world.courier.lane(target).unwrap();
+        assert!(status.queued + status.retrying + status.in_flight <= 32, "{status:?}");
+        assert!(status.bytes <= 150 + 10, "{status:?}");
+        status
+    };
+    for batch in 0..COUNT / 20 {
+        let first = batch * 20 + 1;
+        world.notify(target, first, &(first..first + 20).collect::<Vec<_>>());
+        within_bounds(&world);
+        // Some get through while the burst goes on, so that catching up and live notices overlap.
+        dfsp.gate.add_permits(7);
+        tokio::task::yield_now().await;
+    }
+    assert!(within_bounds(&world).catching_up);
+    dfsp.gate.add_permits(Dfsp::open());
+    world.outbox.until_delivered(COUNT as usize).await;
+    let mut delivered: Vec<_> = world.outbox.delivered().iter().map(|key| key.seq).collect();
+    delivered.sort_unstable();
+    assert_eq!(delivered, (1..=COUNT).collect::<Vec<_>>());
+    let successes = dfsp.received().iter().filter(|received| received.status == 200).count();
+    assert_eq!(successes, COUNT as usize, "delivered more than once");
+    assert!(!world.courier.lane(target).unwrap().catching_up);
+    // Level again: what comes now is taken live.
+    world.notify(target, COUNT + 1, &[1]);
+    world.outbox.until_delivered(COUNT as usize + 1).await;
+}
+
+#[tokio::test]
+async fn draining_finishes_what_is_in_flight_and_leaves_the_rest_to_the_outbox() {
+    let config = CourierConfig { in_flight_max: 2, report_interval: AMPLE, ..config() };
+    let mut world = World::start(config);
+    let target = participant(2);
+    let dfsp = world.dfsp(target, 0, |_, _| 200);
+    world.notify(target, 1, &[1, 2, 3, 4, 5]);
+    dfsp.until_at_gate(2).await;
+    assert_eq!(
+        world.courier.drain(Instant::now() + Duration::from_millis(1)).await,
+        2,
+        "nobody has answered"
+    );
+    world.notify(target, 6, &[6]);
+    dfsp.gate.add_permits(Dfsp::open());
+    assert_eq!(world.courier.drain(Instant::now() + AMPLE).await, 0);
+    assert_eq!(dfsp.received().len(), 2);
+    assert_eq!(world.outbox.delivered().len(), 2, "reported although not yet due");
+    // A lane that is opened now takes nothing either.
+    let late = participant(3);
+    world.dfsp(late, Dfsp::open(), |_, _| 200);
+    world.notify(late, 7, &[7]);
+    assert_eq!(world.courier.lane(late).unwrap().queued, 0);
+}

@@ -1,0 +1,310 @@
+//! The courier against DFSPs over real sockets.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use common::{AMPLE, Dfsp, ENDPOINT, World, config, participant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use upesi_delivery::lanes::{BreakerState, CourierConfig, Histogram};
+use upesi_http::Method;
+
+#[tokio::test]
+async fn a_notice_is_delivered_and_reported() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
+    world.notify(target, 7, &[41]);
+    world.outbox.until_delivered(1).await;
+    let received = &dfsp.received()[0];
+    assert_eq!((received.method.clone(), received.path.as_str()), (Method::PUT, "/callbacks/41"));
+    assert_eq!(received.body, "41/7");
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.delivered, status.failed, status.parked, status.queued), (1, 0, 0, 0));
+    assert_eq!(
+        (status.breaker, status.catching_up, status.oldest_pending),
+        (BreakerState::Closed, false, None)
+    );
+    let metrics = world.courier.metrics(target).unwrap();
+    assert_eq!(metrics.delivery_duration.counts().iter().sum::<u64>(), 1);
+    assert_eq!(world.courier.lanes(), [status]);
+}
+
+#[tokio::test]
+async fn any_2xx_is_delivered_and_anything_else_is_repeated_with_the_same_bytes() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    let dfsp = world.dfsp(target, Dfsp::open(), |seq, before| match (seq, before) {
+        (1, 0) => 500,
+        (1, 1) => 503,
+        (1, _) => 200,
+        (2, 0) => 404,
+        (2, _) => 202,
+        (3, 0) => 302,
+        _ => 204,
+    });
+    world.notify(target, 1, &[1, 2, 3]);
+    world.outbox.until_delivered(3).await;
+    for (seq, statuses) in [(1, &[500, 503, 200][..]), (2, &[404, 202]), (3, &[302, 204])] {
+        let received: Vec<_> = dfsp.received().into_iter().filter(|received| received.seq == seq).collect();
+        assert_eq!(received.iter().map(|received| received.status).collect::<Vec<_>>(), statuses);
+        assert!(
+            received.iter().all(|other| other.body == received[0].body && other.path == received[0].path)
+        );
+    }
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.delivered, status.failed, status.parked), (3, 4, 0));
+    assert!(status.last_error.unwrap().starts_with("answered "));
+}
+
+#[tokio::test]
+async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    world.dfsp(target, Dfsp::open(), |_, before| if before == 0 { 500 } else { 200 });
+    // Brings no party's message, and the lane is level from then on.
+    world.notify(target, 3, &[3]);
+    world.outbox.until_delivered(1).await;
+    for seq in 4..=9 {
+        let delivery = world.outbox.add(target, seq, seq);
+        world.outlet.offer(delivery);
+    }
+    world.outlet.flush();
+    world.outbox.until_delivered(7).await;
+    let metrics = world.courier.metrics(target).unwrap();
+    let observed = |histogram: &Histogram| (histogram.counts().iter().sum::<u64>(), histogram.sum_us());
+    assert_eq!(observed(&metrics.prepare_duration), (2, 2 * 2_000));
+    assert_eq!(observed(&metrics.fulfil_duration), (2, 2 * 3_000));
+    assert_eq!(observed(&metrics.transfer_duration), (1, 43_000));
+    assert_eq!(observed(&metrics.delivery_duration).0, 7);
+}
+
+#[tokio::test]
+async fn the_notices_of_a_transfer_arrive_in_order_whatever_fails() {
+    let mut world = World::start(CourierConfig { in_flight_max: 8, ..config() });
+    let target = participant(2);
+    let dfsp =
+        world.dfsp(
+            target,
+            Dfsp::open(),
+            |seq, before| if (seq + before as u64).is_multiple_of(3) { 500 } else { 200 },
+        );
+    const COUNT: u64 = 400;
+    for batch in 0..COUNT / 8 {
+        let transfers: Vec<_> = (0..8).map(|index| (batch * 8 + index) * 7 % 25).collect();
+        world.notify(target, batch * 8 + 1, &transfers);
+    }
+    world.outbox.until_delivered(COUNT as usize).await;
+    let mut last_of_transfer = BTreeMap::new();
+    let mut successes = 0;
+    for received in dfsp.received() {
+        let last = last_of_transfer.entry(received.path.clone()).or_insert(0);
+        assert!(received.seq >= *last, "{} after {last} on {}", received.seq, received.path);
+        *last = received.seq;
+        successes += u64::from(received.status == 200);
+    }
+    assert_eq!(successes, COUNT, "each exactly once");
+    assert!(dfsp.present_max.load(Ordering::Relaxed) > 1, "never two at a time");
+}
+
+#[tokio::test]
+async fn no_more_requests_are_in_flight_than_allowed() {
+    let mut world = World::start(CourierConfig { in_flight_max: 3, ..config() });
+    let target = participant(2);
+    let dfsp = world.dfsp(target, 0, |_, _| 200);
+    world.notify(target, 1, &(1..=20).collect::<Vec<_>>());
+    dfsp.until_at_gate(3).await;
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.in_flight, status.queued), (3, 17));
+    assert_eq!(status.oldest_pending.map(|key| key.seq), Some(1));
+    dfsp.gate.add_permits(20);
+    world.outbox.until_delivered(20).await;
+    assert_eq!(dfsp.present_max.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test]
+async fn a_dfsp_that_does_not_answer_delays_nobody_else() {
+    let mut world = World::start(CourierConfig { in_flight_max: 2, ..config() });
+    let (stuck, healthy) = (participant(2), participant(3));
+    let stuck_dfsp = world.dfsp(stuck, 0, |_, _| 200);
+    world.dfsp(healthy, Dfsp::open(), |_, _| 200);
+    world.notify(stuck, 1, &[1, 2, 3, 4]);
+    stuck_dfsp.until_at_gate(2).await;
+    world.notify(healthy, 5, &(1..=50).collect::<Vec<_>>());
+    world.outbox.until_delivered(50).await;
+    assert!(world.outbox.delivered().iter().all(|key| key.target == healthy));
+    assert_eq!(world.courier.lane(stuck).unwrap().in_flight, 2);
+    stuck_dfsp.gate.add_permits(4);
+    world.outbox.until_delivered(54).await;
+}
+
+#[tokio::test]
+async fn slow_answers_are_given_up_and_repeated() {
+    let mut world = World::start(CourierConfig { request_timeout: Duration::from_millis(30), ..config() });
+    let target = participant(2);
+    let dfsp = world.dfsp(target, 0, |_, _| 200);
+    world.notify(target, 1, &[1]);
+    dfsp.until_at_gate(2).await;
+    dfsp.gate.add_permits(Dfsp::open());
+    world.outbox.until_delivered(1).await;
+    assert!(world.courier.lane(target).unwrap().failed >= 1);
+}
+
+/// Takes connections and treats the n-th by its script: read the request, then send that much of an answer and close.
+async fn scripted_peer(
+    world: &World,
+    target: u32,
+    script: impl Fn(usize) -> &'static str + Send + 'static,
+) -> Arc<AtomicUsize> {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    world.endpoints.set(participant(target), listener.local_addr().unwrap());
+    let connections = Arc::new(AtomicUsize::new(0));
+    let count = connections.clone();
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let answer = script(count.fetch_add(1, Ordering::Relaxed));
+            let mut request = Vec::new();
+            while !request.windows(4).any(|window| window == b"\r\n\r\n") {
+                if stream.read_buf(&mut request).await.unwrap_or(0) == 0 {
+                    break;
+                }
+            }
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    connections
+}
+
+#[tokio::test]
+async fn resets_and_broken_answers_are_repeated_until_one_is_whole() {
+    let mut world = World::start(CourierConfig { breaker_failures: 1000, ..config() });
+    let answers = [
+        "",
+        "HTTP/1.1 20",
+        "SMTP ready\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-le",
+        "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nbroken",
+    ];
+    let connections = scripted_peer(&world, 2, move |index| answers[index]).await;
+    world.notify(participant(2), 1, &[1]);
+    world.outbox.until_delivered(1).await;
+    // The last one said 200 before it broke off: that counts.
+    assert_eq!(connections.load(Ordering::Relaxed), 5);
+    assert_eq!(world.courier.lane(participant(2)).unwrap().failed, 4);
+}
+
+#[tokio::test]
+async fn a_dead_dfsp_is_probed_one_request_at_a_time_until_it_is_back() {
+    let mut world = World::start(CourierConfig { breaker_failures: 3, in_flight_max: 4, ..config() });
+    let target = participant(2);
+    let ok = "HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+    let connections = scripted_peer(&world, 2, move |index| if index < 30 { "" } else { ok }).await;
+    world.notify(target, 1, &(1..=100).collect::<Vec<_>>());
+    world.outbox.until_delivered(100).await;
+    assert!(connections.load(Ordering::Relaxed) >= 130);
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.breaker, status.parked), (BreakerState::Closed, 0));
+    let metrics = world.courier.metrics(target).unwrap();
+    assert!(metrics.breaker_opened.load(Ordering::Relaxed) >= 1);
+    assert_eq!(metrics.unreachable.load(Ordering::Relaxed), 30);
+}
+
+#[tokio::test]
+async fn nobody_listening_pauses_the_lane_and_is_shown() {
+    let mut world = World::start(CourierConfig {
+        breaker_failures: 2,
+        breaker_pause_first: AMPLE,
+        breaker_pause_max: AMPLE,
+        in_flight_max: 1,
+        callback_deadline: Duration::from_millis(40),
+        ..config()
+    });
+    let target = participant(2);
+    let unused = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    world.endpoints.set(target, unused);
+    world.notify(target, 1, &[1, 2, 3]);
+    // Those that were begun are parked at their deadline although the lane pauses; the others are not begun.
+    world.outbox.until_parked(1).await;
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!(status.breaker, BreakerState::Open);
+    assert!(status.last_error.unwrap().contains("cannot connect"));
+    assert!(status.queued >= 1);
+    let (_, reason, attempts) = world.outbox.parked()[0].clone();
+    assert!(reason.contains("cannot connect") && attempts >= 1, "{reason} after {attempts}");
+}
+
+#[tokio::test]
+async fn what_is_refused_until_its_deadline_is_parked_and_can_be_redelivered() {
+    let mut world = World::start(CourierConfig { callback_deadline: Duration::from_millis(30), ..config() });
+    let target = participant(2);
+    let healed = Arc::new(AtomicUsize::new(0));
+    let script = healed.clone();
+    let dfsp = world.dfsp(target, Dfsp::open(), move |seq, _| {
+        if seq == 1 && script.load(Ordering::Relaxed) == 0 { 500 } else { 200 }
+    });
+    // The second is about the same transfer: it waits until the first is given up.
+    world.notify(target, 1, &[5, 5, 6]);
+    world.outbox.until_parked(1).await;
+    world.outbox.until_delivered(2).await;
+    let (key, reason, attempts) = world.outbox.parked()[0].clone();
+    assert_eq!((key.seq, reason.as_str()), (1, "answered 500 Internal Server Error"));
+    assert!(attempts > 1);
+    assert_eq!(dfsp.received().iter().filter(|received| received.seq == 1).count(), attempts as usize);
+    assert_eq!(world.courier.lane(target).unwrap().parked, 1);
+
+    healed.store(1, Ordering::Relaxed);
+    let keys = world.outbox.unpark();
+    world.courier.redeliver(&keys);
+    world.outbox.until_delivered(3).await;
+    assert_eq!(world.outbox.delivered()[2], key);
+}
+
+#[tokio::test]
+async fn a_missing_endpoint_parks_at_once_and_a_later_one_is_used() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    world.notify(target, 1, &[1]);
+    world.outbox.until_parked(1).await;
+    let (_, reason, attempts) = world.outbox.parked()[0].clone();
+    assert_eq!((reason, attempts), (format!("no endpoint of type {ENDPOINT}"), 1));
+    world.endpoints.set_url(target, "ftp://nowhere".to_owned());
+    world.courier.redeliver(&world.outbox.unpark());
+    world.outbox.until_parked(1).await;
+    assert!(world.outbox.parked()[0].1.contains("cannot be called"));
+    world.dfsp(target, Dfsp::open(), |_, _| 200);
+    world.courier.redeliver(&world.outbox.unpark());
+    world.outbox.until_delivered(1).await;
+}
+
+#[tokio::test]
+async fn a_changed_endpoint_counts_for_repetitions() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    let old = world.dfsp(target, 0, |_, _| 500);
+    world.notify(target, 1, &[1]);
+    old.until_at_gate(1).await;
+    let new = world.dfsp(target, Dfsp::open(), |_, _| 200);
+    old.gate.add_permits(1);
+    world.outbox.until_delivered(1).await;
+    assert_eq!((old.received().len(), new.received().len()), (1, 1));
+}
+
+#[tokio::test]
+async fn a_connection_closed_for_idling_is_no_failure() {
+    let mut world = World::start(config());
+    let target = participant(2);
+    // Announces keep-alive, then closes without a word.
+    let ok = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n";
+    scripted_peer(&world, 2, move |_| ok).await;
+    for seq in 1..=20 {
+        world.notify(target, seq, &[seq]);
+        world.outbox.until_delivered(seq as usize).await;
+    }
+    let status = world.courier.lane(target).unwrap();
+    assert_eq!((status.failed, status.delivered), (0, 20));
+}

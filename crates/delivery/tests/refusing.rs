@@ -1,0 +1,233 @@
+//! A DFSP that refuses a part of its callbacks, for long, in virtual time: the others go out as they come in, and nothing is
+//! lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use upesi_delivery::lanes::{
+    CallbackKey, CourierConfig, Delivery, Done, Page, ParticipantId, Refusal, Repetition, Sending,
+    SteppedLane,
+};
+
+/// How long the DFSP takes to answer.
+const ANSWERS_AFTER: Duration = Duration::from_millis(5);
+/// How long a callback may take that is not refused.
+const PROMPT: Duration = Duration::from_millis(100);
+
+fn key(seq: u64) -> CallbackKey {
+    CallbackKey { target: ParticipantId::new(7).unwrap(), seq, index: 0 }
+}
+
+fn delivery(seq: u64) -> Delivery<()> {
+    Delivery { key: key(seq), order: seq, bytes: 1_000, awaits_answer: false, record: Arc::new(()) }
+}
+
+/// What the DFSP does with an attempt: the callback's number, how often it was tried before, and since when all this goes on.
+type Manner = fn(seq: u64, attempt: u32, at: Duration) -> Option<Repetition>;
+
+struct World {
+    lane: SteppedLane<()>,
+    manner: Manner,
+    start: Instant,
+    now: Instant,
+    /// Undelivered and not parked, and when they came.
+    outbox: BTreeMap<u64, Instant>,
+    parked: BTreeMap<u64, (String, u32)>,
+    attempts: BTreeMap<u64, u32>,
+    in_flight: BTreeMap<(Instant, u64), Sending<()>>,
+    delivered: BTreeSet<u64>,
+    /// The longest that a callback took to its delivery.
+    slowest: Duration,
+    items_max: usize,
+    alarm: Option<Instant>,
+    begun: u64,
+    came: u64,
+}
+
+impl World {
+    fn new(manner: Manner) -> Self {
+        let now = Instant::now();
+        let mut world = Self {
+            lane: SteppedLane::new(CourierConfig::default(), 1),
+            manner,
+            start: now,
+            now,
+            outbox: BTreeMap::new(),
+            parked: BTreeMap::new(),
+            attempts: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            delivered: BTreeSet::new(),
+            slowest: Duration::ZERO,
+            items_max: 0,
+            alarm: None,
+            begun: 0,
+            came: 0,
+        };
+        world.pump();
+        world
+    }
+
+    /// What the keeper and the slots do between two waits.
+    fn pump(&mut self) {
+        if let Some((after, room)) = self.lane.ask() {
+            let after = after.map_or(Bound::Unbounded, |(seq, _)| Bound::Excluded(seq));
+            let mut behind = self.outbox.range((after, Bound::Unbounded)).map(|(seq, _)| *seq);
+            let items = behind.by_ref().take(room.items).map(delivery).collect();
+            let more = behind.next().is_some();
+            self.lane.page(Some(Page { items, more }), self.now);
+        }
+        let keys = self.lane.take_loads(16, self.now);
+        let owed = keys.iter().filter(|key| self.outbox.contains_key(&key.seq));
+        let loaded = owed.map(|key| delivery(key.seq)).collect();
+        self.lane.loaded(&keys, Some(loaded), self.now);
+        while let Some(sending) = self.lane.take(self.now) {
+            self.begun += 1;
+            let seq = sending.delivery().key.seq;
+            // Together in order, apart by which began first.
+            self.in_flight.insert((self.now + ANSWERS_AFTER, self.begun), sending);
+            *self.attempts.entry(seq).or_default() += 1;
+        }
+        self.alarm = self.lane.at(self.now);
+        let settled = self.lane.settled();
+        for key in settled.delivered {
+            self.outbox.remove(&key.seq);
+        }
+        for (key, reason, attempts) in settled.parked {
+            assert!(self.outbox.remove(&key.seq).is_some(), "{key:?} is parked twice, or after its delivery");
+            self.parked.insert(key.seq, (reason, attempts));
+        }
+        self.items_max = self.items_max.max(self.lane.items());
+    }
+
+    fn answer(&mut self) {
+        let ((_, _), sending) = self.in_flight.pop_first().unwrap();
+        let seq = sending.delivery().key.seq;
+        let done = match (self.manner)(seq, self.attempts[&seq], self.now - self.start) {
+            None => {
+                self.slowest = self.slowest.max(self.now - self.outbox[&seq]);
+                assert!(self.delivered.insert(seq), "{seq} is delivered twice");
+                Done::Delivered
+            }
+            Some(repetition) => Done::Refused(Refusal { reason: "answered 500".to_owned(), repetition }),
+        };
+        self.lane.finish(sending, done, self.now);
+    }
+
+    /// Lets time pass, with so many callbacks per second.
+    fn run(&mut self, per_second: u32, during: Duration) {
+        let end = self.now + during;
+        let interval = (per_second > 0).then(|| Duration::from_secs(1) / per_second);
+        let mut arrival = interval.map(|interval| self.now + interval);
+        loop {
+            let answer = self.in_flight.keys().next().map(|(at, _)| *at);
+            let next = [Some(end), arrival, answer, self.alarm].into_iter().flatten().min().unwrap();
+            self.now = self.now.max(next);
+            if self.now >= end {
+                return;
+            }
+            if answer.is_some_and(|at| at <= self.now) {
+                self.answer();
+            }
+            if let (Some(at), Some(interval)) = (arrival, interval)
+                && at <= self.now
+            {
+                self.came += 1;
+                self.outbox.insert(self.came, self.now);
+                self.lane.offer(delivery(self.came), self.now);
+                arrival = Some(at + interval);
+            }
+            self.pump();
+        }
+    }
+}
+
+fn one_in_ten_always(seq: u64, _: u32, _: Duration) -> Option<Repetition> {
+    seq.is_multiple_of(10).then_some(Repetition::UntilDeadline)
+}
+
+#[test]
+fn one_callback_in_ten_refused_for_ever_keeps_no_other_waiting() {
+    let mut world = World::new(one_in_ten_always);
+    world.run(30, Duration::from_secs(20 * 60));
+    assert!(world.came >= 30 * 20 * 60 - 1);
+    // All but those that came last.
+    let good = world.came - world.came / 10;
+    assert!(world.delivered.len() as u64 >= good - 1, "{} of {good}", world.delivered.len());
+    assert!(world.slowest <= PROMPT, "one took {:?}", world.slowest);
+    assert!(!world.lane.is_behind());
+    // In memory, so many at most that are repeated; the rest of those waits on disk.
+    assert!(world.items_max <= 1_024 + 100, "{} in memory", world.items_max);
+    let waiting = world.outbox.len();
+    assert!((2_500..=2_800).contains(&waiting), "{waiting} wait to be repeated");
+    // Nothing is lost: what was refused until its deadline is parked.
+    world.run(0, Duration::from_secs(16 * 60));
+    assert_eq!((world.outbox.len(), world.lane.items()), (0, 0));
+    assert_eq!(world.delivered.len() + world.parked.len(), world.came as usize);
+    for (seq, (reason, attempts)) in &world.parked {
+        assert!(seq.is_multiple_of(10) && reason == "answered 500", "{seq}: {reason}");
+        // Slower than those in memory, but not given up.
+        assert_eq!(*attempts, world.attempts[seq]);
+        assert!((15..100).contains(attempts), "{seq} was tried {attempts} times");
+    }
+}
+
+#[test]
+fn more_than_may_wait_are_given_up_early_and_say_so() {
+    let manner: Manner = |seq, _, _| seq.is_multiple_of(2).then_some(Repetition::UntilDeadline);
+    let mut world = World::new(manner);
+    world.run(120, Duration::from_secs(6 * 60));
+    assert!(world.slowest <= PROMPT, "one took {:?}", world.slowest);
+    assert!(world.items_max <= 1_024 + 100, "{} in memory", world.items_max);
+    assert!(world.outbox.len() <= 16_384 + 1_024 + 100, "{} wait", world.outbox.len());
+    assert!(!world.parked.is_empty());
+    for (seq, (reason, attempts)) in &world.parked {
+        assert!(seq.is_multiple_of(2) && *attempts >= 5, "{seq} after {attempts}");
+        assert_eq!(reason, "answered 500; given up early, since more than 16384 wait to be repeated");
+    }
+}
+
+#[test]
+fn one_answer_in_ten_refused_loses_nothing() {
+    // Another one each time: by number and attempt.
+    let manner: Manner = |seq, attempt, _| {
+        (seq * 7 + u64::from(attempt) * 3).is_multiple_of(10).then_some(Repetition::UntilDeadline)
+    };
+    let mut world = World::new(manner);
+    world.run(200, Duration::from_secs(2 * 60));
+    world.run(0, Duration::from_secs(60));
+    assert_eq!(world.delivered.len() as u64, world.came);
+    assert!(world.parked.is_empty() && world.outbox.is_empty());
+    assert!(world.attempts.values().all(|attempts| *attempts <= 2));
+}
+
+#[test]
+fn a_dfsp_that_refuses_everything_for_ten_minutes_gets_everything_afterwards() {
+    const OUTAGE: Duration = Duration::from_secs(10 * 60);
+    let manner: Manner = |_, _, at| (at < OUTAGE).then_some(Repetition::UntilDeadline);
+    let mut world = World::new(manner);
+    world.run(100, OUTAGE);
+    assert!(world.delivered.is_empty() && world.parked.is_empty());
+    // It is not called again and again for what it will not take: those under way at first, then one now and then.
+    let tried = world.attempts.len();
+    assert!(tried < 100, "{tried} callbacks were begun");
+    assert!(world.lane.is_behind());
+    world.run(100, Duration::from_secs(120));
+    world.run(0, Duration::from_secs(60));
+    assert_eq!(world.delivered.len() as u64, world.came);
+    assert!(world.parked.is_empty() && world.outbox.is_empty());
+}
+
+#[test]
+fn what_only_somebody_could_change_is_tried_a_few_times() {
+    let manner: Manner = |seq, _, _| seq.is_multiple_of(4).then_some(Repetition::AFewTimes);
+    let mut world = World::new(manner);
+    world.run(40, Duration::from_secs(5 * 60));
+    assert!(world.slowest <= PROMPT, "one took {:?}", world.slowest);
+    world.run(0, Duration::from_secs(4 * 60));
+    assert_eq!(world.parked.len() as u64, world.came / 4);
+    assert!(world.parked.values().all(|(_, attempts)| *attempts == 5));
+    assert!(world.outbox.is_empty());
+}
