@@ -85,7 +85,7 @@ impl Change {
                     to.to_owned(),
                 )
             }
-            AdminCommand::AcceptClock { reason, .. } => (
+            AdminCommand::AcceptClock { reason } => (
                 "the hub's time".to_owned(),
                 "without the wall clock".to_owned(),
                 format!("by the wall clock: {reason}"),

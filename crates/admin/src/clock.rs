@@ -48,6 +48,6 @@ pub(crate) async fn accept(
     let fields = body.fields()?;
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into();
     fields.only(&["reason"])?;
-    context.change(AdminCommand::AcceptClock { jump_ms: None, reason }).await?;
+    context.change(AdminCommand::AcceptClock { reason }).await?;
     ok(&view(&context))
 }

@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upesi_fspiop::encode_octets;
-use upesi_ledger::command::{Archived, Expire};
+use upesi_ledger::command::Expire;
 use upesi_ledger::{AccountId, Command, Ledger, Transfer, TransferState};
 use upesi_types::{ErrorCode, TransferId};
 
@@ -82,7 +82,7 @@ pub(crate) async fn end(
     let reason = fields.required("reason")?.text_of(1, REASON_CHARS_MAX)?.into_boxed_str();
     fields.only(&["action", "reason"])?;
     let change = Change::new(format!("transfer {id}"), "RESERVED", format!("EXPIRED_RESERVED: {reason}"));
-    let expire = Expire { transfer: id, reason, archived: Archived::Unknown };
+    let expire = Expire { transfer: id, reason };
     change.log(&context.submit(Command::Expire(expire)).await?);
     show(&context, id).await
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use common::{Hub, PREIMAGE, id, name, prepare, refusal};
 use upesi_ledger::Command;
-use upesi_ledger::command::{Archived, Fulfil, FulfilState, Fulfilment};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment};
 
 const DFSPS: [&str; 3] = ["green", "blue", "red"];
 /// A second passes before every so many transfers.
@@ -22,7 +22,6 @@ fn fulfil(number: u64, payer: &str, payee: &str) -> Command {
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint: [3; 16],
         extensions: None,
-        archived: Archived::Unknown,
     })
 }
 

@@ -5,7 +5,7 @@ mod common;
 use common::{Hub, PREIMAGE, id, name, prepare, refusal};
 use upesi_fspiop::encode_octets;
 use upesi_fspiop::ilp::{encode_packet_v1, encode_packet_v4};
-use upesi_ledger::command::{Archived, Fulfil, FulfilState, Fulfilment};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment};
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 use upesi_types::{Timestamp, TransferId};
 
@@ -19,7 +19,6 @@ fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint: [3; 16],
         extensions: Some(r#"[{"key":"a","value":"b"}]"#.into()),
-        archived: Archived::Unknown,
     })
 }
 

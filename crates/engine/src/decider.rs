@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use upesi_journal::JournalError;
-use upesi_ledger::command::Archived;
-use upesi_ledger::{Callback, Command, Decision, Event, Ledger, ParticipantId, Reply};
+use upesi_ledger::{Archived, Callback, Command, Decision, Event, Facts, Ledger, ParticipantId, Reply};
 
 use time::Moment;
 pub(crate) use time::Ticks;
@@ -20,7 +19,6 @@ use crate::clock::ClockState;
 use crate::commit_thread::{CommitJob, CommitThread};
 use crate::committer::Committer;
 use crate::error::{StopReason, SubmitError};
-use crate::handle::look_up_of;
 use crate::metrics::EngineMetrics;
 use crate::options::EngineOptions;
 use crate::participants::Participants;
@@ -169,22 +167,27 @@ impl<H: CommitThread> Decider<H> {
 
     fn take(&mut self, submission: Submission) {
         match submission {
-            Submission::Command { mut command, payload, archive_epoch, arrived, answer, batcher } => {
+            Submission::Command {
+                command,
+                payload,
+                mut archived,
+                archive_epoch,
+                arrived,
+                answer,
+                batcher,
+            } => {
                 let kind = CommandKind::of(&command);
                 if let (CommandKind::Prepare, true) = (kind, self.is_archive_behind()) {
                     self.metrics.refused_busy.inc();
                     let _ = answer.send(Err(SubmitError::Busy));
                     return;
                 }
-                if let (true, Some((_, archived))) =
-                    (self.eviction.outdates(archive_epoch), look_up_of(&mut command))
-                {
+                if self.eviction.outdates(archive_epoch) {
                     // The look-up is older than what memory has forgotten since: it must be made again.
-                    *archived = Archived::Unknown;
+                    archived = Archived::Unknown;
                 }
                 let published = self.open.records.len();
-                self.find_jump(&mut command);
-                let payload = self.decide(&command, payload);
+                let payload = self.decide(&command, &archived, payload);
                 let held = self.open.records.get(published).filter(|record| record.asker.is_some()).cloned();
                 let reply = mem::take(&mut self.decision.reply);
                 self.follow_accepted(&command, &reply);
@@ -196,7 +199,7 @@ impl<H: CommitThread> Decider<H> {
                 }
             }
             Submission::Quiet(command) => {
-                self.decide(&command, Payload::default());
+                self.decide(&command, &Archived::Absent, Payload::default());
             }
             Submission::Question(question) => {
                 self.open.waiters.push(Waiter::Question(question(&self.ledger)));
@@ -206,11 +209,12 @@ impl<H: CommitThread> Decider<H> {
 
     /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when there
     /// was nothing to record.
-    fn decide(&mut self, command: &Command, payload: Payload) -> Option<Payload> {
+    fn decide(&mut self, command: &Command, archived: &Archived, payload: Payload) -> Option<Payload> {
         let Moment { record: stamp, present } = self.moment();
         let now = present.at;
         self.decision.clear();
-        self.ledger.decide(command, present, &mut self.decision);
+        let facts = Facts { clock_jump_ms: self.jump_to_accept(command), ..Facts::new(present, archived) };
+        self.ledger.decide(command, &facts, &mut self.decision);
         self.metrics.commands.inc();
         if self.decision.is_empty() {
             return Some(payload);

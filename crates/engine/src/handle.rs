@@ -7,8 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use upesi_archive::{Archive, ArchiveStats};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::command::Archived;
-use upesi_ledger::{CallbackKey, Command, Ledger, ParticipantId, Reply, Transfer};
+use upesi_ledger::{Archived, CallbackKey, Command, Ledger, ParticipantId, Reply, Transfer};
 use upesi_types::TransferId;
 
 use crate::backlog::{PendingCallback, RecordReader};
@@ -41,27 +40,37 @@ impl EngineHandle {
     /// Submits a command and waits until its decision is durable. The archive is asked where that is needed.
     pub async fn submit(&self, mut command: Command, mut payload: Payload) -> Result<Reply, SubmitError> {
         let mut archive_epoch = self.inner.shared.archive.epoch();
-        if let Command::Prepare(prepare) = &mut command {
-            prepare.archived = self.look_up(prepare.id).await?;
-        }
+        let mut archived = match &command {
+            Command::Prepare(prepare) => self.look_up(prepare.id).await?,
+            _ => Archived::Unknown,
+        };
         for _ in 0..LOOKUPS_MAX {
-            let (kept, kept_payload) = match self.submit_once(command, payload, archive_epoch).await? {
-                Verdict::Decided(reply) => return Ok(reply),
-                Verdict::LookUp(command, payload) => (*command, payload),
-            };
+            let (kept, kept_payload) =
+                match self.submit_once(command, payload, archived, archive_epoch).await? {
+                    Verdict::Decided(reply) => return Ok(reply),
+                    Verdict::LookUp(command, payload) => (*command, payload),
+                };
             (command, payload) = (kept, kept_payload);
             archive_epoch = self.inner.shared.archive.epoch();
-            let Some((id, archived)) = look_up_of(&mut command) else { return Err(SubmitError::Stopped) };
-            *archived = self.look_up(id).await?;
+            let Some(id) = command.transfer_id() else { return Err(SubmitError::Stopped) };
+            archived = self.look_up(id).await?;
         }
         Err(SubmitError::Busy)
     }
 
-    async fn submit_once(&self, command: Command, payload: Payload, archive_epoch: u64) -> Answer {
+    async fn submit_once(
+        &self,
+        command: Command,
+        payload: Payload,
+        archived: Archived,
+        archive_epoch: u64,
+    ) -> Answer {
         let (answer, answered) = oneshot::channel();
         let batcher = ReplyBatcher::for_this_runtime();
         let arrived = Instant::now();
-        self.push(Submission::Command { command, payload, archive_epoch, arrived, answer, batcher })?;
+        let submission =
+            Submission::Command { command, payload, archived, archive_epoch, arrived, answer, batcher };
+        self.push(submission)?;
         answered.await.unwrap_or(Err(SubmitError::Stopped))
     }
 
@@ -213,17 +222,5 @@ pub(crate) async fn blocking<T: Send + 'static>(
     match Handle::try_current() {
         Ok(runtime) => runtime.spawn_blocking(work).await.map_err(|_| SubmitError::Stopped),
         Err(_) => Ok(work()),
-    }
-}
-
-/// The id that a command is about and what it knows of the archive.
-pub(crate) fn look_up_of(command: &mut Command) -> Option<(TransferId, &mut Archived)> {
-    match command {
-        Command::Prepare(prepare) => Some((prepare.id, &mut prepare.archived)),
-        Command::Fulfil(fulfil) => Some((fulfil.transfer.id()?, &mut fulfil.archived)),
-        Command::Abort(abort) => Some((abort.transfer.id()?, &mut abort.archived)),
-        Command::Get(get) => Some((get.transfer.id()?, &mut get.archived)),
-        Command::Expire(expire) => Some((expire.transfer, &mut expire.archived)),
-        _ => None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
-use upesi_ledger::{Command, Ledger, Reply};
+use upesi_ledger::{Archived, Command, Ledger, Reply};
 
 use crate::error::SubmitError;
 use crate::record::Payload;
@@ -36,7 +36,9 @@ pub(crate) enum Submission {
     Command {
         command: Command,
         payload: Payload,
-        /// The archive's epoch at the time of the look-up that the command carries.
+        /// What the archive said of the command's transfer.
+        archived: Archived,
+        /// The archive's epoch when it said so.
         archive_epoch: u64,
         /// When it was handed in, for measuring.
         arrived: Instant,
@@ -44,7 +46,7 @@ pub(crate) enum Submission {
         /// Sends the reply; without one it is sent at once, by the committing thread.
         batcher: Option<Arc<ReplyBatcher>>,
     },
-    /// Decide a command that nobody waits for, such as the courier's reports.
+    /// Decide a command that nobody waits for, such as the courier's reports, by memory alone.
     Quiet(Command),
     /// Answer a question.
     Question(Question),

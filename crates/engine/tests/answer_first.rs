@@ -11,7 +11,7 @@ use upesi_engine::{
     Answered, DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants,
     Payload,
 };
-use upesi_ledger::command::{Archived, Get};
+use upesi_ledger::command::Get;
 use upesi_ledger::{CallbackKey, Command, ParticipantId};
 use upesi_types::Timestamp;
 
@@ -92,12 +92,7 @@ async fn start(directory: &TempDir, log: &Log) -> (Engine, EngineHandle, Partici
 }
 
 fn get(number: u64) -> Command {
-    Command::Get(Get {
-        transfer: id(number).into(),
-        source: name("greenbank"),
-        is_proxied: false,
-        archived: Archived::Unknown,
-    })
+    Command::Get(Get { transfer: id(number).into(), source: name("greenbank"), is_proxied: false })
 }
 
 /// Refused, as its payee is unknown.

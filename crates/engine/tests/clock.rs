@@ -103,7 +103,7 @@ impl Hub {
 
     fn accept(&mut self) -> Reply {
         let reason = "the clock is right now".into();
-        self.submit(Command::Admin(AdminCommand::AcceptClock { jump_ms: None, reason }))
+        self.submit(Command::Admin(AdminCommand::AcceptClock { reason }))
     }
 
     /// Every record of the journal: its instant, and what it says.

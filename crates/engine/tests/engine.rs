@@ -261,9 +261,8 @@ async fn a_party_that_asks_is_told() {
         Engine::start(options(&directory, &clock), EngineMetrics::default(), Box::new(kept.clone())).unwrap();
     onboard(&handle, &["greenbank", "bluewallet"]).await;
     accepted(&handle, prepare(id(1), "greenbank", "bluewallet", "1", soon()), "").await;
-    let archived = upesi_ledger::command::Archived::Unknown;
     let (transfer, source) = (id(1).into(), name("greenbank"));
-    let get = upesi_ledger::command::Get { transfer, source, is_proxied: false, archived };
+    let get = upesi_ledger::command::Get { transfer, source, is_proxied: false };
     accepted(&handle, Command::Get(get.clone()), "").await;
     let unknown = upesi_ledger::command::Get { transfer: id(2).into(), ..get };
     accepted(&handle, Command::Get(unknown), "").await;

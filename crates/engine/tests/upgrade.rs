@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepare};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_ledger::command::{Abort, Archived, FundsPrepare};
+use upesi_ledger::command::{Abort, FundsPrepare};
 use upesi_ledger::{
     AdminCommand, CallbackKey, Command, FundsDirection, FundsState, LedgerAccountTypeId, PublicState,
 };
@@ -77,7 +77,6 @@ async fn first_life(engine: &EngineHandle, clock: &TestClock) {
             code: ErrorCode::PAYEE_REJECTION,
             description: "no".into(),
             fingerprint: [4; 16],
-            archived: Archived::Unknown,
         }),
     )
     .await;

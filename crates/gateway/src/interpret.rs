@@ -6,7 +6,7 @@ use upesi_fspiop::body::{
 };
 use upesi_fspiop::headers::{Parties, check_headers, check_parties};
 use upesi_fspiop::{Method, Operation, Resource, SyncError, Version, fingerprint};
-use upesi_ledger::command::{Abort, Archived, Fulfil, FulfilState, Fulfilment, Get, Prepare};
+use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{Command, TransferRef};
 use upesi_types::Present;
 
@@ -44,7 +44,7 @@ pub(crate) fn interpret(
         Operation::Get(id) => {
             let transfer = parse_path_id(id)?;
             let Parties { source, proxied, .. } = check_parties(Resource::Transfers, &headers)?;
-            Ok(Command::Get(Get { transfer, source, is_proxied: proxied, archived: Archived::Unknown }))
+            Ok(Command::Get(Get { transfer, source, is_proxied: proxied }))
         }
         Operation::Put(id) => {
             let message = body::parse_fulfil(body)?;
@@ -83,7 +83,6 @@ fn prepare(message: PrepareBody<'_>, parties: Parties, body: &[u8]) -> Command {
         expires_at: message.expiration,
         fingerprint: fingerprint(body),
         extensions: message.extensions.map(String::into_boxed_str),
-        archived: Archived::Unknown,
     })
 }
 
@@ -108,7 +107,6 @@ fn fulfil(
         fulfilment: message.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
         fingerprint: fingerprint(body),
         extensions: message.extensions.map(String::into_boxed_str),
-        archived: Archived::Unknown,
     })
 }
 
@@ -120,7 +118,6 @@ fn abort(message: ErrorBody<'_>, transfer: TransferRef, parties: Parties, body: 
         code: message.code,
         description: message.description.into(),
         fingerprint: fingerprint(body),
-        archived: Archived::Unknown,
     })
 }
 

@@ -9,12 +9,10 @@ use std::time::{Duration, Instant};
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use sha2::{Digest, Sha256};
-use upesi_ledger::command::{
-    Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
-};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
-    AdminCommand, Command, Decision, FundsDirection, Ledger, LedgerAccountTypeId, LedgerConfig, Payload,
-    Record, Reply, TransferRef,
+    AdminCommand, Archived, Command, Decision, Facts, FundsDirection, Ledger, LedgerAccountTypeId,
+    LedgerConfig, Payload, Record, Reply, TransferRef,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -83,7 +81,7 @@ impl Bench {
         self.now += 1_000;
         let now = Timestamp::from_ns(self.now);
         self.decision.clear();
-        self.ledger.decide(command, now, &mut self.decision);
+        self.ledger.decide(command, &Facts::new(now.into(), &Archived::Absent), &mut self.decision);
         self.evolve(now);
     }
 
@@ -136,7 +134,6 @@ fn prepare(number: u64, condition: [u8; 32]) -> Command {
         expires_at: START.plus_ms(3_600_000 + number as i64 / 100),
         fingerprint: (u128::from(number) << 32).to_be_bytes(),
         extensions: None,
-        archived: Archived::Absent,
     })
 }
 
@@ -153,7 +150,6 @@ fn fulfil(number: u64) -> Command {
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint: (u128::from(number) << 32 | 1).to_be_bytes(),
         extensions: None,
-        archived: Archived::Absent,
     })
 }
 
@@ -239,7 +235,9 @@ fn acknowledge(bench: &mut Bench) {
 fn records(criterion: &mut Criterion) {
     let condition: [u8; 32] = Sha256::digest(PREIMAGE).into();
     let mut bench = Bench::new();
-    bench.ledger.decide(&prepare(0, condition), START.plus_ms(1_000), &mut bench.decision);
+    let now = START.plus_ms(1_000);
+    let facts = Facts::new(now.into(), &Archived::Absent);
+    bench.ledger.decide(&prepare(0, condition), &facts, &mut bench.decision);
     let (headers, body) = ([b'h'; 600], [b'b'; 1_000]);
     let payload = Payload { headers: &headers, body: &body };
     let mut bytes = Vec::new();

@@ -15,6 +15,7 @@ pub mod command;
 mod config;
 mod endpoint;
 mod event;
+mod facts;
 mod funds;
 mod outbox;
 mod participant;
@@ -34,6 +35,7 @@ pub use command::{AdminCommand, AdminOutcome, Command, Decision, Refusal, Reply}
 pub use config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use endpoint::EndpointType;
 pub use event::Event;
+pub use facts::{Archived, Facts};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
 pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};

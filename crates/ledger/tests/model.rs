@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use upesi_ledger::{
-    AdminCommand, AdminOutcome, CallbackContent, Command, Decision, FundsOutGuard, Ledger,
+    AdminCommand, AdminOutcome, CallbackContent, Command, Decision, Facts, FundsOutGuard, Ledger,
     LedgerAccountTypeId, LedgerConfig, Reply, StateMethod, audit,
 };
 use upesi_types::{Amount, Timestamp};
@@ -240,7 +240,7 @@ proptest! {
             for (_, ask) in &steps {
                 let Ask::Fulfil { id, .. } = ask else { continue };
                 let command = ask::command(ask, run.known.get(id), &ledger);
-                ledger.decide(&command, Timestamp::from_ms(run.now_ms), &mut Decision::default());
+                ledger.decide(&command, &Facts::at(Timestamp::from_ms(run.now_ms)), &mut Decision::default());
             }
         }
     }

@@ -20,7 +20,7 @@ use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_http::{Limits, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
-use upesi_ledger::command::{Archived, Prepare};
+use upesi_ledger::command::Prepare;
 use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply};
 use upesi_store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
@@ -290,7 +290,6 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, amount: &str) -> Comman
         expires_at: Timestamp::parse_iso(START).unwrap().plus_ms(30_000),
         fingerprint: [2; 16],
         extensions: None,
-        archived: Archived::Unknown,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::mem;
 use std::time::{Duration, Instant};
 
-use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
+use upesi_ledger::{AdminCommand, AdminOutcome, Archived, Command, Ledger, Reply};
 use upesi_types::{Present, Timestamp};
 
 use super::Decider;
@@ -61,11 +61,13 @@ impl<H: CommitThread> Decider<H> {
         Moment { record, present: Present { at: record, latest: present.latest.max(record), ..present } }
     }
 
-    /// An operator accepts the jump that there is when the engine decides.
-    pub(super) fn find_jump(&self, command: &mut Command) {
-        if let Command::Admin(AdminCommand::AcceptClock { jump_ms, .. }) = command {
-            let found = self.shared.clock.compare(self.ledger.last_time()).jump_ms;
-            *jump_ms = Some(found).filter(|jump_ms| *jump_ms != 0);
+    /// The jump of the wall clock that an operator accepts, in milliseconds; 0 for every other command.
+    pub(super) fn jump_to_accept(&self, command: &Command) -> i64 {
+        match command {
+            Command::Admin(AdminCommand::AcceptClock { .. }) => {
+                self.shared.clock.compare(self.ledger.last_time()).jump_ms
+            }
+            _ => 0,
         }
     }
 
@@ -107,7 +109,7 @@ impl<H: CommitThread> Decider<H> {
         }
         let is_due = |ledger: &Ledger| ledger.next_deadline().is_some_and(|deadline| deadline < now);
         if is_due(&self.ledger) {
-            self.decide(&Command::Tick, Payload::default());
+            self.decide(&Command::Tick, &Archived::Absent, Payload::default());
         }
         if is_due(&self.ledger) {
             self.ticks.rearm(true, self.options.tick_interval);

@@ -7,9 +7,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
-use upesi_ledger::command::{
-    Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
-};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
     AccountId, AdminCommand, Command, EndpointType, FundsDirection, LedgerAccountTypeId, Reply,
 };
@@ -147,7 +145,6 @@ pub fn prepare(id: TransferId, payer: &str, payee: &str, value: &str, expires_at
         expires_at,
         fingerprint: [2; 16],
         extensions: None,
-        archived: Archived::Unknown,
     })
 }
 
@@ -161,7 +158,6 @@ pub fn fulfil(id: TransferId, payer: &str, payee: &str) -> Command {
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint: [3; 16],
         extensions: None,
-        archived: Archived::Unknown,
     })
 }
 

@@ -14,7 +14,7 @@ use upesi_engine::{
     Storage, SubmitError,
 };
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
-use upesi_ledger::command::{Abort, Archived, Get};
+use upesi_ledger::command::{Abort, Get};
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
@@ -261,7 +261,7 @@ impl Run {
             1 if !self.known.is_empty() => {
                 let id = self.any_known();
                 let (transfer, source) = (id.into(), name(payer));
-                let get = Get { transfer, source, is_proxied: false, archived: Archived::Unknown };
+                let get = Get { transfer, source, is_proxied: false };
                 (Command::Get(get), Sent::Nothing)
             }
             2..=5 if !self.known.is_empty() => {
@@ -376,6 +376,5 @@ fn abort(id: TransferId, payer: &str, payee: &str) -> Command {
         code: ErrorCode::PAYEE_REJECTION,
         description: "no".into(),
         fingerprint: [4; 16],
-        archived: Archived::Unknown,
     })
 }

@@ -2,12 +2,13 @@
 
 use alloc::boxed::Box;
 
-use upesi_types::{ErrorCode, FspId, Timestamp};
+use upesi_types::{ErrorCode, FspId};
 
 use super::put::{self, Cause, Put, PutKind};
-use super::{Archived, Decision, Reply};
+use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
 use crate::callback::{CallbackContent, TransferRef};
+use crate::facts::Facts;
 use crate::transfer::{AbortKind, Fingerprint};
 
 /// An abort as the gateway read it.
@@ -25,12 +26,11 @@ pub struct Abort {
     pub description: Box<str>,
     /// Fingerprint of the body.
     pub fingerprint: Fingerprint,
-    /// What the archive says of the id.
-    pub archived: Archived,
 }
 
 impl Ledger {
-    pub(super) fn decide_abort(&self, abort: &Abort, now: Timestamp, out: &mut Decision) {
+    pub(super) fn decide_abort(&self, abort: &Abort, facts: &Facts<'_>, out: &mut Decision) {
+        let now = facts.now();
         let Some(sender) = self.participant_id_ignoring_case(&abort.source) else {
             return out.reply = Reply::UnknownSender(abort.source);
         };
@@ -42,8 +42,8 @@ impl Ledger {
             fingerprint: abort.fingerprint,
             now,
         };
-        let transfer = match self.find(&abort.transfer, &abort.archived) {
-            Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
+        let transfer = match self.find(&abort.transfer, facts) {
+            Err(ArchiveLookupNeeded) => return out.reply = Reply::NeedsArchive,
             Ok(Some(transfer)) => transfer,
             Ok(None) => return self.answer_unknown_transfer(put.sender, &abort.transfer, out),
         };

@@ -2,7 +2,7 @@
 
 use alloc::boxed::Box;
 
-use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::funds::{FundsEnd, FundsPrepare};
 use super::settlement_models::NewSettlementModel;
@@ -11,6 +11,7 @@ use crate::Ledger;
 use crate::account::AccountId;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
+use crate::facts::Facts;
 use crate::funds::FundsState;
 
 /// An operator's change. Participants are named as operators name them.
@@ -87,8 +88,6 @@ pub enum AdminCommand {
     EndFunds(FundsEnd),
     /// `POST /clock/accept`: the wall clock is right, although it jumped.
     AcceptClock {
-        /// How far it jumped, in milliseconds, as the engine finds it when it decides; absent when it did not.
-        jump_ms: Option<i64>,
         /// Why, in the operator's words.
         reason: Box<str>,
     },
@@ -131,7 +130,7 @@ impl Ledger {
     pub(super) fn decide_admin(
         &self,
         command: &AdminCommand,
-        now: Timestamp,
+        facts: &Facts<'_>,
         out: &mut Decision,
     ) -> Result<AdminOutcome, Refusal> {
         match command {
@@ -156,14 +155,15 @@ impl Ledger {
             AdminCommand::SetAccountActivity { name, account, is_active } => {
                 self.decide_account_activity(name, *account, *is_active, out)
             }
-            AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, now, out),
-            AdminCommand::EndFunds(end) => self.decide_end_funds(end, now, out),
-            AdminCommand::AcceptClock { jump_ms: None, .. } => Ok(AdminOutcome::AlreadyDone),
-            AdminCommand::AcceptClock { jump_ms: Some(jump_ms), reason } => {
-                out.events.push(Event::ClockAccepted { jump_ms: *jump_ms, reason: reason.clone() });
+            AdminCommand::PrepareFunds(funds) => self.decide_prepare_funds(funds, facts.now(), out),
+            AdminCommand::EndFunds(end) => self.decide_end_funds(end, facts.now(), out),
+            AdminCommand::AcceptClock { .. } if facts.clock_jump_ms == 0 => Ok(AdminOutcome::AlreadyDone),
+            AdminCommand::AcceptClock { reason } => {
+                let jump_ms = facts.clock_jump_ms;
+                out.events.push(Event::ClockAccepted { jump_ms, reason: reason.clone() });
                 Ok(AdminOutcome::Done)
             }
-            AdminCommand::CreateSettlementModel(model) => self.decide_create_model(model, now, out),
+            AdminCommand::CreateSettlementModel(model) => self.decide_create_model(model, facts.now(), out),
             AdminCommand::SetSettlementModelActivity { name, is_active } => {
                 self.decide_model_activity(name, *is_active, out)
             }

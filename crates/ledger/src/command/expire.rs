@@ -6,8 +6,9 @@ use alloc::format;
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
 use super::put::{self, Cause};
-use super::{AdminOutcome, Archived, Decision, Refusal, Reply};
+use super::{AdminOutcome, ArchiveLookupNeeded, Decision, Refusal, Reply};
 use crate::Ledger;
+use crate::facts::Facts;
 use crate::transfer::{Transfer, TransferState};
 
 /// An operator's wish that a reservation ends.
@@ -17,17 +18,15 @@ pub struct Expire {
     pub transfer: TransferId,
     /// Why, in the operator's words.
     pub reason: Box<str>,
-    /// What the archive says of the id.
-    pub archived: Archived,
 }
 
 impl Ledger {
     /// The payer gets its money back and both parties are told 3303, as when the deadline passes.
-    pub(super) fn decide_expire(&self, expire: &Expire, now: Timestamp, out: &mut Decision) {
-        out.reply = match self.find(&expire.transfer.into(), &expire.archived) {
-            Err(super::MustLook) => Reply::NeedsArchive,
+    pub(super) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
+        out.reply = match self.find(&expire.transfer.into(), facts) {
+            Err(ArchiveLookupNeeded) => Reply::NeedsArchive,
             Ok(None) => Reply::Admin(Err(unknown())),
-            Ok(Some(transfer)) => Reply::Admin(expire_known(transfer, expire, now, out)),
+            Ok(Some(transfer)) => Reply::Admin(expire_known(transfer, expire, facts.now(), out)),
         };
     }
 }

@@ -6,10 +6,11 @@ use sha2::{Digest, Sha256};
 use upesi_types::{FspId, Timestamp};
 
 use super::put::{self, Put, PutKind};
-use super::{Archived, Decision, Reply};
+use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
 use crate::callback::{CallbackContent, StateMethod, TransferRef, TransferView};
 use crate::event::Event;
+use crate::facts::Facts;
 use crate::transfer::{Fingerprint, PublicState, Transfer};
 
 /// A fulfil as the gateway read it.
@@ -31,8 +32,6 @@ pub struct Fulfil {
     pub fingerprint: Fingerprint,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
-    /// What the archive says of the id.
-    pub archived: Archived,
 }
 
 /// What a payee says of a transfer.
@@ -58,7 +57,8 @@ pub enum Fulfilment {
 }
 
 impl Ledger {
-    pub(super) fn decide_fulfil(&self, fulfil: &Fulfil, now: Timestamp, out: &mut Decision) {
+    pub(super) fn decide_fulfil(&self, fulfil: &Fulfil, facts: &Facts<'_>, out: &mut Decision) {
+        let now = facts.now();
         let Some(sender) = self.participant_id_ignoring_case(&fulfil.source) else {
             return out.reply = Reply::UnknownSender(fulfil.source);
         };
@@ -70,8 +70,8 @@ impl Ledger {
             fingerprint: fulfil.fingerprint,
             now,
         };
-        let transfer = match self.find(&fulfil.transfer, &fulfil.archived) {
-            Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
+        let transfer = match self.find(&fulfil.transfer, facts) {
+            Err(ArchiveLookupNeeded) => return out.reply = Reply::NeedsArchive,
             Ok(Some(transfer)) => transfer,
             Ok(None) => return self.answer_unknown_transfer(put.sender, &fulfil.transfer, out),
         };

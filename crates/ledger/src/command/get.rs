@@ -4,9 +4,10 @@ use alloc::format;
 
 use upesi_types::{ErrorCode, FspId};
 
-use super::{Archived, Decision, Reply};
+use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
 use crate::callback::{CallbackContent, StateMethod, TransferRef};
+use crate::facts::Facts;
 use crate::transfer::TransferState;
 
 /// Of a transfer that nobody knows.
@@ -21,17 +22,15 @@ pub struct Get {
     pub source: FspId,
     /// Whether an inter-scheme proxy passed the question on (`FSPIOP-Proxy`).
     pub is_proxied: bool,
-    /// What the archive says of the id.
-    pub archived: Archived,
 }
 
 impl Ledger {
-    pub(super) fn decide_get(&self, get: &Get, out: &mut Decision) {
+    pub(super) fn decide_get(&self, get: &Get, facts: &Facts<'_>, out: &mut Decision) {
         let Some(requester) = self.participant_named(&get.source) else {
             return out.reply = Reply::UnknownSender(get.source);
         };
-        let found = match self.find(&get.transfer, &get.archived) {
-            Err(super::MustLook) => return out.reply = Reply::NeedsArchive,
+        let found = match self.find(&get.transfer, facts) {
+            Err(ArchiveLookupNeeded) => return out.reply = Reply::NeedsArchive,
             Ok(found) => found,
         };
         let refuse = |out: &mut Decision, code, detail: &str| {

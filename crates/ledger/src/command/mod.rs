@@ -19,7 +19,7 @@ use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use upesi_types::{ErrorCode, FspId, Present};
+use upesi_types::{ErrorCode, FspId, TransferId};
 
 pub use abort::Abort;
 pub use admin::{AdminCommand, AdminOutcome};
@@ -35,6 +35,7 @@ pub use tick::EXPIRIES_PER_TICK_MAX;
 use crate::Ledger;
 use crate::callback::{Callback, CallbackContent, CallbackKey, TransferRef};
 use crate::event::Event;
+use crate::facts::{Archived, Facts};
 use crate::participant::ParticipantId;
 use crate::transfer::Transfer;
 
@@ -75,16 +76,18 @@ pub enum Command {
     Admin(AdminCommand),
 }
 
-/// What is known of a transfer id beyond the ledger's memory.
-#[derive(Clone, Debug, Default)]
-pub enum Archived {
-    /// Nobody has looked.
-    #[default]
-    Unknown,
-    /// The archive does not hold it.
-    Absent,
-    /// The archive holds it.
-    Found(Box<Transfer>),
+impl Command {
+    /// The transfer whose state decides the command: what memory does not hold of it, the archive may.
+    pub const fn transfer_id(&self) -> Option<TransferId> {
+        match self {
+            Self::Prepare(prepare) => Some(prepare.id),
+            Self::Fulfil(fulfil) => fulfil.transfer.id(),
+            Self::Abort(abort) => abort.transfer.id(),
+            Self::Get(get) => get.transfer.id(),
+            Self::Expire(expire) => Some(expire.transfer),
+            _ => None,
+        }
+    }
 }
 
 /// What came of a command. Reused from command to command, so that deciding allocates little.
@@ -106,7 +109,7 @@ pub enum Reply {
     Accepted,
     /// The sender is no participant, so that nobody could be told anything later: refused at once, nothing was decided.
     UnknownSender(FspId),
-    /// The id is not in memory: look into the archive, set [`Archived`] and submit again. Nothing was decided.
+    /// The transfer is not in memory: ask the archive and decide again with its answer. Nothing was decided.
     NeedsArchive,
     /// An operator's change was made or refused.
     Admin(Result<AdminOutcome, Refusal>),
@@ -177,26 +180,25 @@ impl Decision {
 }
 
 impl Ledger {
-    /// Decides a command at an instant, without changing anything. `out` must be empty.
+    /// Decides a command under the facts that hold, without changing anything. `out` must be empty.
     ///
     /// The decision takes effect through [`Ledger::evolve`], after it is in the journal's next batch.
-    pub fn decide(&self, command: &Command, present: impl Into<Present>, out: &mut Decision) {
+    pub fn decide(&self, command: &Command, facts: &Facts<'_>, out: &mut Decision) {
         debug_assert!(out.is_empty(), "the decision is reused without clearing it");
-        let present: Present = present.into();
-        let now = present.at;
+        let now = facts.now();
         match command {
-            Command::Prepare(prepare) => self.decide_prepare(prepare, present, out),
-            Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, now, out),
-            Command::Abort(abort) => self.decide_abort(abort, now, out),
-            Command::Get(get) => self.decide_get(get, out),
+            Command::Prepare(prepare) => self.decide_prepare(prepare, facts, out),
+            Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, facts, out),
+            Command::Abort(abort) => self.decide_abort(abort, facts, out),
+            Command::Get(get) => self.decide_get(get, facts, out),
             Command::Tick => self.decide_tick(now, out),
-            Command::Expire(expire) => self.decide_expire(expire, now, out),
+            Command::Expire(expire) => self.decide_expire(expire, facts, out),
             Command::Delivered(keys) => self.decide_delivered(keys, out),
             Command::Park { key, attempts, reason } => self.decide_park(*key, *attempts, reason, out),
             Command::Redeliver(keys) => self.decide_redeliver(keys, out),
             Command::RemoveFinished { to_seq } => self.decide_removal(*to_seq, out),
             Command::Admin(command) => {
-                let reply = self.decide_admin(command, now, out);
+                let reply = self.decide_admin(command, facts, out);
                 if reply.is_err() {
                     out.clear();
                 }
@@ -205,18 +207,18 @@ impl Ledger {
         }
     }
 
-    /// Finds a transfer in memory or in what was fetched from the archive; `Err` when nobody has looked there yet.
+    /// Finds a transfer in memory or in the archive's answer; an error if the archive must be asked first.
     fn find<'a>(
         &'a self,
         transfer: &TransferRef,
-        archived: &'a Archived,
-    ) -> Result<Option<&'a Transfer>, MustLook> {
+        facts: &Facts<'a>,
+    ) -> Result<Option<&'a Transfer>, ArchiveLookupNeeded> {
         let Some(id) = transfer.id() else { return Ok(None) };
         if let Some(transfer) = self.transfer(id) {
             return Ok(Some(transfer));
         }
-        match archived {
-            Archived::Unknown => Err(MustLook),
+        match facts.archived {
+            Archived::Unknown => Err(ArchiveLookupNeeded),
             Archived::Absent => Ok(None),
             Archived::Found(transfer) => {
                 debug_assert_eq!(transfer.id, id);
@@ -227,4 +229,4 @@ impl Ledger {
 }
 
 /// The archive must be asked before this can be decided.
-struct MustLook;
+struct ArchiveLookupNeeded;

@@ -6,11 +6,12 @@ use alloc::string::String;
 
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Present, Timestamp, TransferId};
 
-use super::{Archived, Decision, Reply};
+use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::callback::{CallbackContent, StateMethod};
 use crate::event::Event;
+use crate::facts::Facts;
 use crate::participant::{Participant, ParticipantId};
 use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
 
@@ -39,8 +40,6 @@ pub struct Prepare {
     pub fingerprint: Fingerprint,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
-    /// What the archive says of the id.
-    pub archived: Archived,
 }
 
 /// Why a prepare is refused.
@@ -65,14 +64,14 @@ impl From<String> for Refused {
 }
 
 impl Ledger {
-    pub(super) fn decide_prepare(&self, prepare: &Prepare, present: Present, out: &mut Decision) {
+    pub(super) fn decide_prepare(&self, prepare: &Prepare, facts: &Facts<'_>, out: &mut Decision) {
         let Some(sender) = self.participant_id(&prepare.source) else {
             return out.reply = Reply::UnknownSender(prepare.source);
         };
-        match self.find(&prepare.id.into(), &prepare.archived) {
-            Err(super::MustLook) => out.reply = Reply::NeedsArchive,
+        match self.find(&prepare.id.into(), facts) {
+            Err(ArchiveLookupNeeded) => out.reply = Reply::NeedsArchive,
             Ok(Some(original)) => self.answer_duplicate_prepare(prepare, sender, original, out),
-            Ok(None) => self.decide_new_prepare(prepare, sender, present, out),
+            Ok(None) => self.decide_new_prepare(prepare, sender, facts.present, out),
         }
     }
 

@@ -14,13 +14,14 @@ use crate::command::{
     Refusal, Reply,
 };
 use crate::event::Event;
+use crate::facts::Facts;
 use crate::funds::{FundsDirection, FundsState};
 use crate::settlement_model::SettlementModel;
 use crate::state::Ledger;
 
 fn decide(ledger: &Ledger, command: Command) -> Decision {
     let mut decision = Decision::default();
-    ledger.decide(&command, Timestamp::from_ms(2_000), &mut decision);
+    ledger.decide(&command, &Facts::at(Timestamp::from_ms(2_000)), &mut decision);
     decision
 }
 

@@ -14,6 +14,7 @@ use crate::command::{Command, Decision, NewSettlementModel, Refusal};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
+use crate::facts::Facts;
 use crate::funds::{FundsDirection, FundsState};
 use crate::record::Record;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
@@ -92,7 +93,7 @@ fn a_delivery_is_recorded_once() {
     let key = |target, index| CallbackKey { target: participant(target), seq: 9, index };
     let decide = |ledger: &Ledger, keys: &[CallbackKey]| {
         let mut decision = Decision::default();
-        ledger.decide(&Command::Delivered(keys.to_vec()), Timestamp::from_ms(10), &mut decision);
+        ledger.decide(&Command::Delivered(keys.to_vec()), &Facts::at(Timestamp::from_ms(10)), &mut decision);
         decision.events
     };
     let events = decide(&ledger, &[key(3, 1), key(2, 0), key(3, 1), key(2, 1)]);
@@ -333,7 +334,7 @@ fn a_removal_frees_ids_in_every_fold() {
     live.drain_finished(8).for_each(drop);
     let decide = |ledger: &Ledger, to_seq| {
         let mut decision = Decision::default();
-        ledger.decide(&Command::RemoveFinished { to_seq }, Timestamp::from_ms(9), &mut decision);
+        ledger.decide(&Command::RemoveFinished { to_seq }, &Facts::at(Timestamp::from_ms(9)), &mut decision);
         decision.events
     };
     assert_eq!(decide(&live, 0), []);

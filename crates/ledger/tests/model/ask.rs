@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{
-    Abort, Archived, Expire, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
+    Abort, Expire, Fulfil, FulfilState, Fulfilment, FundsAction, FundsEnd, FundsPrepare, Get,
     NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
@@ -206,7 +206,6 @@ impl AskPrepare {
             expires_at: Timestamp::from_ms(expires_ms),
             fingerprint: self.fingerprint(expires_ms),
             extensions: None,
-            archived: Archived::Unknown,
         })
     }
 }
@@ -245,7 +244,6 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             },
             fingerprint: put_fingerprint(ask),
             extensions: None,
-            archived: Archived::Unknown,
         }),
         Ask::Abort { id, from, to, code, .. } => Command::Abort(Abort {
             transfer: TransferRef::Id(transfer_id('t', *id)),
@@ -254,20 +252,16 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             code: ErrorCode::from_number(*code).expect("four digits"),
             description: "declined".into(),
             fingerprint: put_fingerprint(ask),
-            archived: Archived::Unknown,
         }),
         Ask::Get { id, from } => Command::Get(Get {
             transfer: TransferRef::Id(transfer_id('t', *id)),
             source: fsp(from),
             is_proxied: false,
-            archived: Archived::Unknown,
         }),
         Ask::Tick => Command::Tick,
-        Ask::Expire { id } => Command::Expire(Expire {
-            transfer: transfer_id('t', *id),
-            reason: "as told".into(),
-            archived: Archived::Unknown,
-        }),
+        Ask::Expire { id } => {
+            Command::Expire(Expire { transfer: transfer_id('t', *id), reason: "as told".into() })
+        }
         Ask::Delivered(name) => Command::Delivered(owed(ledger, name)),
         Ask::Redeliver(name) => Command::Redeliver(owed(ledger, name)),
         Ask::Park(name) => {

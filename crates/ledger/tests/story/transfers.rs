@@ -1,7 +1,7 @@
 //! What DFSPs and the courier ask for.
 
 use sha2::{Digest, Sha256};
-use upesi_ledger::command::{Abort, Archived, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
+use upesi_ledger::command::{Abort, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{CallbackKey, Command, ParticipantId, TransferRef};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
 
@@ -22,7 +22,7 @@ impl Story {
                 let reason =
                     words.option("because")?.unwrap_or_else(|| "the payee is gone".to_owned()).into();
                 let transfer = self.id(&words.next("a transfer")?);
-                Command::Expire(Expire { transfer, reason, archived: Archived::Unknown })
+                Command::Expire(Expire { transfer, reason })
             }
             "delivered" => Command::Delivered(self.owed(words)?),
             "redeliver" => Command::Redeliver(self.owed(words)?),
@@ -68,7 +68,6 @@ impl Story {
             expires_at: words::instant(&expires)?,
             fingerprint: words::digest(&said),
             extensions,
-            archived: Archived::Unknown,
         };
         self.prepares.entry(id).or_insert_with(|| prepare.clone());
         Ok(prepare)
@@ -107,18 +106,7 @@ impl Story {
         };
         let fingerprint = words::digest(&format!("{state:?} {fulfilment:?} {extensions:?} {body:?}"));
         let may_reserve = version.as_deref() != Some("1.0");
-        let archived = Archived::Unknown;
-        Ok(Fulfil {
-            transfer,
-            source,
-            destination,
-            state,
-            may_reserve,
-            fulfilment,
-            fingerprint,
-            extensions,
-            archived,
-        })
+        Ok(Fulfil { transfer, source, destination, state, may_reserve, fulfilment, fingerprint, extensions })
     }
 
     /// `abort t1 5104 "account frozen"`, with `from`, `to`, `body`.
@@ -129,8 +117,8 @@ impl Story {
         let description = words.next("a description")?;
         let fingerprint = words::digest(&format!("{number} {description} {body:?}"));
         let code = number.parse().ok().and_then(ErrorCode::from_number).ok_or("no error code")?;
-        let (description, archived) = (description.into(), Archived::Unknown);
-        Ok(Abort { transfer, source, destination, code, description, fingerprint, archived })
+        let description = description.into();
+        Ok(Abort { transfer, source, destination, code, description, fingerprint })
     }
 
     /// What all PUTs have in common. The payee sends them to the payer, unless they say otherwise.
@@ -156,7 +144,7 @@ impl Story {
         let source = words::name(&words.option("from")?.ok_or("from whom?")?)?;
         let is_proxied = words.flag("by", "proxy");
         let transfer = self.transfer_ref(&words.next("a transfer")?);
-        Ok(Get { transfer, source, is_proxied, archived: Archived::Unknown })
+        Ok(Get { transfer, source, is_proxied })
     }
 
     /// `t1` stands for an id, `not-an-id` for itself.

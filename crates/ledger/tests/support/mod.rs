@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use upesi_ledger::command::Archived;
-use upesi_ledger::{Command, Decision, Event, Ledger, LedgerConfig, Payload, Record, Reply, Transfer, audit};
+use upesi_ledger::{
+    Archived, Command, Decision, Event, Facts, Ledger, LedgerConfig, Payload, Record, Reply, Transfer, audit,
+};
 use upesi_types::{Timestamp, TransferId};
 
 /// A live ledger, a second one that sees nothing but encoded records, and an archive.
@@ -18,15 +19,16 @@ impl Twin {
         Self { live: Ledger::new(config.clone()), replica: Ledger::new(config), archive: BTreeMap::new() }
     }
 
-    /// Decides and folds one command as the engine does: an id that is not in memory is looked up in the archive.
-    pub fn submit(&mut self, mut command: Command, now: Timestamp) -> Decision {
+    /// Decides and folds one command as the engine does: an id that is not in memory is looked up in the archive. The wall
+    /// clock has not jumped.
+    pub fn submit(&mut self, command: Command, now: Timestamp) -> Decision {
         let mut decision = Decision::default();
-        self.live.decide(&command, now, &mut decision);
+        self.live.decide(&command, &Facts::at(now), &mut decision);
         if decision.reply == Reply::NeedsArchive {
             assert!(decision.is_empty(), "what waits for the archive is not decided yet");
-            self.look_up(&mut command);
+            let archived = self.look_up(&command);
             decision.clear();
-            self.live.decide(&command, now, &mut decision);
+            self.live.decide(&command, &Facts::new(now.into(), &archived), &mut decision);
             assert_ne!(decision.reply, Reply::NeedsArchive, "the archive was asked already");
         }
         if !decision.is_empty() {
@@ -54,18 +56,10 @@ impl Twin {
         self.replica.evolve(seq, now, record.events, &record.callbacks);
     }
 
-    fn look_up(&self, command: &mut Command) {
-        let (id, archived) = match command {
-            Command::Prepare(prepare) => (Some(prepare.id), &mut prepare.archived),
-            Command::Fulfil(fulfil) => (fulfil.transfer.id(), &mut fulfil.archived),
-            Command::Abort(abort) => (abort.transfer.id(), &mut abort.archived),
-            Command::Get(get) => (get.transfer.id(), &mut get.archived),
-            Command::Expire(expire) => (Some(expire.transfer), &mut expire.archived),
-            _ => panic!("only requests about transfers need the archive"),
-        };
-        let id = id.expect("only a well-formed id needs the archive");
+    fn look_up(&self, command: &Command) -> Archived {
+        let id = command.transfer_id().expect("only a well-formed id needs the archive");
         let found = self.archive.get(&id).cloned();
-        *archived = found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer)));
+        found.map_or(Archived::Absent, |transfer| Archived::Found(Box::new(transfer)))
     }
 
     /// Moves every finished transfer from memory to the archive.

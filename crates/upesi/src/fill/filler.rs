@@ -8,9 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError, SystemClock};
-use upesi_ledger::command::{
-    Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
-};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{AdminCommand, Command, FundsDirection, LedgerAccountTypeId, Reply};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
@@ -142,7 +140,6 @@ impl Filler {
             fulfilment: Fulfilment::Preimage(secret.preimage),
             fingerprint: secret.fingerprint(1),
             extensions: None,
-            archived: Archived::Unknown,
         };
         self.submit(Command::Fulfil(fulfil), self.payload(FULFIL_BODY_BYTES), progress).await
     }
@@ -165,7 +162,6 @@ impl Filler {
             expires_at: SystemClock.now().plus_ms(EXPIRY_MS),
             fingerprint: secret.fingerprint(0),
             extensions: None,
-            archived: Archived::Unknown,
         }
     }
 

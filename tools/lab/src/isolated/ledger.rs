@@ -2,8 +2,7 @@
 
 use std::time::Instant;
 
-use upesi_ledger::command::Archived;
-use upesi_ledger::{AdminCommand, Callback, Command, Decision, Ledger, LedgerConfig, Reply};
+use upesi_ledger::{AdminCommand, Archived, Callback, Command, Decision, Facts, Ledger, LedgerConfig, Reply};
 use upesi_types::Timestamp;
 
 use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
@@ -12,7 +11,6 @@ use super::scheme::Scheme;
 use super::settings::Keys;
 use super::source::Source;
 use super::stream::MessageKind;
-use super::stream::decode::Ready;
 use super::{Context, IsolatedError};
 
 /// Messages where none are given.
@@ -60,11 +58,11 @@ impl Folded {
         Ok(())
     }
 
-    /// Decides a command and folds the decision into the state.
+    /// Decides a command, of whose transfer the archive knows nothing, and folds the decision into the state.
     pub fn decide(&mut self, command: &Command) {
         self.now = Timestamp::from_ns(self.now.as_ns() + 1);
         self.decision.clear();
-        self.ledger.decide(command, self.now, &mut self.decision);
+        self.ledger.decide(command, &Facts::new(self.now.into(), &Archived::Absent), &mut self.decision);
         if !self.decision.is_empty() {
             let Decision { events, callbacks, .. } = &mut self.decision;
             self.ledger.evolve(self.ledger.last_seq() + 1, self.now, events.drain(..), callbacks);
@@ -75,17 +73,6 @@ impl Folded {
     pub fn take_callbacks(&mut self) -> Vec<Callback> {
         std::mem::take(&mut self.decision.callbacks)
     }
-}
-
-/// As a command is decided when the archive does not know the transfer.
-pub(super) fn looked_up(ready: &Ready) -> Command {
-    let mut command = ready.command.clone();
-    match &mut command {
-        Command::Prepare(prepare) => prepare.archived = Archived::Absent,
-        Command::Fulfil(fulfil) => fulfil.archived = Archived::Absent,
-        _ => {}
-    }
-    command
 }
 
 impl Settings {
@@ -107,8 +94,8 @@ impl Settings {
             MessageKind::Prepare => (stream.decode(MessageKind::Prepare, count)?, Vec::new()),
             MessageKind::Fulfil => stream.decode_fulfilled(count)?,
         };
-        let [prepares, fulfils] =
-            [prepares, fulfils].map(|ready| ready.iter().map(looked_up).collect::<Vec<Command>>());
+        let [prepares, fulfils] = [prepares, fulfils]
+            .map(|ready| ready.iter().map(|ready| ready.command.clone()).collect::<Vec<Command>>());
         let scheme = Scheme::of(&stream, None)?;
         let unit = if self.kind == MessageKind::Fulfil { "fulfil" } else { "prepare" };
         let mut measurement = Measurement::new(unit, "a ledger in this process");

@@ -16,7 +16,7 @@ use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, Workers};
 
 use super::dfsps::{DFSPS, SimulatedDfsps};
-use super::ledger::{Folded, looked_up};
+use super::ledger::Folded;
 use super::measurement::{Measurement, parts_of_this_process};
 use super::meter::{ThreadTimes, UsedCpu};
 use super::receiver::{NUMBER_HEADER, RECEIVER, Receivers};
@@ -222,7 +222,7 @@ impl Settings {
         participants.set(Arc::new(Participants::of(&folded.ledger)));
         let mut records = Vec::with_capacity(self.transfers());
         for (index, ready) in stream.decode(MessageKind::Prepare, self.transfers())?.iter().enumerate() {
-            folded.decide(&looked_up(ready));
+            folded.decide(&ready.command);
             let Payload { headers, body } = ready.payload.clone();
             records.push(Arc::new(DurableRecord {
                 // From 1, so that a number can be told from none.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use upesi_engine::EngineHandle;
-use upesi_ledger::command::{Archived, Prepare};
+use upesi_ledger::command::Prepare;
 use upesi_ledger::{AdminCommand, Command};
 use upesi_types::{Amount, TransferId};
 
@@ -67,12 +67,8 @@ impl Bugs {
                     bytes.copy_from_slice(&prepare.id.to_bytes()[1..]);
                     bytes[0] ^= 1;
                     let id = TransferId::from_random_bytes(bytes);
-                    let again = Prepare { id, archived: Archived::Absent, ..prepare };
-                    let fulfilled = upesi_ledger::command::Fulfil {
-                        transfer: id.into(),
-                        archived: Archived::Absent,
-                        ..fulfil.clone()
-                    };
+                    let again = Prepare { id, ..prepare };
+                    let fulfilled = upesi_ledger::command::Fulfil { transfer: id.into(), ..fulfil.clone() };
                     let _ = handle.submit_quietly(Command::Prepare(again));
                     let _ = handle.submit_quietly(Command::Fulfil(fulfilled));
                 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use upesi_engine::SubmitError;
-use upesi_ledger::command::{Archived, Expire, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
+use upesi_ledger::command::{Expire, FundsAction, FundsEnd, FundsPrepare, NewSettlementModel};
 use upesi_ledger::{
     AccountId, AdminCommand, AdminOutcome, Command, EndpointType, FundsDirection, FundsState,
     LedgerAccountTypeId, Reply,
@@ -63,11 +63,11 @@ pub(super) fn endpoint(dfsp: usize, kind: EndpointType, host: &str) -> Command {
 }
 
 fn accept_clock() -> Command {
-    Command::Admin(AdminCommand::AcceptClock { jump_ms: None, reason: "operator".into() })
+    Command::Admin(AdminCommand::AcceptClock { reason: "operator".into() })
 }
 
 fn expire(transfer: TransferId) -> Command {
-    Command::Expire(Expire { transfer, reason: "operator".into(), archived: Archived::Unknown })
+    Command::Expire(Expire { transfer, reason: "operator".into() })
 }
 
 pub(super) const ENDPOINTS: [EndpointType; 3] =

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{
-    Abort, Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
+    Abort, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
 };
 use upesi_ledger::{
     AdminCommand, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId, ParticipantId,
@@ -91,7 +91,6 @@ pub fn prepare(number: u64) -> Command {
         expires_at: Timestamp::from_ms(EXPIRES_MS),
         fingerprint: [2; 16],
         extensions: None,
-        archived: Archived::Unknown,
     })
 }
 
@@ -107,7 +106,6 @@ pub fn fulfil(number: u64) -> Command {
         fulfilment: Fulfilment::Preimage(PREIMAGE),
         fingerprint: [3; 16],
         extensions: None,
-        archived: Archived::Unknown,
     })
 }
 
@@ -121,7 +119,6 @@ pub fn abort(number: u64) -> Command {
         code: ErrorCode::PAYEE_REJECTION,
         description: "no".into(),
         fingerprint: [4; 16],
-        archived: Archived::Unknown,
     })
 }
 

@@ -86,11 +86,7 @@ fn an_empty_directory_is_sound() {
 #[test]
 fn what_an_operator_ends_before_its_time_is_sound() {
     let mut journal = worked();
-    let expire = upesi_ledger::command::Expire {
-        transfer: id(3),
-        reason: "the payee is gone".into(),
-        archived: upesi_ledger::command::Archived::Absent,
-    };
+    let expire = upesi_ledger::command::Expire { transfer: id(3), reason: "the payee is gone".into() };
     journal.command(&Command::Expire(expire), Payload::default());
     let report = audited(&mut journal);
     assert!(report.is_sound(), "{:?}", report.findings);
@@ -590,7 +586,6 @@ fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
             code: ErrorCode::PAYEE_REJECTED_TRANSACTION,
             description: "no".into(),
             fingerprint: [3; 16],
-            archived: upesi_ledger::command::Archived::Absent,
         });
         let decision = journal.decide(&command);
         let body =

@@ -7,12 +7,10 @@ use sha2::{Digest, Sha256};
 use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_journal::{Batch, DataDirectory, Disk, Options, SnapshotStore, Writer};
 use upesi_ledger::codec::Encoder;
-use upesi_ledger::command::{
-    Archived, Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare,
-};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
-    AdminCommand, Callback, Command, Decision, Event, FundsDirection, Ledger, LedgerAccountTypeId,
-    LedgerConfig, Payload, Record,
+    AdminCommand, Archived, Callback, Command, Decision, Event, Facts, FundsDirection, Ledger,
+    LedgerAccountTypeId, LedgerConfig, Payload, Record,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -162,7 +160,6 @@ impl TestJournal {
             expires_at: self.now().plus_ms(60_000),
             fingerprint: [number; 16],
             extensions: None,
-            archived: Archived::Absent,
         })
     }
 
@@ -183,7 +180,6 @@ impl TestJournal {
             fulfilment: Fulfilment::Preimage(PREIMAGE),
             fingerprint: [number; 16],
             extensions: None,
-            archived: Archived::Absent,
         })
     }
 
@@ -195,7 +191,8 @@ impl TestJournal {
     /// What the ledger decides.
     pub fn decide(&self, command: &Command) -> Decision {
         let mut decision = Decision::default();
-        self.ledger.decide(command, self.now(), &mut decision);
+        let facts = Facts::new(self.now().into(), &Archived::Absent);
+        self.ledger.decide(command, &facts, &mut decision);
         decision
     }
 

@@ -7,7 +7,7 @@ use upesi_fspiop::body::{TransferState, parse_fulfil, parse_prepare};
 use upesi_fspiop::fingerprint;
 use upesi_fspiop::headers::Block;
 use upesi_ledger::Command;
-use upesi_ledger::command::{Archived, Fulfil, FulfilState, Fulfilment, Prepare};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
 use upesi_types::FspId;
 
 use super::{Message, MessageKind, Stream, StreamError};
@@ -84,7 +84,6 @@ fn prepare(source: FspId, destination: Option<FspId>, body: &[u8]) -> Result<Com
         expires_at: message.expiration,
         fingerprint: fingerprint(body),
         extensions: message.extensions.map(String::into_boxed_str),
-        archived: Archived::Unknown,
     }))
 }
 
@@ -104,6 +103,5 @@ fn fulfil(message: &Message, source: FspId, destination: Option<FspId>) -> Resul
         fulfilment: parsed.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
         fingerprint: fingerprint(&message.body),
         extensions: parsed.extensions.map(String::into_boxed_str),
-        archived: Archived::Unknown,
     }))
 }
