@@ -105,10 +105,10 @@ torture: build ## Faults by the million, two hours at most; goes on where it sto
 fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at a time; TARGETS="bodies journal" for some.
 	@tools/fuzz/libfuzzer/run
 
-coverage: tools ## What the tests of types, fspiop, admission, ledger, lsm, journal, archive and store execute: out/coverage/coverage.md.
+coverage: tools ## What the tests of types, fspiop, admission, ledger, journal and tables execute: out/coverage/coverage.md.
 	@.ci/coverage
 
-mutants: tools ## Small faults in ledger, journal, archive, engine and delivery that their tests must notice: out/mutants/mutants.md; goes on where it stopped. MINUTES=45 CRATES=engine.
+mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must notice: out/mutants/mutants.md; goes on where it stopped. MINUTES=45 CRATES=engine.
 	@.ci/mutants
 
 evidence: ## Write the table of docs/reliability.md anew from docs/evidence.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
 use upesi_quoting::KeptQuote;
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 use upesi_types::Timestamp;
 
 use crate::changes::Change;

@@ -9,7 +9,7 @@ use upesi_directory::import::Imports;
 use upesi_directory::party::{Entry, Owner, PartyIdType, check_identifier};
 use upesi_directory::registry::{OracleError, OracleRegistry};
 use upesi_ledger::ParticipantId;
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 use upesi_types::{ErrorCode, FspId};
 
 use crate::body::JsonBody;

@@ -5,7 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::{EngineStatus, Serving, StopReason};
-use upesi_store::StoreStats;
+use upesi_tables::store::StoreStats;
 
 use crate::context::AdminContext;
 use crate::error::ApiError;

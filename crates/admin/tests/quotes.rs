@@ -7,7 +7,7 @@ use std::sync::Arc;
 use common::{Hub, name, refusal};
 use upesi_fspiop::Resource;
 use upesi_quoting::{KeptMessage, KeptQuote};
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Timestamp, TransferId};
 
 const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";

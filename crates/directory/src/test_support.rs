@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Currency, FspId};
 
 use crate::party::{Entry, PartyIdType};

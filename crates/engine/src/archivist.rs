@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use upesi_archive::{Archive, ArchiveEntry};
 use upesi_journal::{Disk, SnapshotStore, delete_segments_below};
 use upesi_ledger::Ledger;
 use upesi_ledger::codec::Encoder;
+use upesi_tables::archive::{Archive, ArchiveEntry};
 
 use crate::error::StartError;
 use crate::fold::Fold;

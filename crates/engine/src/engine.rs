@@ -8,8 +8,8 @@ use std::thread::{self, Builder, JoinHandle};
 use std::time::Instant;
 
 use tokio::sync::watch;
-use upesi_archive::Archive;
 use upesi_journal::{DataDirectory, Durability};
+use upesi_tables::archive::Archive;
 
 use crate::archivist::Archivist;
 use crate::backlog::RecordReader;

@@ -3,9 +3,9 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use upesi_archive::ArchiveError;
 use upesi_journal::{DataDirectoryError, JournalError};
 use upesi_ledger::SnapshotError;
+use upesi_tables::archive::ArchiveError;
 use upesi_types::Timestamp;
 
 /// Why an engine does not start.

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use upesi_archive::Archive;
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, Transfer};
+use upesi_tables::archive::Archive;
 use upesi_types::Timestamp;
 
 use crate::error::SubmitError;
@@ -39,7 +39,7 @@ pub enum SearchPlace {
     /// Among the finished ones in memory, behind the number of this record's.
     Finished(u64, u32),
     /// In the archive.
-    Archived(upesi_archive::Place),
+    Archived(upesi_tables::archive::Place),
 }
 
 /// A piece of what is found.
@@ -128,15 +128,15 @@ fn look_in_memory(ledger: &Ledger, place: SearchPlace, mut budget: Budget) -> (B
                 budget.look_at(transfer);
                 (last, looked_at) = (here, looked_at + 1);
             }
-            (budget, SearchPlace::Archived(upesi_archive::Place::default()))
+            (budget, SearchPlace::Archived(upesi_tables::archive::Place::default()))
         }
         archived @ SearchPlace::Archived(_) => (budget, archived),
     }
 }
 
-type Looked = (Budget, Result<Option<upesi_archive::Place>, SubmitError>);
+type Looked = (Budget, Result<Option<upesi_tables::archive::Place>, SubmitError>);
 
-fn in_archive(archive: &dyn Archive, place: upesi_archive::Place, mut budget: Budget) -> Looked {
+fn in_archive(archive: &dyn Archive, place: upesi_tables::archive::Place, mut budget: Budget) -> Looked {
     let (mut last, mut damage) = (place, None);
     let since = budget.search.since;
     let mut is_over = true;

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
-use upesi_archive::{Archive, ArchiveStats};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Archived, CallbackKey, Command, Ledger, ParticipantId, Reply, Transfer};
+use upesi_tables::archive::{Archive, ArchiveStats};
 use upesi_types::TransferId;
 
 use crate::backlog::{PendingCallback, RecordReader};

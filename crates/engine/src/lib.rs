@@ -46,4 +46,4 @@ pub use recovery::{Rehearsal, rehearse};
 pub use shared::{EngineStatus, Serving};
 pub use stepped::SteppedEngine;
 pub use trim::first_needed_record;
-pub use upesi_archive::Place as ArchivePlace;
+pub use upesi_tables::archive::Place as ArchivePlace;

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_archive::{Archive, ArchiveOptions};
 use upesi_journal::{Disk, Durability};
 use upesi_ledger::LedgerConfig;
+use upesi_tables::archive::{Archive, ArchiveOptions};
 
 use crate::clock::{Clock, SystemClock};
 

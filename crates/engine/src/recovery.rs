@@ -3,9 +3,9 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use upesi_archive::{Archive, FjallArchive};
 use upesi_journal::{DataDirectory, Disk, Maintenance, SnapshotStore, Writer, segments};
 use upesi_ledger::{Ledger, LedgerConfig};
+use upesi_tables::archive::{Archive, FjallArchive};
 use upesi_types::Timestamp;
 
 use crate::archivist::Archivist;

@@ -4,9 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use upesi_archive::Archive;
 use upesi_journal::DataDirectory;
 use upesi_ledger::Ledger;
+use upesi_tables::archive::Archive;
 
 use crate::archivist::Archivist;
 use crate::commit_thread::{CommitJob, CommitThread};

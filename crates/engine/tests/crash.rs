@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use common::{TestClock, id, onboard, prepare};
 use simulation::{Run, START_MS, soon};
-use upesi_archive::MemoryArchive;
 use upesi_engine::{
     Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
+use upesi_tables::archive::MemoryArchive;
 
 const SEEDS: u64 = 300;
 

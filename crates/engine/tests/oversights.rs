@@ -13,7 +13,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
 use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_engine::{
     Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StartError,
     SteppedEngine, Storage, SubmitError,
@@ -21,6 +20,7 @@ use upesi_engine::{
 use upesi_journal::JournalError;
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_types::{Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;

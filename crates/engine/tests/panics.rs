@@ -7,13 +7,13 @@ use std::panic::catch_unwind;
 use std::sync::Arc;
 
 use common::{TestClock, name};
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
     Serving, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{AdminCommand, CallbackKey, Command};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_types::TransferId;
 
 /// Where it panics.

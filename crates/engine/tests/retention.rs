@@ -5,10 +5,10 @@ mod common;
 use std::path::{Path, PathBuf};
 
 use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{PublicState, Transfer};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, Timestamp};
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -204,9 +204,9 @@ fn a_removal_that_is_recorded_is_made_at_the_next_start() {
     let crashed = crash(&data, "crashed");
     drop(handle);
     engine.shutdown();
-    assert_eq!(upesi_archive::first_seq_of(&crashed.join("archive")), Some(1));
+    assert_eq!(upesi_tables::archive::first_seq_of(&crashed.join("archive")), Some(1));
     let (engine, handle) = start(&crashed);
-    assert_eq!(upesi_archive::first_seq_of(&crashed.join("archive")), Some(to_seq + 1));
+    assert_eq!(upesi_tables::archive::first_seq_of(&crashed.join("archive")), Some(to_seq + 1));
     runtime().block_on(async {
         assert_eq!(handle.transfer(id(1)).await.unwrap(), None);
         pay(&handle, 1, "3.5").await;

@@ -26,11 +26,11 @@ const STAGES: [(&str, &[&str]); 7] = [
     ("admission", &["upesi_admission"]),
     ("engine and ledger", &["upesi_engine", "upesi_ledger"]),
     ("journal", &["upesi_journal"]),
-    (ARCHIVE, &["upesi_archive"]),
+    (ARCHIVE, &["upesi_tables::archive"]),
     (CALLBACKS, &["upesi_delivery::lanes", "upesi_delivery::owed"]),
     (
         "directory, quoting, relay",
-        &["upesi_directory", "upesi_quoting", "upesi_delivery::relayed", "upesi_store"],
+        &["upesi_directory", "upesi_quoting", "upesi_delivery::relayed", "upesi_tables::store"],
     ),
 ];
 
@@ -40,7 +40,7 @@ const SHARED: [(&str, &str); 11] = [
     ("upesi_http::client", CALLBACKS),
     ("upesi_http", EDGE),
     ("upesi_fspiop", EDGE),
-    ("upesi_lsm", ARCHIVE),
+    ("upesi_tables::lsm", ARCHIVE),
     ("fjall", ARCHIVE),
     ("lsm_tree", ARCHIVE),
     ("upesi_types", OTHER),

@@ -1,6 +1,6 @@
 //! Why quoting cannot begin.
 
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 
 /// Why quoting cannot begin.
 #[derive(Debug, thiserror::Error)]

@@ -7,7 +7,7 @@ use upesi_delivery::relayed::{
 };
 use upesi_engine::Participants;
 use upesi_fspiop::{Method, Resource, SyncError, fingerprint};
-use upesi_store::{Store, StoreError};
+use upesi_tables::store::{Store, StoreError};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};

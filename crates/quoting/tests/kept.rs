@@ -216,9 +216,9 @@ async fn a_clock_that_goes_back_does_not_leave_quotes_behind() {
 #[tokio::test]
 async fn what_the_store_does_not_take_is_refused_at_once() {
     let directory = tempfile::tempdir().unwrap();
-    let store = upesi_store::Store::open(
+    let store = upesi_tables::store::Store::open(
         directory.path(),
-        &upesi_store::StoreOptions { free_bytes_min: 0, ..Default::default() },
+        &upesi_tables::store::StoreOptions { free_bytes_min: 0, ..Default::default() },
     )
     .unwrap();
     let bare = Hub::new(Setup::default());

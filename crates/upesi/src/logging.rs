@@ -14,13 +14,12 @@ use crate::config::nearest;
 const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
 
 /// What directives may name: our crates that log, the access log, and the libraries that do.
-pub const TARGETS: [&str; 15] = [
+pub const TARGETS: [&str; 14] = [
     "fjall",
     "lsm_tree",
     "upesi",
     "upesi_access",
     "upesi_admin",
-    "upesi_archive",
     "upesi_delivery",
     "upesi_directory",
     "upesi_engine",
@@ -29,14 +28,16 @@ pub const TARGETS: [&str; 15] = [
     "upesi_lab",
     "upesi_quoting",
     "upesi_sim",
-    "upesi_store",
+    "upesi_tables",
 ];
 
 /// Targets of earlier versions, and the target that logs their events now.
-const RENAMED: [(&str, &str); 3] = [
+const RENAMED: [(&str, &str); 5] = [
+    ("upesi_archive", "upesi_tables"),
     ("upesi_callbacks", "upesi_delivery"),
     ("upesi_courier", "upesi_delivery"),
     ("upesi_relay", "upesi_delivery"),
+    ("upesi_store", "upesi_tables"),
 ];
 
 /// How log lines look.
@@ -238,6 +239,8 @@ mod tests {
             ("info,upesi_courier=debug", "upesi_courier", Some("upesi_delivery")),
             ("upesi_callbacks=debug", "upesi_callbacks", Some("upesi_delivery")),
             ("upesi_relay=debug", "upesi_relay", Some("upesi_delivery")),
+            ("upesi_archive=debug", "upesi_archive", Some("upesi_tables")),
+            ("upesi_store=debug", "upesi_store", Some("upesi_tables")),
             // A module of a crate could be misspelt unnoticed.
             ("upesi_delivery::lanes=debug", "upesi_delivery::lanes", None),
             ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", Some("upesi_engine")),
@@ -256,7 +259,7 @@ mod tests {
         assert_eq!(refusal, "names \"kafka\", which is not a target; GET /log-level lists them");
         assert_eq!((control.level().as_str(), control.targets().len()), ("info", TARGETS.len()));
         let all = check("kafka=debug").unwrap_err().to_string();
-        assert!(all.contains("there are fjall, lsm_tree, ") && all.contains(", upesi_store"), "{all}");
+        assert!(all.contains("there are fjall, lsm_tree, ") && all.contains(", upesi_tables"), "{all}");
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub fn end_the_process() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         usual(panic);
-        if let Some(opening) = upesi_lsm::opening() {
+        if let Some(opening) = upesi_tables::lsm::opening() {
             let (path, remedy) = (opening.path.display(), opening.remedy);
             eprintln!("upesi: {path} is damaged: the embedded store makes no sense of its files; {remedy}");
             std::process::exit(Exit::Data.code().into());

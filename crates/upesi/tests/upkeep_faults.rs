@@ -19,10 +19,10 @@ use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, Shim};
 use tempfile::TempDir;
 use upesi::backup::{BackupArguments, RestoreArguments, backup, restore};
 use upesi::exit::Exit;
-use upesi_archive::first_seq_of;
 use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, SystemClock};
 use upesi_ledger::CallbackKey;
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::archive::first_seq_of;
+use upesi_tables::store::{Store, StoreOptions};
 
 const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
 /// Transfers of [`past_life`].

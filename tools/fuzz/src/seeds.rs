@@ -264,7 +264,7 @@ pub(crate) fn store_records() -> Vec<Vec<u8>> {
     };
     let parties = [change("parties", "MSISDN/26097", Some("greenbank")), change("parties", "EMAIL/a", None)];
     let both = [&parties[..], &[change("quotes", "6f3ff9d4", Some(""))]].concat();
-    vec![upesi_store::write_record(&parties), upesi_store::write_record(&both)]
+    vec![upesi_tables::store::write_record(&parties), upesi_tables::store::write_record(&both)]
 }
 
 /// A small journal's first segment: with frames of one record and of several, full and with room behind them.

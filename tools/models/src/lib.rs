@@ -1,6 +1,6 @@
 //! Hand-written concurrency, run through all orders of events by Loom (tests only).
 //!
-//! The files below are those of `engine`, `archive`, `store`, `http` and `profile`, compiled here a second time against [`sync`],
+//! The files below are those of `engine`, `tables`, `http` and `profile`, compiled here a second time against [`sync`],
 //! which is Loom's.
 //! Each `*_model` file has a few threads use one of them; Loom tries every way in which they may take turns, and for atomics
 //! every value that the memory model lets a thread see, and reports a thread that waits for ever. What Loom does not model is
@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-#[path = "../../../crates/archive/src/filter.rs"]
+#[path = "../../../crates/tables/src/archive/filter.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod filter;
 #[path = "../../../crates/profile/src/gate.rs"]
@@ -25,7 +25,7 @@ mod queue;
 #[path = "../../../crates/engine/src/reply_batcher.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod reply_batcher;
-#[path = "../../../crates/store/src/resident.rs"]
+#[path = "../../../crates/tables/src/store/resident.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod resident;
 #[path = "../../../crates/http/src/server/supervision.rs"]

@@ -1,4 +1,4 @@
-//! Loom's counterparts of what `sync.rs` of `engine`, `archive`, `store`, `http` and `profile` name.
+//! Loom's counterparts of what `sync.rs` of `engine`, `tables`, `http` and `profile` name.
 
 use std::future::Future;
 use std::hash::{BuildHasherDefault, DefaultHasher};

@@ -4,7 +4,7 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, MemoryArchive};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, MemoryArchive};
 use upesi_types::{Timestamp, TransferId};
 
 const SOUND: u8 = 0;

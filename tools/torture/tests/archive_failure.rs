@@ -4,11 +4,11 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_engine::{
     Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::SimDisk;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
 use upesi_torture::hub::block_on;
 use upesi_torture::hub::scheme::{clock, onboard, prepare};
 use upesi_types::TransferId;

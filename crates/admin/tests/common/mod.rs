@@ -22,7 +22,7 @@ use upesi_http::{Limits, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::Prepare;
 use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply};
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 /// When every test begins.

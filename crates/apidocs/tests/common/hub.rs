@@ -20,7 +20,7 @@ use upesi_http::{Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
 use super::client::{Answer, Client};

@@ -1,6 +1,6 @@
 //! Why the built-in directory refuses.
 
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 use upesi_types::{ErrorCode, FspId};
 
 /// A registration, change or removal that was refused. Nothing was changed.

@@ -13,7 +13,7 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use upesi_store::{Store, StoreError, Table, Transaction, Value};
+use upesi_tables::store::{Store, StoreError, Table, Transaction, Value};
 use upesi_types::{Currency, FspId};
 
 pub use error::RegisterError;

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 
 use super::*;
 use crate::test_support::{entry, fsp, open_store};

@@ -6,7 +6,7 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use upesi_store::{Store, StoreError, Table, Transaction};
+use upesi_tables::store::{Store, StoreError, Table, Transaction};
 use upesi_types::FspId;
 
 pub use line::{COLUMNS, Columns, LINE_BYTES_MAX};

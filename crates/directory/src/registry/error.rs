@@ -1,6 +1,6 @@
 //! Why the registry of oracles refuses.
 
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 use upesi_types::{Currency, ErrorCode};
 
 use crate::party::PartyIdType;

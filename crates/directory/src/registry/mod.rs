@@ -24,7 +24,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use upesi_http::{Target, check_address};
-use upesi_store::{Store, StoreError, Table};
+use upesi_tables::store::{Store, StoreError, Table};
 use upesi_types::{Currency, Timestamp};
 
 pub use error::OracleError;

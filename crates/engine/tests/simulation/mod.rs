@@ -8,7 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use upesi_archive::MemoryArchive;
 use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, Participants, Payload,
     Storage, SubmitError,
@@ -16,6 +15,7 @@ use upesi_engine::{
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
 use upesi_ledger::command::{Abort, Get};
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
+use upesi_tables::archive::MemoryArchive;
 use upesi_types::{ErrorCode, Timestamp, TransferId};
 
 use crate::common::{self, TestClock, fulfil, id, name, prepare, try_onboard};

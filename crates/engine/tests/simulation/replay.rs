@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use upesi_archive::Archive;
 use upesi_engine::{Engine, EngineHandle};
 use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
 use upesi_ledger::{Callback, Ledger, LedgerConfig, Record};
+use upesi_tables::archive::Archive;
 
 use super::Run;
 

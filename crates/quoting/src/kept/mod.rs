@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use upesi_fspiop::Resource;
 use upesi_http::Bytes;
-use upesi_store::{Store, StoreError, Table, Transaction};
+use upesi_tables::store::{Store, StoreError, Table, Transaction};
 use upesi_types::{FspId, Timestamp, TransferId};
 
 use self::codec::{Counts, Head};

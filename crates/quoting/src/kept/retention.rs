@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 use upesi_types::Timestamp;
 
 use super::codec::Counts;

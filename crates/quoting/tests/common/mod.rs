@@ -21,7 +21,7 @@ use upesi_ledger::{
     Account, AccountId, AccountRef, EndpointType, LedgerAccountTypeId, Participant, ParticipantId,
 };
 use upesi_quoting::{Quoting, QuotingConfig, QuotingMetrics, Rules};
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 pub const QUOTE_ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";

@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_journal::{Access, Disk, Extent, JournalError, RealDisk, SnapshotStore};
-use upesi_store::{Store, StoreOptions};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::Timestamp;
 
 use crate::exit::{Exit, Failure};

@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
-use upesi_archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
 use upesi_engine::Fold;
 use upesi_journal::{Access, Disk, SnapshotStore, durable};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, LedgerConfig, Transfer};
+use upesi_tables::archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
 use upesi_types::Timestamp;
 
 pub use row::COLUMNS;

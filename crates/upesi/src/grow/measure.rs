@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_lab::{HubProcess, Usage};
 use upesi_ledger::Transfer;
 use upesi_ledger::codec::Decoder;
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 use super::report::{Loaded, Row, Times};
 use super::{GrowArguments, beside, milliseconds, this_program};
@@ -54,7 +54,7 @@ pub(super) fn lookups(
     count: u64,
     row: &mut Row,
 ) -> Result<(), Failure> {
-    let failed = |error: upesi_archive::ArchiveError| Failure::new(Exit::InputOutput, error);
+    let failed = |error: upesi_tables::archive::ArchiveError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(path, &ArchiveOptions::default()).map_err(failed)?;
     let opened = Instant::now();
     while !archive.stats().filter_ready && opened.elapsed() < FILTERS_WAIT_MAX {

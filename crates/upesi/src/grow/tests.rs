@@ -1,5 +1,5 @@
 use serde_json::json;
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 use super::report::Loaded;
 use super::*;

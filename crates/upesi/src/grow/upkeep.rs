@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_engine::{Clock, SystemClock};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::Timestamp;
 
 use super::measure::disk_bytes;
@@ -176,7 +176,7 @@ fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
 
 /// The archive's oldest division; all of it where it has only one. No hub is using it.
 fn oldest(archive: &Path) -> Result<Oldest, Failure> {
-    let failed = |error: upesi_archive::ArchiveError| Failure::new(Exit::InputOutput, error);
+    let failed = |error: upesi_tables::archive::ArchiveError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(archive, &ArchiveOptions::default()).map_err(failed)?;
     if archive.divisions().len() < 2 {
         archive.divide().map_err(failed)?;

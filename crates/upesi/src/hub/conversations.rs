@@ -16,7 +16,7 @@ use upesi_fspiop::Resource;
 use upesi_gateway::Gateway;
 use upesi_http::{Outbound, WorkerHandle};
 use upesi_quoting::{Quoting, QuotingMetrics};
-use upesi_store::Store;
+use upesi_tables::store::Store;
 
 use super::{HubError, options};
 use crate::config::{Settings, quote_rules};

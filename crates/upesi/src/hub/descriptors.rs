@@ -20,9 +20,9 @@ const JOURNAL: u64 = 64;
 /// Tables of archive and store that are being merged.
 const MERGES: u64 = 96;
 /// The store: tables kept open, its log and its lists.
-const STORE: u64 = upesi_store::OPEN_FILES_MAX as u64 + 32;
+const STORE: u64 = upesi_tables::store::OPEN_FILES_MAX as u64 + 32;
 /// A division of the archive: the same.
-const DIVISION: u64 = upesi_archive::OPEN_FILES_MAX as u64 + 12;
+const DIVISION: u64 = upesi_tables::archive::OPEN_FILES_MAX as u64 + 12;
 /// Divisions that an archive may come to have until the next start, beside half as many as it has.
 const DIVISIONS_MORE: u64 = 8;
 /// The fewest connections with which a hub is of use: those of DFSPs, those to DFSPs.

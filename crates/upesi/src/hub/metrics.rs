@@ -11,7 +11,7 @@ use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipant
 use upesi_http::{Outbound, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 use upesi_profile::Holder;
-use upesi_store::Store;
+use upesi_tables::store::Store;
 use upesi_types::Amount;
 
 use super::process::ProcessMetrics;

@@ -24,7 +24,7 @@ use upesi_engine::{
 use upesi_gateway::Gateway;
 use upesi_http::{BindError, BoundServer, Outbound, Server, Workers, WorkersError};
 use upesi_quoting::QuotingError;
-use upesi_store::StoreError;
+use upesi_tables::store::StoreError;
 
 use self::conversations::Conversations;
 use self::descriptors::{Descriptors, TooFewDescriptors};
@@ -106,8 +106,8 @@ pub(crate) fn exit_of(error: &StartError) -> Exit {
         StartError::Data(_) => Exit::CannotCreate,
         StartError::Journal(JournalError::Damaged { .. }) => Exit::Data,
         StartError::Journal(_) | StartError::Thread(_) => Exit::InputOutput,
-        StartError::Archive(upesi_archive::ArchiveError::InUse { .. }) => Exit::Temporary,
-        StartError::Archive(upesi_archive::ArchiveError::Io { .. }) => Exit::InputOutput,
+        StartError::Archive(upesi_tables::archive::ArchiveError::InUse { .. }) => Exit::Temporary,
+        StartError::Archive(upesi_tables::archive::ArchiveError::Io { .. }) => Exit::InputOutput,
         StartError::Archive(_)
         | StartError::Record { .. }
         | StartError::Snapshot { .. }

@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use upesi_admin::AllowedHosts;
-use upesi_archive::ArchiveOptions;
 use upesi_delivery::lanes::CourierConfig;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_directory::{DirectoryConfig, OracleConfig};
@@ -17,7 +16,8 @@ use upesi_http::{Limits, Outbound, PaceLimits, Workers, WorkersError, available_
 use upesi_journal::Durability;
 use upesi_ledger::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 use upesi_quoting::{QuotingConfig, Retention};
-use upesi_store::StoreOptions;
+use upesi_tables::archive::ArchiveOptions;
+use upesi_tables::store::StoreOptions;
 
 use super::descriptors::Descriptors;
 use super::retention::Policy;

@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use upesi_archive::{Archive, Division};
 use upesi_engine::{Clock, EngineHandle};
 use upesi_journal::durable;
 use upesi_ledger::Ledger;
+use upesi_tables::archive::{Archive, Division};
 use upesi_types::Timestamp;
 
 use crate::export::{Format, export_division};
@@ -171,8 +171,8 @@ fn export_before(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upesi_archive::{ArchiveOptions, FjallArchive};
     use upesi_ledger::LedgerConfig;
+    use upesi_tables::archive::{ArchiveOptions, FjallArchive};
     use upesi_types::TransferId;
 
     const DAY: i64 = DAY_MS;

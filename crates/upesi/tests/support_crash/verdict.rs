@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_journal::{DataDirectory, END, Reader};
 use upesi_lab::AdminClient;
 use upesi_lab::audit::{Evidence, Originated, audit};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Event, PublicState, Record, Transfer};
 use upesi_sim::Outcome;
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, TransferId};
 
 use super::hub::{PATIENCE, upesi};

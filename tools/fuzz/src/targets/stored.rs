@@ -35,8 +35,8 @@ pub(crate) fn archived_transfer(input: &[u8]) {
 
 /// A record of the log of the tables that are not money.
 pub(crate) fn store_record(input: &[u8]) {
-    let Some(changes) = upesi_store::read_record(input) else { return };
-    let written = upesi_store::write_record(&changes);
+    let Some(changes) = upesi_tables::store::read_record(input) else { return };
+    let written = upesi_tables::store::write_record(&changes);
     assert!(written.len() <= input.len(), "more is understood than is there");
-    assert_eq!(upesi_store::read_record(&written), Some(changes));
+    assert_eq!(upesi_tables::store::read_record(&written), Some(changes));
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use upesi_archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_BYTES_MAX};
 use upesi_sim::mix;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, VALUE_BYTES_MAX};
 use upesi_types::TransferId;
 
 use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};

@@ -7,9 +7,9 @@ mod replay;
 
 use std::sync::Arc;
 
-use upesi_archive::Archive;
 use upesi_journal::{Disk, Reader};
 use upesi_ledger::{CallbackKey, Ledger, Record};
+use upesi_tables::archive::Archive;
 use upesi_types::{Timestamp, TransferId};
 
 use self::books::Books;

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use upesi_archive::Archive as _;
 use upesi_engine::SubmitError;
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Transfer, TransferState};
+use upesi_tables::archive::Archive as _;
 use upesi_types::TransferId;
 
 use super::World;

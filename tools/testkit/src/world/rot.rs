@@ -10,9 +10,9 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use upesi_archive::Archive as _;
 use upesi_journal::sim_disk::{Fault, Random, SimDisk};
 use upesi_journal::{Disk, Reader, SnapshotStore};
+use upesi_tables::archive::Archive as _;
 
 use super::World;
 use super::ending::Phase;

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tempfile::TempDir;
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive, MemoryArchive};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, StartError, Storage};
 use upesi_journal::sim_disk::{Kept, Random, SimDisk};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, MemoryArchive};
 
 use crate::real_files::{copy_directory, directory_in_memory};
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
-use upesi_store::{Store, StoreError, StoreOptions, Table};
+use upesi_tables::store::{Store, StoreError, StoreOptions, Table};
 
 use crate::real_files::{copy_directory, directory_in_memory};
 use crate::tally::Tally;

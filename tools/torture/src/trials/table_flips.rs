@@ -6,9 +6,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive};
 use upesi_journal::sim_disk::Random;
-use upesi_store::{Store, StoreError, StoreOptions};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive};
+use upesi_tables::store::{Store, StoreError, StoreOptions};
 use upesi_types::TransferId;
 
 use super::changes::Change;

@@ -4,9 +4,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{Transfer, TransferState};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 
 use super::Findings;
 

@@ -5,10 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use upesi_archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, FjallArchive};
 use upesi_engine::{EngineOptions, Rehearsal, Storage, rehearse};
 use upesi_journal::{Disk, ScratchDisk};
 use upesi_ledger::Ledger;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, FjallArchive};
 use upesi_types::TransferId;
 
 use super::Findings;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use upesi_archive::FjallArchive;
 use upesi_ledger::{Event, Ledger, Record};
+use upesi_tables::archive::FjallArchive;
 use upesi_types::{Timestamp, TransferId};
 
 use super::Findings;

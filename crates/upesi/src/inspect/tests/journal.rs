@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
-use upesi_archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_journal::{Batch, DataDirectory, Disk, Options, SnapshotStore, Writer};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
@@ -12,6 +11,7 @@ use upesi_ledger::{
     AdminCommand, Archived, Callback, Command, Decision, Event, Facts, FundsDirection, Ledger,
     LedgerAccountTypeId, LedgerConfig, Payload, Record,
 };
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
 /// The fulfilment of every transfer.

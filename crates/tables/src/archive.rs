@@ -1,0 +1,195 @@
+//! Finished transfers on disk (L2): an embedded LSM store behind the small [`Archive`] trait.
+//!
+//! The archive is *derived data*: everything in it was read from the journal, and a lost or damaged archive is rebuilt
+//! by deleting its directory and folding the journal again. It never sits on the commit path. One thread writes
+//! ([`Archive::apply`]); any number of threads look up.
+//!
+#![doc = include_str!("archive/README.md")]
+
+mod division;
+mod error;
+mod filter;
+mod filter_file;
+#[cfg(test)]
+mod filter_tests;
+mod fjall_archive;
+mod keyspace;
+mod layout;
+mod memory;
+mod merged;
+mod options;
+mod settling;
+mod sync;
+
+use std::ops::ControlFlow;
+
+pub use error::ArchiveError;
+pub use fjall_archive::FjallArchive;
+pub use keyspace::OPEN_FILES_MAX;
+pub use layout::first_seq_of;
+pub use memory::MemoryArchive;
+pub use options::ArchiveOptions;
+use upesi_types::{Timestamp, TransferId};
+
+/// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
+pub type ArchiveEntry = (TransferId, Vec<u8>);
+
+/// The largest value that is accepted, in bytes. A finished transfer takes 150 to 250; the limit catches a caller that
+/// archives something else.
+pub const VALUE_BYTES_MAX: usize = 64 * 1024;
+
+/// Where finished transfers are kept once they left memory.
+///
+/// # Watermarks
+/// A watermark is a journal sequence number: every transfer that finished at or before it is in the archive.
+/// Two are kept, because an applied batch can be read at once but survives a crash of the machine only once synced:
+/// [`Archive::watermark_applied`] says which transfers the hot state may forget, [`Archive::watermark`] says what is still
+/// there after any crash. A snapshot of the hot state, or the removal of journal segments, may only rely on the latter.
+pub trait Archive: Send + Sync {
+    /// The value stored for `id`. May read from disk.
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError>;
+
+    /// `false`: `id` is surely not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
+    fn may_contain(&self, id: &TransferId) -> bool;
+
+    /// Stores `entries` and moves the applied watermark to `watermark`. The durable watermark follows at once or later,
+    /// but never before all the entries. Called by one thread. Applying a range again is harmless; a watermark below
+    /// the present one leaves it where it is. May wait for the store's housekeeping.
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError>;
+
+    /// [`Archive::apply`], with the time of the record `watermark`, by which retention later knows how old a division is.
+    fn apply_at(
+        &self,
+        entries: &[ArchiveEntry],
+        watermark: u64,
+        time: Timestamp,
+    ) -> Result<(), ArchiveError> {
+        let _ = time;
+        self.apply(entries, watermark)
+    }
+
+    /// Makes everything applied so far survive a crash and returns the durable watermark.
+    fn sync(&self) -> Result<u64, ArchiveError>;
+
+    /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash;
+    /// 0 when nothing was archived. Read after opening, it is where folding the journal goes on. A store whose
+    /// directory files were lost may open as an empty one, so whoever relied on a watermark (a snapshot, a removed
+    /// segment) compares: an archive that is behind it is damaged and has to be rebuilt.
+    fn watermark(&self) -> u64;
+
+    /// The journal sequence number up to which every finished transfer can be looked up. Never below the durable one.
+    fn watermark_applied(&self) -> u64;
+
+    /// Sizes and counts for metrics; cheap enough to read every few seconds.
+    fn stats(&self) -> ArchiveStats;
+
+    /// Visits every entry in the order of [`TransferId::to_bytes`], until `visit` breaks. Sees the state at the time of
+    /// the call; writers go on meanwhile.
+    fn for_each(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError>;
+
+    /// Visits the transfers behind a place, division by division, the oldest first, and in each in the order of
+    /// [`TransferId::to_bytes`], until `visit` breaks. Divisions all of whose transfers finished before `since` are passed over.
+    /// What is applied after a visit from the very beginning may be missing from those that go on behind it.
+    fn visit_behind(
+        &self,
+        place: Place,
+        since: Timestamp,
+        visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        let _ = since;
+        let after = place.after.map(TransferId::to_bytes);
+        self.for_each(&mut |id, value| match after {
+            Some(after) if id.to_bytes() <= after => ControlFlow::Continue(()),
+            _ => visit(Place { division: 1, after: Some(id) }, value),
+        })
+    }
+
+    /// The divisions, the oldest first; empty for an archive that has none.
+    fn divisions(&self) -> Vec<Division> {
+        Vec::new()
+    }
+
+    /// The first journal sequence number whose finished transfers are here; 1 unless divisions were removed.
+    fn first_seq(&self) -> u64 {
+        self.divisions().first().map_or(1, |division| division.first_seq)
+    }
+
+    /// Closes the division that grows, unless it is empty, and begins the next. Any thread may call this.
+    fn divide(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false` where
+    /// there is no division that begins with `first_seq`.
+    fn for_each_in(
+        &self,
+        first_seq: u64,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<bool, ArchiveError> {
+        let _ = (first_seq, visit);
+        Ok(false)
+    }
+
+    /// Does what is left of the housekeeping that goes on behind the calls, and waits for what is being done: filters are read
+    /// and closed divisions are in order afterwards. It takes one pass over each division that was closed, and ends by itself;
+    /// whoever applies meanwhile can make more.
+    fn finish_upkeep(&self) -> Result<(), ArchiveError> {
+        Ok(())
+    }
+
+    /// Removes the divisions whose transfers finished at or before the record `seq`, and returns how many those were. The
+    /// removal is durable when this returns: they are not there again after any crash, and the archive begins behind `seq` then,
+    /// also where nothing was ever archived. A division that goes on beyond `seq` stays as a whole. Whoever is reading one that
+    /// leaves reads on; its files go afterwards. Any thread may call this.
+    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError>;
+}
+
+/// How far a visit of an archive has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// The division, by its first journal sequence number; 0 before the first.
+    pub division: u64,
+    /// The transfer that was visited last there; absent before the first.
+    pub after: Option<TransferId>,
+}
+
+/// A part of an archive: the transfers that finished within a range of the journal. Transfers leave the archive by
+/// divisions, the oldest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Division {
+    /// The first journal sequence number of the range.
+    pub first_seq: u64,
+    /// The last, so far where the division still grows; 0 while it is empty.
+    pub watermark: u64,
+    /// The time of that record; `None` where an earlier version, which kept no time, wrote the division.
+    pub last_time: Option<Timestamp>,
+    /// Number of its transfers; an overestimate by those that were applied twice.
+    pub transfers_estimate: u64,
+    /// Whether another division has begun behind it.
+    pub is_closed: bool,
+}
+
+/// What an archive says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ArchiveStats {
+    /// Number of stored transfers; an overestimate by those that were applied twice and not yet merged.
+    pub transfers_estimate: u64,
+    /// Bytes on disk.
+    pub disk_bytes: u64,
+    /// Tables not yet merged into the sorted levels; a growing number means that writes outrun housekeeping.
+    pub unmerged_tables: u64,
+    /// Memory taken by the filter behind [`Archive::may_contain`], in bytes.
+    pub filter_bytes: u64,
+    /// Whether [`Archive::may_contain`] tells ids apart yet; `false` while the filter is rebuilt after a start.
+    pub filter_ready: bool,
+}
+
+fn check_values(entries: &[ArchiveEntry]) -> Result<(), ArchiveError> {
+    match entries.iter().map(|(_, value)| value.len()).find(|&bytes| bytes > VALUE_BYTES_MAX) {
+        Some(bytes) => Err(ArchiveError::ValueTooLarge { bytes, bytes_max: VALUE_BYTES_MAX }),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,303 @@
+//! A division: the transfers that finished within a range of the journal, in a store of their own.
+
+use std::ops::{Bound, ControlFlow};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+
+use upesi_journal::durable;
+use upesi_types::{Timestamp, TransferId};
+
+use crate::archive::filter::Filter;
+use crate::archive::filter_file::{self, Identity};
+use crate::archive::keyspace::{self, Mark, Shared, Store, store_damaged, store_error, with_suffix};
+use crate::archive::{ArchiveError, ArchiveOptions, Division as DivisionInfo};
+
+/// Ids are added to a filter in portions of this size.
+const IDS_AT_ONCE: usize = 512;
+
+/// Only the youngest is written to; the others never change but by merging.
+pub(crate) struct Division {
+    /// Its directory; the filter's file lies beside it.
+    pub(crate) path: PathBuf,
+    /// The first journal sequence number whose finished transfers are here. Its directory is named so.
+    pub(crate) first_seq: u64,
+    pub(crate) store: Store,
+    /// Durable.
+    watermark: AtomicU64,
+    time_ns: AtomicI64,
+    /// Entries written since it was made; those that were written twice count twice.
+    entries: AtomicU64,
+    filter: OnceLock<Filter>,
+    is_filter_ready: AtomicBool,
+    /// Set once another follows it.
+    is_closed: AtomicBool,
+    /// After the store, which is closed before its files go.
+    files: Files,
+}
+
+/// The files of a division, which go with it if it was doomed.
+struct Files {
+    path: PathBuf,
+    is_doomed: AtomicBool,
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if !self.is_doomed.load(Ordering::Acquire) {
+            return;
+        }
+        // The next start removes what stays: the archive's beginning is recorded beside it.
+        if let Err(error) = remove_files(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "a division's files are still there");
+        }
+    }
+}
+
+impl Division {
+    pub(crate) fn open(
+        path: PathBuf,
+        first_seq: u64,
+        shared: &Shared,
+        options: &ArchiveOptions,
+    ) -> Result<Self, ArchiveError> {
+        let store = keyspace::open(&path, shared, options)?;
+        let mark = store.mark(&path)?;
+        Ok(Self {
+            first_seq,
+            watermark: AtomicU64::new(mark.watermark),
+            time_ns: AtomicI64::new(mark.time.as_ns()),
+            entries: AtomicU64::new(store.keyspace.approximate_len() as u64),
+            store,
+            files: Files { path: path.clone(), is_doomed: AtomicBool::new(false) },
+            path,
+            filter: OnceLock::new(),
+            is_filter_ready: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
+        })
+    }
+
+    /// Makes an empty one, durably.
+    pub(crate) fn create(
+        path: PathBuf,
+        first_seq: u64,
+        shared: &Shared,
+        options: &ArchiveOptions,
+    ) -> Result<Self, ArchiveError> {
+        keyspace::create(&path, shared, options)?;
+        Self::open(path, first_seq, shared, options)
+    }
+
+    pub(crate) fn watermark(&self) -> u64 {
+        self.watermark.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn time(&self) -> Timestamp {
+        Timestamp::from_ns(self.time_ns.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn mark(&self) -> Mark {
+        Mark { watermark: self.watermark(), time: self.time() }
+    }
+
+    /// Lets its files go once nobody has it any more.
+    pub(crate) fn doom(&self) {
+        self.files.is_doomed.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn entries(&self) -> u64 {
+        self.entries.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn info(&self) -> DivisionInfo {
+        let time = self.time();
+        DivisionInfo {
+            first_seq: self.first_seq,
+            watermark: self.watermark(),
+            last_time: (time != Timestamp::EPOCH).then_some(time),
+            transfers_estimate: self.entries(),
+            is_closed: self.is_closed(),
+        }
+    }
+
+    pub(crate) fn close_for_writing(&self) {
+        self.is_closed.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+        let found = self.store.keyspace.get(id.to_bytes()).map_err(|error| store_error(&self.path, error))?;
+        Ok(found.map(|value| value.to_vec()))
+    }
+
+    /// Without the filter everything may be there.
+    pub(crate) fn may_contain(&self, id: &TransferId) -> bool {
+        !self.is_filter_ready.load(Ordering::Acquire)
+            || self.filter.get().is_none_or(|filter| filter.may_contain(id))
+    }
+
+    pub(crate) fn is_filter_ready(&self) -> bool {
+        self.is_filter_ready.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn filter_bytes(&self) -> usize {
+        self.filter.get().map_or(0, Filter::bytes)
+    }
+
+    /// Rows in the order of their keys, each once.
+    pub(crate) fn write(
+        &self,
+        rows: &[([u8; 17], &[u8])],
+        mark: Option<Mark>,
+        options: &ArchiveOptions,
+    ) -> Result<(), ArchiveError> {
+        self.store.write_table(rows, mark).map_err(|error| store_error(&self.path, error))?;
+        self.entries.fetch_add(rows.len() as u64, Ordering::Relaxed);
+        if let Some(mark) = mark {
+            self.time_ns.store(mark.time.as_ns(), Ordering::Release);
+            self.watermark.store(mark.watermark, Ordering::Release);
+        }
+        self.store.wait_for_merging(options);
+        Ok(())
+    }
+
+    /// The present state of a division that may still grow: any table more, or merged, is another.
+    fn growing_identity(&self) -> Identity {
+        Identity {
+            first_seq: self.first_seq,
+            watermark: self.watermark(),
+            entries: self.store.keyspace.approximate_len() as u64,
+            bytes: self.store.keyspace.disk_space(),
+        }
+    }
+
+    fn closed_identity(&self) -> Identity {
+        Identity { first_seq: self.first_seq, watermark: self.watermark(), entries: 0, bytes: 0 }
+    }
+
+    pub(crate) fn filter_path(&self) -> PathBuf {
+        with_suffix(&self.path, ".filter")
+    }
+
+    /// Begins the filter of a division that takes ids: with that of the last close where nothing happened since, else to
+    /// be filled by [`build_filter`](Self::build_filter). Room is made for `keys`.
+    pub(crate) fn begin_filter(&self, keys: usize) -> std::io::Result<()> {
+        let path = self.filter_path();
+        let kept = filter_file::load(&path, self.growing_identity());
+        // What is written from now on is not in that file. Should its removal be lost, its identity does not fit.
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            other => other.and_then(|()| durable::sync_parent(&path))?,
+        }
+        let is_ready = kept.is_some() || self.entries() == 0;
+        let _ = self.filter.set(kept.unwrap_or_else(|| Filter::with_capacity(keys)));
+        self.is_filter_ready.store(is_ready, Ordering::Release);
+        Ok(())
+    }
+
+    /// The filter of a division that was just made, whole.
+    pub(crate) fn take_filter(&self, filter: Filter) {
+        let _ = self.filter.set(filter);
+        self.is_filter_ready.store(true, Ordering::Release);
+    }
+
+    /// Keeps the filter of the division that took ids until now; a failure costs only time at the next start.
+    pub(crate) fn keep_filter(&self) {
+        let Some(filter) = self.filter.get().filter(|_| self.is_filter_ready()) else { return };
+        let is_closed = self.is_closed();
+        let identity = if is_closed { self.closed_identity() } else { self.growing_identity() };
+        if let Err(error) = filter_file::save(&self.filter_path(), identity, filter) {
+            tracing::debug!(%error, path = %self.path.display(), "the archive's filter was not kept");
+        }
+    }
+
+    /// Adds an id that is about to be written.
+    pub(crate) fn note<'a>(&self, ids: impl IntoIterator<Item = &'a TransferId>) {
+        if let Some(filter) = self.filter.get() {
+            filter.insert(ids);
+        }
+    }
+
+    /// Makes the filter ready: from its file, or from the tables, which takes half a second per million. Returns early
+    /// when `stop` says so.
+    pub(crate) fn build_filter(&self, stop: &AtomicBool) -> Result<(), ArchiveError> {
+        if self.is_filter_ready() {
+            return Ok(());
+        }
+        let is_growing = self.filter.get().is_some();
+        if !is_growing {
+            if let Some(filter) = filter_file::load(&self.filter_path(), self.closed_identity()) {
+                let _ = self.filter.set(filter);
+                self.is_filter_ready.store(true, Ordering::Release);
+                return Ok(());
+            }
+            let _ = self.filter.set(Filter::with_capacity(self.entries() as usize));
+        }
+        let mut ids = Vec::with_capacity(IDS_AT_ONCE);
+        self.visit(&mut |id, _| {
+            ids.push(id);
+            if ids.len() == IDS_AT_ONCE {
+                self.note(&ids);
+                ids.clear();
+            }
+            if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        })?;
+        self.note(&ids);
+        if !stop.load(Ordering::Relaxed) {
+            self.is_filter_ready.store(true, Ordering::Release);
+            if self.is_closed() {
+                self.keep_filter();
+            }
+        }
+        Ok(())
+    }
+
+    /// Its transfers, in the order of their keys.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<(TransferId, fjall::Slice), ArchiveError>> + '_ {
+        self.iter_behind(None)
+    }
+
+    /// The same, from behind one of them.
+    pub(crate) fn iter_behind(
+        &self,
+        after: Option<TransferId>,
+    ) -> impl Iterator<Item = Result<(TransferId, fjall::Slice), ArchiveError>> + '_ {
+        let lower = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.to_bytes()));
+        let range = self.store.keyspace.range::<[u8; 17], _>((lower, Bound::Unbounded));
+        range.filter_map(|guard| match guard.into_inner() {
+            Err(error) => Some(Err(store_error(&self.path, error))),
+            Ok((key, _)) if *key == keyspace::WATERMARK_KEY => None,
+            Ok((key, value)) => {
+                let id = <[u8; 17]>::try_from(&*key).ok().and_then(|key| TransferId::from_bytes(&key));
+                let what =
+                    || store_damaged(&self.path, &format!("a key of {} bytes is no transfer id", key.len()));
+                Some(id.map(|id| (id, value)).ok_or_else(what))
+            }
+        })
+    }
+
+    pub(crate) fn visit(
+        &self,
+        visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), ArchiveError> {
+        for entry in self.iter() {
+            let (id, value) = entry?;
+            if visit(id, &value).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Removes the files of a division that nobody has open, so that a crash leaves it whole or away.
+pub(crate) fn remove_files(path: &Path) -> std::io::Result<()> {
+    let removed = with_suffix(path, ".removed");
+    std::fs::rename(path, &removed)?;
+    durable::sync_parent(path)?;
+    let _ = std::fs::remove_file(with_suffix(path, ".filter"));
+    std::fs::remove_dir_all(&removed)
+}

@@ -1,0 +1,43 @@
+//! The filter at its real sizes; the crate `models` has its concurrency.
+
+use std::hash::BuildHasher as _;
+
+use upesi_types::TransferId;
+
+use crate::archive::filter::{Filter, HASHER, SEGMENT_KEYS_MIN};
+
+fn id(index: u64) -> TransferId {
+    let mixed = HASHER.hash_one(index);
+    TransferId::from_random_bytes(((u128::from(mixed) << 64) | u128::from(index)).to_be_bytes())
+}
+
+#[test]
+fn finds_everything_that_was_inserted_across_segments() {
+    let filter = Filter::with_capacity(0);
+    let ids: Vec<_> = (0..SEGMENT_KEYS_MIN as u64 * 5 / 2).map(id).collect();
+    filter.insert(&ids);
+    assert_eq!(filter.segments_used(), 3);
+    assert!(ids.iter().all(|id| filter.may_contain(id)));
+}
+
+#[test]
+fn passes_few_absent_ids() {
+    let filter = Filter::with_capacity(0);
+    filter.insert(&(0..SEGMENT_KEYS_MIN as u64).map(id).collect::<Vec<_>>());
+    let passed = (1 << 32..(1 << 32) + 100_000).filter(|&index| filter.may_contain(&id(index))).count();
+    assert!(passed < 500, "{passed} of 100,000 absent ids pass a full segment");
+}
+
+#[test]
+fn an_empty_filter_passes_nothing_and_takes_two_megabytes() {
+    let filter = Filter::with_capacity(0);
+    assert!(!filter.may_contain(&id(1)));
+    assert_eq!(filter.bytes(), 2 << 20);
+}
+
+#[test]
+fn a_known_size_takes_one_segment() {
+    let filter = Filter::with_capacity(3_000_000);
+    filter.insert(&(0..3_000_000).map(id).collect::<Vec<_>>());
+    assert_eq!(filter.segments_used(), 1);
+}

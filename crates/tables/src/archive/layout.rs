@@ -1,0 +1,200 @@
+//! How divisions lie in the archive's directory.
+//!
+//! ```text
+//! 00000000000000000001/           a division, named by its first journal record (twenty digits)
+//! 00000000000000000001.filter     its filter
+//! 00000000000016777231/           the next; the last of them grows
+//! 00000000000016777231.begins     what finished before this record was removed; empty
+//! ```
+//!
+//! An archive of an earlier version is one store in the directory itself; it becomes the first division.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use upesi_journal::durable;
+
+use crate::archive::ArchiveError;
+use crate::archive::division::remove_files;
+use crate::archive::keyspace::with_suffix;
+
+const DIGITS: usize = 20;
+/// A directory that every store of fjall has.
+const STORE_MARK: &str = "keyspaces";
+
+/// The ending of a settled division.
+const SETTLED: &str = ".sorted";
+/// The ending of the file whose name says where the archive begins.
+const BEGINS: &str = ".begins";
+
+/// The divisions of an archive.
+pub(crate) struct Layout {
+    /// Where it begins: what finished before this record was removed. 1 where nothing was.
+    pub(crate) begins: u64,
+    /// Its divisions by their first record.
+    pub(crate) divisions: BTreeMap<u64, PathBuf>,
+}
+
+/// Where a division is once it is settled; its own path if it is.
+pub(crate) fn settled_path(division: &Path) -> PathBuf {
+    if division.extension().is_some_and(|ending| ending == &SETTLED[1..]) {
+        division.to_path_buf()
+    } else {
+        with_suffix(division, SETTLED)
+    }
+}
+
+pub(crate) fn division_path(archive: &Path, first_seq: u64) -> PathBuf {
+    archive.join(format!("{first_seq:020}"))
+}
+
+/// Records durably that the archive begins with a record. What was before is gone from then on, though its files may still
+/// be there.
+pub(crate) fn set_begin(archive: &Path, first_seq: u64) -> std::io::Result<()> {
+    let path = archive.join(format!("{first_seq:020}{BEGINS}"));
+    std::fs::File::create(&path)?;
+    durable::sync_directory(archive)?;
+    forget_earlier_begins(archive, first_seq)
+}
+
+/// The present one is all that counts. Should these come back after a crash, they say nothing that it does not.
+fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
+    for file in std::fs::read_dir(archive)? {
+        let file = file?;
+        let is_earlier =
+            |name: &str| read_name(name).is_some_and(|(seq, ending)| ending == BEGINS && seq < present);
+        if file.file_name().to_str().is_some_and(is_earlier) {
+            std::fs::remove_file(file.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Makes the directory where there is none, finishes what a crash interrupted, and returns what there is.
+pub(crate) fn prepare(archive: &Path) -> Result<Layout, ArchiveError> {
+    prepare_files(archive).map_err(|source| ArchiveError::Io { path: archive.to_path_buf(), source })
+}
+
+fn prepare_files(archive: &Path) -> std::io::Result<Layout> {
+    adopt(archive)?;
+    durable::create_directory(archive)?;
+    // A crash may have come between a rename and its sync, and what follows removes for good what those names replace.
+    durable::sync_directory(archive)?;
+    let (mut growing, mut settled, mut begins) = (BTreeMap::new(), BTreeMap::new(), 1);
+    for file in std::fs::read_dir(archive)? {
+        let file = file?;
+        let Ok(name) = file.file_name().into_string() else { continue };
+        let Some((first_seq, ending)) = read_name(&name) else { continue };
+        match ending {
+            "" => growing.insert(first_seq, file.path()),
+            SETTLED => settled.insert(first_seq, file.path()),
+            BEGINS => {
+                begins = begins.max(first_seq);
+                None
+            }
+            // A division that was never begun, or that was being removed.
+            ending
+                if (ending.ends_with(".new") || ending.ends_with(".removed"))
+                    && file.file_type()?.is_dir() =>
+            {
+                std::fs::remove_dir_all(file.path())?;
+                None
+            }
+            _ => None,
+        };
+    }
+    for (first_seq, path) in settled {
+        // It got its name when it was whole.
+        if let Some(replaced) = growing.insert(first_seq, path) {
+            remove_files(&replaced)?;
+        }
+    }
+    let divisions = growing.split_off(&begins);
+    for path in growing.values() {
+        // They are not opened, so that it does no harm where their files stay.
+        if let Err(error) = remove_files(path) {
+            tracing::warn!(%error, path = %path.display(), "the files of a division that left are still there");
+        }
+    }
+    forget_earlier_begins(archive, begins)?;
+    Ok(Layout { begins, divisions })
+}
+
+/// The first record of a division by the name of something that belongs to it, and how that name ends.
+fn read_name(name: &str) -> Option<(u64, &str)> {
+    let (digits, ending) = name.split_at_checked(DIGITS)?;
+    Some((digits.parse().ok()?, ending))
+}
+
+/// The first record of the oldest division of the archive in a directory, by the names there: nothing is opened, finished or
+/// changed. `None` where there is no division, or no archive.
+pub fn first_seq_of(archive: &Path) -> Option<u64> {
+    let (mut divisions, mut begins) = (BTreeSet::new(), 1);
+    for name in std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name()) {
+        match name.to_str().and_then(read_name) {
+            Some((first_seq, "" | SETTLED)) => drop(divisions.insert(first_seq)),
+            Some((first_seq, BEGINS)) => begins = begins.max(first_seq),
+            _ => {}
+        }
+    }
+    divisions.range(begins..).next().copied()
+}
+
+/// Moves an archive of an earlier version one directory down.
+fn adopt(archive: &Path) -> std::io::Result<()> {
+    let beside = with_suffix(archive, ".divided");
+    if archive.join(STORE_MARK).try_exists()? {
+        if beside.try_exists()? {
+            // Made, and not yet filled, before a crash.
+            std::fs::remove_dir(&beside)?;
+        }
+        durable::create_directory(&beside)?;
+        std::fs::rename(archive, division_path(&beside, 1))?;
+    }
+    if beside.try_exists()? {
+        if archive.try_exists()? {
+            return std::fs::remove_dir(&beside);
+        }
+        // Also where a crash came right after the rename.
+        durable::sync_directory(&beside)?;
+        durable::sync_parent(archive)?;
+        std::fs::rename(&beside, archive)?;
+        durable::sync_parent(archive)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_division_is_told_by_the_names_of_whole_ones() {
+        let directory = tempfile::tempdir().unwrap();
+        assert_eq!(first_seq_of(&directory.path().join("none")), None);
+        // What was being removed or written anew, filters and foreign files are no divisions.
+        for name in [
+            "lock",
+            "00000000000000000001.removed",
+            "00000000000000000002.sorted.new",
+            "00000000000000000003.filter",
+        ] {
+            std::fs::create_dir(directory.path().join(name)).unwrap();
+        }
+        assert_eq!(first_seq_of(directory.path()), None);
+        for (first_seq, oldest) in [(90, 90), (70, 70), (80, 70)] {
+            std::fs::create_dir(division_path(directory.path(), first_seq)).unwrap();
+            assert_eq!(first_seq_of(directory.path()), Some(oldest));
+        }
+        std::fs::create_dir(settled_path(&division_path(directory.path(), 60))).unwrap();
+        assert_eq!(first_seq_of(directory.path()), Some(60));
+        for (begins, oldest) in [(60, 60), (80, 80), (70, 80)] {
+            std::fs::write(directory.path().join(format!("{begins:020}.begins")), "").unwrap();
+            assert_eq!(
+                first_seq_of(directory.path()),
+                Some(oldest),
+                "what left is none, though it is still there"
+            );
+        }
+    }
+}

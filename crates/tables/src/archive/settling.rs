@@ -1,0 +1,85 @@
+//! What becomes of a division once it is closed: one sorted whole in a store of its own.
+//!
+//! A division that grows gathers tables side by side and merges none, which would cost several times what writing them
+//! does. When it is closed, one pass writes it anew in order. Until then lookups ask many tables, and a crash or a stop
+//! only makes the pass begin again.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use upesi_journal::durable;
+
+use crate::archive::division::Division;
+use crate::archive::filter::Filter;
+use crate::archive::keyspace::{self, Shared, store_error, with_suffix};
+use crate::archive::layout::settled_path;
+use crate::archive::{ArchiveError, ArchiveOptions};
+
+/// With no more tables than this beside each other a division is left as it is.
+const TABLES_MAX: usize = 8;
+/// Ids are added to the filter in portions of this size.
+const IDS_AT_ONCE: usize = 512;
+
+/// Whether a closed division is worth the pass.
+pub(crate) fn is_due(division: &Division) -> bool {
+    division.is_closed()
+        && division.store.keyspace.l0_table_count() > TABLES_MAX
+        && division.path != settled_path(&division.path)
+}
+
+/// Writes a closed division anew beside itself; it counts from the moment this returns, when the old one may go. `None`
+/// when `stop` said so.
+pub(crate) fn settle(
+    division: &Division,
+    shared: &Shared,
+    options: &ArchiveOptions,
+    stop: &AtomicBool,
+) -> Result<Option<Division>, ArchiveError> {
+    let path = settled_path(&division.path);
+    let fail = |source| ArchiveError::Io { path: path.clone(), source };
+    let unfinished = with_suffix(&path, ".new");
+    if unfinished.try_exists().map_err(fail)? {
+        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
+    }
+    let filter = Filter::with_capacity(division.entries() as usize);
+    if !copy(division, &unfinished, &filter, shared, options, stop)? {
+        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
+        return Ok(None);
+    }
+    std::fs::rename(&unfinished, &path).and_then(|()| durable::sync_parent(&path)).map_err(fail)?;
+    let settled = Division::open(path, division.first_seq, shared, options)?;
+    settled.close_for_writing();
+    settled.take_filter(filter);
+    settled.keep_filter();
+    Ok(Some(settled))
+}
+
+fn copy(
+    division: &Division,
+    to: &Path,
+    filter: &Filter,
+    shared: &Shared,
+    options: &ArchiveOptions,
+    stop: &AtomicBool,
+) -> Result<bool, ArchiveError> {
+    let store = keyspace::open(to, shared, options)?;
+    let fail = |error| store_error(&division.path, error);
+    let mut table = store.keyspace.start_ingestion().map_err(fail)?;
+    let mut ids = Vec::with_capacity(IDS_AT_ONCE);
+    for entry in division.iter() {
+        let (id, value) = entry?;
+        table.write(id.to_bytes(), value).map_err(fail)?;
+        ids.push(id);
+        if ids.len() == IDS_AT_ONCE {
+            filter.insert(&ids);
+            ids.clear();
+            if stop.load(Ordering::Relaxed) {
+                return Ok(false);
+            }
+        }
+    }
+    filter.insert(&ids);
+    table.write(keyspace::WATERMARK_KEY, division.mark().encode()).map_err(fail)?;
+    table.finish().map_err(fail)?;
+    Ok(true)
+}

@@ -1,0 +1,309 @@
+//! Durable key-value tables for what is not money (L2): the party directory, the registry of oracles, kept quotes.
+//!
+//! One thread writes. [`Store::update`] hands it a closure that reads, checks and writes; everything that queued up while
+//! the last batch was being synced becomes one record of the log with one sync, and each caller is answered only once its
+//! record is durable. Readers ([`Table::get`], [`Table::scan`]) never wait for the writer's queue and see durable values
+//! only.
+//!
+#![doc = include_str!("store/README.md")]
+
+mod error;
+mod loading;
+mod options;
+mod pending;
+mod record;
+mod recovery;
+mod resident;
+#[cfg(test)]
+mod resident_tests;
+mod sync;
+mod table;
+mod tables;
+mod transaction;
+mod writer;
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+use tokio::sync::oneshot;
+use upesi_journal::{Access, Disk, JournalError, RealDisk, durable};
+
+use self::recovery::Recovered;
+use self::resident::Resident;
+use self::table::TableState;
+use self::tables::Tables;
+use self::writer::{Completion, Job, Worker};
+pub use error::StoreError;
+pub use options::StoreOptions;
+pub use record::{RecordedChange, read_record, write_record};
+pub use table::{Entry, Table, Value};
+pub use tables::OPEN_FILES_MAX;
+pub use transaction::Transaction;
+
+/// The longest key, in bytes.
+pub const KEY_BYTES_MAX: usize = 1024;
+/// The largest value, in bytes: a quote's request with room to spare.
+pub const VALUE_BYTES_MAX: usize = 8 << 20;
+/// Keys and values that one update may write, in bytes.
+pub const UPDATE_BYTES_MAX: usize = 64 << 20;
+
+/// Durable tables in a directory of their own. Cheap to clone; the last clone that goes stops the writer.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+    writer: Arc<WriterHandle>,
+}
+
+/// What a store says about itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoreStats {
+    /// Batches that were synced since opening.
+    pub batches: u64,
+    /// Updates that were answered with success since opening.
+    pub updates: u64,
+    /// Updates that were refused because the queue or the disk was full, or after a failure.
+    pub updates_shed: u64,
+    /// Bytes of the sorted tables on disk.
+    pub disk_bytes: u64,
+    /// About what waits in memory to be sorted, in bytes.
+    pub pending_bytes: u64,
+    /// Tables that are in memory as a whole, so that gets need no disk.
+    pub resident_tables: u64,
+    /// What those and the ones still being taken in need there, in bytes.
+    pub resident_bytes: u64,
+    /// Whether an earlier failure stopped all updates.
+    pub poisoned: bool,
+}
+
+/// What the handles and the writer share.
+pub(crate) struct Inner {
+    path: PathBuf,
+    pub(crate) options: StoreOptions,
+    pub(crate) tables: Arc<Tables>,
+    poisoned: AtomicBool,
+    pub(crate) batches: AtomicU64,
+    pub(crate) updates: AtomicU64,
+    pub(crate) updates_shed: AtomicU64,
+    to_load: Mutex<VecDeque<Arc<TableState>>>,
+}
+
+struct WriterHandle {
+    queue: Mutex<Option<SyncSender<Job>>>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Store {
+    /// Opens the store in `path`, creating it when it does not exist. What was answered with success before is there,
+    /// whatever happened meanwhile; an update that was not answered is there as a whole or not at all.
+    pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, StoreError> {
+        let path = path.as_ref();
+        durable::create_directory(path).map_err(|source| StoreError::io(path, source))?;
+        Self::open_with_log_on(path, Arc::new(RealDisk::new(path, Access::Write)), options)
+    }
+
+    /// The same with the log on another disk, such as a simulated one; the sorted tables are in `path` all the same.
+    pub fn open_with_log_on(
+        path: impl AsRef<Path>,
+        disk: Arc<dyn Disk>,
+        options: &StoreOptions,
+    ) -> Result<Self, StoreError> {
+        let path = path.as_ref().to_path_buf();
+        let Recovered { tables, log } = recovery::recover(&path, &disk, options)?;
+        let inner = Arc::new(Inner {
+            path,
+            options: options.clone(),
+            tables: Arc::new(tables),
+            poisoned: AtomicBool::new(false),
+            batches: AtomicU64::new(0),
+            updates: AtomicU64::new(0),
+            updates_shed: AtomicU64::new(0),
+            to_load: Mutex::default(),
+        });
+        let frame = upesi_journal::Batch::new(log.next_seq());
+        let worker = Worker { inner: Arc::clone(&inner), disk, log, frame };
+        let (sender, jobs) = sync_channel(options.queue_updates_max.max(1));
+        let thread = std::thread::Builder::new()
+            .name("store-writer".to_owned())
+            .spawn(move || worker.run(&jobs))
+            .map_err(|source| StoreError::io(&inner.path, source))?;
+        let writer = WriterHandle { queue: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) };
+        Ok(Self { inner, writer: Arc::new(writer) })
+    }
+
+    /// The table called `name` (letters, digits, `_`), created when it does not exist. Costs a few syncs the first time.
+    pub fn table(&self, name: &str) -> Result<Table, StoreError> {
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
+        Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
+    }
+
+    /// Has all of `table` kept in memory, in about 13 bytes for each entry, so that [`Table::get`] takes a fraction of a
+    /// microsecond. For tables with few different values; others stay on disk. It is read once, beside everything else;
+    /// until then, and when it would take more than `bytes_max` bytes, gets go to the disk as ever. Nothing else changes.
+    pub fn keep_in_memory(&self, table: &Table, bytes_max: u64) {
+        if table.state.make_resident(bytes_max) {
+            self.inner.to_load().push_back(Arc::clone(&table.state));
+            // Wakes the writer; where its queue is full it is awake.
+            drop(self.enqueue(|_| Ok(())));
+        }
+    }
+
+    /// Queues `update` at once and resolves when what it wrote is durable; only then is it visible to readers.
+    ///
+    /// Updates run in the order of these calls, on the writer's thread; each sees what all before it wrote. An update that
+    /// returns an error changed nothing. Dropping the future does not take the update back. The closure should take
+    /// microseconds: everybody waits for it.
+    pub fn update<T, F>(&self, update: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let answer = self.enqueue(update);
+        async move { answer?.await.unwrap_or(Err(StoreError::Closed)) }
+    }
+
+    /// [`Store::update`] for threads that may wait, such as tools.
+    ///
+    /// # Panics
+    /// Inside an async runtime, which must not be held up.
+    pub fn update_blocking<T, F>(&self, update: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        self.enqueue(update)?.blocking_recv().unwrap_or(Err(StoreError::Closed))
+    }
+
+    /// Takes no more updates, finishes those that are queued, and stops the writer. Readers go on. Waits for the disk.
+    pub fn close(&self) {
+        self.writer.close();
+    }
+
+    /// Counts and sizes for metrics; cheap enough to read every few seconds.
+    pub fn stats(&self) -> StoreStats {
+        let inner = &*self.inner;
+        StoreStats {
+            batches: inner.batches.load(Ordering::Relaxed),
+            updates: inner.updates.load(Ordering::Relaxed),
+            updates_shed: inner.updates_shed.load(Ordering::Relaxed),
+            disk_bytes: inner.tables.disk_bytes(),
+            pending_bytes: inner.tables.pending_bytes() as u64,
+            resident_tables: inner.tables.resident(|table| u64::from(table.is_complete())),
+            resident_bytes: inner.tables.resident(Resident::bytes),
+            poisoned: inner.poisoned.load(Ordering::Acquire),
+        }
+    }
+
+    fn enqueue<T, F>(&self, update: F) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+    {
+        let (sender, receiver) = oneshot::channel();
+        let job: Job = Box::new(move |transaction| {
+            let outcome = transaction.and_then(|mut transaction| {
+                let outcome = update(&mut transaction);
+                if outcome.is_err() {
+                    transaction.roll_back();
+                }
+                outcome
+            });
+            // The receiver may be gone: nobody waits any more.
+            Box::new(move |committed: Result<(), StoreError>| {
+                let _ = sender.send(outcome.and_then(|value| committed.map(|()| value)));
+            }) as Completion
+        });
+        let queue = lock(&self.writer.queue);
+        match queue.as_ref().map(|queue| queue.try_send(job)) {
+            Some(Ok(())) => Ok(receiver),
+            Some(Err(TrySendError::Full(_))) => {
+                self.inner.updates_shed.fetch_add(1, Ordering::Relaxed);
+                Err(StoreError::Busy { updates_max: self.inner.options.queue_updates_max })
+            }
+            Some(Err(TrySendError::Disconnected(_))) | None => Err(StoreError::Closed),
+        }
+    }
+}
+
+impl Inner {
+    /// Tables that are still to be taken into memory.
+    pub(crate) fn to_load(&self) -> MutexGuard<'_, VecDeque<Arc<TableState>>> {
+        lock(&self.to_load)
+    }
+
+    /// Whether a batch may be begun.
+    pub(crate) fn ready(&self) -> Result<(), StoreError> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return Err(StoreError::Poisoned { path: self.path.clone() });
+        }
+        let free_bytes = self.free_bytes()?;
+        if free_bytes < self.options.free_bytes_min {
+            return Err(self.disk_full(free_bytes));
+        }
+        Ok(())
+    }
+
+    /// Takes no more updates, whatever comes.
+    pub(crate) fn poison(&self, error: &StoreError) -> u64 {
+        tracing::error!(%error, "the store stops taking updates; reads go on");
+        self.poisoned.store(true, Ordering::Release);
+        0
+    }
+
+    pub(crate) fn of_journal(&self, error: JournalError) -> StoreError {
+        match error {
+            JournalError::DiskFull { .. } => self.disk_full(self.free_bytes().unwrap_or(0)),
+            other => StoreError::of_journal(&self.path, other),
+        }
+    }
+
+    fn disk_full(&self, free_bytes: u64) -> StoreError {
+        let free_bytes_min = self.options.free_bytes_min;
+        StoreError::DiskFull { path: self.path.clone(), free_bytes, free_bytes_min }
+    }
+
+    /// Room on the disk for a process without privileges, in bytes.
+    fn free_bytes(&self) -> Result<u64, StoreError> {
+        let found = rustix::fs::statvfs(&self.path);
+        let found = found.map_err(|error| StoreError::io(&self.path, error.into()))?;
+        Ok(found.f_bavail.saturating_mul(found.f_frsize))
+    }
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Store").field(&self.inner.path).finish()
+    }
+}
+
+impl WriterHandle {
+    fn close(&self) {
+        drop(lock(&self.queue).take());
+        let thread = lock(&self.thread).take();
+        // An update may hold the last clone of its own store; the writer cannot wait for itself, and ends anyway.
+        if let Some(thread) = thread
+            && thread.thread().id() != std::thread::current().id()
+        {
+            // A panic there was told to those who waited: their answers were dropped. It must not go unseen.
+            if let (Err(panic), false) = (thread.join(), std::thread::panicking()) {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
+}
+
+impl Drop for WriterHandle {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // What these guard is whole after every statement.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

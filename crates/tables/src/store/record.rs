@@ -1,0 +1,101 @@
+//! A batch as a record of the log: for each table its name, then keys with values or deletions.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use crate::store::pending::{Change, Changes};
+use crate::store::table::TableState;
+
+/// Stands in the place of a value's length.
+const DELETED: u32 = u32::MAX;
+
+/// Appends the changes of a batch.
+pub(crate) fn encode<'a>(
+    tables: impl Iterator<Item = (&'a Arc<TableState>, &'a Changes)>,
+    buffer: &mut Vec<u8>,
+) {
+    for (table, changes) in tables {
+        let changes = changes.iter().map(|(key, change)| (&**key, change.as_deref()));
+        encode_table(table.keyspace.name(), changes, buffer);
+    }
+}
+
+fn encode_table<'a>(
+    name: &str,
+    changes: impl ExactSizeIterator<Item = (&'a [u8], Option<&'a [u8]>)>,
+    buffer: &mut Vec<u8>,
+) {
+    push(buffer, name.as_bytes());
+    buffer.extend_from_slice(&(changes.len() as u32).to_le_bytes());
+    for (key, change) in changes {
+        push(buffer, key);
+        match change {
+            Some(value) => push(buffer, value),
+            None => buffer.extend_from_slice(&DELETED.to_le_bytes()),
+        }
+    }
+}
+
+/// Reads a record, handing over table name, key and change one by one; `None` when it is no such record.
+pub(crate) fn decode<E>(
+    mut bytes: &[u8],
+    mut apply: impl FnMut(&str, &[u8], Change) -> Result<(), E>,
+) -> Option<Result<(), E>> {
+    while !bytes.is_empty() {
+        let length = take_number(&mut bytes)?;
+        let name = std::str::from_utf8(take(&mut bytes, length)?).ok()?;
+        for _ in 0..take_number(&mut bytes)? {
+            let length = take_number(&mut bytes)?;
+            let key = take(&mut bytes, length)?;
+            let change = match take_number(&mut bytes)? {
+                DELETED => None,
+                length => Some(take(&mut bytes, length)?.into()),
+            };
+            if let Err(error) = apply(name, key, change) {
+                return Some(Err(error));
+            }
+        }
+    }
+    Some(Ok(()))
+}
+
+/// One change in a record of the log: the table's name, the key, and its new value or none.
+pub type RecordedChange = (String, Vec<u8>, Option<Vec<u8>>);
+
+/// The changes of a record in their order; `None` when it is no such record. For tests and fuzzers.
+pub fn read_record(bytes: &[u8]) -> Option<Vec<RecordedChange>> {
+    let mut changes = Vec::new();
+    let read = decode(bytes, |name, key, change| {
+        changes.push((name.to_owned(), key.to_vec(), change.map(|value| value.to_vec())));
+        Ok::<_, Infallible>(())
+    });
+    read.map(|Ok(())| changes)
+}
+
+/// The record of these changes. For tests and fuzzers.
+pub fn write_record(changes: &[RecordedChange]) -> Vec<u8> {
+    let mut buffer = Vec::new();
+    for of_table in changes.chunk_by(|(one, ..), (next, ..)| one == next) {
+        let changes = of_table.iter().map(|(_, key, change)| (&**key, change.as_deref()));
+        encode_table(&of_table[0].0, changes, &mut buffer);
+    }
+    buffer
+}
+
+fn push(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    // Keys and values are bounded far below this.
+    buffer.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    buffer.extend_from_slice(bytes);
+}
+
+fn take_number(bytes: &mut &[u8]) -> Option<u32> {
+    let (number, rest) = bytes.split_first_chunk::<4>()?;
+    *bytes = rest;
+    Some(u32::from_le_bytes(*number))
+}
+
+fn take<'a>(bytes: &mut &'a [u8], count: u32) -> Option<&'a [u8]> {
+    let (taken, rest) = bytes.split_at_checked(count as usize)?;
+    *bytes = rest;
+    Some(taken)
+}

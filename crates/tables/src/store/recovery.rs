@@ -1,0 +1,67 @@
+//! The way back: the sorted tables, and behind their watermark the log.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use upesi_journal::{Disk, END, Reader, Writer};
+
+use crate::store::tables::Tables;
+use crate::store::{StoreError, StoreOptions, record};
+
+pub(crate) struct Recovered {
+    pub(crate) tables: Tables,
+    /// Continues behind the last record.
+    pub(crate) log: Writer,
+}
+
+pub(crate) fn recover(
+    path: &Path,
+    disk: &Arc<dyn Disk>,
+    options: &StoreOptions,
+) -> Result<Recovered, StoreError> {
+    // First, because it locks the directory.
+    let tables = Tables::open(path, options)?;
+    let watermark = tables.watermark()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let journal_options = upesi_journal::Options {
+        segment_bytes: options.segment_bytes,
+        identity: now.as_nanos() as u64,
+        // The watermark is younger than the log that it was taken from.
+        known_durable_seq: watermark,
+        ..upesi_journal::Options::default()
+    };
+    let opened = upesi_journal::open(Arc::clone(disk), journal_options)
+        .map_err(|error| StoreError::of_journal(path, error))?;
+    if let Some(torn) = &opened.recovered.torn {
+        tracing::warn!(
+            file = torn.file,
+            offset = torn.offset,
+            bytes = torn.bytes,
+            "removed what was left of updates that were never answered"
+        );
+    }
+    if opened.recovered.first_seq > watermark + 1 {
+        let detail = format!(
+            "the tables end at record {watermark} and the log begins at {}",
+            opened.recovered.first_seq
+        );
+        return Err(tables.damaged(&detail));
+    }
+    replay(path, disk, &tables, watermark + 1)?;
+    Ok(Recovered { tables, log: opened.writer })
+}
+
+/// Shows what the log has from `from_seq` on.
+fn replay(path: &Path, disk: &Arc<dyn Disk>, tables: &Tables, from_seq: u64) -> Result<(), StoreError> {
+    let mut reader = Reader::new(Arc::clone(disk), from_seq);
+    while let Some(found) = reader.next_record(END).map_err(|error| StoreError::of_journal(path, error))? {
+        let shown = record::decode(found.bytes, |name, key, change| {
+            tables.table(name)?.show_one(key.into(), change);
+            Ok::<_, StoreError>(())
+        });
+        let seq = found.seq;
+        shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log makes no sense")))??;
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! The open batch, and the view of it that an update has.
+
+use std::sync::Arc;
+
+use fjall::UserKey;
+
+use crate::store::pending::{Change, Changes};
+use crate::store::table::TableState;
+use crate::store::{KEY_BYTES_MAX, StoreError, Table, UPDATE_BYTES_MAX, VALUE_BYTES_MAX, Value};
+
+/// What an update wants done once it is durable.
+pub(crate) type Action = Box<dyn FnOnce() + Send>;
+
+/// What the updates of a batch changed so far.
+#[derive(Default)]
+pub(crate) struct Batch {
+    tables: Vec<(Arc<TableState>, Changes)>,
+    bytes: usize,
+    once_durable: Vec<Action>,
+}
+
+impl Batch {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.iter().all(|(_, changes)| changes.is_empty())
+    }
+
+    /// Keys and values taken so far, overwritten ones included, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (&Arc<TableState>, &Changes)> {
+        self.tables.iter().map(|(table, changes)| (table, changes))
+    }
+
+    /// Shows the changes to readers, and hands over what is to be done then.
+    pub(crate) fn show(self) -> Vec<Action> {
+        for (table, changes) in self.tables {
+            table.show(changes);
+        }
+        self.once_durable
+    }
+
+    fn change(&self, table: &Table, key: &[u8]) -> Option<&Change> {
+        self.tables.iter().find(|(state, _)| Arc::ptr_eq(state, &table.state))?.1.get(key)
+    }
+
+    fn changes(&mut self, table: &Table) -> &mut Changes {
+        let position = self.tables.iter().position(|(state, _)| Arc::ptr_eq(state, &table.state));
+        let position = position.unwrap_or_else(|| {
+            self.tables.push((Arc::clone(&table.state), Changes::new()));
+            self.tables.len() - 1
+        });
+        &mut self.tables[position].1
+    }
+}
+
+/// What an update may do: read its own writes and those of everybody before it, and write.
+///
+/// If the update returns an error, its writes are taken back and it changed nothing.
+pub struct Transaction<'a> {
+    batch: &'a mut Batch,
+    /// What was there before each write of this update, latest last.
+    undo: Vec<(Table, UserKey, Option<Change>)>,
+    bytes_before: usize,
+    actions_before: usize,
+}
+
+impl<'a> Transaction<'a> {
+    pub(crate) fn new(batch: &'a mut Batch) -> Self {
+        let (bytes_before, actions_before) = (batch.bytes, batch.once_durable.len());
+        Self { batch, undo: Vec::new(), bytes_before, actions_before }
+    }
+
+    /// The value of `key` as of now, in the order of updates.
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>, StoreError> {
+        match self.batch.change(table, key) {
+            Some(change) => Ok(change.clone().map(Value)),
+            None => table.get(key),
+        }
+    }
+
+    /// Sets `key` to `value`.
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+        check("value", value.len(), VALUE_BYTES_MAX)?;
+        self.write(table, key, Some(value.into()))
+    }
+
+    /// Removes `key`; nothing happens when it is not there.
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<(), StoreError> {
+        self.write(table, key, None)
+    }
+
+    /// Has `action` done once this update is durable, before anybody is answered, even if nobody waits for the answer any
+    /// more: it is the place to show in memory what is on disk now. Actions run in the order of updates, on the writer's
+    /// thread, and not at all when the update or its batch fails.
+    pub fn once_durable(&mut self, action: impl FnOnce() + Send + 'static) {
+        self.batch.once_durable.push(Box::new(action));
+    }
+
+    fn write(&mut self, table: &Table, key: &[u8], change: Change) -> Result<(), StoreError> {
+        assert!(!key.is_empty(), "an empty key");
+        check("key", key.len(), KEY_BYTES_MAX)?;
+        let bytes = self.batch.bytes + key.len() + change.as_ref().map_or(0, |value| value.len());
+        check("update", bytes - self.bytes_before, UPDATE_BYTES_MAX)?;
+        self.batch.bytes = bytes;
+        let key = UserKey::from(key);
+        let before = self.batch.changes(table).insert(key.clone(), change);
+        self.undo.push((table.clone(), key, before));
+        Ok(())
+    }
+
+    /// Takes back everything that this update wrote.
+    pub(crate) fn roll_back(self) {
+        self.batch.once_durable.truncate(self.actions_before);
+        for (table, key, before) in self.undo.into_iter().rev() {
+            let changes = self.batch.changes(&table);
+            match before {
+                Some(change) => changes.insert(key, change),
+                None => changes.remove(&key),
+            };
+        }
+    }
+}
+
+fn check(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), StoreError> {
+    if bytes <= bytes_max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, bytes_max }) }
+}

@@ -1,0 +1,126 @@
+//! The writer's thread: batches of whatever queued up, one record of the log and one sync each.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use upesi_journal::{Disk, JournalError, Maintenance, Writer, delete_segments_below};
+use upesi_types::Timestamp;
+
+use crate::store::Inner;
+use crate::store::loading::Loading;
+use crate::store::transaction::{Action, Batch, Transaction};
+use crate::store::{StoreError, record};
+
+/// Answers an update once its batch is durable, or tells why it is not.
+pub(crate) type Completion = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+
+/// Runs an update, or takes notice that it cannot be run, and gives back how to answer it.
+pub(crate) type Job = Box<dyn FnOnce(Result<Transaction<'_>, StoreError>) -> Completion + Send>;
+
+/// What belongs to the thread.
+pub(crate) struct Worker {
+    pub(crate) inner: Arc<Inner>,
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) log: Writer,
+    pub(crate) frame: upesi_journal::Batch,
+}
+
+impl Worker {
+    /// Runs until every sender of `jobs` is gone and the queue is empty.
+    pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
+        // So that the first batches find a segment that is written already.
+        self.keep_house();
+        let mut loading = Loading::new(Arc::clone(&self.inner));
+        loop {
+            let first = match loading.step() {
+                Some(pause) => jobs.recv_timeout(pause),
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            };
+            let first = match first {
+                Ok(first) => first,
+                Err(RecvTimeoutError::Timeout) => continue,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            match self.inner.ready() {
+                Ok(()) => self.work(first, jobs),
+                Err(error) => {
+                    self.inner.updates_shed.fetch_add(1, Ordering::Relaxed);
+                    first(Err(error.clone()))(Err(error));
+                }
+            }
+        }
+    }
+
+    /// Runs the first update and those that wait behind it, makes them durable, and answers.
+    fn work(&mut self, first: Job, jobs: &Receiver<Job>) {
+        let mut batch = Batch::default();
+        let mut completions = vec![first(Ok(Transaction::new(&mut batch)))];
+        let options = &self.inner.options;
+        while completions.len() < options.batch_updates_max
+            && batch.bytes() < options.batch_bytes_max
+            && let Ok(job) = jobs.try_recv()
+        {
+            completions.push(job(Ok(Transaction::new(&mut batch))));
+        }
+        let committed = self.commit(batch);
+        match &committed {
+            Ok(_) => self.inner.updates.fetch_add(completions.len() as u64, Ordering::Relaxed),
+            Err(StoreError::DiskFull { .. }) => {
+                self.inner.updates_shed.fetch_add(completions.len() as u64, Ordering::Relaxed)
+            }
+            Err(error) => self.inner.poison(error),
+        };
+        let answer = committed.map(|actions| actions.into_iter().for_each(|action| action()));
+        for complete in completions {
+            complete(answer.clone());
+        }
+        if answer.is_ok() {
+            self.keep_house();
+        }
+    }
+
+    /// Logs and syncs the batch, then shows it to readers. Returns what is to be done then.
+    fn commit(&mut self, batch: Batch) -> Result<Vec<Action>, StoreError> {
+        if batch.is_empty() {
+            return Ok(batch.show());
+        }
+        self.frame.reset(self.log.next_seq());
+        self.frame.push(self.time(), |buffer| record::encode(batch.tables(), buffer));
+        self.log.append(&mut self.frame).map_err(|error| self.inner.of_journal(error))?;
+        self.inner.batches.fetch_add(1, Ordering::Relaxed);
+        Ok(batch.show())
+    }
+
+    /// The calendar's time, but always later than the last record's.
+    fn time(&self) -> Timestamp {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
+        Timestamp::from_ns(now.max(self.log.last_time().as_ns() + 1))
+    }
+
+    /// What is due between batches: the next segment, and sorted tables from what has gathered in memory.
+    fn keep_house(&mut self) {
+        match self.try_keep_house() {
+            // No room even for removing a segment; the next sorted tables are another occasion.
+            Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+            Err(error) => {
+                self.inner.poison(&error);
+            }
+        }
+    }
+
+    fn try_keep_house(&mut self) -> Result<(), StoreError> {
+        let tables = &self.inner.tables;
+        let of_journal = |error: JournalError| self.inner.of_journal(error);
+        while self.log.maintain().map_err(of_journal)? == Maintenance::Advanced {}
+        if tables.pending_bytes() < self.inner.options.pending_bytes {
+            return Ok(());
+        }
+        let watermark = self.log.next_seq() - 1;
+        tables.flush(watermark)?;
+        delete_segments_below(&*self.disk, watermark + 1).map_err(of_journal)?;
+        Ok(())
+    }
+}

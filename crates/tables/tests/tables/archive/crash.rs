@@ -1,0 +1,199 @@
+//! Restarts, crashes and readers beside a writer, on disk.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::support::{copy_directory, entries, entry, small_options};
+use upesi_tables::archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
+
+const BATCH: u64 = 70;
+const TABLE: usize = 200;
+
+/// The one invariant: the durable watermark implies every transfer up to it, with its value.
+fn assert_complete(archive: &dyn Archive) -> u64 {
+    let watermark = archive.watermark();
+    assert_eq!(archive.watermark_applied(), watermark, "after opening, applied is what is on disk");
+    for index in 0..watermark {
+        let (id, value) = entry(index);
+        assert!(archive.may_contain(&id), "transfer {index} below watermark {watermark} is filtered out");
+        assert_eq!(archive.get(&id).unwrap(), Some(value), "transfer {index} below watermark {watermark}");
+    }
+    watermark
+}
+
+#[test]
+fn a_reopened_archive_has_what_was_synced() {
+    let directory = tempfile::tempdir().unwrap();
+    for round in 0..4 {
+        let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
+        assert_eq!(assert_complete(&archive), round * 500);
+        archive.apply(&entries(round * 500..(round + 1) * 500), (round + 1) * 500).unwrap();
+        archive.apply(&[entry(1_000_000 + round)], (round + 1) * 500).unwrap();
+        assert_eq!(archive.sync().unwrap(), (round + 1) * 500);
+    }
+}
+
+#[test]
+fn closed_without_a_sync_the_directory_is_complete_up_to_its_watermark() {
+    let directory = tempfile::tempdir().unwrap();
+    let (live, copy) = (directory.path().join("live"), directory.path().join("copy"));
+    let options = small_options(TABLE);
+    let mut watermarks = Vec::new();
+    for batches in 1..=6 {
+        let archive = FjallArchive::open(&live, &options).unwrap();
+        let start = assert_complete(&archive);
+        let end = start + batches * BATCH;
+        for at in (start..end).step_by(BATCH as usize) {
+            archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
+        }
+        let durable = archive.watermark();
+        // Closing writes nothing: what was pending is gone, as after a crash.
+        drop(archive);
+        copy_directory(&live, &copy);
+        let copied = FjallArchive::open(&copy, &options).unwrap();
+        assert_eq!(assert_complete(&copied), durable);
+        // The same journal range again, as after a crash: whatever was lost comes back.
+        copied.apply(&entries(start..end), end).unwrap();
+        assert_eq!(copied.sync().unwrap(), end);
+        drop(copied);
+        assert_eq!(assert_complete(&FjallArchive::open(&copy, &options).unwrap()), end);
+        std::fs::remove_dir_all(&copy).unwrap();
+        watermarks.push(durable);
+    }
+    assert_eq!(
+        watermarks,
+        [0, 0, 210, 420, 630, 1050],
+        "a table is written when 200 transfers have gathered"
+    );
+}
+
+#[test]
+fn a_batch_larger_than_a_table_is_stored_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = FjallArchive::open(directory.path(), &small_options(10)).unwrap();
+    archive.apply(&entries(0..1001), 1001).unwrap();
+    assert_eq!(archive.watermark(), 1001);
+    drop(archive);
+    assert_eq!(assert_complete(&FjallArchive::open(directory.path(), &small_options(10)).unwrap()), 1001);
+}
+
+/// Runs this very program again as the process that gets killed; see [`killed_while_writing`].
+#[test]
+#[ignore = "the child of killed_at_any_moment_the_watermark_holds"]
+fn killed_while_writing() {
+    let Ok(directory) = std::env::var("UPESI_ARCHIVE_CRASH_DIRECTORY") else { return };
+    let archive = FjallArchive::open(directory, &small_options(TABLE)).unwrap();
+    let mut out = std::io::stdout();
+    let mut at = archive.watermark();
+    // The parent kills it long before; the bound is for a parent that died first.
+    while at < 10_000_000 {
+        archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
+        at += BATCH;
+        writeln!(out, "durable {}", archive.watermark()).unwrap();
+    }
+}
+
+#[test]
+fn killed_at_any_moment_the_watermark_holds() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut before = 0;
+    for round in 1..=8 {
+        let reported = run_and_kill(directory.path(), before + round * 450);
+        let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
+        let watermark = assert_complete(&archive);
+        assert!(watermark >= reported, "reported durable up to {reported}, found {watermark}");
+        before = watermark;
+    }
+}
+
+/// Starts the child, kills it once it reported `at_least` durable, and returns the last watermark it reported.
+fn run_and_kill(directory: &Path, at_least: u64) -> u64 {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "archive::crash::killed_while_writing", "--nocapture"])
+        .env("UPESI_ARCHIVE_CRASH_DIRECTORY", directory)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut reported = 0;
+    let mut killed = false;
+    while let Some(Ok(line)) = lines.next() {
+        if let Some((_, durable)) = line.split_once("durable ") {
+            reported = durable.parse().unwrap();
+        }
+        if reported >= at_least && !killed {
+            child.kill().unwrap();
+            killed = true;
+        }
+    }
+    child.wait().unwrap();
+    assert!(killed, "the child ended by itself at {reported}");
+    reported
+}
+
+#[test]
+fn readers_beside_the_writer_find_all_that_is_applied() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for reader in 0..2 {
+            let (archive, done) = (&archive, &done);
+            scope.spawn(move || {
+                let mut index = reader;
+                while !done.load(Ordering::Relaxed) {
+                    let applied = archive.watermark_applied();
+                    index = (index * 31 + 17) % applied.max(1);
+                    let (id, value) = entry(index);
+                    if index < applied {
+                        assert_eq!(archive.get(&id).unwrap(), Some(value), "transfer {index} of {applied}");
+                    }
+                    assert_eq!(archive.get(&entry(1_000_000 + index).0).unwrap(), None);
+                }
+            });
+        }
+        for batch in 0..150 {
+            archive.apply(&entries(batch * BATCH..(batch + 1) * BATCH), (batch + 1) * BATCH).unwrap();
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+}
+
+#[test]
+fn a_large_archive_answers_before_and_after_its_filter_is_rebuilt() {
+    let directory = tempfile::tempdir().unwrap();
+    let options = ArchiveOptions { pending_transfers: 32_768, ..ArchiveOptions::default() };
+    let count = 60_000;
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    archive.apply(&entries(0..count), count).unwrap();
+    drop(archive);
+    // Closed while the filter is being rebuilt, then opened again.
+    drop(FjallArchive::open(directory.path(), &options).unwrap());
+    let archive = FjallArchive::open(directory.path(), &options).unwrap();
+    assert_eq!(archive.watermark(), count);
+    loop {
+        let ready = archive.stats().filter_ready;
+        for index in (0..count).step_by(100) {
+            assert_eq!(archive.get(&entry(index).0).unwrap(), Some(entry(index).1));
+            assert_eq!(archive.get(&entry(1_000_000 + index).0).unwrap(), None);
+        }
+        if ready {
+            break;
+        }
+        archive.apply(&[], archive.watermark_applied() + 1).unwrap();
+        std::thread::yield_now();
+    }
+    assert_eq!(archive.stats().transfers_estimate / 1000, 60);
+}
+
+#[test]
+fn a_second_opener_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let first = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
+    let second = FjallArchive::open(directory.path(), &small_options(TABLE));
+    assert!(matches!(second, Err(ArchiveError::InUse { .. })));
+    drop(first);
+    assert!(FjallArchive::open(directory.path(), &small_options(TABLE)).is_ok());
+}

@@ -1,0 +1,317 @@
+//! Divisions: that they are filled one after the other, are one archive to those who ask, and leave by age.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use super::support::{copy_directory, entries, entry, small_options};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, Division, FjallArchive};
+use upesi_types::Timestamp;
+
+/// Tables of 10 transfers, divisions of 100, not merged while they grow.
+fn options() -> ArchiveOptions {
+    ArchiveOptions { division_transfers: 100, unmerged_tables: 100, ..small_options(10) }
+}
+
+fn open(path: &Path) -> FjallArchive {
+    FjallArchive::open(path, &options()).unwrap()
+}
+
+/// Applies the transfers in steps of ten; the record `n` was made at `n` seconds.
+fn apply(archive: &FjallArchive, from: u64, to: u64) {
+    for at in (from..to).step_by(10) {
+        let end = (at + 10).min(to);
+        archive.apply_at(&entries(at..end), end, Timestamp::from_ms(end as i64 * 1000)).unwrap();
+    }
+}
+
+fn all(archive: &FjallArchive) -> Vec<ArchiveEntry> {
+    let mut all = Vec::new();
+    archive
+        .for_each(&mut |id, value| {
+            all.push((id, value.to_vec()));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+    all
+}
+
+fn sorted(mut entries: Vec<ArchiveEntry>) -> Vec<ArchiveEntry> {
+    entries.sort_by_key(|(id, _)| id.to_bytes());
+    entries
+}
+
+fn firsts(archive: &FjallArchive) -> Vec<u64> {
+    archive.divisions().iter().map(|division| division.first_seq).collect()
+}
+
+fn expect_exactly(archive: &FjallArchive, from: u64, to: u64) {
+    for index in 0..to + 50 {
+        let (id, value) = entry(index);
+        let expected = (from..to).contains(&index).then_some(value);
+        assert_eq!(archive.get(&id).unwrap(), expected, "transfer {index}");
+    }
+    assert_eq!(all(archive), sorted(entries(from..to)));
+}
+
+#[test]
+fn divisions_follow_each_other_and_are_one_archive() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    assert_eq!(firsts(&archive), [1, 101, 201, 301]);
+    expect_exactly(&archive, 0, 350);
+    archive.sync().unwrap();
+    drop(archive);
+    let archive = open(directory.path());
+    assert_eq!(archive.watermark(), 350);
+    assert_eq!(firsts(&archive), [1, 101, 201, 301]);
+    expect_exactly(&archive, 0, 350);
+    let second = archive.divisions()[1];
+    let expected = Division {
+        first_seq: 101,
+        watermark: 200,
+        last_time: Some(Timestamp::from_ms(200_000)),
+        transfers_estimate: second.transfers_estimate,
+        is_closed: true,
+    };
+    assert_eq!(second, expected);
+    assert!((100..=110).contains(&second.transfers_estimate));
+    assert!(!archive.divisions()[3].is_closed);
+}
+
+#[test]
+fn the_oldest_divisions_leave_and_stay_away() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    assert_eq!(archive.remove_to(99).unwrap(), 0, "the oldest goes on beyond that");
+    assert_eq!(archive.remove_to(199).unwrap(), 1, "the second, too");
+    assert_eq!(archive.remove_to(199).unwrap(), 0, "it is gone");
+    assert_eq!(archive.first_seq(), 101);
+    expect_exactly(&archive, 100, 350);
+    apply(&archive, 350, 400);
+    drop(archive);
+    let archive = open(directory.path());
+    assert_eq!(archive.first_seq(), 101);
+    expect_exactly(&archive, 100, 400);
+    assert_eq!(archive.remove_to(400).unwrap(), 3);
+    assert_eq!((archive.remove_to(400).unwrap(), archive.divisions().len()), (0, 1), "an empty one stays");
+    assert_eq!((archive.watermark(), archive.first_seq()), (400, 401));
+    drop(archive);
+    let archive = open(directory.path());
+    assert_eq!((archive.watermark(), archive.first_seq()), (400, 401), "what left is not missed");
+    drop(archive);
+    let left: Vec<_> =
+        std::fs::read_dir(directory.path()).unwrap().map(|file| file.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "no files are left behind but the mark of the beginning: {left:?}");
+}
+
+/// A copy taken right after the removal is what a crash would leave at worst: the files are still there.
+#[test]
+fn what_was_removed_does_not_come_back_after_a_crash() {
+    let directory = tempfile::tempdir().unwrap();
+    let (path, crashed) = (directory.path().join("archive"), directory.path().join("crashed"));
+    let archive = open(&path);
+    apply(&archive, 0, 350);
+    archive.finish_upkeep().unwrap();
+    let mut seen = 0;
+    // Whoever reads keeps the files.
+    let visited = archive.for_each_in(1, &mut |_, _| {
+        if seen == 0 {
+            assert_eq!(archive.remove_to(200).unwrap(), 2);
+            assert!(directory_of(&path, 1).exists() && directory_of(&path, 101).exists());
+            copy_directory(&path, &crashed);
+            // They may go in any order.
+            std::fs::remove_dir_all(directory_of(&crashed, 101)).unwrap();
+        }
+        seen += 1;
+        ControlFlow::Continue(())
+    });
+    assert!(visited.unwrap());
+    assert_eq!(seen, 100);
+    drop(archive);
+    for path in [crashed, path] {
+        let archive = open(&path);
+        assert_eq!((firsts(&archive), archive.first_seq()), (vec![201, 301], 201));
+        expect_exactly(&archive, 200, 350);
+        assert!(!directory_of(&path, 1).exists());
+    }
+}
+
+#[test]
+fn files_that_cannot_be_removed_do_no_harm() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("archive");
+    let archive = open(&path);
+    apply(&archive, 0, 350);
+    archive.finish_upkeep().unwrap();
+    // What is removed is renamed first; there something is in the way.
+    let mut obstacle = directory_of(&path, 1).into_os_string();
+    obstacle.push(".removed");
+    std::fs::write(&obstacle, "in the way").unwrap();
+    assert_eq!(archive.remove_to(200).unwrap(), 2);
+    assert_eq!(firsts(&archive), [201, 301]);
+    drop(archive);
+    assert_eq!(firsts(&open(&path)), [201, 301], "nothing comes back");
+    assert!(directory_of(&path, 1).exists());
+    std::fs::remove_file(&obstacle).unwrap();
+    assert_eq!(firsts(&open(&path)), [201, 301]);
+    assert!(!directory_of(&path, 1).exists(), "it goes with the next start");
+}
+
+/// A lost archive is made again behind what was removed, and one that is wholly older goes.
+#[test]
+fn an_archive_begins_behind_what_was_removed() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, applied) in [("empty", 0), ("older", 40)] {
+        let path = directory.path().join(name);
+        let archive = open(&path);
+        apply(&archive, 0, applied);
+        assert_eq!(archive.remove_to(70).unwrap(), 1, "{name}");
+        assert_eq!((archive.watermark(), archive.watermark_applied()), (70, 70), "{name}");
+        assert_eq!(firsts(&archive), [71], "{name}");
+        apply(&archive, 70, 90);
+        expect_exactly(&archive, 70, 90);
+        drop(archive);
+        // Begun, and not made yet, before a crash.
+        std::fs::remove_dir_all(directory_of(&path, 71)).unwrap();
+        let archive = open(&path);
+        assert_eq!((archive.watermark(), firsts(&archive)), (70, vec![71]), "{name}");
+    }
+}
+
+#[test]
+fn a_lost_oldest_division_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 350);
+    archive.remove_to(100).unwrap();
+    drop(archive);
+    std::fs::remove_dir_all(directory_of(directory.path(), 101)).unwrap();
+    let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
+    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("begins at record 101, its first division at 201"), "{error}");
+}
+
+/// The directory of a division, settled or not.
+fn directory_of(archive: &Path, first_seq: u64) -> PathBuf {
+    let settled = archive.join(format!("{first_seq:020}.sorted"));
+    if settled.exists() { settled } else { archive.join(format!("{first_seq:020}")) }
+}
+
+#[test]
+fn closed_divisions_become_one_sorted_whole() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let archive = open(path);
+    apply(&archive, 0, 350);
+    let is_settled = |first_seq: u64| path.join(format!("{first_seq:020}.sorted")).exists();
+    std::iter::repeat_with(std::thread::yield_now).take_while(|()| !is_settled(201)).for_each(drop);
+    expect_exactly(&archive, 0, 350);
+    drop(archive);
+    let archive = open(path);
+    expect_exactly(&archive, 0, 350);
+    assert_eq!(archive.watermark(), 350);
+    drop(archive);
+    // Stopped before the old one had gone.
+    copy_directory(&directory_of(path, 101), &path.join("00000000000000000101"));
+    assert!(is_settled(101));
+    let archive = open(path);
+    assert!(!path.join("00000000000000000101").exists());
+    expect_exactly(&archive, 0, 350);
+}
+
+#[test]
+fn housekeeping_can_be_waited_for_and_leaves_nothing_to_the_next_start() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("archive");
+    let archive = open(&path);
+    apply(&archive, 0, 320);
+    archive.finish_upkeep().unwrap();
+    let is_settled = |first_seq: u64| path.join(format!("{first_seq:020}.sorted")).exists();
+    assert!([1, 101, 201].into_iter().all(is_settled), "all that are closed are in order");
+    assert!(!is_settled(301) && archive.stats().filter_ready);
+    archive.sync().unwrap();
+    drop(archive);
+    // Nothing is written anew: the same directories, with the same tables.
+    let archive = open(&path);
+    let before = archive.stats();
+    archive.finish_upkeep().unwrap();
+    assert_eq!(archive.stats().unmerged_tables, before.unmerged_tables);
+    expect_exactly(&archive, 0, 320);
+}
+
+#[test]
+fn a_division_can_be_closed_before_it_is_full() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    archive.divide().unwrap();
+    assert_eq!(firsts(&archive), [1], "an empty one is not closed");
+    apply(&archive, 0, 37);
+    archive.divide().unwrap();
+    archive.divide().unwrap();
+    assert_eq!(firsts(&archive), [1, 38]);
+    assert_eq!(archive.watermark(), 37, "what was pending is written first");
+    apply(&archive, 37, 60);
+    expect_exactly(&archive, 0, 60);
+}
+
+#[test]
+fn a_range_applied_again_is_there_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let archive = open(directory.path());
+    apply(&archive, 0, 250);
+    apply(&archive, 50, 150);
+    apply(&archive, 250, 300);
+    archive.sync().unwrap();
+    assert_eq!(archive.watermark(), 300);
+    assert_eq!(all(&archive), sorted(entries(0..300)));
+}
+
+#[test]
+fn a_missing_division_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    apply(&open(directory.path()), 0, 350);
+    std::fs::remove_dir_all(directory_of(directory.path(), 201)).unwrap();
+    let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
+    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains("a division ends at record 200, the next begins at 301"), "{error}");
+}
+
+#[test]
+fn what_a_crash_interrupted_is_finished_or_forgotten() {
+    let directory = tempfile::tempdir().unwrap();
+    apply(&open(directory.path()), 0, 350);
+    let file = |name: &str| directory.path().join(name);
+    // A division in the making, and one that was being removed.
+    copy_directory(&file("00000000000000000301"), &file("00000000000000000401.new"));
+    std::fs::rename(directory_of(directory.path(), 1), file("00000000000000000001.removed")).unwrap();
+    let archive = open(directory.path());
+    assert_eq!(firsts(&archive), [101, 201, 301]);
+    assert!(!file("00000000000000000401.new").exists() && !file("00000000000000000001.removed").exists());
+    assert_eq!(archive.watermark(), 350);
+}
+
+#[test]
+fn filters_are_kept_and_never_stale() {
+    let directory = tempfile::tempdir().unwrap();
+    let options =
+        ArchiveOptions { division_transfers: 60_000, pending_transfers: 32_768, ..ArchiveOptions::default() };
+    let (mut at, mut kept) = (0, 0);
+    for round in 0..4 {
+        let archive = FjallArchive::open(directory.path(), &options).unwrap();
+        kept += u64::from(archive.stats().filter_ready);
+        // In every other round something is written that the kept filter does not have.
+        let end = at + if round % 2 == 0 { 55_000 } else { 0 };
+        archive.apply(&entries(at..end), end).unwrap();
+        at = end;
+        for index in (0..at).step_by(997) {
+            assert!(archive.get(&entry(index).0).unwrap().is_some(), "transfer {index} of {at}");
+        }
+        let waits = std::iter::repeat_with(std::thread::yield_now);
+        waits.take_while(|()| !archive.stats().filter_ready).for_each(drop);
+        assert!(!archive.may_contain(&entry(1 << 40).0));
+    }
+    assert!(kept >= 1, "the first is empty and ready at once");
+    assert!(directory.path().join("00000000000000000001.filter").exists());
+}

@@ -1,0 +1,44 @@
+//! Transfers made from numbers.
+#![allow(dead_code)]
+
+use std::ops::Range;
+use std::path::Path;
+
+use upesi_tables::archive::{ArchiveEntry, ArchiveOptions};
+use upesi_types::TransferId;
+
+/// The transfer that finished at journal sequence number `index + 1`; scattered like random ids, the same in each run.
+pub fn entry(index: u64) -> ArchiveEntry {
+    let mixed = (u128::from(index) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+    let id = TransferId::from_random_bytes((mixed ^ (mixed >> 64)).to_be_bytes());
+    (id, format!("outcome of transfer {index} {}", "x".repeat(index as usize % 150)).into_bytes())
+}
+
+pub fn entries(range: Range<u64>) -> Vec<ArchiveEntry> {
+    range.map(entry).collect()
+}
+
+/// Tables of `pending_transfers`, merged four at a time into tables of 64 KiB: many files from few transfers.
+pub fn small_options(pending_transfers: usize) -> ArchiveOptions {
+    ArchiveOptions {
+        pending_transfers,
+        table_bytes: 64 << 10,
+        unmerged_tables: 4,
+        cache_bytes: 1 << 20,
+        ..ArchiveOptions::default()
+    }
+}
+
+/// Copies a directory tree, as it lies on disk.
+pub fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for file in std::fs::read_dir(from).unwrap() {
+        let file = file.unwrap();
+        let target = to.join(file.file_name());
+        if file.file_type().unwrap().is_dir() {
+            copy_directory(&file.path(), &target);
+        } else {
+            std::fs::copy(file.path(), target).unwrap();
+        }
+    }
+}

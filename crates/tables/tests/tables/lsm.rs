@@ -1,0 +1,203 @@
+//! Every bit of every list, and every way to lose one: told, and nothing is changed.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use fjall::{Database, Keyspace, KeyspaceCreateOptions};
+use upesi_tables::lsm::Fault;
+
+const KEYS: u32 = 200;
+
+fn open(path: &Path) -> Result<(Database, Keyspace), Fault> {
+    upesi_tables::lsm::open(path, "restore it", || {
+        let database = Database::builder(path).worker_threads(1).open()?;
+        let keyspace = database.keyspace("numbers", KeyspaceCreateOptions::default)?;
+        Ok((database, keyspace))
+    })
+}
+
+/// How many keys are found; where there are none, all are written.
+fn with_database(path: &Path) -> Result<u32, Fault> {
+    let (database, keyspace) = open(path)?;
+    let read = (0..KEYS).filter(|key| keyspace.get(key.to_be_bytes()).is_ok_and(|found| found.is_some()));
+    let read = read.count() as u32;
+    if read == 0 {
+        for tables in [0..KEYS / 2, KEYS / 2..KEYS] {
+            let mut table = keyspace.start_ingestion()?;
+            for key in tables {
+                table.write(key.to_be_bytes(), b"number")?;
+            }
+            table.finish()?;
+        }
+    }
+    drop((keyspace, database));
+    Ok(read)
+}
+
+fn files_below(directory: &Path, files: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(directory).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() { files_below(&path, files) } else { files.push(path) }
+    }
+}
+
+/// All files with their contents.
+fn contents(directory: &Path) -> Vec<(PathBuf, Vec<u8>)> {
+    let mut files = Vec::new();
+    files_below(directory, &mut files);
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+fn assert_refused(path: &Path, what: &str) {
+    let before = contents(path);
+    match with_database(path) {
+        Err(Fault::Damaged(detail)) => assert!(detail.contains("keyspaces/"), "{what}: {detail}"),
+        other => panic!("{what}: {other:?}"),
+    }
+    assert!(contents(path) == before, "{what}: something was changed");
+}
+
+fn filled() -> (tempfile::TempDir, PathBuf) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("database");
+    assert_eq!(with_database(&path).unwrap(), 0);
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+    (directory, path)
+}
+
+/// The list in use, what says which it is, and the ends of the tables that it names.
+fn lists(path: &Path) -> Vec<(PathBuf, usize)> {
+    let mut found = Vec::new();
+    for keyspace in ["keyspaces/0", "keyspaces/1"].map(|keyspace| path.join(keyspace)) {
+        let current = fs::read(keyspace.join("current")).unwrap();
+        let version = u64::from_le_bytes(current[..8].try_into().unwrap());
+        found.extend([(keyspace.join("current"), 0), (keyspace.join(format!("v{version}")), 0)]);
+        let tables = fs::read_dir(keyspace.join("tables")).unwrap().map(|table| table.unwrap().path());
+        // Contents and trailer; what is before them are blocks with checksums.
+        found.extend(tables.map(|table| {
+            let length = fs::metadata(&table).unwrap().len() as usize;
+            (table, length - 38 - 104)
+        }));
+    }
+    found
+}
+
+#[test]
+fn a_list_with_any_flipped_bit_is_refused_and_nothing_is_changed() {
+    let (_directory, path) = filled();
+    let mut flips = 0;
+    for (file, from) in lists(&path) {
+        let whole = fs::read(&file).unwrap();
+        for at in from..whole.len() {
+            let mut rotten = whole.clone();
+            rotten[at] ^= 1 << (at % 8);
+            fs::write(&file, rotten).unwrap();
+            assert_refused(&path, &format!("byte {at} of {}", file.display()));
+            flips += 1;
+        }
+        fs::write(&file, whole).unwrap();
+    }
+    assert!(flips > 1_000, "only {flips}");
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+}
+
+#[test]
+fn a_list_that_is_missing_cut_or_empty_is_refused() {
+    let (_directory, path) = filled();
+    for (file, _) in lists(&path) {
+        let whole = fs::read(&file).unwrap();
+        let is_optional = file.ends_with("keyspaces/1/current");
+        for length in [0, 1, 24, whole.len() / 2, whole.len() - 1] {
+            fs::write(&file, &whole[..length]).unwrap();
+            assert_refused(&path, &format!("{} cut to {length}", file.display()));
+        }
+        fs::remove_file(&file).unwrap();
+        if !is_optional {
+            assert_refused(&path, &format!("{} removed", file.display()));
+        }
+        fs::write(&file, whole).unwrap();
+    }
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+}
+
+/// The embedded store would panic at these.
+#[test]
+fn what_does_not_belong_there_is_refused() {
+    for foreign in ["keyspaces/lost+found", "keyspaces/1/tables/77"] {
+        let (_directory, path) = filled();
+        fs::create_dir(path.join(foreign)).unwrap();
+        assert_refused(&path, foreign);
+        fs::remove_dir(path.join(foreign)).unwrap();
+        assert_eq!(with_database(&path).unwrap(), KEYS, "{foreign}: nothing is lost");
+    }
+}
+
+/// A crash while a keyspace was made leaves a directory without a list; fjall removes it.
+#[test]
+fn a_keyspace_that_was_never_finished_is_no_damage() {
+    let (_directory, path) = filled();
+    fs::create_dir_all(path.join("keyspaces/2/tables")).unwrap();
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+    assert!(!path.join("keyspaces/2").exists());
+}
+
+/// A backup is made of files, so a folder without any does not come back with it.
+#[test]
+fn a_keyspace_without_tables_needs_no_folder_for_them() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("database");
+    drop(open(&path).unwrap());
+    let tables = path.join("keyspaces/1/tables");
+    fs::remove_dir(&tables).expect("there, and empty");
+    assert_eq!(with_database(&path).unwrap(), 0, "it is whole, and takes tables again");
+    assert_eq!(with_database(&path).unwrap(), KEYS);
+    fs::remove_dir_all(&tables).unwrap();
+    assert_refused(&path, "the folder of tables that are named");
+}
+
+/// `current`, as it was when a part of the keys was there, comes back: with a note that is told, and nothing is changed.
+#[test]
+fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
+    for is_noted in [true, false] {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("database");
+        let current = path.join("keyspaces/1/current");
+        let (database, keyspace) = open(&path).unwrap();
+        let mut copies = Vec::new();
+        // Tables that overlap, and too few to be merged: after the second fjall moves and removes nothing by itself.
+        for from in 0..3 {
+            let mut table = keyspace.start_ingestion().unwrap();
+            for key in (from..KEYS).step_by(3) {
+                table.write(key.to_be_bytes(), b"number").unwrap();
+            }
+            table.finish().unwrap();
+            if is_noted {
+                upesi_tables::lsm::note(&path).unwrap();
+            }
+            copies.push(fs::read(&current).unwrap());
+        }
+        drop((keyspace, database));
+        fs::write(&current, &copies[1]).unwrap();
+        if !is_noted {
+            assert_eq!(with_database(&path).unwrap(), KEYS.div_ceil(3) * 2, "fjall goes back to it");
+            continue;
+        }
+        assert_refused(&path, "an old copy");
+        fs::remove_file(&current).unwrap();
+        assert_refused(&path, "none");
+        fs::write(&current, &copies[2]).unwrap();
+        let noted = path.join("noted");
+        let note = fs::read(&noted).unwrap();
+        for rotten in [&note[..note.len() - 1], &[][..], &[0; 48][..]] {
+            fs::write(&noted, rotten).unwrap();
+            let refused = with_database(&path);
+            let Err(Fault::Damaged(detail)) = &refused else { panic!("{rotten:?}: {refused:?}") };
+            assert!(detail.contains("noted is not what was written"), "{detail}");
+        }
+        fs::write(&noted, &note).unwrap();
+        assert_eq!(with_database(&path).unwrap(), KEYS);
+        fs::remove_file(&noted).unwrap();
+        assert_eq!(with_database(&path).unwrap(), KEYS, "a database of an earlier version has none");
+    }
+}

@@ -1,0 +1,20 @@
+//! Archive, store and the border to the LSM library, on disk.
+#![allow(missing_docs)]
+
+mod archive {
+    mod contract;
+    mod crash;
+    mod damage;
+    mod divisions;
+    mod support;
+    mod upgrade;
+}
+mod lsm;
+mod store {
+    mod crash;
+    mod faults;
+    mod in_memory;
+    mod model;
+    mod support;
+    mod updates;
+}

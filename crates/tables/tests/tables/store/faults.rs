@@ -1,0 +1,252 @@
+//! The log on a simulated disk that stops, fails and fills up.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::support::{copy_directory, number, small_options};
+use tempfile::TempDir;
+use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
+use upesi_tables::store::{Store, StoreError, StoreOptions, Table};
+
+const UPDATES: u64 = 120;
+/// Updates where each operation of the log is tried; with [`tiny_options`] they meet every kind.
+const FEW: u64 = 24;
+
+/// Sorted tables after a handful of updates, and segments of about as many.
+fn tiny_options() -> StoreOptions {
+    StoreOptions { pending_bytes: 3 << 10, segment_bytes: 4 << 10, ..small_options() }
+}
+
+fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), StoreError> {
+    open_with(path, disk, &small_options())
+}
+
+fn open_with(path: &Path, disk: &SimDisk, options: &StoreOptions) -> Result<(Store, Table), StoreError> {
+    let store = Store::open_with_log_on(path, Arc::new(disk.clone()), options)?;
+    let table = store.table("counted")?;
+    Ok((store, table))
+}
+
+/// One more update of three keys; the count that is durable then.
+fn write_one(store: &Store, table: &Table) -> Result<u64, StoreError> {
+    let table = table.clone();
+    store.update_blocking(move |transaction| {
+        let count = number(transaction.get(&table, b"count")?.as_deref()) + 1;
+        transaction.put(&table, &key(count), &[7; 300])?;
+        transaction.put(&table, b"last", &count.to_le_bytes())?;
+        transaction.delete(&table, &key(count / 2))?;
+        transaction.put(&table, b"count", &count.to_le_bytes())?;
+        Ok(count)
+    })
+}
+
+fn key(count: u64) -> [u8; 9] {
+    let mut key = [b'k'; 9];
+    key[1..].copy_from_slice(&count.to_be_bytes());
+    key
+}
+
+fn assert_whole(table: &Table, what: &str) -> u64 {
+    let count = number(table.get(b"count").unwrap().as_deref());
+    assert_eq!(number(table.get(b"last").unwrap().as_deref()), count, "{what}");
+    let found: Vec<_> =
+        table.scan(b"k", None, usize::MAX).unwrap().into_iter().map(|entry| entry.0).collect();
+    let expected: Vec<_> = (count / 2 + 1..=count).map(|count| key(count).to_vec()).collect();
+    assert_eq!(found, expected, "{what}");
+    count
+}
+
+/// Writes until something fails; the count that was answered last, and why it ended.
+fn write_until_failure(path: &Path, disk: &SimDisk) -> (u64, Option<StoreError>) {
+    let (store, table) = match open(path, disk) {
+        Ok(opened) => opened,
+        Err(error) => return (0, Some(error)),
+    };
+    let mut answered = 0;
+    for _ in 0..UPDATES {
+        match write_one(&store, &table) {
+            Ok(count) => answered = count,
+            Err(error) => {
+                let again = write_one(&store, &table);
+                assert!(matches!(again, Err(StoreError::Poisoned { .. })), "after {error}: {again:?}");
+                assert!(store.stats().poisoned);
+                assert_eq!(assert_whole(&table, "reads go on"), answered);
+                return (answered, Some(error));
+            }
+        }
+    }
+    (answered, None)
+}
+
+fn operations_of_a_whole_run() -> u64 {
+    let directory = tempfile::tempdir().unwrap();
+    let disk = SimDisk::new(0);
+    assert_eq!(write_until_failure(&directory.path().join("s"), &disk).0, UPDATES);
+    disk.operations().len() as u64
+}
+
+#[test]
+fn whatever_fails_and_whenever_power_is_lost_all_that_was_answered_is_there() {
+    let operations = operations_of_a_whole_run();
+    assert!(operations > 2 * UPDATES, "{operations} operations");
+    for (seed, ordinal) in (0..operations).step_by(7).enumerate().map(|(seed, at)| (seed as u64, at)) {
+        for fault in [Fault::Crash, Fault::Broken] {
+            let what = format!("seed {seed}, {fault:?} at operation {ordinal} of {operations}");
+            let directory = tempfile::tempdir().unwrap();
+            let path = directory.path().join("s");
+            std::fs::create_dir(&path).unwrap();
+            let disk = SimDisk::new(seed);
+            disk.inject(ordinal, fault);
+            let (answered, error) = write_until_failure(&path, &disk);
+            assert!(error.is_some() || answered == UPDATES, "{what}");
+            for kept in [Kept::Everything, Kept::Nothing, Kept::Some(seed)] {
+                let survivor = disk.after_power_loss(kept);
+                let copy = directory.path().join(format!("{kept:?}"));
+                copy_directory(&path, &copy);
+                let (store, table) = open(&copy, &survivor).unwrap_or_else(|error| panic!("{what}: {error}"));
+                let count = assert_whole(&table, &what);
+                assert!(
+                    (answered..=answered + 1).contains(&count),
+                    "{what}: {answered} were answered, {count} are there"
+                );
+                drop((store, table));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_and_recovers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("s");
+    std::fs::create_dir(&path).unwrap();
+    let disk = SimDisk::new(1);
+    let (store, table) = open(&path, &disk).unwrap();
+    write_one(&store, &table).unwrap();
+    disk.set_capacity(disk.used_bytes());
+    let mut written = 1;
+    let refusal = loop {
+        match write_one(&store, &table) {
+            Ok(count) => written = count,
+            Err(error) => break error,
+        }
+        assert!(written < 1_000, "the disk is never full");
+    };
+    assert!(matches!(refusal, StoreError::DiskFull { .. }), "{refusal}");
+    assert_eq!(assert_whole(&table, "reads go on"), written);
+    disk.set_capacity(u64::MAX);
+    assert_eq!(write_one(&store, &table).unwrap(), written + 1);
+    assert!(!store.stats().poisoned);
+    drop((store, table));
+    assert_eq!(assert_whole(&open(&path, &disk).unwrap().1, "reopened"), written + 1);
+}
+
+/// The sorted tables are not what is tried.
+fn directory_in_memory() -> TempDir {
+    tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
+}
+
+/// The operations of [`FEW`] updates that meet no fault.
+fn operations_of_few() -> Vec<Operation> {
+    let (directory, disk) = (directory_in_memory(), SimDisk::new(0));
+    let (store, table) = open_with(&directory.path().join("s"), &disk, &tiny_options()).unwrap();
+    for count in 1..=FEW {
+        assert_eq!(write_one(&store, &table).unwrap(), count);
+    }
+    drop((store, table));
+    disk.operations()
+}
+
+/// What became of an operation for which there was no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Nobody noticed.
+    PutOff,
+    /// It was told, to an update or at opening, and the next attempt succeeded.
+    Refused,
+    /// A sync failed: no more updates.
+    Stopped,
+}
+
+/// Updates a store that meets the fault, and gives how many were answered.
+fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, Outcome) {
+    let mut outcome = Outcome::PutOff;
+    let opened = open_with(path, disk, &tiny_options()).or_else(|error| {
+        assert!(matches!(error, StoreError::Io { .. }), "{what}: {error}");
+        outcome = Outcome::Refused;
+        open_with(path, disk, &tiny_options())
+    });
+    let (store, table) = opened.unwrap_or_else(|error| panic!("{what}, opened again: {error}"));
+    let mut answered = 0;
+    while answered < FEW {
+        let written = write_one(&store, &table);
+        match written {
+            Ok(count) => {
+                assert_eq!(count, answered + 1, "{what}");
+                answered = count;
+                continue;
+            }
+            Err(StoreError::DiskFull { .. }) => {
+                assert_eq!(outcome, Outcome::PutOff, "{what}: it was refused before");
+                assert!(!store.stats().poisoned, "{what}");
+                outcome = Outcome::Refused;
+            }
+            Err(error) => {
+                assert!(is_sync, "{what}: {error}");
+                let again = write_one(&store, &table);
+                assert!(matches!(again, Err(StoreError::Poisoned { .. })), "{what}: {again:?}");
+                outcome = Outcome::Stopped;
+            }
+        }
+        assert_eq!(assert_whole(&table, what), answered, "{what}: reads go on");
+        if outcome == Outcome::Stopped {
+            break;
+        }
+    }
+    (answered, outcome)
+}
+
+/// One operation finds no room, whichever it is: it is refused or put off, and all goes on. Only a failed sync is the end of
+/// updates, because nobody knows then what the disk has.
+#[test]
+fn no_room_at_any_operation_is_waited_out() {
+    let operations = operations_of_few();
+    for kind in [
+        Operation::CreateDirectory,
+        Operation::Create,
+        Operation::Allocate,
+        Operation::Write,
+        Operation::Sync,
+        Operation::Rename,
+        Operation::Remove,
+        Operation::SyncDirectory,
+    ] {
+        assert!(operations.contains(&kind), "{kind:?} is none of {operations:?}");
+    }
+    let directory = directory_in_memory();
+    let mut outcomes = Vec::new();
+    for (ordinal, operation) in (0_u64..).zip(operations) {
+        let what = format!("no room for {operation:?} at operation {ordinal}");
+        let path = directory.path().join(ordinal.to_string());
+        let disk = SimDisk::new(ordinal);
+        disk.inject(ordinal, Fault::Full);
+        let is_sync = matches!(operation, Operation::Sync | Operation::SyncDirectory);
+        let (answered, outcome) = update_few(&path, &disk, is_sync, &what);
+        assert_eq!(disk.befallen(), 1, "{what}: it was not met");
+        outcomes.push(outcome);
+        let survivor = disk.after_power_loss(Kept::Some(ordinal));
+        let (store, table) = open_with(&path, &survivor, &tiny_options())
+            .unwrap_or_else(|error| panic!("{what}, after a power loss: {error}"));
+        let found = assert_whole(&table, &what);
+        // An update that was not answered may be there where the sync of its batch failed.
+        let unanswered = u64::from(outcome == Outcome::Stopped);
+        assert!((answered..=answered + unanswered).contains(&found), "{what}: {answered}, then {found}");
+        assert_eq!(write_one(&store, &table).unwrap(), found + 1, "{what}");
+        drop((store, table));
+        std::fs::remove_dir_all(&path).unwrap();
+    }
+    for (expected, least) in [(Outcome::PutOff, 5), (Outcome::Refused, 10), (Outcome::Stopped, 20)] {
+        let count = outcomes.iter().filter(|outcome| **outcome == expected).count();
+        assert!(count >= least, "only {count} {expected:?} of {}", outcomes.len());
+    }
+}
