@@ -1,7 +1,5 @@
 //! Answers: exact numbers, instants, flags, links.
 
-use std::fmt::Write;
-
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
@@ -97,20 +95,6 @@ pub(crate) fn raw(text: &str) -> Option<Box<RawValue>> {
     serde_json::from_str(text).ok()
 }
 
-/// A name as one segment of a URL.
-pub(crate) fn encode_segment(name: &str) -> String {
-    let mut segment = String::with_capacity(name.len());
-    for byte in name.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            segment.push(char::from(byte));
-        } else {
-            // Writing to a String cannot fail.
-            let _ = write!(segment, "%{byte:02X}");
-        }
-    }
-    segment
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,11 +112,5 @@ mod tests {
         for (ms, text) in [(0, "0.000"), (7, "0.007"), (1_234_500, "1234.500")] {
             assert_eq!(serde_json::to_string(&Seconds { ms }).unwrap(), text);
         }
-    }
-
-    #[test]
-    fn names_become_one_segment() {
-        assert_eq!(encode_segment("green-bank_1.x~"), "green-bank_1.x~");
-        assert_eq!(encode_segment("a b/c?"), "a%20b%2Fc%3F");
     }
 }

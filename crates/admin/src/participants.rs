@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use upesi_fspiop::uri::encode_component;
 use upesi_ledger::{AdminCommand, Ledger, Participant};
 use upesi_types::FspId;
 
@@ -11,7 +12,7 @@ use crate::body::JsonBody;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::{Parameters, Segments, participant_name};
-use crate::json::{Flag, Instant, encode_segment, json, ok};
+use crate::json::{Flag, Instant, json, ok};
 
 /// A participant as portals know it.
 #[derive(Serialize)]
@@ -46,7 +47,8 @@ struct AccountView {
 
 impl ParticipantView {
     fn of(ledger: &Ledger, participant: &Participant, hostname: &str) -> Self {
-        let link = format!("http://{hostname}/participants/{}", encode_segment(participant.name.as_str()));
+        let mut link = format!("http://{hostname}/participants/");
+        encode_component(participant.name.as_str(), &mut link);
         let accounts = participant.accounts.iter().filter_map(|account| ledger.account(account.id));
         let accounts = accounts.map(|account| AccountView {
             id: account.id.number(),

@@ -10,7 +10,6 @@
 //! the receiver cannot be reached, from the hub. A hub that crashes in between forgets it, as the sender's own deadline
 //! foresees; money is never in a relay.
 
-mod content;
 mod conversation;
 mod failure;
 mod message;
@@ -19,10 +18,10 @@ mod relay;
 mod render;
 mod transport;
 
-pub use content::{BatchContent, BatchEntry, Content, QuoteContent};
 pub use conversation::{Accepted, Conversation, TakeFuture};
 pub use failure::{ErrorInformation, Failure};
 pub use message::{Address, Author, Outgoing, Received};
 pub use metrics::RelayMetrics;
 pub use relay::{Relay, RelayConfig, Ticket};
 pub use transport::{Transport, TransportError, TransportFuture};
+pub use upesi_fspiop::message::{BatchContent, BatchEntry, Message as Content, QuoteContent};

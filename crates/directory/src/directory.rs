@@ -11,7 +11,7 @@ use upesi_delivery::relayed::{
     Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
 };
 use upesi_fspiop::uri::decode_segment;
-use upesi_fspiop::{PartyOperation, PartyPath, Resource, Route, SyncError};
+use upesi_fspiop::{Action, PartyPath, Resource, Route, Segments, SyncError, Unroutable};
 use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
 use upesi_types::{Currency, ErrorCode, FspId};
@@ -95,30 +95,25 @@ impl Shared {
         body: Bytes,
         content: Content,
     ) -> Result<Accepted, SyncError> {
-        match Route::resolve(Some(request.method), &request.path)? {
-            Route::ByParty { resource: Resource::Parties, operation: PartyOperation::Get, party } => {
-                self.take_lookup(request, &party.check(true)?)
-            }
-            Route::ByParty { operation: PartyOperation::PutError, party, .. } => {
-                self.take_answer(request, body, &party.check(true)?, Kind::Error)
-            }
-            Route::ByParty { resource: Resource::Parties, party, .. } => {
-                self.take_answer(request, body, &party.check(true)?, Kind::Put)
-            }
-            Route::ByParty { operation, .. } => {
-                drop(body);
-                self.take_participant(request, operation, &content).await
-            }
-            Route::ParticipantsBatch => match content {
+        let route = resolve(request)?;
+        let Segments::Party(party) = route.segments else {
+            return match content {
                 Content::Batch(batch) => {
                     let body_bytes = body.len();
                     drop(body);
                     self.take_batch(request, body_bytes, batch).await
                 }
-                // Somebody forgot to read the body.
                 _ => Err(SyncError::not_implemented()),
-            },
-            Route::ById { .. } | Route::ParticipantsBatchAnswer => Err(SyncError::not_implemented()),
+            };
+        };
+        match (route.resource(), route.operation.action()) {
+            (Resource::Parties, Action::Get) => self.take_lookup(request, &party.check(true)?),
+            (_, Action::PutError) => self.take_answer(request, body, &party.check(true)?, Kind::Error),
+            (Resource::Parties, _) => self.take_answer(request, body, &party.check(true)?, Kind::Put),
+            (_, action) => {
+                drop(body);
+                self.take_participant(request, action, &content).await
+            }
         }
     }
 
@@ -261,10 +256,14 @@ fn error_path(request: &Received) -> Box<str> {
 
 /// The party that a request's path names.
 fn party_of(request: &Received) -> Result<PartyPath<'_>, SyncError> {
-    match Route::resolve(Some(request.method), &request.path)? {
-        Route::ByParty { party, .. } => party.check(true),
-        _ => Err(SyncError::unknown_uri()),
+    match resolve(request)?.segments {
+        Segments::Party(party) => party.check(true),
+        _ => Err(Unroutable::UnknownPath.to_error()),
     }
+}
+
+fn resolve(request: &Received) -> Result<Route<'_>, SyncError> {
+    Route::resolve(Some(request.method), &request.path).map_err(Unroutable::to_error)
 }
 
 /// The currency in a request's query.

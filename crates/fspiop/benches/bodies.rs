@@ -9,7 +9,7 @@ use std::time::Instant;
 use upesi_fspiop::body::{
     parse_error_body, parse_fulfil, parse_party, parse_prepare, parse_quote_request, parse_quote_response,
 };
-use upesi_fspiop::{Method, Route, check_party_path};
+use upesi_fspiop::{Method, Route, Segments, check_party_path};
 
 const ROUNDS: usize = 400;
 const CALLS_PER_ROUND: u32 = 500;
@@ -46,7 +46,7 @@ fn main() {
     measure("error", ERROR, &|body| parse_error_body(body.as_bytes()).is_ok());
     measure("route", PARTY_PATH, &|target| Route::resolve(Some(Method::Put), target).is_ok());
     measure("path checks", PARTY_PATH, &|target| match Route::resolve(Some(Method::Put), target) {
-        Ok(Route::ByParty { party, .. }) => {
+        Ok(Route { segments: Segments::Party(party), .. }) => {
             party.check(false).is_ok_and(|path| check_party_path(&path).is_ok())
         }
         _ => false,

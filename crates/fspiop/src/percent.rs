@@ -35,8 +35,17 @@ fn hex_digit(digit: u8) -> Option<u8> {
 /// Appends a text as one path segment: everything but letters, digits and `-._~@+:,` encoded. A text that is a dot
 /// segment has no encoding that survives (RFC 3986 §6.2.2.2); keep such texts out before.
 pub fn encode_segment(text: &str, out: &mut String) {
+    encode_all_but(b"-._~@+:,", text, out);
+}
+
+/// Appends a text that may stand in any part of a URL: everything but letters, digits and `-._~` encoded (RFC 3986 §2.3).
+pub fn encode_component(text: &str, out: &mut String) {
+    encode_all_but(b"-._~", text, out);
+}
+
+fn encode_all_but(marks: &[u8], text: &str, out: &mut String) {
     for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~@+:,".contains(&byte) {
+        if byte.is_ascii_alphanumeric() || marks.contains(&byte) {
             out.push(char::from(byte));
         } else {
             let _ = write!(out, "%{byte:02X}");
@@ -78,6 +87,19 @@ mod tests {
                 "{segment}"
             );
             assert_eq!(decode_segment(&segment).as_deref(), Some(text));
+        }
+    }
+
+    #[test]
+    fn components_keep_only_unreserved_characters() {
+        for (text, encoded) in [
+            ("green-bank_1.x~", "green-bank_1.x~"),
+            ("a b/c?", "a%20b%2Fc%3F"),
+            ("+26097@x:,", "%2B26097%40x%3A%2C"),
+        ] {
+            let mut component = String::new();
+            encode_component(text, &mut component);
+            assert_eq!(component, encoded);
         }
     }
 }

@@ -1,255 +1,118 @@
-//! The routes that a DFSP may call.
+//! From a request line to the operation it asks for.
 
 use upesi_types::ErrorCode;
 
-use crate::party::PartyIdType;
-use crate::{Method, PartySegments, Resource, SyncError};
-
-/// What a request asks of a family whose things have an id. Identifiers are the path segment as received, not decoded:
-/// a hub echoes them in callback paths, where a decoded character could mean something else.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Operation<'a> {
-    /// `POST /transfers`
-    Create,
-    /// `GET /transfers/{ID}`
-    Get(&'a str),
-    /// `PUT /transfers/{ID}`
-    Put(&'a str),
-    /// `PUT /transfers/{ID}/error`
-    PutError(&'a str),
-    /// `PATCH /transfers/{ID}`: known, but only hubs send it; answer [`SyncError::not_implemented`].
-    Patch(&'a str),
-}
-
-impl Operation<'_> {
-    /// The method that asks for it.
-    pub const fn method(self) -> Method {
-        match self {
-            Self::Create => Method::Post,
-            Self::Get(_) => Method::Get,
-            Self::Put(_) | Self::PutError(_) => Method::Put,
-            Self::Patch(_) => Method::Patch,
-        }
-    }
-}
-
-/// What a request asks of a party in `/participants/{Type}/{ID}[/{SubId}]` or `/parties/…`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum PartyOperation {
-    /// `GET`: who serves the party, or who it is.
-    Get,
-    /// `POST /participants/…`: the party is served by this DFSP.
-    Post,
-    /// `PUT`: of participants, a change of who serves the party; of parties, the answer to a `GET`.
-    Put,
-    /// `DELETE /participants/…`: the party is served no longer.
-    Delete,
-    /// `PUT …/error`: the answer to a `GET` that cannot be answered.
-    PutError,
-}
-
-impl PartyOperation {
-    /// The method that asks for it.
-    pub const fn method(self) -> Method {
-        match self {
-            Self::Get => Method::Get,
-            Self::Post => Method::Post,
-            Self::Put | Self::PutError => Method::Put,
-            Self::Delete => Method::Delete,
-        }
-    }
-}
+use crate::resources::{Operation, ResourcePath, Shape};
+use crate::{Method, PartyIdType, PartySegments, Resource, SyncError};
 
 /// A resolved request line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route<'a> {
-    /// A thing with an id: transfers, the quotes of all kinds, transaction requests, authorizations.
-    ById {
-        /// The family, which the media types of the request must name too.
-        resource: Resource,
-        /// What is asked.
-        operation: Operation<'a>,
-    },
-    /// A party: participants and parties.
-    ByParty {
-        /// [`Resource::Participants`] or [`Resource::Parties`].
-        resource: Resource,
-        /// What is asked.
-        operation: PartyOperation,
-        /// About whom; [`PartySegments::check`] comes after the checks of headers and body.
-        party: PartySegments<'a>,
-    },
-    /// `POST /participants`: many parties are served by this DFSP.
-    ParticipantsBatch,
-    /// `PUT /participants/{ID}` and `PUT /participants/{ID}/error`: known, but only hubs send them; answer
-    /// [`SyncError::not_implemented`].
-    ParticipantsBatchAnswer,
+pub struct Route<'a> {
+    /// What it asks for.
+    pub operation: Operation,
+    /// What the path names, unchecked.
+    pub segments: Segments<'a>,
+}
+
+/// What a path names, as received: percent-encoded and unchecked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Segments<'a> {
+    /// The family only.
+    Family,
+    /// `{ID}`
+    Id(&'a str),
+    /// `{Type}/{ID}[/{SubId}]`
+    Party(PartySegments<'a>),
+}
+
+/// A request line that leads nowhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unroutable {
+    /// No such path; an empty id counts as none.
+    UnknownPath,
+    /// The path has other methods.
+    OtherMethods(&'static ResourcePath),
+    /// The hub does not take requests of this family yet.
+    NotBuilt(Resource),
 }
 
 impl<'a> Route<'a> {
-    /// Resolves a request target; a query is ignored.
-    ///
-    /// Errors: 404 with code 3002 for a path that does not exist (an empty id included), 405 with code 3000 for a
-    /// known path with a method it does not have, `method` being `None` for one that FSPIOP does not use; what methods
-    /// it has, [`Self::allow`] tells.
-    pub fn resolve(method: Option<Method>, target: &'a str) -> Result<Self, SyncError> {
-        let shape = Shape::of(target).ok_or_else(SyncError::unknown_uri)?;
-        method.and_then(|method| shape.route(method)).ok_or_else(SyncError::method_not_allowed)
-    }
-
-    /// The methods of a path, as the `Allow` header lists them; `None` for an unknown path.
-    pub fn allow(target: &str) -> Option<&'static str> {
-        Shape::of(target).map(Shape::allow)
-    }
-
-    /// The family, which the media types of the request must name too.
-    pub const fn resource(&self) -> Resource {
-        match self {
-            Self::ById { resource, .. } | Self::ByParty { resource, .. } => *resource,
-            Self::ParticipantsBatch | Self::ParticipantsBatchAnswer => Resource::Participants,
-        }
-    }
-
-    /// The method of the request.
-    pub const fn method(&self) -> Method {
-        match self {
-            Self::ById { operation, .. } => operation.method(),
-            Self::ByParty { operation, .. } => operation.method(),
-            Self::ParticipantsBatch => Method::Post,
-            Self::ParticipantsBatchAnswer => Method::Put,
-        }
-    }
-
-    /// The status of the answer to a request that passes: 200 to a `PUT` and to `POST /participants`, else 202; 501
-    /// where nothing ever passes.
-    pub const fn success_status(&self) -> u16 {
-        match self {
-            Self::ById { operation: Operation::Patch(_), .. } | Self::ParticipantsBatchAnswer => 501,
-            Self::ParticipantsBatch => 200,
-            _ => match self.method() {
-                Method::Put => 200,
-                _ => 202,
-            },
-        }
-    }
-}
-
-/// A known path, whatever the method.
-#[derive(Clone, Copy)]
-enum Shape<'a> {
-    Collection(Resource),
-    One(Resource, &'a str),
-    OneError(Resource, &'a str),
-    Party(Resource, PartySegments<'a>),
-    PartyError(Resource, PartySegments<'a>),
-    ParticipantsBatch,
-    ParticipantsBatchAnswer,
-}
-
-impl<'a> Shape<'a> {
-    fn of(target: &'a str) -> Option<Self> {
+    /// Resolves a request target; a query is ignored. `method` is `None` for one that FSPIOP does not use.
+    pub fn resolve(method: Option<Method>, target: &'a str) -> Result<Self, Unroutable> {
         let path = target.split_once('?').map_or(target, |(path, _)| path);
-        let mut segments = path.strip_prefix('/')?.split('/');
-        let resource = Resource::parse(segments.next()?)?;
+        let mut segments = path.strip_prefix('/').ok_or(Unroutable::UnknownPath)?.split('/');
+        let resource = segments.next().and_then(Resource::parse).ok_or(Unroutable::UnknownPath)?;
+        if !resource.is_built() {
+            return Err(Unroutable::NotBuilt(resource));
+        }
         let mut rest = [None; 4];
         for slot in &mut rest {
             // Dot segments would lead elsewhere when the id is put into a callback URL.
             *slot = match segments.next() {
-                Some("" | "." | "..") => return None,
+                Some("" | "." | "..") => return Err(Unroutable::UnknownPath),
                 segment => segment,
             };
         }
-        if segments.next().is_some() {
-            return None;
-        }
-        match resource {
-            Resource::Participants | Resource::Parties => Self::of_party(resource, rest),
-            Resource::BulkTransfers | Resource::FxTransfers => None,
-            _ => Self::of_id(resource, rest),
-        }
+        let found = match segments.next() {
+            Some(_) => None,
+            None if is_about_parties(resource) => shape_of_party(resource, rest),
+            None => shape_of_id(rest),
+        };
+        let (shape, segments) = found.ok_or(Unroutable::UnknownPath)?;
+        let operation = Operation::find(resource, shape, method).ok_or(Unroutable::UnknownPath)?;
+        Ok(Self { operation: operation.map_err(Unroutable::OtherMethods)?, segments })
     }
 
-    fn of_id(resource: Resource, segments: [Option<&'a str>; 4]) -> Option<Self> {
-        match segments {
-            // An authorization is asked for with a GET.
-            [None, ..] if resource == Resource::Authorizations => None,
-            [None, ..] => Some(Self::Collection(resource)),
-            [Some(id), None, ..] => Some(Self::One(resource, id)),
-            [Some(id), Some("error"), None, _] => Some(Self::OneError(resource, id)),
-            _ => None,
+    /// The family, which the media types of the request must name too.
+    pub fn resource(&self) -> Resource {
+        self.operation.resource()
+    }
+}
+
+const fn is_about_parties(resource: Resource) -> bool {
+    matches!(resource, Resource::Participants | Resource::Parties)
+}
+
+fn shape_of_id(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
+    match segments {
+        [None, ..] => Some((Shape::Family, Segments::Family)),
+        [Some(id), None, ..] => Some((Shape::Item, Segments::Id(id))),
+        [Some(id), Some("error"), None, _] => Some((Shape::ItemError, Segments::Id(id))),
+        _ => None,
+    }
+}
+
+/// A last segment `error` always means the error, never a sub id, as the path of a callback about that sub id would mean
+/// the error too. Of two segments only the first tells: `/participants/ALIAS/error` is a party, and
+/// `/participants/{ID}/error` the answer to a batch, whose ids are no types.
+fn shape_of_party(resource: Resource, segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
+    let is_batch = resource == Resource::Participants;
+    let party = |shape, kind, id, sub_id| (shape, Segments::Party(PartySegments { kind, id, sub_id }));
+    Some(match segments {
+        [None, ..] | [Some(_), None, ..] => return shape_of_id(segments),
+        [Some(kind), Some("error"), None, _] if is_batch && PartyIdType::parse(kind).is_none() => {
+            return shape_of_id(segments);
         }
-    }
+        [Some(kind), Some(id), None, _] => party(Shape::Party, kind, id, None),
+        [Some(kind), Some(id), Some("error"), None] => party(Shape::PartyError, kind, id, None),
+        [Some(kind), Some(id), sub_id, None] => party(Shape::SubParty, kind, id, sub_id),
+        [Some(kind), Some(id), sub_id, Some("error")] => party(Shape::SubPartyError, kind, id, sub_id),
+        _ => return None,
+    })
+}
 
-    /// A last segment `error` always means the error, never a sub id, as the path of a callback about that sub id would
-    /// mean the error too. Of two segments only the first tells: `/participants/ALIAS/error` is a party, and
-    /// `/participants/{ID}/error` the answer to a batch, whose ids are no types.
-    fn of_party(resource: Resource, segments: [Option<&'a str>; 4]) -> Option<Self> {
-        let is_batch = resource == Resource::Participants;
-        Some(match segments {
-            [None, ..] if is_batch => Self::ParticipantsBatch,
-            [Some(_), None, ..] if is_batch => Self::ParticipantsBatchAnswer,
-            [Some(kind), Some("error"), None, _] if is_batch && PartyIdType::parse(kind).is_none() => {
-                Self::ParticipantsBatchAnswer
-            }
-            [Some(kind), Some(id), None, _] => {
-                Self::Party(resource, PartySegments { kind, id, sub_id: None })
-            }
-            [Some(kind), Some(id), Some("error"), None] => {
-                Self::PartyError(resource, PartySegments { kind, id, sub_id: None })
-            }
-            [Some(kind), Some(id), sub_id, None] => Self::Party(resource, PartySegments { kind, id, sub_id }),
-            [Some(kind), Some(id), sub_id, Some("error")] => {
-                Self::PartyError(resource, PartySegments { kind, id, sub_id })
-            }
-            _ => return None,
-        })
-    }
-
-    fn route(self, method: Method) -> Option<Route<'a>> {
-        let by_id = |resource, operation| Some(Route::ById { resource, operation });
-        let by_party = |resource, operation, party| Some(Route::ByParty { resource, operation, party });
-        match (self, method) {
-            (Self::Collection(resource), Method::Post) => by_id(resource, Operation::Create),
-            (Self::One(resource, id), Method::Get) => by_id(resource, Operation::Get(id)),
-            (Self::One(resource, id), Method::Put) => by_id(resource, Operation::Put(id)),
-            (Self::One(Resource::Transfers, id), Method::Patch) => {
-                by_id(Resource::Transfers, Operation::Patch(id))
-            }
-            (Self::OneError(resource, id), Method::Put) => by_id(resource, Operation::PutError(id)),
-            (Self::Party(resource, party), Method::Get) => by_party(resource, PartyOperation::Get, party),
-            (Self::Party(resource, party), Method::Put) => by_party(resource, PartyOperation::Put, party),
-            (Self::Party(Resource::Participants, party), Method::Post) => {
-                by_party(Resource::Participants, PartyOperation::Post, party)
-            }
-            (Self::Party(Resource::Participants, party), Method::Delete) => {
-                by_party(Resource::Participants, PartyOperation::Delete, party)
-            }
-            (Self::PartyError(resource, party), Method::Put) => {
-                by_party(resource, PartyOperation::PutError, party)
-            }
-            (Self::ParticipantsBatch, Method::Post) => Some(Route::ParticipantsBatch),
-            (Self::ParticipantsBatchAnswer, Method::Put) => Some(Route::ParticipantsBatchAnswer),
-            _ => None,
-        }
-    }
-
-    fn allow(self) -> &'static str {
+impl Unroutable {
+    /// The refusal: 404 with code 3002, 405 with code 3000, or 501 with code 2002.
+    pub fn to_error(self) -> SyncError {
         match self {
-            Self::Collection(_) | Self::ParticipantsBatch => "POST",
-            Self::One(Resource::Transfers, _) => "GET, PUT, PATCH",
-            Self::One(..) | Self::Party(Resource::Parties, _) => "GET, PUT",
-            Self::Party(..) => "GET, POST, PUT, DELETE",
-            Self::OneError(..) | Self::PartyError(..) | Self::ParticipantsBatchAnswer => "PUT",
+            Self::UnknownPath => SyncError::new(ErrorCode::UNKNOWN_URI, "Not Found"),
+            Self::OtherMethods(_) => SyncError::method_not_allowed(),
+            Self::NotBuilt(_) => SyncError::not_implemented(),
         }
     }
 }
 
 impl SyncError {
-    /// 404 with code 3002: no such path.
-    pub fn unknown_uri() -> Self {
-        Self::new(ErrorCode::UNKNOWN_URI, "Not Found")
-    }
-
     /// 405 with code 3000: the path exists, but not with this method.
     pub fn method_not_allowed() -> Self {
         Self { status: 405, ..Self::new(ErrorCode::CLIENT, "Method Not Allowed") }

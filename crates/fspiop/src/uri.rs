@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-pub use crate::percent::{decode_segment, encode_segment};
+pub use crate::percent::{decode_segment, encode_component, encode_segment};
 use crate::{PartyIdType, PartyPath, Resource};
 
 /// Why a template cannot be filled.

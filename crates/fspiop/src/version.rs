@@ -81,12 +81,10 @@ impl Versions {
         self.accepted.iter().any(|version| version.major == major)
     }
 
-    /// The version that the hub stamps on a message of this family that it makes itself: the configured one. Families of
-    /// currency conversion are new in 2.0 and stamped with it even where 1.1 is configured, or with the highest accepted
-    /// version if 2.0 is not.
+    /// The version that the hub stamps on a message of this family that it makes itself: the configured one, or the highest
+    /// accepted one if the family is newer than that.
     pub fn hub_made_of(&self, resource: Resource) -> Version {
-        let is_new = matches!(resource, Resource::FxQuotes | Resource::FxTransfers);
-        if is_new && self.hub_made < Version::V2_0 {
+        if self.hub_made < resource.since() {
             return self.accepted.iter().copied().max().unwrap_or(self.hub_made);
         }
         self.hub_made

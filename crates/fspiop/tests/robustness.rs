@@ -7,8 +7,8 @@ use upesi_fspiop::headers::{
     rewrite_for_forward,
 };
 use upesi_fspiop::{
-    Method, PartyIdType, PartySegments, Resource, Route, SyncError, Version, check_party_id,
-    check_party_path, check_path_id, fingerprint, ilp, uri,
+    Method, PartyIdType, PartySegments, PathId, Resource, Route, Segments, SyncError, Unroutable, Version,
+    check_party_id, check_party_path, fingerprint, ilp, uri,
 };
 use upesi_types::Timestamp;
 
@@ -218,12 +218,13 @@ proptest! {
             for prefix in ["", "/", "/transfers/", "/participants/", "/parties/MSISDN/", "/quotes/"] {
                 let target = format!("{prefix}{text}");
                 match Route::resolve(method, &target) {
-                    Err(error) => {
-                        assert_valid_refusal(&error);
-                        // What is known but not allowed says what is.
-                        prop_assert_eq!(error.status == 405, Route::allow(&target).is_some());
+                    Err(unroutable) => {
+                        assert_valid_refusal(&unroutable.to_error());
+                        if let Unroutable::OtherMethods(path) = unroutable {
+                            prop_assert!(!path.allow().is_empty());
+                        }
                     }
-                    Ok(route) => prop_assert_eq!(Some(route.method()), method),
+                    Ok(route) => prop_assert_eq!(Some(route.operation.method()), method),
                 }
             }
         }
@@ -255,7 +256,7 @@ proptest! {
             uri::write_party_path(Resource::Parties, &party, false, &mut path);
             prop_assert!(path.bytes().all(|byte| byte.is_ascii_graphic()));
             let route = Route::resolve(Some(Method::Get), &path);
-            prop_assert_eq!(route.map(|route| matches!(route, Route::ByParty { party, .. } if party == segments)), Ok(true));
+            prop_assert_eq!(route.map(|route| route.segments == Segments::Party(segments)), Ok(true));
             let decoded = uri::decode_segment(&id).expect("it was checked");
             prop_assert!(decoded.split(['/', '\\']).all(|part| part != "." && part != ".."));
             let mut encoded = String::new();
@@ -268,8 +269,9 @@ proptest! {
             }
         }
         for &resource in Resource::ALL {
-            if let Err(error) = check_path_id(resource, &id) {
-                assert_valid_refusal(&error);
+            match PathId::read(resource, &id) {
+                Err(error) => assert_valid_refusal(&error),
+                Ok(read) => prop_assert_eq!(read.to_string(), id.clone()),
             }
         }
     }

@@ -5,7 +5,7 @@
 
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;
-use upesi_fspiop::Operation;
+use upesi_fspiop::{Route, Segments};
 
 use crate::metrics::Labels;
 
@@ -21,16 +21,14 @@ pub(crate) struct Access {
 
 impl Access {
     /// Of a request, where lines are wanted.
-    pub(crate) fn of(is_wanted: bool, headers: &HeaderMap, operation: Option<Operation<'_>>) -> Option<Self> {
+    pub(crate) fn of(is_wanted: bool, headers: &HeaderMap, route: Option<Route<'_>>) -> Option<Self> {
         if !is_wanted {
             return None;
         }
         let source = headers.get("fspiop-source").and_then(|source| source.to_str().ok()).unwrap_or("-");
-        let id = match operation {
-            Some(
-                Operation::Get(id) | Operation::Put(id) | Operation::PutError(id) | Operation::Patch(id),
-            ) => id,
-            Some(Operation::Create) | None => "-",
+        let id = match route {
+            Some(Route { operation, segments: Segments::Id(id) }) if operation.resource().moves_money() => id,
+            _ => "-",
         };
         Some(Self { source: source.into(), id: id.into() })
     }

@@ -59,10 +59,10 @@ pub(crate) fn refusal_with_body(error: &SyncError, body: impl Into<Bytes>) -> An
 }
 
 /// A refusal of the method, naming those that the path has.
-pub(crate) fn refusal_with_allow(error: &SyncError, allow: Option<&'static str>) -> Answer {
+pub(crate) fn refusal_with_allow(error: &SyncError, allow: Option<&str>) -> Answer {
     let mut answer = refusal(error);
-    if let Some(allow) = allow {
-        answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    if let Some(allow) = allow.and_then(|allow| HeaderValue::from_str(allow).ok()) {
+        answer.headers_mut().insert(ALLOW, allow);
     }
     answer
 }

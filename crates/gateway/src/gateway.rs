@@ -25,10 +25,10 @@ use crate::config::GatewayConfig;
 use crate::headers::payload;
 use crate::interpret::interpret;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
-use crate::metrics::{ConversationCall, GatewayMetrics, Labels, TransferCall};
-use crate::own;
+use crate::metrics::{GatewayMetrics, Labels};
+use crate::operations::{self, OperatorEndpoint};
 use crate::receive::receive;
-use crate::route::{self, Endpoint, OwnEndpoint, Unroutable};
+use crate::route::{self, Endpoint, NoEndpoint};
 use crate::strangers::{Seat, StrangersBodies};
 
 /// Bodies over 64 KiB, or of unknown length, that strangers of one address may be sending at a time.
@@ -50,6 +50,10 @@ pub struct Gateway {
     strangers: StrangersBodies,
     metadata: Bytes,
     started_at: Timestamp,
+}
+
+fn success(operation: Operation) -> StatusCode {
+    StatusCode::from_u16(operation.success_status()).unwrap_or(StatusCode::ACCEPTED)
 }
 
 /// A request that passed every check.
@@ -76,7 +80,7 @@ impl Gateway {
             pace: Pace::new(config.pace),
             strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
             door: Door::new(config.admission.clone(), registry),
-            metadata: own::metadata(&config),
+            metadata: operations::metadata(&config),
             started_at: clock.now(),
             config,
             clock,
@@ -150,7 +154,7 @@ impl Gateway {
 
     async fn take_transfer(
         &self,
-        operation: Operation<'_>,
+        route: Route<'_>,
         parts: &Parts,
         body: Incoming,
         connection: &Connection,
@@ -162,7 +166,7 @@ impl Gateway {
         }
         let bytes = self.read_body(parts, body, max, connection, received).await?;
         let present = self.clock.present();
-        let command = interpret(operation, parts, &bytes, &self.config, &*self.authenticator, present)?;
+        let command = interpret(route, parts, &bytes, &self.config, &*self.authenticator, present)?;
         self.introduce(parts, connection);
         Ok(Taken { command, payload: payload(&parts.headers, bytes) })
     }
@@ -232,7 +236,7 @@ impl Gateway {
     }
 
     /// Waits for the engine where there is a command, counts, and answers.
-    async fn submit(&self, call: TransferCall, taken: Result<Taken, SyncError>, received: Instant) -> Answer {
+    async fn submit(&self, call: Operation, taken: Result<Taken, SyncError>, received: Instant) -> Answer {
         let outcome = match taken {
             Ok(Taken { command, payload }) => {
                 let waiting = self.door.wait();
@@ -242,11 +246,11 @@ impl Gateway {
             }
             Err(error) => Err(error),
         };
-        self.metrics.count_transfer(call, outcome.as_ref().copied(), received.elapsed());
+        self.metrics.count_call(call, outcome.as_ref().copied(), received.elapsed());
         match outcome {
-            Ok(()) => answer::empty(call.success()),
+            Ok(()) => answer::empty(success(call)),
             Err(error) => {
-                let Labels { method, resource } = call.labels();
+                let Labels { method, resource } = call.into();
                 tracing::debug!(method, resource, %error, "refused a request");
                 answer::refusal(&error)
             }
@@ -255,16 +259,16 @@ impl Gateway {
 
     fn answer_conversation(
         &self,
-        call: ConversationCall,
+        call: Operation,
         taken: Result<Accepted, SyncError>,
         received: Instant,
     ) -> Answer {
         let outcome = taken.as_ref().map(|Accepted| ());
-        self.metrics.count_conversation(call, outcome, received.elapsed());
+        self.metrics.count_call(call, outcome, received.elapsed());
         match taken {
-            Ok(Accepted) => answer::empty(call.success),
+            Ok(Accepted) => answer::empty(success(call)),
             Err(error) => {
-                let Labels { method, resource } = call.labels();
+                let Labels { method, resource } = call.into();
                 tracing::debug!(method, resource, %error, "refused a request");
                 answer::refusal(&error)
             }
@@ -275,17 +279,17 @@ impl Gateway {
     /// payments.
     async fn answer_others(
         &self,
-        endpoint: Result<Endpoint<'_>, Unroutable>,
+        endpoint: Result<Endpoint<'_>, NoEndpoint>,
         parts: &Parts,
         connection: &Connection,
     ) -> (Labels, Answer) {
         let resource = match &endpoint {
             Ok(Endpoint::NotBuilt(resource)) => resource.as_str(),
-            Ok(Endpoint::Own(endpoint)) => endpoint.resource(),
+            Ok(Endpoint::Operator(endpoint)) => endpoint.label(),
             _ => "unknown",
         };
         let answer = match endpoint {
-            Ok(Endpoint::Own(endpoint)) if endpoint.is_for_probes() => {
+            Ok(Endpoint::Operator(endpoint)) if endpoint.is_for_probes() => {
                 self.pace.keep_patiently(connection).await;
                 self.answer_own(endpoint, &parts.headers)
             }
@@ -297,14 +301,14 @@ impl Gateway {
         (Labels::new(&parts.method, resource), answer)
     }
 
-    fn answer_paced(&self, endpoint: Result<Endpoint<'_>, Unroutable>, headers: &HeaderMap) -> Answer {
-        let unroutable = match endpoint {
-            Ok(Endpoint::Own(endpoint)) => return self.answer_own(endpoint, headers),
-            Ok(_) => Unroutable { error: SyncError::not_implemented(), allow: None },
-            Err(unroutable) => unroutable,
+    fn answer_paced(&self, endpoint: Result<Endpoint<'_>, NoEndpoint>, headers: &HeaderMap) -> Answer {
+        let refused = match endpoint {
+            Ok(Endpoint::Operator(endpoint)) => return self.answer_own(endpoint, headers),
+            Ok(_) => NoEndpoint { error: SyncError::not_implemented(), allow: None },
+            Err(no_endpoint) => no_endpoint,
         };
-        self.metrics.count_refusal(&unroutable.error);
-        answer::refusal_with_allow(&unroutable.error, unroutable.allow)
+        self.metrics.count_refusal(&refused.error);
+        answer::refusal_with_allow(&refused.error, refused.allow.as_deref())
     }
 
     /// Closes the connection: further requests on it would be refused as fast as they come.
@@ -316,16 +320,18 @@ impl Gateway {
         answer
     }
 
-    fn answer_own(&self, endpoint: OwnEndpoint, headers: &HeaderMap) -> Answer {
+    fn answer_own(&self, endpoint: OperatorEndpoint, headers: &HeaderMap) -> Answer {
         match endpoint {
-            OwnEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
-            OwnEndpoint::Health => own::health(&self.engine.status(), self.started_at, self.clock.now()),
-            OwnEndpoint::Live => answer::plain_text("OK"),
-            OwnEndpoint::EndpointCache => {
+            OperatorEndpoint::Metadata => answer::json(StatusCode::OK, self.metadata.clone()),
+            OperatorEndpoint::Health => {
+                operations::health(&self.engine.status(), self.started_at, self.clock.now())
+            }
+            OperatorEndpoint::Live => answer::plain_text("OK"),
+            OperatorEndpoint::EndpointCache => {
                 (self.endpoint_cache)();
                 answer::empty(StatusCode::ACCEPTED)
             }
-            OwnEndpoint::File(file) => file.answer(headers).map(Full::new),
+            OperatorEndpoint::File(file) => file.answer(headers).map(Full::new),
         }
     }
 }
@@ -335,32 +341,32 @@ impl Service for Gateway {
         let received = Instant::now();
         let (parts, body) = request.into_parts();
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
-            Ok(Endpoint::Transfers(operation)) => {
-                let call = TransferCall::of(operation);
+            Ok(Endpoint::Api(route)) if route.resource() == Resource::Transfers => {
+                let call = route.operation;
                 if let Err(refusal) = self.admit(&parts, &body, true, received) {
-                    return self.turn_away(refusal, call.labels(), parts, body, received).await;
+                    return self.turn_away(refusal, call.into(), parts, body, received).await;
                 }
-                let access = Access::of(self.config.logs_access, &parts.headers, Some(operation));
-                let taken = self.take_transfer(operation, &parts, body, connection, received).await;
+                let access = Access::of(self.config.logs_access, &parts.headers, Some(route));
+                let taken = self.take_transfer(route, &parts, body, connection, received).await;
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
                 let answer = self.submit(call, taken, received).await;
                 if let Some(access) = access {
-                    access.log(call.labels(), answer.status(), received);
+                    access.log(call.into(), answer.status(), received);
                 }
                 return answer;
             }
-            Ok(Endpoint::Conversation(route)) => {
-                let call = ConversationCall::of(&route);
+            Ok(Endpoint::Api(route)) => {
+                let call = route.operation;
                 if let Err(refusal) = self.admit(&parts, &body, false, received) {
-                    return self.turn_away(refusal, call.labels(), parts, body, received).await;
+                    return self.turn_away(refusal, call.into(), parts, body, received).await;
                 }
                 let access = Access::of(self.config.logs_access, &parts.headers, None);
                 let taken = self.take_conversation(route, &parts, body, connection, received).await;
                 drop(parts);
                 let answer = self.answer_conversation(call, taken, received);
                 if let Some(access) = access {
-                    access.log(call.labels(), answer.status(), received);
+                    access.log(call.into(), answer.status(), received);
                 }
                 return answer;
             }

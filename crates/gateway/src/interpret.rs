@@ -5,7 +5,7 @@ use upesi_fspiop::body::{
     self, ErrorBody, FulfilBody, PrepareBody, RefusedAmount, TransferState, check_completed_timestamp,
 };
 use upesi_fspiop::headers::{Parties, check_headers, check_parties};
-use upesi_fspiop::{Method, Operation, Resource, SyncError, Version, fingerprint};
+use upesi_fspiop::{Action, PathId, Resource, Route, Segments, SyncError, Version, fingerprint};
 use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
 use upesi_ledger::{Command, TransferRef};
 use upesi_types::Present;
@@ -13,42 +13,39 @@ use upesi_types::Present;
 use crate::authenticator::Authenticator;
 use crate::config::GatewayConfig;
 use crate::headers::{Lookup, refuse_repeated};
-use crate::path_id::parse_path_id;
 
 /// Reads a request. Checks come in a fixed order, of which the first failure is the answer: repeated headers, the form
 /// of the headers, who sent it, the body, the id in the path, the parties, the time of completion.
 pub(crate) fn interpret(
-    operation: Operation<'_>,
+    route: Route<'_>,
     parts: &Parts,
     body: &[u8],
     config: &GatewayConfig,
     authenticator: &dyn Authenticator,
     present: Present,
 ) -> Result<Command, SyncError> {
-    let method = match operation {
-        Operation::Create => Method::Post,
-        Operation::Get(_) => Method::Get,
-        Operation::Put(_) | Operation::PutError(_) => Method::Put,
-        // Only hubs send it, to payees (FSPIOP API v1.1 §6.7.2.3).
-        Operation::Patch(_) => return Err(SyncError::not_implemented()),
-    };
+    // A PATCH is only for payees, from hubs (FSPIOP API v1.1 §6.7.2.3).
+    if !route.operation.is_served() {
+        return Err(SyncError::not_implemented());
+    }
+    let method = route.operation.method();
     let headers = Lookup(&parts.headers);
     refuse_repeated(&parts.headers)?;
     let checked = check_headers(method, Resource::Transfers, &headers, &config.headers)?;
     authenticator.authenticate(parts, body)?;
-    match operation {
-        Operation::Create => {
-            let message = body::parse_prepare(body)?;
-            Ok(prepare(message, check_parties(Resource::Transfers, &headers)?, body))
-        }
-        Operation::Get(id) => {
-            let transfer = parse_path_id(id)?;
+    let Segments::Id(id) = route.segments else {
+        let message = body::parse_prepare(body)?;
+        return Ok(prepare(message, check_parties(Resource::Transfers, &headers)?, body));
+    };
+    match route.operation.action() {
+        Action::Get => {
+            let transfer = transfer_ref(id)?;
             let Parties { source, proxied, .. } = check_parties(Resource::Transfers, &headers)?;
             Ok(Command::Get(Get { transfer, source, is_proxied: proxied }))
         }
-        Operation::Put(id) => {
+        Action::Put => {
             let message = body::parse_fulfil(body)?;
-            let transfer = parse_path_id(id)?;
+            let transfer = transfer_ref(id)?;
             let parties = check_parties(Resource::Transfers, &headers)?;
             check_completed_timestamp(
                 message.completed_timestamp,
@@ -60,13 +57,20 @@ pub(crate) fn interpret(
             let may_reserve = checked.content_type.is_some_and(Version::allows_reserved);
             Ok(fulfil(message, transfer, parties, may_reserve, body))
         }
-        Operation::PutError(id) => {
+        Action::PutError => {
             let message = body::parse_error_body(body)?;
-            let transfer = parse_path_id(id)?;
+            let transfer = transfer_ref(id)?;
             Ok(abort(message, transfer, check_parties(Resource::Transfers, &headers)?, body))
         }
-        Operation::Patch(_) => Err(SyncError::not_implemented()),
+        _ => Err(SyncError::not_implemented()),
     }
+}
+
+fn transfer_ref(segment: &str) -> Result<TransferRef, SyncError> {
+    Ok(match PathId::read(Resource::Transfers, segment)? {
+        PathId::Plain(id) | PathId::Text { id: Some(id), .. } => TransferRef::Id(id),
+        PathId::Text { text, id: None } => TransferRef::Text(text),
+    })
 }
 
 fn prepare(message: PrepareBody<'_>, parties: Parties, body: &[u8]) -> Command {

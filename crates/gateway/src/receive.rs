@@ -3,11 +3,11 @@
 
 use bytes::Bytes;
 use http::request::Parts;
-use upesi_delivery::relayed::{Content, Received};
+use upesi_delivery::relayed::Received;
 use upesi_engine::Payload;
 use upesi_fspiop::body::parse_authorization_query;
 use upesi_fspiop::headers::{check_headers, check_parties};
-use upesi_fspiop::{Operation, Resource, Route, SyncError, check_path_id};
+use upesi_fspiop::{Message, Method, Resource, Route, SyncError};
 
 use crate::authenticator::Authenticator;
 use crate::config::GatewayConfig;
@@ -22,17 +22,17 @@ pub(crate) fn receive(
     config: &GatewayConfig,
     authenticator: &dyn Authenticator,
 ) -> Result<Received, SyncError> {
-    let (method, resource) = (route.method(), route.resource());
-    if route == Route::ParticipantsBatchAnswer {
+    let (method, resource) = (route.operation.method(), route.resource());
+    if !route.operation.is_served() {
         return Err(SyncError::not_implemented());
     }
     let headers = Lookup(&parts.headers);
     refuse_repeated(&parts.headers)?;
     check_headers(method, resource, &headers, &config.headers)?;
     authenticator.authenticate(parts, &body)?;
-    let content = Content::read(route, &body)?;
-    check_path(route, config)?;
-    if let Route::ById { resource: Resource::Authorizations, operation: Operation::Get(_) } = route {
+    let content = Message::read(route.operation, &body)?;
+    route.segments.check(resource, config.extended_party_id_types)?;
+    if (resource, method) == (Resource::Authorizations, Method::Get) {
         parse_authorization_query(parts.uri.query().unwrap_or_default())?;
     }
     let parties = check_parties(resource, &headers)?;
@@ -48,15 +48,4 @@ pub(crate) fn receive(
         body,
         content,
     })
-}
-
-fn check_path(route: Route<'_>, config: &GatewayConfig) -> Result<(), SyncError> {
-    match route {
-        Route::ByParty { party, .. } => party.check(config.extended_party_id_types).map(drop),
-        Route::ById {
-            resource,
-            operation: Operation::Get(id) | Operation::Put(id) | Operation::PutError(id),
-        } => check_path_id(resource, id).map(drop),
-        _ => Ok(()),
-    }
 }

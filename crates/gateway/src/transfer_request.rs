@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::request::Parts;
 use upesi_engine::Payload;
-use upesi_fspiop::SyncError;
+use upesi_fspiop::{Resource, SyncError};
 use upesi_ledger::Command;
 use upesi_types::Present;
 
@@ -23,11 +23,11 @@ pub fn read_transfer_request(
     authenticator: &dyn Authenticator,
     present: impl Into<Present>,
 ) -> Result<(Command, Payload), SyncError> {
-    let operation = match route::resolve(&parts.method, parts.uri.path()) {
-        Ok(Endpoint::Transfers(operation)) => operation,
+    let route = match route::resolve(&parts.method, parts.uri.path()) {
+        Ok(Endpoint::Api(route)) if route.resource() == Resource::Transfers => route,
         Ok(_) => return Err(SyncError::not_implemented()),
-        Err(unroutable) => return Err(unroutable.error),
+        Err(no_endpoint) => return Err(no_endpoint.error),
     };
-    let command = interpret(operation, parts, &body, config, authenticator, present.into())?;
+    let command = interpret(route, parts, &body, config, authenticator, present.into())?;
     Ok((command, payload(&parts.headers, body)))
 }

@@ -1,6 +1,6 @@
 //! The query of `GET /authorizations/{ID}`.
 
-use std::fmt::Write;
+use upesi_fspiop::uri::{decode_segment, encode_component};
 
 /// Writes a query anew: every name and value decoded and encoded again, so that what goes on has one form whatever the
 /// sender's. In queries a plus sign is a blank. What cannot be decoded stays as it is.
@@ -23,17 +23,9 @@ pub(crate) fn reencode(query: &str) -> String {
 }
 
 fn reencode_part(part: &str, out: &mut String) {
-    let blanks = part.replace('+', " ");
-    let Some(decoded) = upesi_fspiop::uri::decode_segment(&blanks) else {
-        out.push_str(part);
-        return;
-    };
-    for byte in decoded.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _ = write!(out, "%{byte:02X}");
-        }
+    match decode_segment(&part.replace('+', " ")) {
+        Some(decoded) => encode_component(&decoded, out),
+        None => out.push_str(part),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use upesi_delivery::relayed::{Content, QuoteContent, Received};
 use upesi_fspiop::uri::write_path;
-use upesi_fspiop::{Operation, Resource, Route, SyncError};
+use upesi_fspiop::{Action, Resource, Route, Segments, SyncError, Unroutable};
 use upesi_types::{Currency, Timestamp, TransferId};
 
 use crate::identity::QuoteKey;
@@ -65,22 +65,19 @@ impl Message {
     /// check there.
     pub(crate) fn read(request: &mut Received) -> Result<Self, SyncError> {
         let content = std::mem::take(&mut request.content);
-        let route = Route::resolve(Some(request.method), &request.path)?;
-        let Route::ById { resource, operation } = route else { return Err(SyncError::not_implemented()) };
-        match operation {
-            Operation::Create => Self::create(resource, content),
-            Operation::Get(id) => Self::about(resource, id, Ask::PassOn),
-            Operation::Put(id) if resource.is_quoting() => {
+        let route = Route::resolve(Some(request.method), &request.path).map_err(Unroutable::to_error)?;
+        let resource = route.resource();
+        let Segments::Id(id) = route.segments else { return Self::create(resource, content) };
+        match route.operation.action() {
+            Action::Put if resource.is_quoting() => {
                 let currency = match content {
                     Content::QuoteAnswer { currency } => Some(currency),
                     _ => None,
                 };
                 Self::about(resource, id, Ask::Response(currency))
             }
-            Operation::Put(id) => Self::about(resource, id, Ask::PassOn),
-            Operation::PutError(id) if resource.is_quoting() => Self::about(resource, id, Ask::Error),
-            Operation::PutError(id) => Self::about(resource, id, Ask::PassOn),
-            Operation::Patch(_) => Err(SyncError::not_implemented()),
+            Action::PutError if resource.is_quoting() => Self::about(resource, id, Ask::Error),
+            _ => Self::about(resource, id, Ask::PassOn),
         }
     }
 

@@ -18,7 +18,7 @@ use upesi_engine::{
     Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
     Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
 };
-use upesi_fspiop::{SyncError, Version};
+use upesi_fspiop::{SyncError, Unroutable, Version};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_ledger::{Command, Ledger, Reply};
 
@@ -194,7 +194,7 @@ impl Hub {
         let mut head = http::Request::new(());
         *head.method_mut() = request.method.clone();
         *head.headers_mut() = request.headers.clone();
-        *head.uri_mut() = request.path.parse().map_err(|_| SyncError::unknown_uri())?;
+        *head.uri_mut() = request.path.parse().map_err(|_| Unroutable::UnknownPath.to_error())?;
         let (parts, ()) = head.into_parts();
         let present = self.handle.clock().present();
         let (mut command, payload) =

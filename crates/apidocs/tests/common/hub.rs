@@ -14,7 +14,7 @@ use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_fspiop::Resource;
+use upesi_fspiop::{Resource, Versions};
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
@@ -209,8 +209,8 @@ impl Hub {
             }
         }
         let family = operation.path[1..].split('/').next().unwrap();
-        if Resource::parse(family).is_some() {
-            let version = if family == "fxQuotes" { "2.0" } else { "1.1" };
+        if let Some(resource) = Resource::parse(family) {
+            let version = Versions::default().hub_made_of(resource);
             let media_type = format!("application/vnd.interoperability.{family}+json;version={version}");
             let described = self.document.request_body(operation).map(|(media_type, _)| media_type);
             assert!(described.is_none_or(|described| described == media_type), "{}", operation.name());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use upesi_delivery::relayed::{Accepted, Content, ErrorInformation, Failure, Received};
 use upesi_fspiop::render::{PartyEntry, write_fsp_id, write_party_list};
-use upesi_fspiop::{PartyOperation, PartyPath, Resource, SyncError, check_party_path};
+use upesi_fspiop::{Action, PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
 use upesi_types::{Currency, ErrorCode, FspId};
 
@@ -25,13 +25,13 @@ enum Wish {
 
 fn wish(
     request: &Received,
-    operation: PartyOperation,
+    action: Action,
     content: &Content,
 ) -> Result<(Wish, Option<Currency>), SyncError> {
-    let operation = match operation {
-        PartyOperation::Post => Operation::Register,
-        PartyOperation::Put => Operation::Change,
-        PartyOperation::Delete => return Ok((Wish::Remove, currency_of(request)?)),
+    let operation = match action {
+        Action::Post => Operation::Register,
+        Action::Put => Operation::Change,
+        Action::Delete => return Ok((Wish::Remove, currency_of(request)?)),
         _ => return Ok((Wish::Find, currency_of(request)?)),
     };
     // Without one, somebody forgot to read the body.
@@ -52,10 +52,10 @@ impl Shared {
     pub(super) async fn take_participant(
         self: Arc<Self>,
         request: &Arc<Received>,
-        operation: PartyOperation,
+        action: Action,
         content: &Content,
     ) -> Result<Accepted, SyncError> {
-        let (wish, currency) = wish(request, operation, content)?;
+        let (wish, currency) = wish(request, action, content)?;
         self.check_requester(request)?;
         let ticket = self.relay.admit(request.bytes())?;
         let party = party_of(request)?;

@@ -1,18 +1,20 @@
 use super::*;
+use crate::Action;
 
 const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 
 #[test]
 fn targets_resolve_to_operations() {
     let error = |status, code| Err((status, code));
+    let item = |action, id| Ok((action, Segments::Id(id)));
     for (method, target, expected) in [
-        ("POST", "/transfers", Ok(Operation::Create)),
-        ("POST", "/transfers?x=1", Ok(Operation::Create)),
-        ("GET", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", Ok(Operation::Get(ID))),
-        ("PUT", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", Ok(Operation::Put(ID))),
-        ("PUT", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d/error", Ok(Operation::PutError(ID))),
-        ("PATCH", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", Ok(Operation::Patch(ID))),
-        ("GET", "/transfers/any%20text", Ok(Operation::Get("any%20text"))),
+        ("POST", "/transfers", Ok((Action::Post, Segments::Family))),
+        ("POST", "/transfers?x=1", Ok((Action::Post, Segments::Family))),
+        ("GET", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", item(Action::Get, ID)),
+        ("PUT", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", item(Action::Put, ID)),
+        ("PUT", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d/error", item(Action::PutError, ID)),
+        ("PATCH", "/transfers/5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d", item(Action::Patch, ID)),
+        ("GET", "/transfers/any%20text", item(Action::Get, "any%20text")),
         ("GET", "/transfers", error(405, 3000)),
         ("BREW", "/transfers", error(405, 3000)),
         ("DELETE", "/transfers/x", error(405, 3000)),
@@ -21,7 +23,7 @@ fn targets_resolve_to_operations() {
         ("PATCH", "/transfers/x/error", error(405, 3000)),
         ("PUT", "/transfers/", error(404, 3002)),
         ("GET", "/transfers/..", error(404, 3002)),
-        ("GET", "/transfers/...", Ok(Operation::Get("..."))),
+        ("GET", "/transfers/...", item(Action::Get, "...")),
         ("PUT", "/transfers//error", error(404, 3002)),
         ("PUT", "/transfers/x/", error(404, 3002)),
         ("PUT", "/transfers/x/other", error(404, 3002)),
@@ -29,20 +31,22 @@ fn targets_resolve_to_operations() {
         ("PUT", "/transfers/x/error/y", error(404, 3002)),
         ("POST", "/Transfers", error(404, 3002)),
         ("POST", "/transactions", error(404, 3002)),
-        ("POST", "/bulkTransfers", error(404, 3002)),
-        ("POST", "/fxTransfers", error(404, 3002)),
+        ("POST", "/bulkTransfers", error(501, 2002)),
+        ("BREW", "/fxTransfers/..", error(501, 2002)),
         ("POST", "transfers", error(404, 3002)),
         ("GET", "/", error(404, 3002)),
         ("GET", "", error(404, 3002)),
         ("GET", "*", error(404, 3002)),
     ] {
         let short = match Route::resolve(Method::parse(method), target) {
-            Ok(Route::ById { resource, operation }) => {
-                assert_eq!(resource, Resource::Transfers, "{target}");
-                Ok(operation)
+            Ok(Route { operation, segments }) => {
+                assert_eq!(operation.resource(), Resource::Transfers, "{target}");
+                Ok((operation.action(), segments))
             }
-            Ok(other) => panic!("{method} {target}: {other:?}"),
-            Err(error) => Err((error.status, error.code.number())),
+            Err(unroutable) => {
+                let error = unroutable.to_error();
+                Err((error.status, error.code.number()))
+            }
         };
         assert_eq!(short, expected, "{method} {target}");
     }
@@ -51,7 +55,7 @@ fn targets_resolve_to_operations() {
 #[test]
 fn refusals_of_a_route_have_their_texts() {
     for (error, description) in [
-        (SyncError::unknown_uri(), "Unknown URI - Not Found"),
+        (Unroutable::UnknownPath.to_error(), "Unknown URI - Not Found"),
         (SyncError::method_not_allowed(), "Generic client error - Method Not Allowed"),
         (SyncError::not_implemented(), "Not implemented"),
     ] {
@@ -105,23 +109,25 @@ fn every_path_has_its_methods_and_statuses() {
                 served.iter().find_map(|entry| entry.strip_prefix(method.as_str())?.strip_prefix(' '));
             match Route::resolve(Some(method), target) {
                 Ok(route) => {
-                    let status = alloc::format!("{}", route.success_status());
+                    let status = alloc::format!("{}", route.operation.success_status());
                     assert_eq!(found, Some(status.as_str()), "{method:?} {target}");
-                    assert_eq!(route.method(), method, "{target}");
+                    assert_eq!(route.operation.method(), method, "{target}");
                     assert_eq!(
                         Some(route.resource()),
                         Resource::parse(target[1..].split('/').next().unwrap())
                     );
                 }
-                Err(error) => {
+                Err(unroutable) => {
+                    let error = unroutable.to_error();
                     assert_eq!((found, error.status, error.code), (None, 405, ErrorCode::CLIENT), "{target}");
                 }
             }
         }
-        assert_eq!(Route::resolve(None, target).unwrap_err().status, 405, "{target}");
+        let Err(Unroutable::OtherMethods(path)) = Route::resolve(None, target) else { panic!("{target}") };
         let mut methods: alloc::vec::Vec<&str> =
             served.iter().map(|entry| entry.split_once(' ').unwrap().0).collect();
-        let mut allow: alloc::vec::Vec<&str> = Route::allow(target).unwrap().split(", ").collect();
+        let listed = path.allow();
+        let mut allow: alloc::vec::Vec<&str> = listed.split(", ").collect();
         methods.sort_unstable();
         allow.sort_unstable();
         assert_eq!(allow, methods, "{target}");
@@ -152,27 +158,29 @@ fn paths_that_lead_nowhere_are_unknown() {
         "/participant/MSISDN/1",
     ] {
         for method in [Method::Get, Method::Post, Method::Put] {
-            let error = Route::resolve(Some(method), target).unwrap_err();
-            assert_eq!((error.status, error.code), (404, ErrorCode::UNKNOWN_URI), "{target}");
+            assert_eq!(Route::resolve(Some(method), target), Err(Unroutable::UnknownPath), "{target}");
         }
-        assert_eq!(Route::allow(target), None, "{target}");
+        let error = Unroutable::UnknownPath.to_error();
+        assert_eq!((error.status, error.code), (404, ErrorCode::UNKNOWN_URI));
     }
 }
 
 #[test]
 fn parties_are_taken_apart() {
     let party = |target| match Route::resolve(Some(Method::Put), target) {
-        Ok(Route::ByParty { operation, party, .. }) => (operation, party.kind, party.id, party.sub_id),
+        Ok(Route { operation, segments: Segments::Party(party) }) => {
+            (operation.action(), party.kind, party.id, party.sub_id)
+        }
         other => panic!("{target}: {other:?}"),
     };
     for (target, expected) in [
-        ("/parties/MSISDN/1", (PartyOperation::Put, "MSISDN", "1", None)),
-        ("/parties/MSISDN/1/error", (PartyOperation::PutError, "MSISDN", "1", None)),
-        ("/parties/MSISDN/1/shop%207", (PartyOperation::Put, "MSISDN", "1", Some("shop%207"))),
-        ("/parties/MSISDN/1/2/error?x", (PartyOperation::PutError, "MSISDN", "1", Some("2"))),
-        ("/parties/MSISDN/error/error", (PartyOperation::PutError, "MSISDN", "error", None)),
-        ("/participants/CONSENT/error", (PartyOperation::Put, "CONSENT", "error", None)),
-        ("/participants/NONE/error/error", (PartyOperation::PutError, "NONE", "error", None)),
+        ("/parties/MSISDN/1", (Action::Put, "MSISDN", "1", None)),
+        ("/parties/MSISDN/1/error", (Action::PutError, "MSISDN", "1", None)),
+        ("/parties/MSISDN/1/shop%207", (Action::Put, "MSISDN", "1", Some("shop%207"))),
+        ("/parties/MSISDN/1/2/error?x", (Action::PutError, "MSISDN", "1", Some("2"))),
+        ("/parties/MSISDN/error/error", (Action::PutError, "MSISDN", "error", None)),
+        ("/participants/CONSENT/error", (Action::Put, "CONSENT", "error", None)),
+        ("/participants/NONE/error/error", (Action::PutError, "NONE", "error", None)),
     ] {
         assert_eq!(party(target), expected, "{target}");
     }

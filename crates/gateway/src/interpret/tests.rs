@@ -1,5 +1,6 @@
 use super::*;
 use http::{HeaderName, HeaderValue, Request};
+use upesi_fspiop::Method;
 use upesi_fspiop::headers::HeaderRules;
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -41,12 +42,22 @@ fn now() -> Timestamp {
     Timestamp::parse_iso("2031-04-01T12:00:00.000Z").unwrap()
 }
 
-fn read(operation: Operation<'_>, parts: &Parts, body: &str) -> Result<Command, SyncError> {
-    interpret(operation, parts, body.as_bytes(), &GatewayConfig::default(), &TrustEveryone, now().into())
+fn route(line: &str) -> Route<'_> {
+    let (method, path) = line.split_once(' ').unwrap();
+    Route::resolve(Method::parse(method), path).unwrap()
 }
 
-fn refused(operation: Operation<'_>, parts: &Parts, body: &str) -> (u16, u16) {
-    let error = read(operation, parts, body).expect_err("the request was taken");
+fn put(id: &str) -> String {
+    format!("PUT /transfers/{id}")
+}
+
+fn read(line: &str, parts: &Parts, body: &str) -> Result<Command, SyncError> {
+    let config = GatewayConfig::default();
+    interpret(route(line), parts, body.as_bytes(), &config, &TrustEveryone, now().into())
+}
+
+fn refused(line: &str, parts: &Parts, body: &str) -> (u16, u16) {
+    let error = read(line, parts, body).expect_err("the request was taken");
     (error.status, error.code.number())
 }
 
@@ -56,7 +67,7 @@ fn name(text: &str) -> FspId {
 
 #[test]
 fn a_prepare_carries_what_the_body_says() {
-    let Ok(Command::Prepare(prepare)) = read(Operation::Create, &parts("1.1", &[]), PREPARE) else {
+    let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.1", &[]), PREPARE) else {
         panic!("no prepare")
     };
     assert_eq!(prepare.id, TransferId::parse(ID).unwrap());
@@ -79,7 +90,7 @@ fn what_the_ledger_refuses_by_callback_reaches_it() {
         .replace("125.5", "1234567890123456.78")
         .replace("zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s", "zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51t")
         .replace("greenbank", "bluewallet");
-    let Ok(Command::Prepare(prepare)) = read(Operation::Create, &parts("1.0", &[]), &body) else {
+    let Ok(Command::Prepare(prepare)) = read("POST /transfers", &parts("1.0", &[]), &body) else {
         panic!("no prepare")
     };
     let (error, text) = prepare.amount.unwrap_err();
@@ -98,7 +109,7 @@ fn a_fulfil_carries_state_version_and_preimage() {
     ] {
         for (version, may_reserve) in [("1.0", false), ("1.1", true), ("2.0", true)] {
             let body = FULFIL.replace("RESERVED", state);
-            let Ok(Command::Fulfil(fulfil)) = read(Operation::Put(ID), &parts(version, &[]), &body) else {
+            let Ok(Command::Fulfil(fulfil)) = read(&put(ID), &parts(version, &[]), &body) else {
                 panic!("no fulfil")
             };
             assert_eq!((fulfil.state, fulfil.may_reserve), (expected, may_reserve));
@@ -109,7 +120,7 @@ fn a_fulfil_carries_state_version_and_preimage() {
         }
     }
     let bare = read(
-        Operation::Put("no-id"),
+        &put("no-id"),
         &parts("1.1", &[("fspiop-destination", None)]),
         r#"{"transferState":"COMMITTED"}"#,
     );
@@ -122,7 +133,7 @@ fn a_fulfil_carries_state_version_and_preimage() {
 fn an_abort_carries_any_code() {
     for code in [5104_u16, 7000, 9999] {
         let body = ERROR.replace("5104", &code.to_string());
-        let Ok(Command::Abort(abort)) = read(Operation::PutError(ID), &parts("1.1", &[]), &body) else {
+        let Ok(Command::Abort(abort)) = read(&(put(ID) + "/error"), &parts("1.1", &[]), &body) else {
             panic!("no abort")
         };
         assert_eq!(abort.code, ErrorCode::from_number(code).unwrap());
@@ -134,20 +145,21 @@ fn an_abort_carries_any_code() {
 
 #[test]
 fn a_get_needs_no_body_and_a_content_type_unless_its_absence_is_tolerated() {
-    let Ok(Command::Get(get)) = read(Operation::Get(ID), &parts("1.1", &[]), "ignored") else {
+    let Ok(Command::Get(get)) = read(&format!("GET /transfers/{ID}"), &parts("1.1", &[]), "ignored") else {
         panic!("no get")
     };
     let bare = parts("1.1", &[("content-type", None)]);
-    assert_eq!(refused(Operation::Get(ID), &bare, ""), (400, 3102));
+    assert_eq!(refused(&format!("GET /transfers/{ID}"), &bare, ""), (400, 3102));
     let headers = HeaderRules { content_type_required: false, ..HeaderRules::default() };
+    let line = format!("GET /transfers/{ID}");
     let tolerant = GatewayConfig { headers, ..GatewayConfig::default() };
-    assert!(interpret(Operation::Get(ID), &bare, b"", &tolerant, &TrustEveryone, now().into()).is_ok());
+    assert!(interpret(route(&line), &bare, b"", &tolerant, &TrustEveryone, now().into()).is_ok());
     assert_eq!((get.transfer, get.source), (TransferId::parse(ID).unwrap().into(), name("greenbank")));
 }
 
 #[test]
 fn a_patch_is_never_taken() {
-    assert_eq!(refused(Operation::Patch(ID), &parts("1.1", &[]), FULFIL), (501, 2002));
+    assert_eq!(refused(&format!("PATCH /transfers/{ID}"), &parts("1.1", &[]), FULFIL), (501, 2002));
 }
 
 /// Each line spoils one thing more, from the last check to the first: the refusal is always that of the earliest check.
@@ -158,7 +170,7 @@ fn the_first_failure_is_the_answer() {
     let long_id = "x".repeat(129);
     let mut changes: Vec<(&'static str, Option<&'static [u8]>)> = Vec::new();
     let step = |id: &str, changes: &[_], body: &str| {
-        read(Operation::Put(id), &parts("1.1", changes), body).unwrap_err().description
+        read(&put(id), &parts("1.1", changes), body).unwrap_err().description
     };
     let mut seen = vec![step(ID, &changes, &stale)];
     changes.push(("fspiop-source", Some(b"caf\xe9")));
@@ -190,7 +202,7 @@ fn the_first_failure_is_the_answer() {
     let mut spoiled = parts("1.1", &changes);
     spoiled.headers.append("date", HeaderValue::from_static("x"));
     spoiled.headers.append("date", HeaderValue::from_static("y"));
-    let error = read(Operation::Put(&long_id), &spoiled, "[]").unwrap_err();
+    let error = read(&put(&long_id), &spoiled, "[]").unwrap_err();
     assert!(error.description.contains("/header/date must occur only once"), "{error}");
 }
 
@@ -206,10 +218,10 @@ fn completed_timestamps_are_held_against_the_clock() {
         ("2031-04-01T11:54:59.999Z", false),
         ("2031-04-01T15:00:00.000+03:00", true),
     ] {
-        let answer = read(Operation::Put(ID), &parts("1.1", &[]), &body(time));
+        let answer = read(&put(ID), &parts("1.1", &[]), &body(time));
         assert_eq!(answer.is_ok(), taken, "{time}");
         let proxied = parts("1.1", &[("fspiop-proxy", Some(b"bridge"))]);
-        assert!(read(Operation::Put(ID), &proxied, &body(time)).is_ok(), "{time}");
+        assert!(read(&put(ID), &proxied, &body(time)).is_ok(), "{time}");
     }
 }
 
@@ -226,7 +238,7 @@ impl Authenticator for RefuseEveryone {
 fn the_sender_is_judged_between_headers_and_body() {
     let ask = |parts: &Parts| {
         let config = GatewayConfig::default();
-        interpret(Operation::Create, parts, b"[]", &config, &RefuseEveryone, now().into()).unwrap_err()
+        interpret(route("POST /transfers"), parts, b"[]", &config, &RefuseEveryone, now().into()).unwrap_err()
     };
     let error = ask(&parts("1.1", &[]));
     assert_eq!((error.status, &*error.description), (400, "Invalid signature - 2 bytes"));
@@ -243,7 +255,7 @@ fn header_values_need_not_be_text() {
         ("fspiop-destination", 3100),
     ] {
         let spoiled = parts("1.1", &[(header, Some(b"\xff\xfe"))]);
-        assert_eq!(refused(Operation::Create, &spoiled, PREPARE), (400, code), "{header}");
+        assert_eq!(refused("POST /transfers", &spoiled, PREPARE), (400, code), "{header}");
     }
-    assert!(read(Operation::Create, &parts("1.1", &[("x-own", Some(b"\xff\xfe"))]), PREPARE).is_ok());
+    assert!(read("POST /transfers", &parts("1.1", &[("x-own", Some(b"\xff\xfe"))]), PREPARE).is_ok());
 }

@@ -256,7 +256,7 @@ pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, 
     }
     // Tests bring along bodies that no gateway lets through where nobody looks at them.
     let route = upesi_fspiop::Route::resolve(Some(method), path).unwrap();
-    let content = Content::read(route, body.as_bytes()).unwrap_or_default();
+    let content = Content::read(route.operation, body.as_bytes()).unwrap_or_default();
     Received {
         method,
         resource,

@@ -1,9 +1,9 @@
 //! What DFSPs send: request lines, headers, paths.
 
 use http::request::Parts;
-use upesi_delivery::relayed::{Content, ErrorInformation};
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::headers::{Block, HeaderRules, check_headers, check_no_accept, check_parties};
-use upesi_fspiop::{Method, Resource, Route, check_party_path, check_path_id, uri};
+use upesi_fspiop::{Message, Method, PathId, Resource, Route, Segments, Unroutable, check_party_path, uri};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_http::{Bytes, Target as Address, header_block};
 use upesi_types::Timestamp;
@@ -33,17 +33,17 @@ pub(crate) fn messages(input: &[u8]) {
     let Some((parts, body)) = split(input) else { return };
     let route = match Route::resolve(Method::parse(parts.method.as_str()), parts.uri.path()) {
         Ok(route) => route,
-        Err(error) => return assert_valid_refusal(&error),
+        Err(unroutable) => return assert_valid_refusal(&unroutable.to_error()),
     };
-    Content::read(route, body).err().iter().for_each(assert_valid_refusal);
-    if let Route::ByParty { resource, party: segments, .. } = route {
+    Message::read(route.operation, body).err().iter().for_each(assert_valid_refusal);
+    if let Segments::Party(segments) = route.segments {
         match segments.check(true) {
             Err(error) => assert_valid_refusal(&error),
             Ok(party) => {
                 let mut path = String::new();
-                uri::write_party_path(resource, &party, false, &mut path);
+                uri::write_party_path(route.resource(), &party, false, &mut path);
                 let again = Route::resolve(Some(Method::Get), &path);
-                assert!(matches!(again, Ok(Route::ByParty { party, .. }) if party == segments), "{path:?}");
+                assert_eq!(again.map(|again| again.segments), Ok(route.segments), "{path:?}");
                 check_party_path(&party).err().iter().for_each(assert_valid_refusal);
             }
         }
@@ -99,10 +99,13 @@ fn named(block: &[u8]) -> Option<Resource> {
 pub(crate) fn routes(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     for method in [None, Some(Method::Get), Some(Method::Post), Some(Method::Put), Some(Method::Delete)] {
-        Route::resolve(method, text).err().iter().for_each(assert_valid_refusal);
+        Route::resolve(method, text).err().map(Unroutable::to_error).iter().for_each(assert_valid_refusal);
     }
     for resource in Resource::ALL.iter().copied() {
-        check_path_id(resource, text).err().iter().for_each(assert_valid_refusal);
+        match PathId::read(resource, text) {
+            Err(error) => assert_valid_refusal(&error),
+            Ok(id) => assert_eq!(id.to_string(), text),
+        }
     }
     let mut joined = String::new();
     uri::append_to_base("http://dfsp", text, Some(text), &mut joined);

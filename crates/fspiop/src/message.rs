@@ -1,15 +1,25 @@
-//! What bodies say, as far as the hub has to know it.
+//! The typed message of a request: what its body says, as far as the hub has to know it.
 
-use upesi_fspiop::body::{self, parse_error_body_of};
-use upesi_fspiop::{Operation, PartyIdType, PartyOperation, Resource, Route, SyncError};
-use upesi_types::{Currency, ErrorCode, FspId, Timestamp, TransferId};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+use crate::body::{self, FulfilBody, RefusedAmount, parse_error_body_of};
+use crate::{Action, Operation, PartyIdType, Resource, SyncError};
 
 /// What the body of a request says, read once, in the check of its schema, as that costs ten microseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Content {
-    /// Nothing that is of use here: the body passed its schema, or there is none.
+pub enum Message {
+    /// Nothing that the hub needs: the body passed its schema, or the operation has none.
     #[default]
     Other,
+    /// `POST /transfers`
+    Prepare(Prepare),
+    /// `PUT /transfers/{ID}`
+    Fulfil(FulfilBody),
+    /// `PUT /transfers/{ID}/error`
+    Abort(Abort),
     /// `POST /quotes`
     Quote(QuoteContent),
     /// `POST /bulkQuotes`
@@ -51,6 +61,36 @@ pub enum Content {
     },
     /// `POST /participants`
     Batch(BatchContent),
+}
+
+/// `POST /transfers`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepare {
+    /// Identifies the transfer in all messages about it.
+    pub transfer_id: TransferId,
+    /// The DFSP that pays.
+    pub payer: FspId,
+    /// The DFSP that is to be paid.
+    pub payee: FspId,
+    /// The amount, or, as it was written, one that the ledger cannot hold; its refusal is an asynchronous one.
+    pub amount: Result<Amount, (AmountError, Box<str>)>,
+    /// The currency of the amount.
+    pub currency: Currency,
+    /// SHA-256 of the fulfilment; `None` when no fulfilment could match the text. Its refusal is an asynchronous one.
+    pub condition: Option<[u8; 32]>,
+    /// When the transfer lapses unless it is fulfilled.
+    pub expires_at: Timestamp,
+    /// The checked items of the extension list, as a compact JSON array.
+    pub extensions: Option<Box<str>>,
+}
+
+/// `PUT /transfers/{ID}/error`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Abort {
+    /// The code as given.
+    pub code: ErrorCode,
+    /// 1 to 128 characters.
+    pub description: Box<str>,
 }
 
 /// `POST /participants`
@@ -104,50 +144,39 @@ impl BatchEntry {
     }
 }
 
-impl Content {
-    /// Checks the schema of a body. What has none may bring anything.
+impl Message {
+    /// Checks the schema of a body. An operation without a body may bring anything.
     ///
-    /// Errors: those of the schema; 501 for requests that are not relayed.
-    pub fn read(route: Route<'_>, body: &[u8]) -> Result<Self, SyncError> {
-        match route {
-            Route::ParticipantsBatch => body::parse_participants_batch(body).map(Self::from),
-            Route::ParticipantsBatchAnswer => Err(SyncError::not_implemented()),
-            Route::ByParty { resource, operation, .. } => match (resource, operation) {
-                (_, PartyOperation::Get | PartyOperation::Delete) => Ok(Self::Other),
-                (_, PartyOperation::PutError) => other(parse_error_body_of(resource, body)),
-                (Resource::Parties, _) => other(body::parse_party(body)),
-                (_, PartyOperation::Post) => {
-                    let post = body::parse_participant_post(body)?;
-                    Ok(Self::Registration { fsp: Some(post.fsp), currency: post.currency })
-                }
-                (_, PartyOperation::Put) => {
-                    let put = body::parse_participant_put(body)?;
-                    Ok(Self::Registration { fsp: put.fsp, currency: put.currency })
-                }
-            },
-            Route::ById { resource, operation } => match operation {
-                Operation::Get(_) => Ok(Self::Other),
-                Operation::PutError(_) => other(parse_error_body_of(resource, body)),
-                Operation::Create => Self::read_request(resource, body),
-                Operation::Put(_) => Self::read_answer(resource, body),
-                Operation::Patch(_) => Err(SyncError::new(ErrorCode::NOT_IMPLEMENTED, "")),
-            },
+    /// Errors: those of the schema; 501 for what only hubs send.
+    pub fn read(operation: Operation, body: &[u8]) -> Result<Self, SyncError> {
+        if !operation.is_served() {
+            return Err(SyncError::not_implemented());
+        }
+        let resource = operation.resource();
+        match operation.action() {
+            Action::Get | Action::Delete => Ok(Self::Other),
+            Action::Post => Self::read_post(resource, operation, body),
+            Action::Put => Self::read_put(resource, body),
+            Action::PutError if resource == Resource::Transfers => {
+                let error = body::parse_error_body(body)?;
+                Ok(Self::Abort(Abort { code: error.code, description: error.description.into() }))
+            }
+            Action::PutError => other(parse_error_body_of(resource, body)),
+            Action::Patch => Err(SyncError::not_implemented()),
         }
     }
 
-    fn read_request(resource: Resource, body: &[u8]) -> Result<Self, SyncError> {
+    fn read_post(resource: Resource, operation: Operation, body: &[u8]) -> Result<Self, SyncError> {
         Ok(match resource {
-            Resource::Quotes => {
-                let quote = body::parse_quote_request(body)?;
-                Self::Quote(QuoteContent {
-                    id: quote.quote_id,
-                    payer_currencies: quote.payer.supported_currencies,
-                    payer_fsp: quote.payer.id.fsp,
-                    payee_fsp: quote.payee.id.fsp,
-                    currency: quote.amount.currency,
-                    expires_at: quote.expiration,
-                })
+            Resource::Transfers => Self::Prepare(body::parse_prepare(body)?.into()),
+            Resource::Participants if operation.is_about_family() => {
+                body::parse_participants_batch(body)?.into()
             }
+            Resource::Participants => {
+                let post = body::parse_participant_post(body)?;
+                Self::Registration { fsp: Some(post.fsp), currency: post.currency }
+            }
+            Resource::Quotes => body::parse_quote_request(body)?.into(),
             Resource::BulkQuotes => {
                 let bulk = body::parse_bulk_quote_request(body)?;
                 let currency = bulk.quotes.first().map(|quote| quote.amount.currency);
@@ -163,12 +192,22 @@ impl Content {
                 let id = body::parse_transaction_request(body)?.transaction_request_id;
                 Self::TransactionRequest { id }
             }
-            _ => return Err(SyncError::new(ErrorCode::NOT_IMPLEMENTED, "")),
+            // These are asked for with a GET, or not built.
+            Resource::Parties
+            | Resource::Authorizations
+            | Resource::BulkTransfers
+            | Resource::FxTransfers => return Err(SyncError::not_implemented()),
         })
     }
 
-    fn read_answer(resource: Resource, body: &[u8]) -> Result<Self, SyncError> {
+    fn read_put(resource: Resource, body: &[u8]) -> Result<Self, SyncError> {
         match resource {
+            Resource::Transfers => Ok(Self::Fulfil(body::parse_fulfil(body)?)),
+            Resource::Participants => {
+                let put = body::parse_participant_put(body)?;
+                Ok(Self::Registration { fsp: put.fsp, currency: put.currency })
+            }
+            Resource::Parties => other(body::parse_party(body)),
             Resource::Quotes => {
                 let answer = body::parse_quote_response(body)?;
                 let received = answer.payee_receive_amount.as_ref().unwrap_or(&answer.transfer_amount);
@@ -178,12 +217,40 @@ impl Content {
             Resource::FxQuotes => other(body::parse_fx_quote_response(body)),
             Resource::TransactionRequests => other(body::parse_transaction_request_response(body)),
             Resource::Authorizations => other(body::parse_authorization(body)),
-            _ => Err(SyncError::new(ErrorCode::NOT_IMPLEMENTED, "")),
+            Resource::BulkTransfers | Resource::FxTransfers => Err(SyncError::not_implemented()),
         }
     }
 }
 
-impl From<body::ParticipantsBatch<'_>> for Content {
+impl From<body::PrepareBody<'_>> for Prepare {
+    fn from(prepare: body::PrepareBody<'_>) -> Self {
+        Self {
+            transfer_id: prepare.transfer_id,
+            payer: prepare.payer,
+            payee: prepare.payee,
+            amount: prepare.amount.map_err(|RefusedAmount { error, text }| (error, text.into())),
+            currency: prepare.currency,
+            condition: prepare.condition,
+            expires_at: prepare.expiration,
+            extensions: prepare.extensions.map(Into::into),
+        }
+    }
+}
+
+impl From<body::QuoteRequest<'_>> for Message {
+    fn from(quote: body::QuoteRequest<'_>) -> Self {
+        Self::Quote(QuoteContent {
+            id: quote.quote_id,
+            payer_currencies: quote.payer.supported_currencies,
+            payer_fsp: quote.payer.id.fsp,
+            payee_fsp: quote.payee.id.fsp,
+            currency: quote.amount.currency,
+            expires_at: quote.expiration,
+        })
+    }
+}
+
+impl From<body::ParticipantsBatch<'_>> for Message {
     fn from(batch: body::ParticipantsBatch<'_>) -> Self {
         let entry = |party: body::BatchParty<'_>| BatchEntry {
             kind: party.kind.map_err(Into::into),
@@ -199,22 +266,23 @@ impl From<body::ParticipantsBatch<'_>> for Content {
     }
 }
 
-fn other<T>(read: Result<T, SyncError>) -> Result<Content, SyncError> {
-    read.map(|_| Content::Other)
+fn other<T>(read: Result<T, SyncError>) -> Result<Message, SyncError> {
+    read.map(|_| Message::Other)
 }
 
 #[cfg(test)]
 mod tests {
-    use upesi_fspiop::Method;
+    use alloc::{format, vec};
 
     use super::*;
+    use crate::{Method, Route};
 
     const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
 
-    fn read(line: &str, body: &str) -> Result<Content, u16> {
+    fn read(line: &str, body: &str) -> Result<Message, u16> {
         let (method, path) = line.split_once(' ').unwrap();
         let route = Route::resolve(Method::parse(method), path).unwrap();
-        Content::read(route, body.as_bytes()).map_err(|error| error.code.number())
+        Message::read(route.operation, body.as_bytes()).map_err(|error| error.code.number())
     }
 
     fn currency(code: &str) -> Currency {
@@ -231,7 +299,7 @@ mod tests {
             "amountType":"SEND","amount":{{"amount":"12.5","currency":"USD"}},
             "transactionType":{{"scenario":"TRANSFER","initiator":"PAYER","initiatorType":"CONSUMER"}}}}"#
         );
-        let expected = Content::Quote(QuoteContent {
+        let expected = Message::Quote(QuoteContent {
             id,
             payer_currencies: Vec::new(),
             payer_fsp: FspId::parse("bluebank"),
@@ -249,18 +317,18 @@ mod tests {
             )
         };
         let put = format!("PUT /quotes/{ID}");
-        assert_eq!(read(&put, &answer("")), Ok(Content::QuoteAnswer { currency: currency("USD") }));
+        assert_eq!(read(&put, &answer("")), Ok(Message::QuoteAnswer { currency: currency("USD") }));
         let received = answer(r#","payeeReceiveAmount":{"amount":"9","currency":"KES"}"#);
-        assert_eq!(read(&put, &received), Ok(Content::QuoteAnswer { currency: currency("KES") }));
+        assert_eq!(read(&put, &received), Ok(Message::QuoteAnswer { currency: currency("KES") }));
 
         let error = r#"{"errorInformation":{"errorCode":"5101","errorDescription":"no"}}"#;
-        assert_eq!(read(&format!("{put}/error"), error), Ok(Content::Other));
+        assert_eq!(read(&format!("{put}/error"), error), Ok(Message::Other));
         assert_eq!(read(&format!("{put}/error"), "{}"), Err(3102));
-        assert_eq!(read(&format!("GET /quotes/{ID}"), "anything"), Ok(Content::Other));
-        assert_eq!(read("DELETE /participants/MSISDN/26011", "anything"), Ok(Content::Other));
+        assert_eq!(read(&format!("GET /quotes/{ID}"), "anything"), Ok(Message::Other));
+        assert_eq!(read("DELETE /participants/MSISDN/26011", "anything"), Ok(Message::Other));
         let bluebank = FspId::parse("bluebank").unwrap();
         let registration =
-            |fsp, currency: &str| Content::Registration { fsp, currency: Currency::parse(currency) };
+            |fsp, currency: &str| Message::Registration { fsp, currency: Currency::parse(currency) };
         for (method, body, expected) in [
             ("POST", r#"{"fspId":"bluebank"}"#, Ok(registration(Some(bluebank), ""))),
             ("PUT", r#"{"fspId":"bluebank","currency":"USD"}"#, Ok(registration(Some(bluebank), "USD"))),
@@ -285,15 +353,48 @@ mod tests {
             entry(Err("PHONE".into()), "26012", Some("x")),
         ];
         let expected =
-            Content::Batch(BatchContent { request_id: id, currency: Some(currency("KES")), parties });
+            Message::Batch(BatchContent { request_id: id, currency: Some(currency("KES")), parties });
         assert_eq!(read("POST /participants", &batch), Ok(expected));
         assert_eq!(read("PUT /parties/MSISDN/26011", "{}"), Err(3102));
     }
 
     #[test]
-    fn what_is_not_relayed_is_refused() {
-        assert_eq!(read(&format!("PUT /participants/{ID}"), "{}"), Err(2002));
-        assert_eq!(read("POST /transfers", "{}"), Err(2002));
-        assert_eq!(read(&format!("PATCH /transfers/{ID}"), "{}"), Err(2002));
+    fn messages_about_transfers_are_read_whole() {
+        let prepare = format!(
+            r#"{{"transferId":"{ID}","payerFsp":"greenbank","payeeFsp":"bluewallet",
+            "amount":{{"currency":"KES","amount":"7.25"}},"ilpPacket":"AYICexample",
+            "condition":"zkPzOVxMB-hEjHI5NnWaVhPx3FGJEiZ1Q8ysbpRa51s","expiration":"2031-04-01T12:00:30.000Z"}}"#
+        );
+        let Ok(Message::Prepare(read_prepare)) = read("POST /transfers", &prepare) else {
+            panic!("no prepare")
+        };
+        assert_eq!(read_prepare.transfer_id, TransferId::parse(ID).unwrap());
+        assert_eq!((read_prepare.payer.as_str(), read_prepare.payee.as_str()), ("greenbank", "bluewallet"));
+        assert_eq!(read_prepare.amount, Ok(Amount::parse_wire("7.25").unwrap()));
+        let digits = "1234567890123456.78";
+        let Ok(Message::Prepare(refused)) = read("POST /transfers", &prepare.replace("7.25", digits)) else {
+            panic!("no prepare")
+        };
+        assert_eq!(&*refused.amount.unwrap_err().1, digits, "as it was written");
+
+        let put = format!("PUT /transfers/{ID}");
+        let Ok(Message::Fulfil(fulfil)) = read(&put, r#"{"transferState":"ABORTED"}"#) else {
+            panic!("no fulfil")
+        };
+        assert_eq!(fulfil.transfer_state, body::TransferState::Aborted);
+        let error = r#"{"errorInformation":{"errorCode":"5104","errorDescription":"frozen"}}"#;
+        let expected = Abort { code: ErrorCode::from_number(5104).unwrap(), description: "frozen".into() };
+        assert_eq!(read(&format!("{put}/error"), error), Ok(Message::Abort(expected)));
+        assert_eq!(read(&format!("GET /transfers/{ID}"), "anything"), Ok(Message::Other));
+        for line in ["POST /transfers", &put, &format!("{put}/error")] {
+            assert_eq!(read(line, "{}"), Err(3102), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_only_hubs_send_is_refused() {
+        for line in ["PUT /participants/", "PATCH /transfers/"] {
+            assert_eq!(read(&format!("{line}{ID}"), "{}"), Err(2002), "{line}");
+        }
     }
 }

@@ -1,50 +1,85 @@
-//! The endpoints for operators: what is served, whether it works.
+//! The endpoints beside the FSPIOP API: what is served, whether it works, and the API's own documents.
 
 use std::fmt::Write;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
+use upesi_apidocs::{File, Surface};
 use upesi_engine::{EngineStatus, Serving};
+use upesi_fspiop::PATHS;
 use upesi_types::Timestamp;
 
 use crate::answer::{self, Answer};
 use crate::config::GatewayConfig;
 
-/// What `GET /` lists: path templates and their methods.
-const DIRECTORY: [(&str, &str); 32] = [
-    ("/participants", "POST"),
-    ("/participants/{Type}/{ID}", "GET, POST, PUT, DELETE"),
-    ("/participants/{Type}/{ID}/error", "PUT"),
-    ("/participants/{Type}/{ID}/{SubId}", "GET, POST, PUT, DELETE"),
-    ("/participants/{Type}/{ID}/{SubId}/error", "PUT"),
-    ("/parties/{Type}/{ID}", "GET, PUT"),
-    ("/parties/{Type}/{ID}/error", "PUT"),
-    ("/parties/{Type}/{ID}/{SubId}", "GET, PUT"),
-    ("/parties/{Type}/{ID}/{SubId}/error", "PUT"),
-    ("/quotes", "POST"),
-    ("/quotes/{ID}", "GET, PUT"),
-    ("/quotes/{ID}/error", "PUT"),
-    ("/bulkQuotes", "POST"),
-    ("/bulkQuotes/{ID}", "GET, PUT"),
-    ("/bulkQuotes/{ID}/error", "PUT"),
-    ("/fxQuotes", "POST"),
-    ("/fxQuotes/{ID}", "GET, PUT"),
-    ("/fxQuotes/{ID}/error", "PUT"),
-    ("/transactionRequests", "POST"),
-    ("/transactionRequests/{ID}", "GET, PUT"),
-    ("/transactionRequests/{ID}/error", "PUT"),
-    ("/authorizations/{ID}", "GET, PUT"),
-    ("/authorizations/{ID}/error", "PUT"),
-    ("/transfers", "POST"),
-    ("/transfers/{ID}", "GET, PUT"),
-    ("/transfers/{ID}/error", "PUT"),
-    ("/health", "GET"),
-    ("/live", "GET"),
-    ("/endpointcache", "DELETE"),
-    ("/openapi.yaml", "GET"),
-    ("/docs", "GET"),
-    ("/", "GET"),
+/// An endpoint beside the FSPIOP API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum OperatorEndpoint {
+    /// `GET /health`: whether requests would be taken.
+    Health,
+    /// `GET /live`: whether the process answers.
+    Live,
+    /// `DELETE /endpointcache`: operators' scripts call it after changing endpoints. Those are never cached; what oracles
+    /// answered may be, and is forgotten.
+    EndpointCache,
+    /// `GET /openapi.yaml` and `GET /docs` with its parts: this API, described.
+    File(&'static File),
+    /// `GET /`: what is served here.
+    Metadata,
+}
+
+const ENDPOINTS: [(&str, OperatorEndpoint); 4] = [
+    ("/health", OperatorEndpoint::Health),
+    ("/live", OperatorEndpoint::Live),
+    ("/endpointcache", OperatorEndpoint::EndpointCache),
+    ("/", OperatorEndpoint::Metadata),
 ];
+
+impl OperatorEndpoint {
+    /// The endpoint at a path without its query.
+    pub(crate) fn find(path: &str) -> Option<Self> {
+        let found = ENDPOINTS.iter().find(|(own, _)| *own == path).map(|(_, endpoint)| *endpoint);
+        found.or_else(|| Surface::Fspiop.file(path).map(Self::File))
+    }
+
+    /// The methods, as the `Allow` header lists them.
+    pub(crate) const fn allow(self) -> &'static str {
+        match self {
+            Self::EndpointCache => "DELETE",
+            _ => "GET, HEAD",
+        }
+    }
+
+    pub(crate) fn takes(self, method: &Method) -> bool {
+        self.allow().split(", ").any(|allowed| allowed == method.as_str())
+    }
+
+    /// Whether balancers and service managers ask for it: what is in front of the hub acts on the answer.
+    pub(crate) const fn is_for_probes(self) -> bool {
+        matches!(self, Self::Health | Self::Live)
+    }
+
+    /// The path, without its slash if it has more; a label of metrics.
+    pub(crate) const fn label(self) -> &'static str {
+        match self {
+            Self::Metadata => "/",
+            Self::Health => "health",
+            Self::Live => "live",
+            Self::EndpointCache => "endpointcache",
+            Self::File(_) => "docs",
+        }
+    }
+}
+
+/// What `GET /` lists: path templates and their methods. The parts of the documentation's page are left out.
+fn directory() -> impl Iterator<Item = (&'static str, String)> {
+    let api = PATHS.iter().map(|path| (path.template(), path.served_methods()));
+    let files = Surface::Fspiop.files().map(File::path).filter(|path| !path.starts_with("/docs/"));
+    let own = ENDPOINTS.iter().map(|(path, endpoint)| (*path, endpoint.allow()));
+    let own = own.chain(files.map(|path| (path, "GET, HEAD")));
+    api.filter(|(_, methods)| !methods.is_empty())
+        .chain(own.map(|(path, methods)| (path, methods.trim_end_matches(", HEAD").to_owned())))
+}
 
 /// The body of `GET /`.
 pub(crate) fn metadata(config: &GatewayConfig) -> Bytes {
@@ -59,7 +94,7 @@ pub(crate) fn metadata(config: &GatewayConfig) -> Bytes {
         let _ = write!(text, r#"{comma}"{version}""#);
     }
     text.push_str(r#"],"directory":{"#);
-    for (index, (path, methods)) in DIRECTORY.iter().enumerate() {
+    for (index, (path, methods)) in directory().enumerate() {
         let comma = if index == 0 { "" } else { "," };
         let _ = write!(text, r#"{comma}"{path}":"{methods}""#);
     }
@@ -72,7 +107,7 @@ fn json_text(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// The answer to `GET /health`: 200 while transfers are taken, else 502, the status that reference hubs use.
+/// The answer to `GET /health`: 200 while transfers are taken, else 502, the status that Mojaloop uses.
 pub(crate) fn health(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> Answer {
     let (code, body) = health_text(status, started_at, now);
     answer::json(code, body)
@@ -90,7 +125,7 @@ fn health_text(status: &EngineStatus, started_at: Timestamp, now: Timestamp) -> 
             r#"{{"status":"{}","uptime":{},"startTime":"{}","versionNumber":"{}","services":["#,
             r#"{{"name":"ledger","status":"{ledger}"}},{{"name":"journal","status":"{journal}"}},"#,
             r#"{{"name":"clock","status":"{clock}"}},"#,
-            // The same under the names that monitors of reference hubs look for.
+            // The same under the names that monitors of Mojaloop look for.
             r#"{{"name":"broker","status":"{ledger}"}},{{"name":"datastore","status":"{journal}"}}]}}"#
         ),
         overall,

@@ -1,0 +1,196 @@
+//! What the path of a request names, checked.
+
+use alloc::boxed::Box;
+use alloc::format;
+use core::fmt;
+
+use upesi_types::{ErrorCode, TransferId};
+
+use crate::party::{PATH_ID_CHARS_MAX, check_path_id};
+use crate::percent::decode_segment;
+use crate::{PartyIdType, PartyPath, Resource, Segments, SyncError};
+
+/// What a path names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// The family only.
+    Family,
+    /// One thing.
+    Id(PathId),
+    /// A party.
+    Party(PathParty),
+}
+
+/// An id in a path. Prints as it was received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PathId {
+    /// A well-formed id, written as such.
+    Plain(TransferId),
+    /// Any other text.
+    Text {
+        /// As received, percent-encoded: a decoded line break or slash would change the meaning of the URLs and headers of
+        /// callbacks.
+        text: Box<str>,
+        /// The well-formed id that it encodes, if it does.
+        id: Option<TransferId>,
+    },
+}
+
+/// A party in a path, as received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathParty {
+    /// What the identifier is.
+    pub kind: PartyIdType,
+    /// The identifier, percent-encoded.
+    pub id: Box<str>,
+    /// Tells apart parties under one identifier, percent-encoded.
+    pub sub_id: Option<Box<str>>,
+}
+
+impl Segments<'_> {
+    /// Checks the schema of a path, which comes after those of the headers and the body.
+    ///
+    /// Errors: 400 with 3100.
+    pub fn check(self, resource: Resource, extended_party_id_types: bool) -> Result<Ids, SyncError> {
+        match self {
+            Self::Family => Ok(Ids::Family),
+            Self::Id(segment) => PathId::read(resource, segment).map(Ids::Id),
+            Self::Party(party) => party.check(extended_party_id_types).map(|party| Ids::Party(party.into())),
+        }
+    }
+}
+
+impl From<PartyPath<'_>> for PathParty {
+    fn from(party: PartyPath<'_>) -> Self {
+        Self { kind: party.kind, id: party.id.into(), sub_id: party.sub_id.map(Into::into) }
+    }
+}
+
+impl PathParty {
+    /// The same, borrowed.
+    pub fn as_path(&self) -> PartyPath<'_> {
+        PartyPath { kind: self.kind, id: &self.id, sub_id: self.sub_id.as_deref() }
+    }
+}
+
+impl PathId {
+    /// Reads the `{ID}` of a path. The ids of quotes are those of the schema. For transfers FSPIOP has no pattern, so
+    /// what is no transfer id is answered by an error callback under that very path; about others the receiver decides.
+    ///
+    /// Errors: 400 with 3100 for an id that is not as the schema wants it, is too long, or that no path should carry.
+    pub fn read(resource: Resource, segment: &str) -> Result<Self, SyncError> {
+        if let Some(id) = TransferId::parse(segment) {
+            return Ok(Self::Plain(id));
+        }
+        let text = || segment.into();
+        if resource == Resource::Transfers {
+            return check_transfer_id(segment).map(|id| Self::Text { text: text(), id });
+        }
+        let id = TransferId::parse(&check_path_id(resource, segment)?);
+        Ok(Self::Text { text: text(), id })
+    }
+
+    /// The well-formed id, however it is encoded.
+    pub const fn id(&self) -> Option<TransferId> {
+        match self {
+            Self::Plain(id) => Some(*id),
+            Self::Text { id, .. } => *id,
+        }
+    }
+}
+
+impl fmt::Display for PathId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain(id) => id.fmt(f),
+            Self::Text { text, .. } => f.write_str(text),
+        }
+    }
+}
+
+fn check_transfer_id(segment: &str) -> Result<Option<TransferId>, SyncError> {
+    let refuse = |violation: &str| SyncError::new(ErrorCode::VALIDATION, &format!("/path/ID {violation}"));
+    if segment.chars().nth(PATH_ID_CHARS_MAX).is_some() {
+        return Err(refuse(&format!("must NOT have more than {PATH_ID_CHARS_MAX} characters")));
+    }
+    if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(refuse("must be ASCII, percent-encoded where it is not"));
+    }
+    let decoded = decode_segment(segment).ok_or_else(|| refuse("is not percent-encoded UTF-8"))?;
+    if decoded.chars().any(char::is_control) || matches!(&*decoded, "." | "..") {
+        return Err(refuse("must be an identifier"));
+    }
+    Ok(TransferId::parse(&decoded))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::{String, ToString};
+
+    use super::*;
+
+    const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
+
+    fn read(segment: &str) -> Result<PathId, SyncError> {
+        PathId::read(Resource::Transfers, segment)
+    }
+
+    #[test]
+    fn ids_are_ids_however_they_are_encoded() {
+        let id = TransferId::parse(ID);
+        assert_eq!(read(ID), Ok(PathId::Plain(id.unwrap())));
+        let whole: String = ID.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        for text in [ID.replacen('5', "%35", 1), ID.replace('d', "%64"), whole] {
+            let read_as = read(&text).unwrap();
+            assert_eq!((read_as.id(), read_as.to_string()), (id, text.clone()));
+        }
+        let quote = PathId::read(Resource::Quotes, &ID.replacen('5', "%35", 1)).unwrap();
+        assert_eq!((quote.id(), quote.to_string()), (id, ID.replacen('5', "%35", 1)));
+    }
+
+    #[test]
+    fn other_texts_stay_as_written() {
+        for text in ["x", "any%20text", "a%2Fb", "caf%C3%A9", "...", "5B1C7D0E", &"x".repeat(128)] {
+            assert_eq!(read(text), Ok(PathId::Text { text: text.into(), id: None }), "{text}");
+        }
+    }
+
+    #[test]
+    fn texts_that_no_path_should_carry_are_refused() {
+        for (text, detail) in [
+            (&*"x".repeat(129), "/path/ID must NOT have more than 128 characters"),
+            ("café", "/path/ID must be ASCII"),
+            ("a b", "/path/ID must be ASCII"),
+            ("%", "/path/ID is not percent-encoded UTF-8"),
+            ("%4", "/path/ID is not percent-encoded UTF-8"),
+            ("%+4", "/path/ID is not percent-encoded UTF-8"),
+            ("%zz", "/path/ID is not percent-encoded UTF-8"),
+            ("%ff", "/path/ID is not percent-encoded UTF-8"),
+            ("a%00b", "/path/ID must be an identifier"),
+            ("a%0d%0ax-evil:%201", "/path/ID must be an identifier"),
+            (".", "/path/ID must be an identifier"),
+            ("..", "/path/ID must be an identifier"),
+            ("%2e%2E", "/path/ID must be an identifier"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert_eq!((error.status, error.code), (400, ErrorCode::VALIDATION), "{text}");
+            assert!(error.description.contains(detail), "{text}: {}", error.description);
+        }
+    }
+
+    #[test]
+    fn ids_of_other_families_have_their_own_rules() {
+        for (resource, segment, detail) in [
+            (Resource::Quotes, "x", Some("/path/ID must match pattern")),
+            (Resource::Authorizations, "x", None),
+            (Resource::Authorizations, "a%2Fb", None),
+            (Resource::TransactionRequests, "a%2F..", Some("/path/ID must NOT have dot segments")),
+        ] {
+            match (PathId::read(resource, segment), detail) {
+                (Ok(id), None) => assert_eq!(id.to_string(), segment),
+                (Err(error), Some(detail)) => assert!(error.description.contains(detail), "{error}"),
+                (other, _) => panic!("{segment}: {other:?}"),
+            }
+        }
+    }
+}
