@@ -71,7 +71,7 @@ fn lowered(hub: &Hub) -> bool {
 
 #[test]
 fn idle_connections_beyond_the_limit_stop_no_payment_and_no_restart() {
-    upesi::hub::raise_limit();
+    upesi_hub::raise_limit();
     let directory = TempDir::new().unwrap();
     let world = World::new(directory.path());
     let start = || {

@@ -12,7 +12,7 @@ use support_crash::scene::{Scene, block_on};
 use support_crash::verdict;
 use support_crash::world::World;
 use tempfile::TempDir;
-use upesi::exit::Exit;
+use upesi_hub::exit::Exit;
 
 /// Starts what must not come to serve; its exit code and everything on stderr.
 fn fails(command: Command) -> (i32, String) {

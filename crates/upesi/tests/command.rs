@@ -152,7 +152,7 @@ fn config_shows_what_serve_would_use() {
     assert!(line("listen = \"127.0.0.1:9\"").ends_with("# flag --admin"));
     assert!(line("listen = \"127.0.0.1:4000\"").ends_with("# default"));
     let reference = run(&["config", "--reference"]);
-    assert_eq!(stdout(&reference), upesi::config::reference());
+    assert_eq!(stdout(&reference), upesi_hub::config::reference());
 }
 
 #[test]
@@ -384,8 +384,8 @@ fn a_hub_takes_a_scheme_stops_in_order_and_can_be_audited() {
 
 #[test]
 fn the_version_names_what_the_binary_was_built_from() {
-    let (version, commit) = (env!("CARGO_PKG_VERSION"), env!("UPESI_BUILT_FROM"));
-    let built_from = if commit.is_empty() { "debug build" } else { commit };
+    let (version, commit) = (env!("CARGO_PKG_VERSION"), upesi_hub::version::commit());
+    let built_from = commit.unwrap_or("debug build");
     assert_eq!(stdout(&run(&["--version"])), format!("upesi {version} ({built_from})\n"));
 }
 

@@ -13,10 +13,10 @@ fn check(page: &str, expected: &str) {
 
 #[test]
 fn the_configuration_page_is_what_the_catalogue_says() {
-    check("configuration.md", &upesi::config::reference());
+    check("configuration.md", &upesi_hub::config::reference());
 }
 
 #[test]
 fn the_exit_code_page_is_what_the_source_says() {
-    check("exit-codes.md", &upesi::exit::Exit::reference());
+    check("exit-codes.md", &upesi_hub::exit::Exit::reference());
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::World;
 use common::message::{Message, Sent, Terms};
-use upesi::backup::{BackupArguments, RestoreArguments, backup, restore};
+use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
 
 const DAY_MS: i64 = 86_400_000;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use common::message::{Message, Terms};
 use common::{AMPLE, World};
-use upesi::trim::{TrimArguments, TrimReport, trim};
+use upesi_hub::trim::{TrimArguments, TrimReport, trim};
 
 fn start() -> World {
     World::new(&[

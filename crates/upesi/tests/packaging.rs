@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use upesi::config::{Sources, load};
-use upesi::exit::Exit;
+use upesi_hub::config::{Sources, load};
+use upesi_hub::exit::Exit;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_upesi");
 /// Where the packaged files expect it.

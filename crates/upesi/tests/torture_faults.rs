@@ -18,7 +18,7 @@ use support_crash::verdict;
 use support_crash::world::World;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, SHORT, Shim, UNNOTICED};
 use tempfile::TempDir;
-use upesi::exit::Exit;
+use upesi_hub::exit::Exit;
 
 /// Transfers that are accepted between two faults.
 const BETWEEN: u64 = 60;

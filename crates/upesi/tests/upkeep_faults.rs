@@ -17,9 +17,9 @@ use support_crash::verdict;
 use support_crash::world::World;
 use support_faults::{Fault, INPUT_OUTPUT, NO_SPACE, Shim};
 use tempfile::TempDir;
-use upesi::backup::{BackupArguments, RestoreArguments, backup, restore};
-use upesi::exit::Exit;
 use upesi_engine::{Clock, Engine, EngineMetrics, EngineOptions, NoEffects, Payload, SystemClock};
+use upesi_hub::backup::{BackupArguments, RestoreArguments, backup, restore};
+use upesi_hub::exit::Exit;
 use upesi_ledger::CallbackKey;
 use upesi_tables::archive::first_seq_of;
 use upesi_tables::store::{Store, StoreOptions};
@@ -134,7 +134,7 @@ impl Scene {
     }
 }
 
-fn bring_back(from: &Path, data: &Path) -> Result<(), upesi::exit::Failure> {
+fn bring_back(from: &Path, data: &Path) -> Result<(), upesi_hub::exit::Failure> {
     restore(&RestoreArguments { from: from.to_owned(), data: data.to_owned(), json: false }).map(|_| ())
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use upesi::config::{Sources, load, to_toml};
+use upesi_hub::config::{Sources, load, to_toml};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::sim_disk::script::dynamic;
 use upesi_journal::{Batch, Options, SnapshotStore};

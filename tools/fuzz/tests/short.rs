@@ -5,7 +5,7 @@
 #![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use upesi_fuzz::{Mutator, TARGETS, Target};
 

@@ -7,17 +7,22 @@
 //! - [`onboard`] brings DFSPs into a hub of any make through the admin API.
 
 mod admin_client;
+mod aim;
 pub mod answers;
 pub mod audit;
 mod child;
+pub mod cli;
 mod cores;
 mod detail;
 mod distribution;
 mod drift;
 mod environment;
+mod evidence;
 mod execute;
 mod figure;
+pub mod fill;
 pub mod forwarder;
+mod grow;
 mod hub_metrics;
 mod interval;
 pub mod isolated;
@@ -28,10 +33,12 @@ mod machine;
 mod measure;
 pub mod measured;
 mod merge;
+pub mod messages;
 pub mod onboard;
 mod operation;
 mod options;
 mod outcome;
+mod overload;
 mod pacer;
 mod pairs;
 mod parallel;

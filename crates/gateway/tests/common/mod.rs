@@ -174,6 +174,14 @@ impl Client {
         self.answer()
     }
 
+    /// Whether bytes of an answer, or the end of the connection, have arrived.
+    pub fn has_answer(&self) -> bool {
+        self.stream.set_nonblocking(true).unwrap();
+        let has_bytes = self.stream.peek(&mut [0]).is_ok();
+        self.stream.set_nonblocking(false).unwrap();
+        has_bytes
+    }
+
     /// The next answer.
     pub fn answer(&mut self) -> Answer {
         let end = loop {

@@ -306,7 +306,8 @@ fn admin(ask: &Ask, ledger: &Ledger) -> AdminCommand {
             name: fsp(name),
             currency,
             net_debit_cap: amount(cap),
-            alarm_basis_points: 1_000,
+            // As opened, so that the same cap changes nothing.
+            alarm_basis_points: 8_000,
         },
         Ask::HubAccount { name, is_known } => {
             let kind = if is_known { "HUB_RECONCILIATION" } else { "NOSTRO" }.into();

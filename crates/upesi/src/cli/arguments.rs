@@ -7,16 +7,16 @@ use upesi_types::{FspId, Timestamp, TransferId};
 
 use super::directory::DirectoryCommand;
 use super::install::{CompletionsArguments, ManArguments};
-use super::lab::LabCommand;
 use super::scheme::SchemeCommand;
 use super::sim::SimArguments;
-use super::values;
-use crate::backup::{BackupArguments, RestoreArguments};
-use crate::config::Sources;
 use crate::demo::DemoArguments;
-use crate::export::ExportArguments;
-use crate::trim::TrimArguments;
-use crate::version::VERSION;
+use upesi_hub::backup::{BackupArguments, RestoreArguments};
+use upesi_hub::config::Sources;
+use upesi_hub::export::ExportArguments;
+use upesi_hub::trim::TrimArguments;
+use upesi_hub::values;
+use upesi_hub::version::VERSION;
+use upesi_lab::cli::LabCommand;
 
 const AFTER_HELP: &str = "\
 Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure, 64 wrong usage or configuration, \

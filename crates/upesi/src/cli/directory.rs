@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::values::{WAIT_DEFAULT, wait};
-use crate::directory_import::{self, ImportOptions};
-use crate::exit::{Exit, Failure, Outcome};
+use upesi_hub::directory_import::{self, ImportOptions};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::values::{WAIT_DEFAULT, wait};
 
 /// Subcommands of `upesi directory`.
 #[derive(Debug, Subcommand)]

@@ -8,8 +8,8 @@ use clap::{Args, CommandFactory};
 use clap_complete::Shell;
 
 use super::arguments::Cli;
-use super::run::write_out;
-use crate::exit::{Exit, Failure, Outcome};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
 
 /// Arguments of `upesi completions`.
 #[derive(Args, Clone, Debug)]

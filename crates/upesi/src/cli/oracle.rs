@@ -8,11 +8,11 @@ use upesi_http::Workers;
 use upesi_sim::{OracleConfig, OracleError, OracleRule, OracleSettings, OracleSimulator};
 use upesi_types::FspId;
 
-use super::run::write_out;
 use super::sim::{SHUTDOWN_TIMEOUT, default_names, runtime, worker_count};
-use super::values::dfsp_name;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::signals::stop_signal;
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+use upesi_hub::signals::stop_signal;
+use upesi_hub::values::dfsp_name;
 
 /// Arguments of `upesi sim oracle`.
 #[derive(Args, Clone, Debug)]

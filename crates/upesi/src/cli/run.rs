@@ -1,21 +1,25 @@
 //! Runs a command.
 
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
 use super::arguments::{AuditArguments, Cli, Command, ConfigArguments, JournalArguments, SettingsArguments};
-use super::{directory, install, lab, scheme, sim};
-use crate::backup::{self, BackupArguments, RestoreArguments};
-use crate::config::{self, Effective};
-use crate::exit::{Exit, Failure, Outcome};
-use crate::inspect::audit::{self, AuditOptions};
-use crate::inspect::filter::Filter;
-use crate::inspect::print::{PrintOptions, print};
-use crate::trim::trim;
-use crate::{demo, export, hub, logging};
+use super::{directory, install, scheme, sim};
+use upesi_hub::backup::{self, BackupArguments, RestoreArguments};
+use upesi_hub::config::{self, Effective};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::inspect::audit::{self, AuditOptions};
+use upesi_hub::inspect::filter::Filter;
+use upesi_hub::inspect::print::{PrintOptions, print};
+use upesi_hub::output::{flush, write_out};
+use upesi_hub::trim::trim;
+use upesi_hub::{export, logging};
+use upesi_lab::cli as lab;
+
+use crate::demo;
 
 /// Runs what the arguments ask for and gives the exit code. What went wrong is printed on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
@@ -85,7 +89,7 @@ fn serve(arguments: &SettingsArguments) -> Outcome {
     let format = logging::Format::from_setting(settings.log.format);
     let log =
         logging::start(&settings.log.level, format).map_err(|error| Failure::new(Exit::Software, error))?;
-    match hub::serve(&settings, log) {
+    match upesi_hub::serve(&settings, log) {
         Exit::Success => Ok(()),
         // The log has said why.
         exit => Err(Failure::new(exit, "")),
@@ -150,25 +154,4 @@ fn restore_backup(arguments: &RestoreArguments) -> Outcome {
 fn to_json_line(value: &impl serde::Serialize) -> Result<String, Failure> {
     let text = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Software, error))?;
     Ok(text + "\n")
-}
-
-/// Writes to stdout; a reader that went away is no failure.
-pub fn write_out(text: &str) -> Outcome {
-    let mut output = io::stdout().lock();
-    let written = output.write_all(text.as_bytes());
-    tolerate_closed_pipe(written)?;
-    flush(&mut output)
-}
-
-fn flush(output: &mut dyn Write) -> Outcome {
-    tolerate_closed_pipe(output.flush())
-}
-
-fn tolerate_closed_pipe(result: io::Result<()>) -> Outcome {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => {
-            other.map_err(|error| Failure::new(Exit::InputOutput, format!("cannot write to stdout: {error}")))
-        }
-    }
 }

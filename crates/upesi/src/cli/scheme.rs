@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use super::values::{WAIT_DEFAULT, wait};
-use crate::exit::{Exit, Failure, Outcome};
-use crate::scheme::{self, ApplyOptions};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::scheme::{self, ApplyOptions};
+use upesi_hub::values::{WAIT_DEFAULT, wait};
 
 /// Subcommands of `upesi scheme`.
 #[derive(Debug, Subcommand)]

@@ -11,14 +11,14 @@ use upesi_http::{Workers, available_cores};
 use upesi_sim::{SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
-use super::behaviour::BehaviourArguments;
 use super::oracle::{self, OracleArguments};
-use super::run::write_out;
-use super::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
-use crate::await_hub::await_hub;
-use crate::exit::{Exit, Failure, Outcome};
-use crate::messages::Teller;
-use crate::signals::stop_signal;
+use upesi_hub::await_hub;
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+use upesi_hub::signals::stop_signal;
+use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
+use upesi_lab::cli::behaviour::BehaviourArguments;
+use upesi_lab::messages::Teller;
 
 /// How long the end waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

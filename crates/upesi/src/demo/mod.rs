@@ -16,10 +16,10 @@ use upesi_sim::{
 };
 use upesi_types::{Amount, Currency};
 
-use crate::exit::{Exit, Failure, Outcome};
-use crate::messages::{self, Teller};
-use crate::scheme::{self, ApplyOptions, file::Scheme};
-use crate::signals::stop_signal;
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::scheme::{self, ApplyOptions, file::Scheme};
+use upesi_hub::signals::stop_signal;
+use upesi_lab::messages::{self, Teller};
 
 /// The scheme of the demo is the example that users copy.
 const SCHEME: &str = include_str!("../../../../examples/scheme.toml");

@@ -20,11 +20,11 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tempfile::TempDir;
-use upesi::config::{self, Sources};
-use upesi::hub::Hub;
-use upesi::inspect::audit::{AuditOptions, audit};
-use upesi::logging::LogControl;
 use upesi_engine::{Clock, SystemClock};
+use upesi_hub::Hub;
+use upesi_hub::config::{self, Sources};
+use upesi_hub::inspect::audit::{AuditOptions, audit};
+use upesi_hub::logging::LogControl;
 use upesi_types::{Timestamp, TransferId};
 
 use client::{Answer, Client, request};

@@ -1,0 +1,154 @@
+//! Backups of a data directory, beside a running hub or without one, and the way back.
+
+mod apart;
+mod files;
+mod manifest;
+mod restore;
+mod staging;
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use upesi_journal::durable;
+use upesi_types::Timestamp;
+
+pub(crate) use apart::check_apart;
+pub use restore::{RestoreArguments, RestoreReport, restore};
+pub(crate) use staging::Staging;
+
+use crate::exit::{Exit, Failure};
+use manifest::{Entry, Manifest};
+
+/// Where the copied data directory lies within a backup.
+const DATA: &str = "data";
+
+/// Arguments of `upesi backup`.
+#[derive(Args, Clone, Debug)]
+pub struct BackupArguments {
+    /// The data directory; a hub may be using it.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// Where the backup goes: a directory of its own. Repeated into the same one, only what is new is copied.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Print one JSON object instead of text.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a backup holds, and what it took.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct BackupReport {
+    /// The backup's directory.
+    pub to: PathBuf,
+    /// The oldest record of the journal in it; 0 where there is none.
+    pub first_record: u64,
+    /// The point in time: the last record in it.
+    pub last_record: u64,
+    /// That record's time.
+    pub last_time: String,
+    /// Files copied now, and their bytes.
+    pub files_copied: u64,
+    /// Bytes copied now.
+    pub bytes_copied: u64,
+    /// Files that the backup had already.
+    pub files_kept: u64,
+    /// Files of the previous backup that are no longer needed.
+    pub files_removed: u64,
+}
+
+impl BackupReport {
+    /// For people.
+    pub fn to_text(&self) -> String {
+        format!(
+            "backup in {}: records {} to {} ({})\n{} files copied ({} bytes), {} kept from before, {} removed\n",
+            self.to.display(),
+            self.first_record,
+            self.last_record,
+            self.last_time,
+            self.files_copied,
+            self.bytes_copied,
+            self.files_kept,
+            self.files_removed
+        )
+    }
+}
+
+/// Copies a data directory as it is at one moment; a hub may go on using it.
+///
+/// # Errors
+/// See [`crate::inspect::open`]; 64 where the target lies within the data directory or holds it; 65 where the data is damaged; 73 where the target cannot be written; 75 where another
+/// backup is being made.
+pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
+    let BackupArguments { data, to, .. } = arguments;
+    check_apart(data, to)?;
+    let staging = Staging::take(data)?;
+    let failed =
+        |error: std::io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", to.display()));
+    if to.exists() && !Manifest::is_at(to) && !is_empty_or_unfinished(to).map_err(failed)? {
+        let text = format!("{} is neither empty nor a backup: name a directory of its own", to.display());
+        return Err(Failure::new(Exit::CannotCreate, text));
+    }
+    let previous = Manifest::read(to).unwrap_or_default();
+    durable::create_directory(&to.join(DATA)).map_err(failed)?;
+    // From here until the new one is written this is no backup.
+    Manifest::remove(to).map_err(failed)?;
+    let mut report = BackupReport {
+        to: to.clone(),
+        first_record: staging.first_record,
+        last_record: staging.last_record,
+        last_time: staging.last_time.to_string(),
+        files_copied: 0,
+        bytes_copied: 0,
+        files_kept: 0,
+        files_removed: 0,
+    };
+    let entries = copy_new(&staging, to, &previous, &mut report).map_err(failed)?;
+    report.files_removed = files::remove_others(&to.join(DATA), &entries).map_err(failed)?;
+    let manifest = Manifest::new(&staging, entries);
+    manifest.write(to).map_err(failed)?;
+    Ok(report)
+}
+
+/// A backup that was interrupted has its data, perhaps the beginning of a manifest, and no manifest.
+fn is_empty_or_unfinished(to: &Path) -> std::io::Result<bool> {
+    let mut names = std::fs::read_dir(to)?.map(|file| file.map(|file| file.file_name()));
+    names.try_fold(true, |is, name| {
+        let name = name?;
+        Ok(is && (name == DATA || name == manifest::UNFINISHED))
+    })
+}
+
+fn copy_new(
+    staging: &Staging,
+    to: &Path,
+    previous: &Manifest,
+    report: &mut BackupReport,
+) -> std::io::Result<Vec<Entry>> {
+    let mut entries = Vec::new();
+    for path in files::below(&staging.path)? {
+        let (from, target) = (staging.path.join(&path), to.join(DATA).join(&path));
+        let mut entry = Entry::of(&path, &from)?;
+        let kept = previous.entry(&path).filter(|kept| kept.is_same_file(&entry) && is_as(&target, &entry));
+        if let Some(kept) = kept {
+            entry.crc32c = kept.crc32c;
+            report.files_kept += 1;
+        } else {
+            entry.crc32c = files::copy(&from, &target)?;
+            report.files_copied += 1;
+            report.bytes_copied += entry.bytes;
+        }
+        entries.push(entry);
+    }
+    files::sync_directories(&to.join(DATA))?;
+    Ok(entries)
+}
+
+fn is_as(target: &Path, entry: &Entry) -> bool {
+    target.metadata().is_ok_and(|found| found.len() == entry.bytes)
+}
+
+/// A time as the manifest has it.
+fn time_text(time: Timestamp) -> String {
+    time.to_string()
+}

@@ -1,0 +1,20 @@
+//! Lines of the OpenMetrics text format, for figures that are read when they are asked for. Writing into a String does not fail.
+
+use std::fmt::Write as _;
+
+/// What a family is; its samples follow.
+pub fn head(text: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(text, "# HELP {name} {help}.\n# TYPE {name} {kind}");
+}
+
+/// A family of one sample that rises and falls.
+pub fn gauge(text: &mut String, name: &str, help: &str, value: u64) {
+    head(text, name, "gauge", help);
+    let _ = writeln!(text, "{name} {value}");
+}
+
+/// A family of one sample that only rises.
+pub fn counter(text: &mut String, name: &str, help: &str, value: u64) {
+    head(text, name, "counter", help);
+    let _ = writeln!(text, "{name}_total {value}");
+}

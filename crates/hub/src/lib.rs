@@ -1,0 +1,24 @@
+//! The hub (L5): settings, log, start, shutdown, metrics, and the operator's tools for a data directory and a scheme.
+//!
+//! The command `upesi` puts arguments and exit codes around it.
+
+mod await_hub;
+pub mod backup;
+pub mod config;
+pub mod directory_import;
+pub mod exit;
+pub mod export;
+pub mod exposition;
+mod hub;
+pub mod inspect;
+pub mod logging;
+pub mod output;
+pub mod panics;
+pub mod scheme;
+pub mod signals;
+pub mod trim;
+pub mod values;
+pub mod version;
+
+pub use await_hub::await_hub;
+pub use hub::{Hub, HubError, raise_limit, serve};

@@ -1,0 +1,309 @@
+//! The log: structured events on stderr, as JSON or for people, at a level that can be changed while the program runs.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, Registry, fmt};
+
+use crate::config::nearest;
+
+/// The archive's store tells of its housekeeping at `info`; directives that name it still win.
+const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
+
+/// What directives may name: our crates that log, the access log, and the libraries that do.
+pub const TARGETS: [&str; 14] = [
+    "fjall",
+    "lsm_tree",
+    "upesi_access",
+    "upesi_admin",
+    "upesi_delivery",
+    "upesi_directory",
+    "upesi_engine",
+    "upesi_gateway",
+    "upesi_http",
+    "upesi_hub",
+    "upesi_lab",
+    "upesi_quoting",
+    "upesi_sim",
+    "upesi_tables",
+];
+
+/// Targets of earlier versions, and the target that logs their events now.
+const RENAMED: [(&str, &str); 6] = [
+    ("upesi", "upesi_hub"),
+    ("upesi_archive", "upesi_tables"),
+    ("upesi_callbacks", "upesi_delivery"),
+    ("upesi_courier", "upesi_delivery"),
+    ("upesi_relay", "upesi_delivery"),
+    ("upesi_store", "upesi_tables"),
+];
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// One line per event for people, coloured on a terminal.
+    Pretty,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Format {
+    /// From the setting `log.format`, whose values are checked by the catalogue.
+    pub fn from_setting(word: &str) -> Self {
+        if word == "json" { Self::Json } else { Self::Pretty }
+    }
+}
+
+/// Why a level was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum LevelError {
+    /// It is no level and no list of directives.
+    #[error(
+        "{0:?} is not a level: write off, error, warn, info, debug or trace, or directives such as info,upesi_delivery=debug"
+    )]
+    Malformed(String),
+    /// A directive names what does not log.
+    #[error("{target:?} is not a target, {}", known_targets(.meant))]
+    UnknownTarget {
+        /// What it names.
+        target: String,
+        /// What was meant, perhaps.
+        meant: Option<&'static str>,
+    },
+    /// Another log was set up before this one.
+    #[error("the log was already started in this process")]
+    Started,
+    /// The log is gone.
+    #[error("the log has ended")]
+    Ended,
+}
+
+fn known_targets(meant: &Option<&'static str>) -> String {
+    match meant {
+        Some(meant) => format!("did you mean {meant}?"),
+        None => format!("there are {}", TARGETS.join(", ")),
+    }
+}
+
+/// Changes the level of a running log. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct LogControl {
+    /// Absent where there is no log.
+    handle: Option<reload::Handle<EnvFilter, Registry>>,
+    directives: Arc<Mutex<String>>,
+}
+
+impl LogControl {
+    /// For a hub inside another program, which has the one log of the process: levels are checked and remembered, and
+    /// change nothing.
+    pub fn detached() -> Self {
+        Self { handle: None, directives: Arc::new(Mutex::new("info".to_owned())) }
+    }
+
+    /// What is in force.
+    pub fn level(&self) -> String {
+        self.directives.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts other directives in force, at once and for all threads.
+    ///
+    /// # Errors
+    /// The directives are malformed; nothing was changed.
+    pub fn set_level(&self, directives: &str) -> Result<(), LevelError> {
+        let filter = filter(directives)?;
+        let mut current = self.directives.lock().unwrap_or_else(PoisonError::into_inner);
+        let tell =
+            || tracing::info!(what = "log level", from = %current, to = directives, "an operator's change");
+        // Under whichever of the two levels lets the line through.
+        let is_told = tracing::enabled!(tracing::Level::INFO);
+        if is_told {
+            tell();
+        }
+        if let Some(handle) = &self.handle {
+            handle.reload(filter).map_err(|_| LevelError::Ended)?;
+        }
+        if !is_told {
+            tell();
+        }
+        directives.clone_into(&mut current);
+        Ok(())
+    }
+}
+
+impl upesi_admin::LogLevel for LogControl {
+    fn level(&self) -> String {
+        Self::level(self)
+    }
+
+    fn targets(&self) -> Vec<String> {
+        TARGETS.map(str::to_owned).to_vec()
+    }
+
+    fn set_level(&self, level: &str) -> Result<(), String> {
+        Self::set_level(self, level).map_err(|error| match error {
+            // An answer has no room for all of them.
+            LevelError::UnknownTarget { target, meant: None } => {
+                format!("names {target:?}, which is not a target; GET /log-level lists them")
+            }
+            LevelError::UnknownTarget { target, meant: Some(meant) } => {
+                format!("names {target:?}, which is not a target; did you mean {meant}?")
+            }
+            LevelError::Malformed(_) => {
+                "must be off, error, warn, info, debug or trace, or such as info,upesi_delivery=debug"
+                    .to_owned()
+            }
+            other => other.to_string(),
+        })
+    }
+}
+
+/// Whether directives are well-formed.
+///
+/// # Errors
+/// What is wrong.
+pub fn check(directives: &str) -> Result<(), LevelError> {
+    filter(directives).map(drop)
+}
+
+/// Starts the log of this process on stderr.
+///
+/// # Errors
+/// The directives are malformed, or there is a log already.
+pub fn start(directives: &str, format: Format) -> Result<LogControl, LevelError> {
+    let (filter, handle) = reload::Layer::new(filter(directives)?);
+    let lines = fmt::layer().with_writer(std::io::stderr);
+    let lines = match format {
+        Format::Json => {
+            lines.json().flatten_event(true).with_current_span(false).with_span_list(false).boxed()
+        }
+        Format::Pretty => {
+            lines.with_ansi(std::io::IsTerminal::is_terminal(&std::io::stderr())).compact().boxed()
+        }
+    };
+    let subscriber = tracing_subscriber::registry().with(filter).with(lines);
+    subscriber.try_init().map_err(|_| LevelError::Started)?;
+    Ok(LogControl { handle: Some(handle), directives: Arc::new(Mutex::new(directives.to_owned())) })
+}
+
+fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
+    let malformed = || LevelError::Malformed(directives.to_owned());
+    let sound = directives.split(',').all(is_directive);
+    if !sound {
+        return Err(malformed());
+    }
+    // The filter itself would take a misspelt target, and what was asked for would never come.
+    for target in directives.split(',').filter_map(|directive| Some(directive.rsplit_once('=')?.0.trim())) {
+        if !TARGETS.contains(&target) {
+            let renamed = RENAMED.iter().find(|(old, _)| *old == target).map(|(_, now)| *now);
+            let meant = renamed.or_else(|| nearest(target, TARGETS));
+            return Err(LevelError::UnknownTarget { target: target.to_owned(), meant });
+        }
+    }
+    EnvFilter::builder().parse(format!("{STORE_LEVELS},{directives}")).map_err(|_| malformed())
+}
+
+/// A level, or `target=level`. The filter itself would take a misspelt level for the name of a target and so fall silent.
+fn is_directive(directive: &str) -> bool {
+    let level = directive
+        .rsplit_once('=')
+        .map_or(directive, |(target, level)| if target.is_empty() { "" } else { level });
+    ["off", "error", "warn", "info", "debug", "trace"]
+        .iter()
+        .any(|known| level.trim().eq_ignore_ascii_case(known))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_and_directives_are_told_from_misspelt_ones() {
+        for good in ["info", "off", "WARN", "info,upesi_delivery=debug", "upesi_engine=trace"] {
+            assert!(check(good).is_ok(), "{good}");
+        }
+        for bad in
+            ["", "inof", "info,", "info,upesi_delivery", "=info", "upesi_delivery=", "upesi_delivery=loud"]
+        {
+            assert!(matches!(check(bad), Err(LevelError::Malformed(text)) if text == bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn targets_that_do_not_log_are_refused() {
+        for (directives, target, meant) in [
+            ("info,upesi_deliverys=debug", "upesi_deliverys", Some("upesi_delivery")),
+            ("kafka=debug", "kafka", None),
+            // A name of before the crates were merged.
+            ("info,upesi_courier=debug", "upesi_courier", Some("upesi_delivery")),
+            ("upesi_callbacks=debug", "upesi_callbacks", Some("upesi_delivery")),
+            ("upesi_relay=debug", "upesi_relay", Some("upesi_delivery")),
+            ("upesi_archive=debug", "upesi_archive", Some("upesi_tables")),
+            ("upesi_store=debug", "upesi_store", Some("upesi_tables")),
+            ("upesi=debug", "upesi", Some("upesi_hub")),
+            // A module of a crate could be misspelt unnoticed.
+            ("upesi_delivery::lanes=debug", "upesi_delivery::lanes", None),
+            ("info,upesi_engine[x=1]=debug", "upesi_engine[x=1]", Some("upesi_engine")),
+        ] {
+            match check(directives) {
+                Err(LevelError::UnknownTarget { target: found, meant: also }) => {
+                    assert_eq!((&*found, also), (target, meant), "{directives}");
+                }
+                other => panic!("{directives}: {other:?}"),
+            }
+        }
+        let control: &dyn upesi_admin::LogLevel = &LogControl::detached();
+        let refusal = control.set_level("upesi_enigne=debug").unwrap_err();
+        assert_eq!(refusal, "names \"upesi_enigne\", which is not a target; did you mean upesi_engine?");
+        let refusal = control.set_level("kafka=debug").unwrap_err();
+        assert_eq!(refusal, "names \"kafka\", which is not a target; GET /log-level lists them");
+        assert_eq!((control.level().as_str(), control.targets().len()), ("info", TARGETS.len()));
+        let all = check("kafka=debug").unwrap_err().to_string();
+        assert!(all.contains("there are fjall, lsm_tree, ") && all.contains(", upesi_tables"), "{all}");
+    }
+
+    #[test]
+    fn every_crate_that_logs_is_a_target_and_no_other() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut logging = vec!["upesi_access".to_owned()];
+        let entries = |folder| std::fs::read_dir(root.join(folder)).unwrap();
+        for entry in entries("crates").chain(entries("tools")) {
+            let directory = entry.unwrap().path();
+            let manifest = std::fs::read_to_string(directory.join("Cargo.toml")).unwrap_or_default();
+            let dependencies = manifest.split("[dev-dependencies]").next().unwrap_or_default();
+            let name = directory.file_name().unwrap().to_string_lossy().into_owned();
+            let is_ours_to_run = !matches!(name.as_str(), "testkit" | "torture" | "fuzz" | "models");
+            if is_ours_to_run && dependencies.lines().any(|line| line.starts_with("tracing")) {
+                let name = if name == "upesi" { name } else { format!("upesi_{name}") };
+                logging.push(name);
+            }
+        }
+        logging.sort();
+        let ours: Vec<_> = TARGETS.into_iter().filter(|target| target.starts_with("upesi")).collect();
+        assert_eq!(ours, logging);
+    }
+
+    #[test]
+    fn the_level_can_be_changed_and_a_mistake_changes_nothing() {
+        let (layer, handle) = reload::Layer::<EnvFilter, Registry>::new(filter("info").unwrap());
+        let control =
+            LogControl { handle: Some(handle), directives: Arc::new(Mutex::new("info".to_owned())) };
+        control.set_level("debug").unwrap();
+        assert_eq!(control.level(), "debug");
+        assert!(control.set_level("loud").is_err());
+        assert_eq!(control.level(), "debug");
+        drop(layer);
+        assert!(matches!(control.set_level("info"), Err(LevelError::Ended)));
+        assert_eq!(control.level(), "debug");
+    }
+
+    #[test]
+    fn a_control_without_a_log_still_checks() {
+        let control = LogControl::detached();
+        control.set_level("warn").unwrap();
+        assert!(matches!(control.set_level("loud"), Err(LevelError::Malformed(_))));
+        assert_eq!(control.level(), "warn");
+    }
+}

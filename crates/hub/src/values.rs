@@ -1,0 +1,100 @@
+//! Values of flags that need more than their type to be read.
+
+use std::time::Duration;
+
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
+
+/// How long commands wait for a hub unless they are told, in seconds.
+pub const WAIT_DEFAULT: &str = "10";
+/// Longest wait for a hub, in seconds: a day.
+const WAIT_SECONDS_MAX: u64 = 24 * 3600;
+
+/// A number of seconds to wait for a hub.
+///
+/// # Errors
+/// How to write it.
+pub fn wait(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds <= WAIT_SECONDS_MAX);
+    seconds
+        .map(Duration::from_secs)
+        .ok_or_else(|| format!("give a number of seconds up to {WAIT_SECONDS_MAX}"))
+}
+
+/// A decimal amount above zero.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn amount(text: &str) -> Result<Amount, String> {
+    match Amount::parse_decimal(text) {
+        Ok(amount) if amount > Amount::ZERO => Ok(amount),
+        Ok(_) => Err("give an amount above zero".to_owned()),
+        Err(error) => Err(format!("{text} {error}")),
+    }
+}
+
+/// A currency code.
+///
+/// # Errors
+/// That there is no such currency.
+pub fn currency(text: &str) -> Result<Currency, String> {
+    Currency::parse(text).ok_or_else(|| "give an ISO 4217 code in capitals, such as KES".to_owned())
+}
+
+/// The name of a DFSP.
+///
+/// # Errors
+/// What a name looks like.
+pub fn dfsp_name(text: &str) -> Result<FspId, String> {
+    let fits = |name: &FspId| (2..=30).contains(&name.as_str().len());
+    FspId::parse(text).filter(fits).ok_or_else(|| "give a name of 2 to 30 printable characters".to_owned())
+}
+
+/// The id of a transfer.
+///
+/// # Errors
+/// What an id looks like.
+pub fn transfer_id(text: &str) -> Result<TransferId, String> {
+    TransferId::parse(text).ok_or_else(|| "give a UUID in lower case or a ULID in capitals".to_owned())
+}
+
+/// `2026-11-21T09:39:53.000Z`; milliseconds, seconds, or the time of day may be left out.
+///
+/// # Errors
+/// How to write one.
+pub fn instant(text: &str) -> Result<Timestamp, String> {
+    let zone = |rest: &str| text.strip_suffix('Z').map(|local| format!("{local}{rest}Z"));
+    let readings =
+        [Some(text.to_owned()), zone(".000"), zone(":00.000"), Some(format!("{text}T00:00:00.000Z"))];
+    let found = readings.into_iter().flatten().find_map(|reading| Timestamp::parse_iso(&reading));
+    found.ok_or_else(|| "write it as 2026-11-21T09:39:53Z or 2026-11-21".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instants_may_be_short() {
+        for (text, full) in [
+            ("2026-11-21T09:39:53.250Z", "2026-11-21T09:39:53.250Z"),
+            ("2026-11-21T09:39:53Z", "2026-11-21T09:39:53.000Z"),
+            ("2026-11-21T09:39Z", "2026-11-21T09:39:00.000Z"),
+            ("2026-11-21", "2026-11-21T00:00:00.000Z"),
+        ] {
+            assert_eq!(instant(text).unwrap().to_string(), full);
+        }
+        for text in ["", "yesterday", "2026-11-31", "2026-11-21T09:39:53", "2026-11-21 09:39Z"] {
+            assert!(instant(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn amounts_currencies_and_names_are_checked() {
+        assert_eq!(amount("2.50").map(|amount| amount.to_string()), Ok("2.5".to_owned()));
+        for text in ["0", "-1", "", "1e3", "1.00001"] {
+            assert!(amount(text).is_err(), "{text}");
+        }
+        assert!(currency("KES").is_ok() && currency("kes").is_err());
+        assert!(dfsp_name("greenbank").is_ok() && dfsp_name("x").is_err());
+    }
+}

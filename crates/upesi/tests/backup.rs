@@ -1,0 +1,177 @@
+//! Backups and restores of directories that the engine filled, beside a busy one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+
+use upesi_engine::{Engine, EngineMetrics, EngineOptions, NoEffects};
+use upesi_journal::{Access, Disk, Reader, RealDisk};
+use upesi_ledger::{Ledger, LedgerConfig, Record};
+
+use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, RestoreReport, backup, restore};
+use upesi_hub::exit::{Exit, Failure};
+use upesi_lab::fill::{self, FillArguments};
+
+fn fill(data: &Path, transfers: u64, keep_segments: bool) {
+    let data = data.to_path_buf();
+    fill::run(&FillArguments { transfers, dfsps: 3, keep_segments, ..FillArguments::new(data) }).unwrap();
+}
+
+fn back_up(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
+    backup(&BackupArguments { data: data.to_path_buf(), to: to.to_path_buf(), json: false })
+}
+
+fn bring_back(from: &Path, data: &Path) -> Result<RestoreReport, Failure> {
+    restore(&RestoreArguments { from: from.to_path_buf(), data: data.to_path_buf(), json: false })
+}
+
+fn files_below(directory: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    paths.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
+}
+
+/// The state after a record, from nothing but the journal, without the transfers that the archive has.
+fn state_after(data: &Path, seq: u64) -> Vec<u8> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(data, Access::Read));
+    let mut ledger = Ledger::new(LedgerConfig::default());
+    let mut reader = Reader::new(disk, 1);
+    while let Some(found) = reader.next_record(seq).unwrap() {
+        let record = Record::decode(found.bytes).unwrap();
+        ledger.evolve(found.seq, found.time, record.events, &record.callbacks);
+    }
+    state(ledger)
+}
+
+fn state(mut ledger: Ledger) -> Vec<u8> {
+    ledger.drain_finished(u64::MAX).for_each(drop);
+    let mut bytes = Vec::new();
+    ledger.encode_snapshot(&mut bytes);
+    bytes
+}
+
+#[test]
+fn backups_beside_a_busy_hub_are_each_a_moment_of_its_past() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
+    fill(&data, 100, true);
+    let mut moments = Vec::new();
+    thread::scope(|scope| {
+        let filling = scope.spawn(|| fill(&data, 6_000, true));
+        while !filling.is_finished() {
+            let report = back_up(&data, &to).unwrap();
+            let restored = directory.path().join(format!("restored-{}", moments.len()));
+            let restored_report = bring_back(&to, &restored).unwrap();
+            assert_eq!(restored_report.audit.last_seq, report.last_record);
+            moments.push((report.last_record, restored, state(restored_report.audit.ledger)));
+        }
+    });
+    assert!(!moments.is_empty());
+    for (last_record, restored, found) in &moments {
+        assert!(found == &state_after(&data, *last_record), "the state after record {last_record}");
+        let (engine, _) =
+            Engine::start(EngineOptions::new(restored), EngineMetrics::default(), Box::new(NoEffects))
+                .unwrap();
+        engine.shutdown();
+    }
+}
+
+#[test]
+fn a_hub_that_drops_its_segments_can_be_backed_up_too() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
+    fill(&data, 100, false);
+    let mut count = 0;
+    thread::scope(|scope| {
+        let filling = scope.spawn(|| fill(&data, 6_000, false));
+        while !filling.is_finished() {
+            back_up(&data, &to).unwrap();
+            count += 1;
+        }
+    });
+    assert!(count > 0);
+    let last = back_up(&data, &to).unwrap();
+    let restored = bring_back(&to, &directory.path().join("restored")).unwrap();
+    assert_eq!(restored.audit.last_seq, last.last_record);
+    assert_eq!(restored.audit.totals.committed, 6_100);
+}
+
+#[test]
+fn repeated_only_what_is_new_is_copied() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
+    fill(&data, 300, true);
+    let first = back_up(&data, &to).unwrap();
+    assert_eq!((first.files_kept, first.files_removed), (0, 0));
+    let second = back_up(&data, &to).unwrap();
+    assert!(second.files_kept > 0 && second.files_copied < first.files_copied, "{second:?}");
+    assert_eq!(second.last_record, first.last_record);
+    // A file that was lost from the backup is copied again.
+    let snapshot = fs::read_dir(to.join("data/snapshots")).unwrap().next().unwrap().unwrap().path();
+    fs::remove_file(&snapshot).unwrap();
+    fill(&data, 300, true);
+    let third = back_up(&data, &to).unwrap();
+    assert!(third.last_record > second.last_record);
+    assert_eq!(bring_back(&to, &directory.path().join("restored")).unwrap().audit.totals.committed, 600);
+    assert!(!data.join("backup.staging").exists(), "the second names are gone");
+}
+
+#[test]
+fn what_is_no_whole_backup_is_refused() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, to, target) =
+        (directory.path().join("data"), directory.path().join("backup"), directory.path().join("target"));
+    let exit = |result: Result<RestoreReport, Failure>| result.unwrap_err().exit;
+    assert_eq!(exit(bring_back(&to, &target)), Exit::NoInput);
+    fill(&data, 300, true);
+    assert_eq!(back_up(&directory.path().join("none"), &to).unwrap_err().exit, Exit::NoInput);
+    let other = directory.path().join("other");
+    fs::create_dir(&other).unwrap();
+    fs::write(other.join("file"), "mine").unwrap();
+    assert_eq!(back_up(&data, &other).unwrap_err().exit, Exit::CannotCreate, "a directory with other things");
+    back_up(&data, &to).unwrap();
+
+    fs::create_dir(&target).unwrap();
+    fs::write(target.join("file"), "mine").unwrap();
+    assert_eq!(exit(bring_back(&to, &target)), Exit::CannotCreate);
+    fs::remove_file(target.join("file")).unwrap();
+
+    let manifest = fs::read(to.join("backup.json")).unwrap();
+    fs::remove_file(to.join("backup.json")).unwrap();
+    assert_eq!(exit(bring_back(&to, &target)), Exit::NoInput, "interrupted");
+    fs::write(to.join("backup.json"), &manifest).unwrap();
+
+    for path in files_below(&to.join("data")) {
+        let whole = fs::read(&path).unwrap();
+        if whole.is_empty() {
+            continue;
+        }
+        let mut hurt = whole.clone();
+        hurt[whole.len() / 2] ^= 4;
+        fs::write(&path, hurt).unwrap();
+        assert_eq!(exit(bring_back(&to, &target)), Exit::Data, "{}", path.display());
+        assert!(fs::read_dir(&target).unwrap().next().is_none(), "nothing takes the place of data");
+        fs::write(&path, whole).unwrap();
+    }
+    bring_back(&to, &target).unwrap();
+}
+
+#[test]
+fn a_backup_and_its_data_directory_are_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let (data, to) = (directory.path().join("data"), directory.path().join("backup"));
+    fill(&data, 100, true);
+    let link = directory.path().join("link");
+    std::os::unix::fs::symlink(&data, &link).unwrap();
+    for inside in [data.clone(), data.join("backup"), link.join("new/backup"), directory.path().to_path_buf()]
+    {
+        let failure = back_up(&data, &inside).expect_err(&inside.display().to_string());
+        assert_eq!(failure.exit, Exit::Usage, "{failure}");
+        assert!(failure.message.ends_with("name a place of its own, outside of it"), "{failure}");
+    }
+    assert!(!data.join("backup").exists() && !data.join("new").exists());
+    back_up(&data, &to).unwrap();
+    let failure = bring_back(&to, &to.join("restored")).unwrap_err();
+    assert_eq!(failure.exit, Exit::Usage, "{failure}");
+    bring_back(&to, &directory.path().join("restored")).unwrap();
+}

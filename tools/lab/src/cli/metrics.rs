@@ -1,0 +1,168 @@
+//! `upesi lab metrics`: results of runs as metrics, for dashboards that show them beside the hub's.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde_json::Value;
+
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+
+/// Arguments of `upesi lab metrics`.
+#[derive(Args, Clone, Debug)]
+pub struct LabMetricsArguments {
+    /// Directories with a result.json, or such files. May be repeated.
+    #[arg(value_name = "DIR", required = true)]
+    pub results: Vec<PathBuf>,
+}
+
+/// Where a metric stands in `result.json`, and how it is told.
+enum Source {
+    /// A number.
+    Number(&'static str),
+    /// A flag, as 1 or 0.
+    Flag(&'static str),
+    /// Latencies in milliseconds, told in seconds, one for each quantile.
+    Latency,
+}
+
+const METRICS: [(&str, &str, Source); 8] = [
+    ("upesi_lab_run_valid", "1 where the run says something about the hub", Source::Flag("/validity/valid")),
+    ("upesi_lab_audit_holds", "1 where the hub's books are those of the DFSPs", Source::Flag("/audit/ok")),
+    ("upesi_lab_throughput_per_second", "Operations per second", Source::Number("/throughput_per_s")),
+    ("upesi_lab_completed", "Operations that ended well", Source::Number("/completed")),
+    ("upesi_lab_failed", "Operations that ended otherwise", Source::Number("/failed")),
+    ("upesi_lab_lost", "Accepted requests without outcome", Source::Number("/lost")),
+    (
+        "upesi_lab_hub_cpu_microseconds",
+        "CPU time of the hub for each operation",
+        Source::Number("/hub/cpu_us_per_operation"),
+    ),
+    ("upesi_lab_latency_seconds", "From the intended start to the end", Source::Latency),
+];
+const QUANTILES: [(&str, &str); 6] = [
+    ("p50", "0.5"),
+    ("p90", "0.9"),
+    ("p95", "0.95"),
+    ("p99", "0.99"),
+    ("p999", "0.999"),
+    ("p9999", "0.9999"),
+];
+
+/// Prints the results in Prometheus' text format.
+pub fn run(arguments: &LabMetricsArguments) -> Outcome {
+    let results = arguments.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
+    write_out(&exposition(&results))
+}
+
+fn read(path: &Path) -> Result<Value, Failure> {
+    let path = if path.is_dir() { path.join("result.json") } else { path.to_owned() };
+    let text = fs::read_to_string(&path)
+        .map_err(|error| Failure::new(Exit::NoInput, format!("{}: {error}", path.display())))?;
+    serde_json::from_str(&text)
+        .map_err(|error| Failure::new(Exit::Data, format!("{} is no result: {error}", path.display())))
+}
+
+/// Of several results of one scenario, commit and parameters, the last counts.
+fn exposition(results: &[Value]) -> String {
+    let by_labels: BTreeMap<String, &Value> = results.iter().map(|result| (labels(result), result)).collect();
+    let mut text = String::new();
+    for (name, help, source) in &METRICS {
+        upesi_hub::exposition::head(&mut text, name, "gauge", help);
+        for (labels, result) in &by_labels {
+            for (more, value) in samples(result, source) {
+                let _ = writeln!(text, "{name}{{{labels}{more}}} {value}");
+            }
+        }
+    }
+    text
+}
+
+fn samples(result: &Value, source: &Source) -> Vec<(String, String)> {
+    let number = |pointer: &str| result.pointer(pointer).filter(|value| value.is_number());
+    match source {
+        Source::Number(pointer) => {
+            number(pointer).map(|value| (String::new(), value.to_string())).into_iter().collect()
+        }
+        Source::Flag(pointer) => {
+            let flag = result.pointer(pointer).and_then(Value::as_bool);
+            flag.map(|flag| (String::new(), u8::from(flag).to_string())).into_iter().collect()
+        }
+        Source::Latency => {
+            let sample = |(member, quantile): &(&str, &str)| {
+                let milliseconds = number(&format!("/latency_ms/{member}"))?;
+                // A power of ten is a matter of the exponent, which any reader of floats takes.
+                Some((format!(",quantile=\"{quantile}\""), format!("{milliseconds}e-3")))
+            };
+            QUANTILES.iter().filter_map(sample).collect()
+        }
+    }
+}
+
+fn labels(result: &Value) -> String {
+    let text =
+        |pointer: &str| result.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    let scenario = text("/name").or_else(|| text("/scenario")).unwrap_or("");
+    let commit = text("/environment/commit").unwrap_or("");
+    let parameters = result.get("parameters").and_then(Value::as_object);
+    let parameters: Vec<String> = parameters
+        .into_iter()
+        .flatten()
+        .map(|(name, value)| {
+            format!("{name}={}", value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+        })
+        .collect();
+    format!(
+        "scenario=\"{}\",commit=\"{}\",parameters=\"{}\"",
+        escape(scenario),
+        escape(commit),
+        escape(&parameters.join(", "))
+    )
+}
+
+/// A label value of the text format.
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_result_becomes_metrics_and_what_it_lacks_is_left_out() {
+        let result = json!({
+            "name": "position \"alone\"", "scenario": "prepare", "completed": 12, "throughput_per_s": 1589.4,
+            "parameters": { "batch": 10, "ablation": "fsync off" }, "environment": { "commit": "abc1234" },
+            "latency_ms": { "p50": 18.287, "p99": 37.98 }, "audit": { "ok": true }, "validity": { "valid": false },
+        });
+        let labels =
+            r#"scenario="position \"alone\"",commit="abc1234",parameters="ablation=fsync off, batch=10""#;
+        let text = exposition(&[result]);
+        let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let expected = [
+            format!("upesi_lab_run_valid{{{labels}}} 0"),
+            format!("upesi_lab_audit_holds{{{labels}}} 1"),
+            format!("upesi_lab_throughput_per_second{{{labels}}} 1589.4"),
+            format!("upesi_lab_completed{{{labels}}} 12"),
+            format!("upesi_lab_latency_seconds{{{labels},quantile=\"0.5\"}} 18.287e-3"),
+            format!("upesi_lab_latency_seconds{{{labels},quantile=\"0.99\"}} 37.98e-3"),
+        ];
+        assert_eq!(samples, expected);
+    }
+
+    #[test]
+    fn the_last_of_equal_runs_counts() {
+        let run = |completed: u64| json!({ "scenario": "transfers", "completed": completed });
+        let text = exposition(&[run(1), run(2)]);
+        assert!(
+            text.contains("upesi_lab_completed{scenario=\"transfers\",commit=\"\",parameters=\"\"} 2\n"),
+            "{text}"
+        );
+        assert_eq!(text.matches("upesi_lab_completed{").count(), 1);
+    }
+}

@@ -1,0 +1,396 @@
+//! `upesi lab profile`: a scenario's load against a hub, and meanwhile a look at where its CPU time and memory go.
+
+use std::fmt::Display;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::plan::{Point, Test, Work};
+use crate::{AdminClient, AdminError, HubProcess, LabResult, RunOptions, Scenario, TargetHub};
+use clap::{Arg, Args};
+use tokio::runtime::Runtime;
+use tokio::time::Instant;
+
+use super::profile_tables;
+use super::run::{self, RunArguments, commit};
+use super::values::duration;
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+
+/// The admin API's answer is waited for 30 s, so a profile must be shorter.
+const SECONDS_MAX: u64 = 20;
+/// Load before the profile where nobody says, after the warm-up.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Load after the profile, so that all of it is under load.
+const MARGIN: Duration = Duration::from_secs(2);
+/// How long the first operation may take to come; parties are registered before it.
+const PATIENCE: Duration = Duration::from_secs(60);
+const GLANCE_INTERVAL: Duration = Duration::from_millis(100);
+const OUT: &str = "out/profile";
+
+/// Arguments of `upesi lab profile`: those of `upesi lab run`, some of which mean a little else, and how to look.
+#[derive(Args, Clone, Debug)]
+#[command(mut_arg("scenario", scenario_argument), mut_arg("admin", admin_argument))]
+#[command(mut_arg("out", out_argument), mut_arg("json", json_argument))]
+pub struct ProfileArguments {
+    /// How long to look, at most 20.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=SECONDS_MAX))]
+    pub seconds: u64,
+    /// How long after the load has begun to look, such as 30s [a second after the warm-up].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub after: Option<Duration>,
+    /// What to load the hub with.
+    #[command(flatten)]
+    pub load: RunArguments,
+}
+
+fn scenario_argument(scenario: Arg) -> Arg {
+    scenario.required(false).default_value(Scenario::Transfers.name())
+}
+
+fn admin_argument(_: Arg) -> Arg {
+    let help = "That hub's admin API. Without --target: look at the hub as loaded as it is";
+    Arg::new("admin").long("admin").value_name("URL").help(help)
+}
+
+fn out_argument(out: Arg) -> Arg {
+    out.help(format!(
+        "Directory for profile.svg, profile.folded, shares.json, heap summaries, the run's result.json and report.html [{OUT}]"
+    ))
+}
+
+fn json_argument(json: Arg) -> Arg {
+    json.help("Print shares.json to stdout instead of the tables")
+}
+
+/// Runs it.
+pub fn run(arguments: &ProfileArguments) -> Outcome {
+    let out = arguments.load.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;
+    if let (Some(url), None) = (&arguments.load.target.admin, &arguments.load.target.target) {
+        create(&out)?;
+        let looker = Looker::new(url, arguments.seconds, &out)?;
+        runtime.block_on(async {
+            looker.heap("heap-before.json").await?;
+            looker.look().await
+        })?;
+        return profile_tables::tell(&out, arguments.load.json);
+    }
+    let points = run::points(&arguments.load)?;
+    let single = points.len() == 1;
+    let mut runs = Vec::new();
+    for point in points {
+        let directory = if single { out.clone() } else { out.join(point.label()) };
+        // All are looked at before any is run: a mistake in the last must not cost the time of the others.
+        runs.push((directory, arguments.to_look_at(point)?));
+    }
+    let mut directories = Vec::new();
+    let mut broken = Vec::new();
+    for (directory, (options, after)) in runs {
+        create(&directory)?;
+        let looker = |url: &str| Looker::new(url, arguments.seconds, &directory);
+        let result = load_and_look(options, after, &directory, &looker, &runtime)?;
+        if !arguments.load.json {
+            write_out(&result.table())?;
+        }
+        profile_tables::tell(&directory, arguments.load.json)?;
+        if !result.audit.ok {
+            broken.push(format!("{}: the audit failed, see result.json", directory.display()));
+        }
+        directories.push(directory);
+    }
+    let page = out.join("report.html");
+    upesi_report::write_html(&directories, &page).map_err(|error| Failure::new(Exit::CannotCreate, error))?;
+    eprintln!("upesi lab: the report is {}", page.display());
+    if broken.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, broken.join("\n"))) }
+}
+
+impl ProfileArguments {
+    /// What a run of a scenario must be like to be looked at, and when to look: one hub, loaded all the while.
+    fn to_look_at(&self, point: Point) -> Result<(RunOptions, Duration), Failure> {
+        let Work::EndToEnd { mut options, test } = point.work else {
+            return Err(usage(
+                "a stage alone runs without a hub to look at; take a scenario that drives one",
+            ));
+        };
+        if options.alone.is_some() {
+            return Err(usage(
+                "this scenario measures what there is without a hub; take one that drives a hub",
+            ));
+        }
+        if matches!(test, Test::Breakpoint(_)) && self.load.rate.is_none() {
+            return Err(usage(
+                "a breakpoint is searched with a fresh hub for each rate: say with --rate N at which to look",
+            ));
+        }
+        // Baselines take turns with the hub, which would be looked at while it is idle.
+        options.baselines.clear();
+        options.slices = Some(1);
+        options.commit = commit();
+        let after = self.after.unwrap_or(options.warm_up + SETTLED);
+        let needed = after + Duration::from_secs(self.seconds) + MARGIN;
+        let around = options.warm_up + options.cool_down;
+        let lasts = options.load.stages_length().unwrap_or(options.duration) + around;
+        if lasts < needed {
+            if self.load.duration.is_some() || !options.load.stages().is_empty() {
+                return Err(usage(format!(
+                    "the load lasts {} s, and to look for {} s takes {} s of it: give less --seconds, an earlier --after or more load",
+                    lasts.as_secs(),
+                    self.seconds,
+                    needed.as_secs()
+                )));
+            }
+            options.duration = needed.saturating_sub(around);
+        }
+        Ok((*options, after))
+    }
+}
+
+/// A hub of its own or one that runs, load by the lab in another thread, a look from this one.
+fn load_and_look(
+    mut options: RunOptions,
+    after: Duration,
+    out: &Path,
+    looker: &dyn Fn(&str) -> Result<Looker, Failure>,
+    runtime: &Runtime,
+) -> Result<LabResult, Failure> {
+    let data = out.join("data");
+    let mut own = None;
+    if options.target.is_none() {
+        let hub = start_hub(&options, &data, out, runtime)?;
+        options.target = Some(TargetHub {
+            pids: vec![hub.pid()],
+            durable: options.durable(),
+            ..TargetHub::at(hub.fspiop_url(), hub.admin_url())
+        });
+        own = Some(hub);
+    }
+    options.out = Some(out.to_owned());
+    let url = options.target.as_ref().map(|target| target.admin_url.clone()).unwrap_or_default();
+    let looker = looker(&url)?;
+    let has_ended = AtomicBool::new(false);
+    let before = runtime.block_on(async {
+        looker.heap("heap-before.json").await?;
+        looker.answers(&options.operations()).await
+    })?;
+    let (looked, loaded) = std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let result = crate::run(&options);
+            has_ended.store(true, Ordering::Release);
+            result
+        });
+        let looked = runtime.block_on(async {
+            looker.wait_for_load(&options.operations(), before, &has_ended).await?;
+            tokio::time::sleep(after).await;
+            looker.look().await
+        });
+        (looked, load.join())
+    });
+    if let Some(hub) = &mut own {
+        hub.end();
+    }
+    // A load that failed is why there was nothing to see.
+    let result = match loaded {
+        Ok(result) => result.map_err(|error| Failure::new(run::exit_of(&error), error))?,
+        Err(_) => return Err(Failure::new(Exit::Software, "the load ended by a fault of the program")),
+    };
+    looked?;
+    if own.is_some() && result.passed() {
+        // Nobody needs the data of a good run; that of a bad one is evidence.
+        let _ = fs::remove_dir_all(&data);
+    }
+    Ok(result)
+}
+
+fn start_hub(
+    options: &RunOptions,
+    data: &Path,
+    out: &Path,
+    runtime: &Runtime,
+) -> Result<HubProcess, Failure> {
+    let cannot = |error| Failure::new(Exit::CannotCreate, format!("{}: {error}", data.display()));
+    if data.exists() {
+        fs::remove_dir_all(data).map_err(cannot)?;
+    }
+    let binary = std::env::current_exe().map_err(unavailable)?;
+    if options.existing_transfers > 0 {
+        eprintln!("upesi lab: filling the hub with {} finished transfers", options.existing_transfers);
+        let count = options.existing_transfers.to_string();
+        let mut fill = Command::new(&binary);
+        fill.args(["lab", "fill", "--transfers", &count, "--data"]).arg(data).stdout(Stdio::null());
+        if !fill.status().map_err(unavailable)?.success() {
+            return Err(Failure::new(Exit::Unavailable, "the hub could not be filled with transfers"));
+        }
+    }
+    let log = out.join("hub.log");
+    runtime
+        .block_on(HubProcess::start(&binary, data, &options.hub_arguments, Some(&log)))
+        .map_err(unavailable)
+}
+
+/// Looks at a hub by its admin API and keeps what it sees.
+struct Looker {
+    admin: AdminClient,
+    seconds: u64,
+    out: PathBuf,
+}
+
+impl Looker {
+    fn new(url: &str, seconds: u64, out: &Path) -> Result<Self, Failure> {
+        Ok(Self { admin: AdminClient::new(url).map_err(usage)?, seconds, out: out.to_owned() })
+    }
+
+    async fn answers(&self, operations: &[Scenario]) -> Result<u64, Failure> {
+        let text = self.admin.get("/metrics").await.map_err(|error| no_answer(&error))?;
+        let text = String::from_utf8_lossy(&text);
+        Ok(operations.iter().map(|operation| answers(&text, *operation)).sum())
+    }
+
+    async fn wait_for_load(&self, operations: &[Scenario], before: u64, has_ended: &AtomicBool) -> Outcome {
+        let deadline = Instant::now() + PATIENCE;
+        while self.answers(operations).await? <= before {
+            if has_ended.load(Ordering::Acquire) || Instant::now() > deadline {
+                return Err(Failure::new(Exit::Failure, "the load did not begin; see hub.log"));
+            }
+            tokio::time::sleep(GLANCE_INTERVAL).await;
+        }
+        Ok(())
+    }
+
+    /// One profile: the stacks for tools, and of the same samples a graph for people and the share of each stage.
+    async fn look(&self) -> Outcome {
+        let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
+        crate::look::keep(&self.out, &folded, Duration::from_secs(self.seconds))
+            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", self.out.display())))?;
+        self.heap("heap-after.json").await
+    }
+
+    async fn heap(&self, name: &str) -> Outcome {
+        let summary = self.get("/debug/heap").await?;
+        self.write(name, &summary)
+    }
+
+    async fn get(&self, path: &str) -> Result<String, Failure> {
+        let body = self.admin.get(path).await.map_err(|error| no_answer(&error))?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    fn write(&self, name: &str, text: &str) -> Outcome {
+        let path = self.out.join(name);
+        fs::write(&path, text)
+            .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", path.display())))
+    }
+}
+
+/// Why a hub shows nothing of itself.
+fn no_answer(error: &AdminError) -> Failure {
+    match error {
+        AdminError::Refused { .. } => unavailable(format!(
+            "{error}; only Upesi hubs can be looked into, and only where admin.profiling is not false"
+        )),
+        _ => unavailable(error),
+    }
+}
+
+/// How often the scenario's requests were answered, by the hub's metrics.
+fn answers(metrics: &str, scenario: Scenario) -> u64 {
+    let labels = match scenario {
+        Scenario::Transfers => r#"{method="POST",resource="transfers""#,
+        Scenario::Lookups => r#"{method="GET",resource="parties/{Type}/{ID}""#,
+        Scenario::Quotes | Scenario::Payments => r#"{method="POST",resource="quotes""#,
+        // What is asked for are the operations of its loads.
+        Scenario::Parallel => return 0,
+    };
+    let start = format!("upesi_http_requests_total{labels}");
+    let counts = metrics.lines().filter(|line| line.starts_with(&start));
+    counts.filter_map(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok()).sum()
+}
+
+fn create(directory: &Path) -> Outcome {
+    fs::create_dir_all(directory)
+        .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", directory.display())))
+}
+
+fn unavailable(error: impl Display) -> Failure {
+    Failure::new(Exit::Unavailable, error)
+}
+
+fn usage(error: impl Display) -> Failure {
+    Failure::new(Exit::Usage, error)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        arguments: ProfileArguments,
+    }
+
+    fn parsed(line: &str) -> ProfileArguments {
+        Line::try_parse_from(["profile"].into_iter().chain(line.split_whitespace())).unwrap().arguments
+    }
+
+    /// What the first run of a command line is.
+    fn planned(line: &str) -> Result<(RunOptions, Duration), Failure> {
+        let arguments = parsed(line);
+        let points = run::points(&arguments.load)?;
+        arguments.to_look_at(points.into_iter().next().unwrap())
+    }
+
+    #[test]
+    fn scenarios_and_flags_are_those_of_lab_run() {
+        assert_eq!(parsed("").load.scenario, "transfers");
+        let look_only = parsed("--admin http://127.0.0.1:1");
+        assert!(look_only.load.target.admin.is_some() && look_only.load.target.target.is_none());
+        let (options, after) = planned("payments --vus 5").unwrap();
+        assert_eq!((options.scenario, options.load.outstanding_max()), (Scenario::Payments, 5));
+        assert_eq!(after, options.warm_up + SETTLED);
+        // Of a file: what it sets up, without the baselines that take turns with the hub.
+        let (options, _) = planned("transfers-hot-pair --hub-argument=--set=engine.durable=false").unwrap();
+        assert_eq!(options.hub_arguments.last().map(String::as_str), Some("--set=engine.durable=false"));
+        assert!(options.baselines.is_empty() && options.slice_count() == 1);
+        let points = run::points(&parsed("ablations").load).unwrap();
+        assert!(points.len() > 5, "each run of a sweep is looked at");
+    }
+
+    #[test]
+    fn the_load_lasts_as_long_as_the_look() {
+        let (options, after) = planned("smoke --seconds 20 --after 30s").unwrap();
+        assert_eq!(after, Duration::from_secs(30));
+        assert!(options.warm_up + options.duration + options.cool_down >= Duration::from_secs(52));
+        let (options, _) = planned("transfers --duration 40s --seconds 5").unwrap();
+        assert_eq!(options.duration, Duration::from_secs(40));
+    }
+
+    #[test]
+    fn what_cannot_be_looked_at_is_refused_before_anything_starts() {
+        for (line, reason) in [
+            ("journal-alone", "a stage alone"),
+            ("forwarder-only", "without a hub"),
+            ("breakpoint", "--rate N"),
+            ("transfers --duration 4s", "the load lasts"),
+            ("no-such-scenario", "there is no scenario"),
+        ] {
+            let error = planned(line).unwrap_err();
+            assert!(error.to_string().contains(reason), "{line}: {error}");
+        }
+        assert!(planned("breakpoint --rate 300").is_ok());
+    }
+
+    #[test]
+    fn load_is_under_way_when_its_requests_are_answered() {
+        let metrics = "upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"202\"} 7\n\
+            upesi_http_requests_total{method=\"POST\",resource=\"quotes\",status=\"400\"} 1\n\
+            upesi_http_requests_total{method=\"POST\",resource=\"transfers\",status=\"202\"} 3\n";
+        assert_eq!(answers(metrics, Scenario::Quotes), 8);
+        assert_eq!(answers(metrics, Scenario::Transfers), 3);
+        assert_eq!(answers(metrics, Scenario::Lookups), 0);
+    }
+}

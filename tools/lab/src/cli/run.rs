@@ -1,0 +1,359 @@
+//! `upesi lab run`: a scenario, with flags that override its file.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::plan::{PlanError, Point, ScenarioFile, Test, Work};
+use crate::{Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, SuitePlan, Surroundings};
+use clap::{Args, ValueEnum};
+use upesi_sim::DfspSettings;
+use upesi_types::{Amount, Currency};
+
+use super::behaviour::BehaviourArguments;
+use super::suite;
+use super::target::TargetArguments;
+use super::values::{amount, currency, duration};
+use upesi_hub::config::{self, Sources};
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+
+/// Most operations without outcome in an open loop, where nobody says.
+const OUTSTANDING_USUAL: usize = 10_000;
+
+/// A baseline on the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BaselineArgument {
+    /// The DFSPs call each other without anything between them.
+    SimsOnly,
+    /// A process that does the hub's HTTP exchanges, parses the JSON, and nothing more.
+    Forwarder,
+}
+
+/// What of the load this process is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RoleArgument {
+    /// All of it.
+    Whole,
+    /// A part; other machines drive the same hub with DFSPs of their own. `upesi lab merge` adds the results up.
+    Load,
+}
+
+/// Arguments of `upesi lab run`. What is not given comes from the scenario, and else is what is said in brackets.
+#[derive(Args, Clone, Debug)]
+pub struct RunArguments {
+    /// transfers, lookups, quotes or payments; or the name of a scenario (`upesi lab list`); or the path of a file.
+    ///
+    /// transfers: one POST /transfers, until its outcome is told. lookups: GET /parties, until the party is told; the DFSPs
+    /// register their parties in the hub's directory first. quotes: POST /quotes, until the terms are told. payments: a
+    /// lookup, a quote and the transfer that the quote allows, each phase timed apart.
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: String,
+    /// How many DFSPs deal with each other [8].
+    #[arg(long, value_name = "N")]
+    pub dfsps: Option<usize>,
+    /// Lookups and payments: over how many parties of each DFSP lookups are spread [2000].
+    #[arg(long, value_name = "N")]
+    pub parties: Option<u64>,
+    /// Lookups and payments: do not register the parties, the hub's directory has them already.
+    #[arg(long)]
+    pub registered: bool,
+    /// Closed loop: virtual users that each do one thing to its end before they begin the next [32].
+    #[arg(long, value_name = "N")]
+    pub vus: Option<usize>,
+    /// Open loop instead: operations per second, whether or not earlier ones are done.
+    #[arg(long, value_name = "N", conflicts_with = "vus")]
+    pub rate: Option<u32>,
+    /// Open loop: arrivals at random moments (Poisson) instead of evenly spaced ones.
+    #[arg(long, requires = "rate")]
+    pub poisson: bool,
+    /// Open loop: how many may be without outcome at a time [10000].
+    #[arg(long, value_name = "N", requires = "rate")]
+    pub outstanding_max: Option<usize>,
+    /// Measured time, such as 20s or 5m [20s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub duration: Option<Duration>,
+    /// Load before the measurement [2s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub warm_up: Option<Duration>,
+    /// Load after the measurement [0s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub cool_down: Option<Duration>,
+    /// Into how many slices the time is cut; hub and baselines take turns.
+    #[arg(long, value_name = "N")]
+    pub slices: Option<usize>,
+    /// Compare with this in the same run. May be repeated.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub baseline: Vec<BaselineArgument>,
+    /// Directory for result.json, logs and the hub's data.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// A hub that runs already.
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// What of the load this process is: `load` is one of several generators that drive the same hub.
+    #[arg(long, value_enum, value_name = "ROLE", default_value = "whole", requires_if("load", "target"))]
+    pub role: RoleArgument,
+    /// Which of several generators this is, from 1: names and parties of its DFSPs are its own.
+    #[arg(long, value_name = "N", requires = "target")]
+    pub instance: Option<u32>,
+    /// How the names of the DFSPs begin [dfsp; with --instance N, dfspN].
+    #[arg(long, value_name = "TEXT")]
+    pub dfsp_prefix: Option<String>,
+    /// An argument for the hub that is started, such as --hub-argument=--set=engine.durable=false. May be repeated.
+    #[arg(long, value_name = "ARGUMENT", allow_hyphen_values = true, conflicts_with = "target")]
+    pub hub_argument: Vec<String>,
+    /// What each transfer moves, and each quote is about [2].
+    #[arg(long, value_name = "AMOUNT", value_parser = amount)]
+    pub amount: Option<Amount>,
+    /// In which currency [XXX].
+    #[arg(long, value_name = "CODE", value_parser = currency)]
+    pub currency: Option<Currency>,
+    /// The first DFSP always asks and pays the second.
+    #[arg(long)]
+    pub unidirectional: bool,
+    /// Send no W3C trace context.
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Decides who deals with whom, about which party, when random arrivals come, and what the faults hit [1].
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Threads of simulators and load; by default one per core, at most four.
+    #[arg(long, value_name = "N")]
+    pub workers: Option<usize>,
+    /// How long a virtual user waits for an outcome [30s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub callback_timeout: Option<Duration>,
+    /// How long the end of the run waits for what is in flight [30s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub quiesce_timeout: Option<Duration>,
+    /// Time until a transfer or a quote expires [60s].
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub expiry: Option<Duration>,
+    /// Print result.json to stdout instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// How the payees behave; given flags replace the scenario's behaviour.
+    #[command(flatten)]
+    pub behaviour: BehaviourArguments,
+}
+
+fn replace<T: Clone>(place: &mut T, given: Option<&T>) {
+    if let Some(given) = given {
+        place.clone_from(given);
+    }
+}
+
+impl RunArguments {
+    /// Puts what was given over what a scenario says.
+    fn apply(&self, options: &mut RunOptions) {
+        replace(&mut options.dfsps, self.dfsps.as_ref());
+        replace(&mut options.parties, self.parties.as_ref());
+        options.register &= !self.registered;
+        self.apply_load(options);
+        replace(&mut options.duration, self.duration.as_ref());
+        replace(&mut options.warm_up, self.warm_up.as_ref());
+        replace(&mut options.cool_down, self.cool_down.as_ref());
+        options.slices = self.slices.or(options.slices);
+        if !self.baseline.is_empty() {
+            options.baselines = self.baseline.iter().map(|baseline| baseline.into_lab()).collect();
+        }
+        options.target = self.target.hub();
+        if self.role == RoleArgument::Load {
+            options.role = Role::Load;
+        }
+        if let Some(instance) = self.instance {
+            options.instance = Some(instance);
+            options.dfsp_prefix = format!("dfsp{instance}");
+        }
+        replace(&mut options.dfsp_prefix, self.dfsp_prefix.as_ref());
+        options.hub_arguments.extend_from_slice(&self.hub_argument);
+        replace(&mut options.amount, self.amount.as_ref());
+        replace(&mut options.currency, self.currency.as_ref());
+        if self.unidirectional {
+            options.pairs = PairChoice::Unidirectional;
+        }
+        options.trace &= !self.no_trace;
+        replace(&mut options.seed, self.seed.as_ref());
+        options.workers = self.workers.or(options.workers);
+        options.sim_address = self.target.sim_address;
+        replace(&mut options.callback_timeout, self.callback_timeout.as_ref());
+        replace(&mut options.quiesce_timeout, self.quiesce_timeout.as_ref());
+        replace(&mut options.expiry, self.expiry.as_ref());
+        let behaviour = self.behaviour.settings();
+        if behaviour != BehaviourArguments::usual() || options.behaviour == DfspSettings::default() {
+            options.behaviour = behaviour;
+        }
+    }
+
+    fn apply_load(&self, options: &mut RunOptions) {
+        if let Some(users) = self.vus {
+            options.load = Load::Closed { users };
+        }
+        if let Some(rate_per_s) = self.rate {
+            options.percent_of_breakpoint = None;
+            let is_poisson = matches!(options.load, Load::Arrivals { poisson: true, .. });
+            let outstanding_max = self.outstanding_max.unwrap_or(OUTSTANDING_USUAL);
+            options.load = if self.poisson || is_poisson {
+                Load::Arrivals { start_per_s: rate_per_s, stages: Vec::new(), poisson: true, outstanding_max }
+            } else {
+                Load::Open { rate_per_s, outstanding_max }
+            };
+        }
+    }
+
+    /// Puts what was given over one point of a scenario.
+    fn apply_to(&self, point: &mut Point) -> Result<(), Failure> {
+        let usage = |text: &str| Err(Failure::new(Exit::Usage, text));
+        match &mut point.work {
+            Work::EndToEnd { options, test } => {
+                self.apply(options);
+                let is_hub_ready = options.hub_arguments.is_empty() && options.existing_transfers == 0;
+                if options.target.is_some() && !is_hub_ready {
+                    return usage(
+                        "this scenario sets up the hub that it starts; a running one, by --target, is as it is",
+                    );
+                }
+                if matches!(test, Test::Breakpoint(_)) && self.vus.is_some() {
+                    return usage("a breakpoint is searched among rates; --vus says nothing to it");
+                }
+                check_settings(&options.hub_arguments)?;
+                options.validate().map_err(|error| Failure::new(Exit::Usage, error))
+            }
+            Work::Isolated { hub_arguments, seed, .. } => {
+                let is_given = self.target.target.is_some()
+                    || [
+                        self.vus.is_some(),
+                        self.rate.is_some(),
+                        self.duration.is_some(),
+                        self.dfsps.is_some(),
+                    ]
+                    .contains(&true);
+                if is_given {
+                    return usage(
+                        "an isolated stage is set up by its file: --target, --vus, --rate, --duration and --dfsps say nothing to it",
+                    );
+                }
+                hub_arguments.extend_from_slice(&self.hub_argument);
+                replace(seed, self.seed.as_ref());
+                check_settings(hub_arguments)
+            }
+        }
+    }
+}
+
+impl BaselineArgument {
+    const fn into_lab(self) -> Baseline {
+        match self {
+            Self::SimsOnly => Baseline::SimsOnly,
+            Self::Forwarder => Baseline::Forwarder,
+        }
+    }
+}
+
+/// The commit that results name.
+pub fn commit() -> Option<String> {
+    upesi_hub::version::commit().map(str::to_owned)
+}
+
+/// Settings that the hub would refuse are better refused before it is started.
+fn check_settings(arguments: &[String]) -> Result<(), Failure> {
+    let setting = |argument: &String| {
+        let (key, value) = argument.strip_prefix("--set=")?.split_once('=')?;
+        Some((argument.clone(), key.to_owned(), value.to_owned()))
+    };
+    let flags = arguments.iter().filter_map(setting).collect();
+    let sources = Sources { file: None, environment: Vec::new(), flags };
+    config::load(&sources)
+        .map(|_| ())
+        .map_err(|mistakes| Failure::new(Exit::Usage, config::describe(&mistakes)))
+}
+
+/// The runs that were asked for, with the flags put over them.
+pub fn points(arguments: &RunArguments) -> Result<Vec<Point>, Failure> {
+    let mut points = match Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
+        Some(scenario) => {
+            let options = Box::new(RunOptions { scenario, ..RunOptions::default() });
+            let work = Work::EndToEnd { options, test: Test::Average };
+            vec![Point { parameters: BTreeMap::new(), work }]
+        }
+        None => {
+            let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
+            scenario.points().to_vec()
+        }
+    };
+    for point in &mut points {
+        arguments.apply_to(point)?;
+    }
+    Ok(points)
+}
+
+/// Runs a scenario.
+pub fn run(arguments: &RunArguments) -> Outcome {
+    if let Some(scenario) = Scenario::ALL.into_iter().find(|known| known.name() == arguments.scenario) {
+        let mut options =
+            RunOptions { scenario, out: arguments.out.clone(), commit: commit(), ..RunOptions::default() };
+        arguments.apply(&mut options);
+        check_settings(&options.hub_arguments)?;
+        let result = crate::run(&options).map_err(|error| Failure::new(exit_of(&error), error))?;
+        return show(&result, arguments.json);
+    }
+    let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
+    let mut plan = SuitePlan::of_scenario(&scenario);
+    for point in &mut plan.points {
+        arguments.apply_to(&mut point.point)?;
+    }
+    if plan.runs() > 1 {
+        let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&scenario.name));
+        return suite::run_plan(&plan, &out, arguments.json);
+    }
+    let Some(point) = plan.points.first() else { return Ok(()) };
+    let surroundings = Surroundings {
+        name: scenario.name.clone(),
+        title: scenario.title.clone(),
+        description: scenario.description.clone(),
+        parameters: point.point.parameters.clone(),
+        out: arguments.out.clone(),
+        recordings: None,
+        commit: commit(),
+    };
+    let result = crate::execute(&point.point.work, &surroundings)
+        .map_err(|error| Failure::new(exit_of(&error), error))?;
+    show(&result, arguments.json)
+}
+
+fn show(result: &crate::LabResult, as_json: bool) -> Outcome {
+    write_out(&if as_json { result.to_json() } else { result.table() })?;
+    let failings = result.failings();
+    if failings.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::new(Exit::Failure, format!("the run did not pass: {}", failings.join("\n"))))
+    }
+}
+
+/// How a mistake in a file ends the command.
+pub fn plan_failure(error: &PlanError) -> Failure {
+    let exit = match error {
+        PlanError::Unreadable { .. } => Exit::NoInput,
+        PlanError::Unknown { .. } | PlanError::Mistakes { .. } => Exit::Usage,
+    };
+    Failure::new(exit, error)
+}
+
+/// How a failure of the lab ends the command.
+pub fn exit_of(error: &LabError) -> Exit {
+    match error {
+        LabError::Options(_) => Exit::Usage,
+        LabError::Isolated(error) if error.is_usage() => Exit::Usage,
+        LabError::Isolated(error) if error.missing_stream().is_some() => Exit::NoInput,
+        LabError::Io { .. } => Exit::CannotCreate,
+        LabError::Process(_) => Exit::NoInput,
+        LabError::Child(_)
+        | LabError::Sim(_)
+        | LabError::Admin(_)
+        | LabError::Metrics(_)
+        | LabError::Workers(_) => Exit::Unavailable,
+        LabError::Onboard(_) | LabError::Isolated(_) => Exit::Failure,
+    }
+}

@@ -1,0 +1,157 @@
+//! `upesi lab suite`: several scenarios one after the other, and a report about them.
+
+use std::path::{Path, PathBuf};
+
+use crate::plan::{ScenarioFile, SuiteFile, Work};
+use crate::{ClaimVerdict, LeftOut, SuitePlan};
+use clap::Args;
+
+use super::characterize;
+use super::run::{commit, exit_of, plan_failure};
+use super::target::TargetArguments;
+use upesi_hub::exit::{Exit, Failure, Outcome};
+use upesi_hub::output::write_out;
+
+/// Arguments of `upesi lab suite`.
+#[derive(Args, Clone, Debug)]
+pub struct SuiteArguments {
+    /// The name of a suite (`upesi lab list`), or the path of a file.
+    #[arg(value_name = "SUITE")]
+    pub suite: String,
+    /// Directory for suite.json, report.html and a directory per run [out/lab/SUITE].
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// How often every run is repeated; runs take turns. Overrides the file.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50))]
+    pub repetitions: Option<u64>,
+    /// A hub that runs already. What sets up a hub of its own, or measures without one, is left out, and named.
+    #[command(flatten)]
+    pub target: TargetArguments,
+    /// Also write a page there that puts published figures beside ours, with the report and the figures of every run.
+    #[arg(long, value_name = "DIR")]
+    pub docs: Option<PathBuf>,
+    /// Run nothing: write the page of --docs again from the results that --out has.
+    #[arg(long, requires = "docs")]
+    pub write_only: bool,
+    /// A result of another time that the suite puts beside published figures, such as soak=out/soak/run/result.json. Without it, the
+    /// one that is kept below --docs. May be repeated.
+    #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
+    pub recorded: Vec<(String, PathBuf)>,
+    /// Print suite.json to stdout instead of the table.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Runs a suite.
+pub fn run(arguments: &SuiteArguments) -> Outcome {
+    let mut suite = SuiteFile::named(&arguments.suite).map_err(|error| plan_failure(&error))?;
+    let target = arguments.target.hub();
+    let left_out = if target.is_some() { leave_out(&mut suite)? } else { Vec::new() };
+    let mut plan = SuitePlan { left_out, ..SuitePlan::of_suite(&suite) };
+    for point in &mut plan.points {
+        if let Work::EndToEnd { options, .. } = &mut point.point.work {
+            options.target.clone_from(&target);
+            options.sim_address = arguments.target.sim_address;
+        }
+    }
+    if let Some(repetitions) = arguments.repetitions {
+        plan.repetitions = usize::try_from(repetitions).unwrap_or(1);
+    }
+    let out = arguments.out.clone().unwrap_or_else(|| Path::new("out/lab").join(&suite.name));
+    characterize::bring_recorded(&suite, &out, arguments.docs.as_deref(), &arguments.recorded)?;
+    let outcome = if arguments.write_only { Ok(()) } else { run_plan(&plan, &out, arguments.json) };
+    if let Some(docs) = &arguments.docs {
+        // Also where a run failed: the page says which.
+        characterize::write(&suite, &out, docs)?;
+    }
+    outcome
+}
+
+/// `soak=out/soak/run/result.json`.
+fn named_file(text: &str) -> Result<(String, PathBuf), String> {
+    let (name, file) = text.split_once('=').ok_or("give NAME=FILE")?;
+    Ok((name.to_owned(), PathBuf::from(file)))
+}
+
+/// Leaves out what a running hub cannot be driven with, and gives what that is.
+fn leave_out(suite: &mut SuiteFile) -> Result<Vec<LeftOut>, Failure> {
+    let mut left_out = Vec::new();
+    suite.runs.retain(|run| {
+        let Some(reason) = unfit(&run.scenario) else { return true };
+        let (scenario, question) = (run.scenario.name.clone(), run.question.clone());
+        eprintln!("upesi lab: {scenario} is left out: {reason}");
+        left_out.push(LeftOut { scenario, question, reason: reason.to_owned() });
+        false
+    });
+    if suite.runs.is_empty() {
+        return Err(Failure::new(
+            Exit::Usage,
+            "nothing in this suite can be run against a hub that runs already",
+        ));
+    }
+    Ok(left_out)
+}
+
+/// Why a scenario does not take a hub as it is; `None` where it does.
+fn unfit(scenario: &ScenarioFile) -> Option<&'static str> {
+    scenario.points().iter().find_map(|point| match &point.work {
+        Work::Isolated { .. } => Some("it measures one stage of a hub of ours alone"),
+        Work::EndToEnd { options, .. } if options.alone.is_some() => {
+            Some("it measures load generator and DFSPs without a hub; run it by itself for their ceiling")
+        }
+        Work::EndToEnd { options, .. } if options.existing_transfers > 0 => {
+            Some("it needs a hub of its own, filled with finished transfers before")
+        }
+        Work::EndToEnd { options, .. } if !options.hub_arguments.is_empty() => {
+            Some("it needs a hub of its own, with other settings")
+        }
+        Work::EndToEnd { .. } => None,
+    })
+}
+
+/// Runs every point of a plan, writes a report beside the results, and shows them.
+pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
+    let mut tell = |text: &str| eprintln!("upesi lab: {text}");
+    let suite = crate::run_suite(plan, out, commit().as_deref(), &mut tell)
+        .map_err(|error| Failure::new(exit_of(&error), error))?;
+    let paths = [out.to_owned()];
+    if suite.failures.len() < plan.runs() {
+        let page = out.join("report.html");
+        let beside = characterize::beside_suite(&paths);
+        let reported = upesi_report::write_html_beside(&paths, beside.as_ref(), &page);
+        reported.map_err(|error| Failure::new(Exit::CannotCreate, error))?;
+        eprintln!("upesi lab: the report is {}", page.display());
+        if as_json {
+            let text = serde_json::to_string_pretty(&suite).unwrap_or_default();
+            write_out(&(text + "\n"))?;
+        } else {
+            let table = upesi_report::text(&paths).map_err(|error| Failure::new(Exit::Software, error))?;
+            write_out(&table)?;
+        }
+    }
+    let failed = suite.failures.iter().map(|failure| format!("{}: {}", failure.run, failure.error));
+    let not_passed = suite.failings.iter().map(|(run, failings)| format!("{run}: {}", failings.join("; ")));
+    let broken = suite.claims.iter().filter(|claim| claim.verdict == ClaimVerdict::Broken);
+    let broken = broken.map(|claim| format!("{}: {}", claim.text, claim.words));
+    let complaints: Vec<String> = failed.chain(not_passed).chain(broken).collect();
+    if complaints.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, complaints.join("\n"))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_running_hub_is_asked_what_it_can_answer() {
+        let mut suite = SuiteFile::named("architect").unwrap();
+        let left_out = leave_out(&mut suite).unwrap();
+        let told: Vec<_> =
+            left_out.iter().map(|run| (run.scenario.as_str(), run.question.is_some())).collect();
+        assert_eq!(told, [("simulators-only", true), ("existing-rows", true)]);
+        assert!(left_out[0].reason.contains("without a hub") && left_out[1].reason.contains("finished"));
+        let left: Vec<&str> = suite.runs.iter().map(|run| run.scenario.name.as_str()).collect();
+        assert_eq!(left, ["payments-8", "transfers-8", "breakpoint", "around-breakpoint", "soak"]);
+        let mut suite = SuiteFile::named("measuring-overhead").unwrap();
+        assert!(leave_out(&mut suite).is_err());
+    }
+}

@@ -1,0 +1,280 @@
+//! Makes transfers and takes them to their end, many at a time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressStyle};
+use sha2::{Digest, Sha256};
+use tokio::task::JoinSet;
+use upesi_engine::{Clock, EngineHandle, Payload, SubmitError, SystemClock};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
+use upesi_ledger::{AdminCommand, Command, FundsDirection, LedgerAccountTypeId, Reply};
+use upesi_types::{Amount, Currency, FspId, TransferId};
+
+use upesi_hub::exit::{Exit, Failure, Outcome};
+
+/// Transfers under way at a time.
+const IN_FLIGHT: u64 = 4_096;
+/// Sizes of what a transfer's requests leave in the journal, as the lab's own messages have them.
+const HEADER_BYTES: usize = 420;
+const PREPARE_BODY_BYTES: usize = 860;
+const FULFIL_BODY_BYTES: usize = 160;
+const EXPIRY_MS: i64 = 3_600_000;
+/// How long a refused command waits.
+const BUSY_WAIT: Duration = Duration::from_millis(5);
+
+/// What the journal gets beside the decisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payloads {
+    /// Headers and bodies of the size that the lab's have.
+    AsInRuns,
+    /// Nothing.
+    None,
+}
+
+/// What a filling took.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Filling {
+    /// The longest time in which no transfer came to its end.
+    pub(crate) pause_max: Duration,
+    /// How often a command was refused because the archive was behind.
+    pub(crate) refusals: u64,
+}
+
+/// The same fillings have the same transfers where their `seed` is the same.
+#[derive(Clone)]
+pub(crate) struct Filler {
+    pub(crate) handle: EngineHandle,
+    dfsps: Vec<FspId>,
+    currency: Currency,
+    pub(crate) seed: u64,
+    payloads: Payloads,
+}
+
+/// Of one filling.
+struct Progress {
+    next: AtomicU64,
+    end: u64,
+    refusals: AtomicU64,
+    started: Instant,
+    last_end_ns: AtomicU64,
+    pause_max_ns: AtomicU64,
+    bar: ProgressBar,
+}
+
+impl Progress {
+    fn new(first: u64, transfers: u64) -> Self {
+        let bar = ProgressBar::new(transfers);
+        let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {human_pos} transfers, {per_sec}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self {
+            next: AtomicU64::new(first),
+            end: first + transfers,
+            refusals: AtomicU64::new(0),
+            started: Instant::now(),
+            last_end_ns: AtomicU64::new(0),
+            pause_max_ns: AtomicU64::new(0),
+            bar,
+        }
+    }
+
+    /// A transfer came to its end. All tasks run on one thread.
+    fn note(&self) {
+        let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let before = self.last_end_ns.swap(now, Ordering::Relaxed);
+        self.pause_max_ns.fetch_max(now.saturating_sub(before), Ordering::Relaxed);
+    }
+}
+
+impl Filler {
+    /// With a seed of the present moment, so that several fillings of one directory do not collide.
+    pub(crate) fn new(handle: EngineHandle, dfsps: u64, payloads: Payloads) -> Result<Self, Failure> {
+        let currency = Currency::parse("XXX")
+            .ok_or_else(|| Failure::new(Exit::Software, "XXX is not in the list of currencies"))?;
+        let dfsps = (1..=dfsps).filter_map(|number| FspId::parse(&format!("dfsp-{number}"))).collect();
+        Ok(Self { handle, dfsps, currency, seed: SystemClock.now().as_ns().unsigned_abs(), payloads })
+    }
+
+    /// Prepares and fulfils the transfers of these numbers.
+    pub(crate) async fn fill(&self, first: u64, transfers: u64) -> Result<Filling, Failure> {
+        let progress = Arc::new(Progress::new(first, transfers));
+        let mut senders = JoinSet::new();
+        for _ in 0..IN_FLIGHT.min(transfers) {
+            let (filler, progress) = (self.clone(), Arc::clone(&progress));
+            senders.spawn(async move {
+                loop {
+                    let number = progress.next.fetch_add(1, Ordering::Relaxed);
+                    if number >= progress.end {
+                        return Ok(());
+                    }
+                    filler.transfer(number, &progress).await?;
+                    progress.note();
+                    if number % 1024 == 0 {
+                        progress.bar.set_position(number - first);
+                    }
+                }
+            });
+        }
+        while let Some(sent) = senders.join_next().await {
+            sent.map_err(|error| Failure::new(Exit::Software, error))??;
+        }
+        progress.bar.finish_and_clear();
+        Ok(Filling {
+            pause_max: Duration::from_nanos(progress.pause_max_ns.load(Ordering::Relaxed)),
+            refusals: progress.refusals.load(Ordering::Relaxed),
+        })
+    }
+
+    async fn transfer(&self, number: u64, progress: &Progress) -> Outcome {
+        let prepare = self.prepare(number);
+        let (id, payer, payee) = (prepare.id, prepare.payer, prepare.payee);
+        let secret = Secret::of(self.seed, number);
+        self.submit(Command::Prepare(prepare), self.payload(PREPARE_BODY_BYTES), progress).await?;
+        let fulfil = Fulfil {
+            transfer: id.into(),
+            source: payee,
+            destination: Some(payer),
+            state: FulfilState::Committed,
+            may_reserve: true,
+            fulfilment: Fulfilment::Preimage(secret.preimage),
+            fingerprint: secret.fingerprint(1),
+            extensions: None,
+        };
+        self.submit(Command::Fulfil(fulfil), self.payload(FULFIL_BODY_BYTES), progress).await
+    }
+
+    /// The prepare of a number, always the same but for its expiration.
+    pub(crate) fn prepare(&self, number: u64) -> Prepare {
+        let count = self.dfsps.len() as u64;
+        let payer = self.dfsps[(number % count) as usize];
+        let payee = self.dfsps[((number + 1) % count) as usize];
+        let secret = Secret::of(self.seed, number);
+        Prepare {
+            id: secret.id,
+            source: payer,
+            destination: Some(payee),
+            payer,
+            payee,
+            amount: Ok(Amount::from_units(10_000).unwrap_or_default()),
+            currency: self.currency,
+            condition: Some(Sha256::digest(secret.preimage).into()),
+            expires_at: SystemClock.now().plus_ms(EXPIRY_MS),
+            fingerprint: secret.fingerprint(0),
+            extensions: None,
+        }
+    }
+
+    /// Submits until the engine has room: it holds back while the archive catches up.
+    async fn submit(&self, command: Command, payload: Payload, progress: &Progress) -> Outcome {
+        loop {
+            match self.handle.submit(command.clone(), payload.clone()).await {
+                Ok(Reply::Accepted) => return Ok(()),
+                Err(SubmitError::Busy) => {
+                    progress.refusals.fetch_add(1, Ordering::Relaxed);
+                    tokio::time::sleep(BUSY_WAIT).await;
+                }
+                other => {
+                    return Err(Failure::new(Exit::InputOutput, format!("the engine refused: {other:?}")));
+                }
+            }
+        }
+    }
+
+    fn payload(&self, body_bytes: usize) -> Payload {
+        static HEADERS: [u8; HEADER_BYTES] = [b'h'; HEADER_BYTES];
+        static BODY: [u8; PREPARE_BODY_BYTES] = [b'b'; PREPARE_BODY_BYTES];
+        match self.payloads {
+            Payloads::None => Payload::default(),
+            Payloads::AsInRuns => Payload {
+                headers: upesi_http::Bytes::from_static(&HEADERS),
+                body: upesi_http::Bytes::from_static(&BODY[..body_bytes]),
+            },
+        }
+    }
+
+    /// Makes the accounts, the model and the DFSPs, where they are not there yet.
+    pub(crate) async fn onboard(&self) -> Outcome {
+        let hub = FspId::parse("Hub").ok_or_else(|| Failure::new(Exit::Software, "no hub name"))?;
+        for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
+            let kind = kind.into();
+            self.admin(AdminCommand::CreateHubAccount { name: hub, currency: self.currency, kind }).await?;
+        }
+        let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
+        self.admin(AdminCommand::CreateSettlementModel(model)).await?;
+        for name in self.dfsps.clone() {
+            self.onboard_dfsp(name).await?;
+        }
+        Ok(())
+    }
+
+    async fn onboard_dfsp(&self, name: FspId) -> Outcome {
+        let plenty = Amount::from_units(1_000_000_000_000_000).unwrap_or_default();
+        let currency = self.currency;
+        self.admin(AdminCommand::CreateParticipant { name, currency, is_proxy: false }).await?;
+        let initial_position = Amount::ZERO;
+        self.admin(AdminCommand::OpenAccounts { name, currency, net_debit_cap: plenty, initial_position })
+            .await?;
+        let find = move |ledger: &upesi_ledger::Ledger| {
+            ledger.participant_named(&name)?.account(currency, LedgerAccountTypeId::SETTLEMENT)
+        };
+        let account = self.handle.read(find).await.map_err(|error| Failure::new(Exit::InputOutput, error))?;
+        let account =
+            account.ok_or_else(|| Failure::new(Exit::Software, "a DFSP without settlement account"))?;
+        self.admin(AdminCommand::PrepareFunds(FundsPrepare {
+            direction: FundsDirection::In,
+            id: Secret::of(!self.seed, u64::from(account.number())).id,
+            name,
+            account,
+            amount: plenty,
+            currency,
+            external_reference: "fill".into(),
+            reason: "fill".into(),
+            extensions: None,
+            fingerprint: [3; 16],
+        }))
+        .await
+    }
+
+    /// Makes a change; one that was made before is as good.
+    async fn admin(&self, command: AdminCommand) -> Outcome {
+        match self.handle.submit(Command::Admin(command), Payload::default()).await {
+            Ok(Reply::Admin(_)) => Ok(()),
+            other => Err(Failure::new(Exit::InputOutput, format!("the engine refused: {other:?}"))),
+        }
+    }
+}
+
+/// What is random about a transfer: nothing of it compresses, as in real ones.
+struct Secret {
+    id: TransferId,
+    preimage: [u8; 32],
+    tail: [u8; 32],
+}
+
+impl Secret {
+    fn of(seed: u64, number: u64) -> Self {
+        let digest = |part: u8| -> [u8; 32] {
+            Sha256::new()
+                .chain_update([part])
+                .chain_update(seed.to_le_bytes())
+                .chain_update(number.to_le_bytes())
+                .finalize()
+                .into()
+        };
+        let (tail, mut id) = (digest(0), [0; 16]);
+        id.copy_from_slice(&digest(1)[..16]);
+        Self { id: TransferId::from_random_bytes(id), preimage: digest(2), tail }
+    }
+
+    fn fingerprint(&self, half: usize) -> [u8; 16] {
+        let mut print = [0; 16];
+        print.copy_from_slice(&self.tail[half * 16..half * 16 + 16]);
+        print
+    }
+}
+
+/// The id of the transfer of a number.
+pub(crate) fn transfer_id(seed: u64, number: u64) -> TransferId {
+    Secret::of(seed, number).id
+}

@@ -1,0 +1,232 @@
+//! `upesi lab grow`: what a hub costs as its history grows, from a thousand finished transfers to a hundred million.
+//!
+//! The history is made through the engine, without HTTP. At each step the archive is asked, the real hub is started on
+//! the directory and loaded in turn with an empty one, and the disk is looked at. At the last, what an operator does to a hub
+//! is done to it while it serves.
+
+mod aims;
+mod measure;
+mod report;
+mod steady;
+#[cfg(test)]
+mod tests;
+mod upkeep;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use crate::{Environment, Usage};
+use clap::Args;
+use upesi_engine::{Clock, EngineOptions, SystemClock};
+
+pub use report::Row;
+
+use crate::evidence::{self, Provenance, Subject};
+use crate::fill::{FillingEngine, Payloads, rate_per_s};
+use report::Curve;
+use upesi_hub::exit::{Exit, Failure, Outcome};
+
+/// Steps that are measured unless told otherwise.
+const STEPS: [u64; 7] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000, 30_000_000, 100_000_000];
+/// After this many the filling is measured apart, so that the rate at a step is that of its end.
+const LAST_PART: u64 = 1_000_000;
+
+/// How long nothing is done to the hub before its upkeep, to compare with.
+const UPKEEP_QUIET: Duration = Duration::from_secs(20);
+const SUBJECT: Subject = Subject {
+    name: "growth",
+    what: "a hub with a history of finished transfers, and its upkeep while it serves",
+    command: "make grow",
+};
+
+/// Arguments of `upesi lab grow`.
+#[derive(Args, Clone, Debug)]
+pub struct GrowArguments {
+    /// The data directory: a new one. 100 million transfers take some 20 GB; with --upkeep a backup and what is restored from
+    /// it take as much again, each, beside it.
+    #[arg(long, value_name = "DIR")]
+    pub data: PathBuf,
+    /// How many finished transfers there are at the end.
+    #[arg(long, value_name = "N", default_value_t = 100_000_000)]
+    pub transfers: u64,
+    /// Measure at these numbers of transfers; by default at 1 K, 10 K, 100 K, 1 M, 10 M, 30 M, 100 M, and at the end.
+    #[arg(long = "step", value_name = "N", value_delimiter = ',')]
+    pub steps: Vec<u64>,
+    /// How many DFSPs.
+    #[arg(long, value_name = "N", default_value_t = 8)]
+    pub dfsps: u64,
+    /// Lookups of each kind at each step.
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub lookups: u64,
+    /// Put requests of the usual size into the journal too; its segments are dropped as soon as they are not needed.
+    #[arg(long)]
+    pub payloads: bool,
+    /// At each step run transfers through the hub and through an empty one, in turn, for so many seconds; 0 does not.
+    #[arg(long, value_name = "SECONDS", default_value_t = 10)]
+    pub load: u64,
+    /// How often each, medians count.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub turns: u32,
+    /// At the end make a backup, another into the same directory, restore and audit it, and let the oldest part leave for a
+    /// Parquet file, while the hub serves so many transfers per second; 0 does not. The directory is not to be used afterwards:
+    /// its clock is a day ahead.
+    #[arg(long, value_name = "RATE", default_value_t = 200)]
+    pub upkeep: u32,
+    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, of which `lab report` makes plots.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Directory of the evidence to which the run is added, such as docs/evidence.
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Print curve.json to stdout instead of the table.
+    #[arg(long)]
+    pub json: bool,
+    /// The program that is started as the hub; by default this one.
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub binary: Option<PathBuf>,
+}
+
+/// Grows the history step by step and tells what each costs.
+///
+/// # Errors
+/// 1 where an aim was missed; 64 where the directory is not new; 73 where files cannot be written; 69 where the hub does not
+/// start.
+pub fn run(arguments: &GrowArguments) -> Outcome {
+    let started = Instant::now();
+    let curve = grow(arguments)?;
+    if let Some(directory) = &arguments.report {
+        evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::since(started))?)?;
+    }
+    let text = if arguments.json { curve.to_json()? } else { curve.markdown() };
+    upesi_hub::output::write_out(&text)?;
+    let missed = curve.missed();
+    if missed.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, missed.join("\n"))) }
+}
+
+fn grow(arguments: &GrowArguments) -> Result<Curve, Failure> {
+    if arguments.data.exists() {
+        let text = format!("{} exists already: name a new directory", arguments.data.display());
+        return Err(Failure::new(Exit::Usage, text));
+    }
+    let cannot = |error: std::io::Error| Failure::new(Exit::CannotCreate, error);
+    fs::create_dir_all(&arguments.data).map_err(cannot)?;
+    let started_at = SystemClock.now().to_string();
+    let commit = upesi_hub::version::commit().map(str::to_owned);
+    let mut curve = Curve {
+        environment: Environment::detect(commit, started_at, &arguments.data),
+        dfsps: arguments.dfsps,
+        payloads: arguments.payloads,
+        load_s: arguments.load,
+        rows: Vec::new(),
+        upkeep: None,
+    };
+    let mut seed = None;
+    let mut present = 0;
+    for step in steps(arguments) {
+        let row = measure_step(arguments, &mut seed, present, step)?;
+        eprintln!("{}", row.line());
+        present = step;
+        curve.rows.push(row);
+        if let Some(out) = &arguments.out {
+            // After each step: a run of an hour should leave something behind wherever it is stopped.
+            curve.write(out).map_err(cannot)?;
+        }
+    }
+    if arguments.upkeep > 0 {
+        let plan = upkeep::Plan {
+            data: &arguments.data,
+            dfsps: usize::try_from(arguments.dfsps).unwrap_or(usize::MAX),
+            rate_per_s: arguments.upkeep,
+            quiet: UPKEEP_QUIET,
+        };
+        curve.upkeep = Some(upkeep::run(&plan)?);
+        if let Some(out) = &arguments.out {
+            curve.write(out).map_err(cannot)?;
+        }
+    }
+    Ok(curve)
+}
+
+/// A place beside the data directory, on the same disk: `DATA-what`.
+fn beside(data: &Path, what: &str) -> PathBuf {
+    let mut name = data.as_os_str().to_owned();
+    name.push("-");
+    name.push(what);
+    name.into()
+}
+
+/// Ascending, none beyond the end, the end among them.
+fn steps(arguments: &GrowArguments) -> Vec<u64> {
+    let asked = if arguments.steps.is_empty() { &STEPS[..] } else { &arguments.steps };
+    let mut steps: Vec<u64> = asked.iter().copied().filter(|step| *step < arguments.transfers).collect();
+    steps.push(arguments.transfers);
+    steps.retain(|step| *step > 0);
+    steps.sort_unstable();
+    steps.dedup();
+    steps
+}
+
+/// Fills up to `step` transfers and measures there.
+fn measure_step(
+    arguments: &GrowArguments,
+    seed: &mut Option<u64>,
+    present: u64,
+    step: u64,
+) -> Result<Row, Failure> {
+    let mut row = Row { transfers: step, ..Row::default() };
+    fill(arguments, seed, present, step, &mut row)?;
+    let data = &arguments.data;
+    let disk = |name: &str| measure::disk_bytes(&data.join(name));
+    row.archive_bytes = disk("archive")?;
+    row.journal_bytes = disk("journal")?;
+    row.snapshot_bytes = disk("snapshots")?;
+    measure::restart(arguments, &mut row)?;
+    Ok(row)
+}
+
+fn fill(
+    arguments: &GrowArguments,
+    seed: &mut Option<u64>,
+    present: u64,
+    step: u64,
+    row: &mut Row,
+) -> Result<(), Failure> {
+    let payloads = if arguments.payloads { Payloads::AsInRuns } else { Payloads::None };
+    let options = EngineOptions { keep_segments: false, ..EngineOptions::new(&arguments.data) };
+    let mut hub = FillingEngine::start(options, arguments.dfsps, payloads)?;
+    hub.filler.seed = *seed.get_or_insert(hub.filler.seed);
+    let (cpu, started) = (own_usage()?.cpu, Instant::now());
+    let part = (step - present).min(LAST_PART);
+    let before = hub.fill(present, step - present - part)?;
+    let part_started = Instant::now();
+    let last = hub.fill(step - part, part)?;
+    let (took, part_took) = (started.elapsed(), part_started.elapsed());
+    let usage = own_usage()?;
+    row.fill_per_s = rate_per_s(step - present, took);
+    row.fill_last_part_per_s = rate_per_s(part, part_took);
+    row.fill_cpu_ns = measure::nanoseconds(usage.cpu.saturating_sub(cpu)) / (step - present).max(1);
+    row.pause_max_ms = milliseconds(before.pause_max.max(last.pause_max));
+    row.refusals = before.refusals + last.refusals;
+    row.fill_rss_bytes = usage.resident_bytes;
+    let seed = hub.filler.seed;
+    // Everything is archived behind it.
+    hub.engine.shutdown();
+    measure::lookups(&arguments.data.join("archive"), seed, step, arguments.lookups, row)
+}
+
+fn own_usage() -> Result<Usage, Failure> {
+    Usage::own().map_err(|error| Failure::new(Exit::Software, error))
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The program that runs now.
+fn this_program(arguments: &GrowArguments) -> Result<PathBuf, Failure> {
+    match &arguments.binary {
+        Some(binary) => Ok(Path::to_path_buf(binary)),
+        None => std::env::current_exe().map_err(|error| Failure::new(Exit::Software, error)),
+    }
+}

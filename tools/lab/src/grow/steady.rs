@@ -1,0 +1,235 @@
+//! A steady load on a hub while something else is done to it, and what the hub's DFSPs notice of that.
+#![expect(clippy::float_arithmetic, reason = "rates of a measurement; no money")]
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::AdminClient;
+use crate::onboard::onboard;
+use serde::Serialize;
+use upesi_http::Workers;
+use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
+use upesi_types::{Amount, Currency};
+
+use crate::aim::{part, quantile};
+use upesi_hub::exit::{Exit, Failure};
+
+/// Transfers without an end at a time; more are not sent, and count as not served.
+const OPEN_MAX: u64 = 50_000;
+/// Longer than any clock is set ahead meanwhile.
+const EXPIRY: Duration = Duration::from_secs(10 * 86_400);
+/// How long it is waited for what has not ended when the load does.
+const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE_STEP: Duration = Duration::from_millis(20);
+const CONNECTIONS: usize = 128;
+
+/// What was served in one part of the time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Served {
+    /// What was done meanwhile.
+    pub meanwhile: &'static str,
+    /// How long that took.
+    pub seconds: f64,
+    /// Transfers that were due.
+    pub offered: u64,
+    /// Of these, committed.
+    pub committed: u64,
+    /// Committed per second.
+    pub committed_per_s: f64,
+    /// Half of them took at most so long from when they were due, in milliseconds.
+    pub p50_ms: f64,
+    /// 99 of 100.
+    pub p99_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+}
+
+#[derive(Debug)]
+struct Part {
+    meanwhile: &'static str,
+    begun: Instant,
+    offered: u64,
+    latencies_us: Vec<u64>,
+}
+
+/// Load that goes on until it is finished.
+pub(super) struct SteadyLoad {
+    shared: Arc<Shared>,
+    pacer: Option<JoinHandle<()>>,
+    workers: Arc<Workers>,
+    /// The DFSPs serve as long as it is there.
+    _simulator: Simulator,
+}
+
+struct Shared {
+    originator: Originator,
+    dfsps: usize,
+    parts: Mutex<Vec<Part>>,
+    open: AtomicU64,
+    is_ending: AtomicBool,
+}
+
+impl SteadyLoad {
+    /// Brings the DFSPs in and begins to send so many transfers per second.
+    pub(super) async fn start(
+        fspiop_url: &str,
+        admin_url: &str,
+        dfsps: usize,
+        rate_per_s: u32,
+        nonce: u64,
+    ) -> Result<Self, Failure> {
+        let failed = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
+        let workers = Arc::new(Workers::start(1, "steady").map_err(|error| failed(&error))?);
+        let currency = Currency::parse("XXX")
+            .ok_or_else(|| Failure::new(Exit::Software, "XXX is not in the list of currencies"))?;
+        let upstream = Upstream::Hub(fspiop_url.to_owned());
+        let config = SimConfig { connections_max: CONNECTIONS, ..SimConfig::new(dfsps, upstream) };
+        let simulator = Simulator::start(config, &workers).map_err(|error| failed(&error))?;
+        let admin = AdminClient::new(admin_url).map_err(|error| failed(&error))?;
+        onboard(&admin, &simulator, currency, nonce).await.map_err(|error| failed(&error))?;
+        let options = OriginatorOptions {
+            amount: Amount::parse_wire("2").unwrap_or_default(),
+            currency,
+            expiry: EXPIRY,
+            seed: nonce,
+            nonce,
+            trace: true,
+            resends_max: 0,
+        };
+        let shared = Arc::new(Shared {
+            originator: Originator::new(&simulator, options),
+            dfsps,
+            parts: Mutex::default(),
+            open: AtomicU64::new(0),
+            is_ending: AtomicBool::new(false),
+        });
+        let pause = Duration::from_secs(1) / rate_per_s.max(1);
+        let (pacing, on) = (Arc::clone(&shared), Arc::clone(&workers));
+        // A thread of its own: a runtime's timers tell milliseconds apart only.
+        let pacer = std::thread::spawn(move || pacing.pace(&on, pause));
+        Ok(Self { shared, pacer: Some(pacer), workers, _simulator: simulator })
+    }
+
+    /// From now on transfers belong to this.
+    pub(super) fn begin(&self, meanwhile: &'static str) {
+        let part = Part { meanwhile, begun: Instant::now(), offered: 0, latencies_us: Vec::new() };
+        self.shared.parts().push(part);
+    }
+
+    /// Sends no more, waits for what is open, and tells what came of each part.
+    pub(super) fn finish(mut self) -> Vec<Served> {
+        let ended = Instant::now();
+        self.stop();
+        let deadline = Instant::now() + PATIENCE;
+        while self.shared.open.load(Ordering::Acquire) > 0 && Instant::now() < deadline {
+            std::thread::sleep(PATIENCE_STEP);
+        }
+        let mut parts = self.shared.parts();
+        let ends: Vec<Instant> = parts.iter().skip(1).map(|part| part.begun).chain([ended]).collect();
+        parts.iter_mut().zip(ends).map(|(part, end)| part.served(end)).collect()
+    }
+
+    fn stop(&mut self) {
+        self.shared.is_ending.store(true, Ordering::Release);
+        if let Some(pacer) = self.pacer.take() {
+            // A panic there has been printed; what it did not send is missing in the counts.
+            let _ = pacer.join();
+        }
+    }
+}
+
+impl Drop for SteadyLoad {
+    fn drop(&mut self) {
+        self.stop();
+        self.workers.shutdown();
+    }
+}
+
+impl Shared {
+    fn parts(&self) -> MutexGuard<'_, Vec<Part>> {
+        self.parts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pace(self: Arc<Self>, workers: &Workers, pause: Duration) {
+        let begun = Instant::now();
+        for number in 0_u32.. {
+            let intended = begun + pause * number;
+            std::thread::sleep(intended.saturating_duration_since(Instant::now()));
+            if self.is_ending.load(Ordering::Acquire) {
+                return;
+            }
+            self.with_part(intended, |part| part.offered += 1);
+            if self.open.fetch_add(1, Ordering::AcqRel) >= OPEN_MAX {
+                self.open.fetch_sub(1, Ordering::AcqRel);
+                continue;
+            }
+            let shared = Arc::clone(&self);
+            drop(
+                workers
+                    .round_robin()
+                    .spawn(async move { shared.transfer(u64::from(number), intended).await }),
+            );
+        }
+    }
+
+    async fn transfer(&self, number: u64, intended: Instant) {
+        let payer = (number % self.dfsps as u64) as usize;
+        let payee = (payer + 1) % self.dfsps;
+        if let Ok(Pending { finished, .. }) = self.originator.send(number, payer, payee).await
+            && let Ok(finished) = finished.await
+            && finished.outcome == Outcome::Committed
+        {
+            let us = finished.at.saturating_duration_since(intended).as_micros();
+            let us = u64::try_from(us).unwrap_or(u64::MAX);
+            self.with_part(intended, |part| part.latencies_us.push(us));
+        }
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// The part in which a transfer was due; none before the first.
+    fn with_part(&self, intended: Instant, note: impl FnOnce(&mut Part)) {
+        if let Some(part) = self.parts().iter_mut().rev().find(|part| part.begun <= intended) {
+            note(part);
+        }
+    }
+}
+
+impl Part {
+    fn served(&mut self, end: Instant) -> Served {
+        self.latencies_us.sort_unstable();
+        let sorted: Vec<f64> = self.latencies_us.iter().map(|us| *us as f64 / 1e3).collect();
+        let ms = |percent| quantile(&sorted, percent);
+        let seconds = end.saturating_duration_since(self.begun).as_secs_f64();
+        let committed = self.latencies_us.len() as u64;
+        Served {
+            meanwhile: self.meanwhile,
+            seconds,
+            offered: self.offered,
+            committed,
+            committed_per_s: part(committed as f64, seconds),
+            p50_ms: ms(50),
+            p99_ms: ms(99),
+            max_ms: ms(100),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_tells_what_was_due_in_it_whenever_it_ended() {
+        let begun = Instant::now();
+        let latencies_us = (1..=200).rev().map(|ms| ms * 1_000).collect();
+        let mut part = Part { meanwhile: "backup", begun, offered: 210, latencies_us };
+        let served = part.served(begun + Duration::from_secs(4));
+        assert_eq!((served.offered, served.committed), (210, 200));
+        assert_eq!((served.committed_per_s, served.p50_ms, served.p99_ms), (50.0, 100.0, 198.0));
+        assert_eq!((served.seconds, served.max_ms), (4.0, 200.0));
+        let mut nothing = Part { meanwhile: "", begun, offered: 0, latencies_us: Vec::new() };
+        assert_eq!(nothing.served(begun), Served::default());
+    }
+}

@@ -1,0 +1,262 @@
+//! What an operator does to a hub that goes on serving: backups, a restore of one with its audit, and the export and removal of
+//! the oldest part of its history; each with its time, its bytes, and what DFSPs noticed of it.
+//!
+//! The hub runs in this process, because transfers are old enough to leave after a day at the earliest: for that part its clock
+//! is set ahead.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use upesi_engine::{Clock, SystemClock};
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
+use upesi_types::Timestamp;
+
+use super::measure::disk_bytes;
+use super::steady::{Served, SteadyLoad};
+use crate::aim::part;
+use upesi_hub::Hub;
+use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
+use upesi_hub::config::{self, Sources};
+use upesi_hub::exit::{Exit, Failure};
+use upesi_hub::logging::LogControl;
+
+const DAY_MS: i64 = 86_400_000;
+/// The oldest part is so much older than it need be; the next part ends later than that.
+const AFTER_ITS_DAY_MS: i64 = 1_000;
+/// How long it is waited until the oldest part has left.
+const LEAVE_WAIT_MAX: Duration = Duration::from_secs(2 * 3600);
+const LEAVE_WAIT_STEP: Duration = Duration::from_millis(20);
+const SHUTDOWN_PATIENCE: Duration = Duration::from_secs(10);
+
+/// One thing that was done, or nothing, to compare with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Task {
+    /// What was served meanwhile, with what it was and how long it took.
+    #[serde(flatten)]
+    pub served: Served,
+    /// Bytes copied, restored or exported.
+    pub bytes: u64,
+}
+
+/// All that was done, in order; first nothing.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Upkeep {
+    /// Transfers due per second all the time.
+    pub rate_per_s: u32,
+    /// Finished transfers that left.
+    pub left: u64,
+    /// What was done.
+    pub tasks: Vec<Task>,
+}
+
+impl Upkeep {
+    /// The least that any task left of what was asked for, 0 to 1.
+    pub(super) fn served_least(&self) -> f64 {
+        let served = |task: &Task| part(task.served.committed as f64, task.served.offered as f64);
+        // Of a task that was over before anything was due nothing can be said.
+        let asked = self.tasks.iter().filter(|task| task.served.offered > 0);
+        asked.map(served).fold(1.0, f64::min)
+    }
+
+    /// A Markdown table, one line per task.
+    pub(super) fn markdown(&self) -> String {
+        use std::fmt::Write as _;
+        let mut text = format!(
+            "| meanwhile, at {} transfers/s | seconds | bytes | committed of due | per second | p50, ms | p99, ms | longest, ms |\n\
+             |---|---:|---:|---:|---:|---:|---:|---:|\n",
+            self.rate_per_s
+        );
+        for Task { served, bytes } in &self.tasks {
+            // Writing to a String does not fail.
+            let _ = writeln!(
+                text,
+                "| {} | {:.1} | {bytes} | {} of {} | {:.0} | {:.1} | {:.1} | {:.0} |",
+                served.meanwhile,
+                served.seconds,
+                served.committed,
+                served.offered,
+                served.committed_per_s,
+                served.p50_ms,
+                served.p99_ms,
+                served.max_ms
+            );
+        }
+        text
+    }
+}
+
+/// What is asked for.
+pub(super) struct Plan<'a> {
+    pub(super) data: &'a Path,
+    pub(super) dfsps: usize,
+    pub(super) rate_per_s: u32,
+    /// How long nothing is done, to compare with.
+    pub(super) quiet: Duration,
+}
+
+/// The machine's clock, some time ahead.
+#[derive(Debug, Default)]
+struct ClockAhead(AtomicI64);
+
+impl Clock for ClockAhead {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().plus_ms(self.0.load(Ordering::Acquire))
+    }
+}
+
+/// The part of the archive that is to leave.
+struct Oldest {
+    first_seq: u64,
+    last_time: Timestamp,
+    transfers: u64,
+}
+
+/// Does all of it. The directory's clock is a day ahead afterwards.
+pub(super) fn run(plan: &Plan<'_>) -> Result<Upkeep, Failure> {
+    let unavailable = |error: &dyn std::fmt::Display| Failure::new(Exit::Unavailable, error);
+    let places = Places::beside(plan.data);
+    places.clear()?;
+    let oldest = oldest(&plan.data.join("archive"))?;
+    let clock = Arc::new(ClockAhead::default());
+    let hub = start(plan.data, &places.export, Arc::clone(&clock) as _)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| unavailable(&error))?;
+    let url = |address: std::net::SocketAddr| format!("http://{address}");
+    let nonce = SystemClock.now().as_ns().unsigned_abs();
+    let (fspiop, admin) = (url(hub.fspiop_address()), url(hub.admin_address()));
+    let load = SteadyLoad::start(&fspiop, &admin, plan.dfsps, plan.rate_per_s, nonce);
+    let load = runtime.block_on(load)?;
+    let bytes = tasks(plan, &places, &load, &hub, &clock, &oldest);
+    let served = load.finish();
+    runtime.block_on(hub.shutdown(SHUTDOWN_PATIENCE));
+    let bytes = bytes?;
+    places.clear()?;
+    let tasks = served.into_iter().zip(bytes).map(|(served, bytes)| Task { served, bytes }).collect();
+    Ok(Upkeep { rate_per_s: plan.rate_per_s, left: oldest.transfers, tasks })
+}
+
+/// One after the other; the bytes of each.
+fn tasks(
+    plan: &Plan<'_>,
+    places: &Places,
+    load: &SteadyLoad,
+    hub: &Hub,
+    clock: &ClockAhead,
+    oldest: &Oldest,
+) -> Result<[u64; 5], Failure> {
+    load.begin("nothing");
+    std::thread::sleep(plan.quiet);
+    load.begin("backup");
+    let first = copy(plan.data, &places.backup)?;
+    load.begin("backup again, into the same directory");
+    let second = copy(plan.data, &places.backup)?;
+    load.begin("restore of it elsewhere, with audit");
+    // Its audit is a part of it, and its failure an error.
+    let restored = restore(&RestoreArguments {
+        from: places.backup.clone(),
+        data: places.restored.clone(),
+        json: false,
+    })?;
+    load.begin("export of the oldest part to Parquet, and its removal");
+    let ahead_ms = oldest.last_time.plus_ms(DAY_MS + AFTER_ITS_DAY_MS).ms_since(SystemClock.now());
+    clock.0.store(ahead_ms.max(0), Ordering::Release);
+    hub.apply_retention();
+    wait_until_left(&plan.data.join("archive"), oldest.first_seq)?;
+    let exported = disk_bytes(&places.export)?;
+    Ok([0, first.bytes_copied, second.bytes_copied, restored.bytes, exported])
+}
+
+fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
+    backup(&BackupArguments { data: data.to_owned(), to: to.to_owned(), json: false })
+}
+
+/// The archive's oldest division; all of it where it has only one. No hub is using it.
+fn oldest(archive: &Path) -> Result<Oldest, Failure> {
+    let failed = |error: upesi_tables::archive::ArchiveError| Failure::new(Exit::InputOutput, error);
+    let archive = FjallArchive::open(archive, &ArchiveOptions::default()).map_err(failed)?;
+    if archive.divisions().len() < 2 {
+        archive.divide().map_err(failed)?;
+    }
+    let oldest = archive.divisions().first().copied();
+    let oldest = oldest.and_then(|division| Some((division, division.last_time?)));
+    let (oldest, last_time) =
+        oldest.ok_or_else(|| Failure::new(Exit::Failure, "the archive holds nothing that could leave"))?;
+    Ok(Oldest { first_seq: oldest.first_seq, last_time, transfers: oldest.transfers_estimate })
+}
+
+fn start(data: &Path, export: &Path, clock: Arc<dyn Clock>) -> Result<Hub, Failure> {
+    let flags = [
+        ("data.dir", data.display().to_string()),
+        ("data.keep_segments", "needed".to_owned()),
+        ("fspiop.listen", "127.0.0.1:0".to_owned()),
+        ("admin.listen", "127.0.0.1:0".to_owned()),
+        // The DFSPs' clocks stay behind.
+        ("fspiop.completed_timestamp_age_s_max", "604800".to_owned()),
+        // Transfers last longer than that, too.
+        ("hub.transfer_validity_max_s", "31536000".to_owned()),
+        ("archive.keep_days", "1".to_owned()),
+        ("archive.export_dir", export.display().to_string()),
+        ("archive.export_format", "parquet".to_owned()),
+    ];
+    let flags = flags.into_iter().map(|(key, value)| ("upkeep".to_owned(), key.to_owned(), value));
+    let sources = Sources { flags: flags.collect(), ..Sources::default() };
+    let effective = config::load(&sources)
+        .map_err(|mistakes| Failure::new(Exit::Software, config::describe(&mistakes)))?;
+    Hub::start_with_clock(&effective.settings, LogControl::detached(), clock)
+        .map_err(|error| Failure::new(error.exit(), error))
+}
+
+/// Waits until a division's files are gone.
+fn wait_until_left(archive: &Path, first_seq: u64) -> Result<(), Failure> {
+    let begun = Instant::now();
+    // `<first_seq>`, and the same with an ending while it goes.
+    let is_there = || -> std::io::Result<bool> {
+        for entry in fs::read_dir(archive)? {
+            let name = entry?.file_name();
+            let number = name.to_str().and_then(|name| name.get(..20)?.parse::<u64>().ok());
+            if number == Some(first_seq) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    while is_there().map_err(|error| Failure::new(Exit::InputOutput, error))? {
+        if begun.elapsed() > LEAVE_WAIT_MAX {
+            return Err(Failure::new(Exit::Failure, "the oldest part of the archive did not leave"));
+        }
+        std::thread::sleep(LEAVE_WAIT_STEP);
+    }
+    Ok(())
+}
+
+/// What is made beside the data directory, and removed in the end.
+struct Places {
+    backup: PathBuf,
+    restored: PathBuf,
+    export: PathBuf,
+}
+
+impl Places {
+    fn beside(data: &Path) -> Self {
+        let [backup, restored, export] =
+            ["backup", "restored", "export"].map(|what| super::beside(data, what));
+        Self { backup, restored, export }
+    }
+
+    fn clear(&self) -> Result<(), Failure> {
+        for place in [&self.backup, &self.restored, &self.export] {
+            match fs::remove_dir_all(place) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    let text = format!("{}: {error}", place.display());
+                    return Err(Failure::new(Exit::CannotCreate, text));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}

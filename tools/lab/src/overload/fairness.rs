@@ -1,0 +1,240 @@
+//! One DFSP asks for many times what the hub takes, and the others for what they always do: what they notice of it.
+#![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::measured::TimelineResult;
+use crate::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
+use serde::Serialize;
+use upesi_types::Timestamp;
+
+use super::aims::Measured;
+use super::figures::{PhaseReport, Refusals, Times, findings_of};
+use super::{OUTSTANDING_MAX, OverloadArguments, STEP, Tried};
+use crate::aim::{Aim, part};
+use upesi_hub::exit::Failure;
+
+/// Before, while it floods, after.
+const PHASES: u32 = 3;
+/// How the DFSPs are called: they have load generators of their own, so that what becomes of them is counted apart.
+const OTHERS_PREFIX: &str = "other";
+const FLOODERS_PREFIX: &str = "flooder";
+/// The others go on for so long behind the last phase: the generators do not begin at the same moment.
+const SLACK: Duration = Duration::from_secs(10);
+/// Part of what they ask for that the others must get before the flood, or the peak was chosen too high.
+const BEFORE_MIN: f64 = 0.95;
+
+/// What one run showed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct FairnessReport {
+    /// The phases as those see them who always ask for the same.
+    pub others: Vec<PhaseReport>,
+    /// The phases as those see them who flood.
+    pub flooders: Vec<PhaseReport>,
+    /// What the others got before, as a part of what they asked for.
+    pub goodput_before: f64,
+    /// The same during the flood, its first seconds included.
+    pub goodput: f64,
+    /// Their 99th percentile during the flood, median of the seconds', as a multiple of that before.
+    pub p99_factor: f64,
+    /// The same of all transfers of the phases.
+    pub p99_whole_factor: f64,
+    /// What the flooders got as answers.
+    pub refusals: Refusals,
+    /// What the others got.
+    pub refusals_of_others: Refusals,
+    /// Why the figures do not count, in words.
+    pub findings: Vec<String>,
+    /// Whether the audits of both found nothing.
+    pub audit_ok: bool,
+}
+
+impl FairnessReport {
+    /// From the results of both load generators.
+    pub(super) fn of(others: &LabResult, flooders: &LabResult, times: Times) -> Self {
+        let nothing = TimelineResult::default();
+        let apart_s = match (began(others), began(flooders)) {
+            (Some(others), Some(flooders)) => flooders.ms_since(others) as f64 / 1000.0,
+            _ => 0.0,
+        };
+        let timelines = [others, flooders].map(|result| result.timeline.as_ref().unwrap_or(&nothing));
+        let mut report = Self::of_timelines(timelines[0], timelines[1], apart_s, times);
+        report.refusals = Refusals::of_load(flooders);
+        report.refusals_of_others = Refusals::of_load(others);
+        report.audit_ok = others.audit.ok && flooders.audit.ok;
+        for (whose, result) in [("the others", others), ("who floods", flooders)] {
+            report.findings.extend(findings_of(result).into_iter().map(|text| format!("{whose}: {text}")));
+        }
+        if report.refusals.count == 0 {
+            report.findings.push("nothing was refused: it was no flood".to_owned());
+        }
+        report
+    }
+
+    /// The flooders' load began so many seconds after that of the others.
+    pub(super) fn of_timelines(
+        others: &TimelineResult,
+        flooders: &TimelineResult,
+        apart_s: f64,
+        times: Times,
+    ) -> Self {
+        let phases = |timeline: &TimelineResult, apart_s: f64| -> Vec<PhaseReport> {
+            let phase = |(name, number)| {
+                let (from_s, until_s) = (times.start_s(number), times.start_s(number + 1));
+                PhaseReport::of(name, timeline, from_s + apart_s, until_s + apart_s)
+            };
+            ["before", "flood", "after"].into_iter().zip(0..).map(phase).collect()
+        };
+        let (others, flooders) = (phases(others, apart_s), phases(flooders, 0.0));
+        let [before, flood, _] = &others[..] else { return Self::default() };
+        let mut report = Self {
+            goodput_before: got(before),
+            goodput: got(flood),
+            p99_factor: part(flood.figures.p99_ms, before.figures.p99_ms),
+            p99_whole_factor: part(flood.figures.p99_whole_ms, before.figures.p99_whole_ms),
+            ..Self::default()
+        };
+        if report.goodput_before < BEFORE_MIN {
+            let percent = report.goodput_before * 100.0;
+            report.findings.push(format!(
+                "before the flood the others got {percent:.0} % of what they asked for: choose a lower --peak"
+            ));
+        }
+        Self { others, flooders, ..report }
+    }
+}
+
+/// What was committed of what was begun, the first seconds included.
+fn got(phase: &PhaseReport) -> f64 {
+    let sum = |of: fn(&super::figures::Figures) -> f64| -> f64 {
+        [&phase.step, &phase.figures].into_iter().map(|figures| of(figures) * figures.seconds as f64).sum()
+    };
+    part(sum(|figures| figures.completed_per_s), sum(|figures| figures.offered_per_s))
+}
+
+fn began(result: &LabResult) -> Option<Timestamp> {
+    Timestamp::parse_iso(result.load_began_at.as_deref()?)
+}
+
+impl Measured for FairnessReport {
+    const AIMS: &'static [Aim<Self>] = &[
+        Aim {
+            name: "goodput of the others",
+            unit: "% of what they ask for",
+            is_at_least: true,
+            goal: 95.0,
+            of: |run| run.goodput * 100.0,
+        },
+        Aim {
+            name: "p99 of the others",
+            unit: "times that before",
+            is_at_least: false,
+            goal: 2.0,
+            of: |run| run.p99_factor,
+        },
+        Aim {
+            name: "p99 of all of theirs",
+            unit: "times that before",
+            is_at_least: false,
+            goal: 2.0,
+            of: |run| run.p99_whole_factor,
+        },
+    ];
+
+    fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    fn is_audit_ok(&self) -> bool {
+        self.audit_ok
+    }
+
+    fn offered(&self) -> u64 {
+        let flood = self.flooders.iter().filter(|phase| phase.name == "flood");
+        flood.map(|phase| phase.figures.offered() + phase.step.offered()).sum()
+    }
+
+    fn shortened(&self) -> Self {
+        self.clone()
+    }
+
+    fn push_to(&self, text: &mut String) {
+        for (whose, phases) in [("the others", &self.others), ("who floods", &self.flooders)] {
+            text.push_str(whose);
+            text.push('\n');
+            text.push_str(&PhaseReport::heading());
+            phases.iter().for_each(|phase| phase.push_to(text));
+        }
+        self.refusals.push_to("who floods", text);
+        self.refusals_of_others.push_to("the others", text);
+    }
+}
+
+/// What each kind asks for per second while all is well: their share of the usual load.
+pub(super) fn usual_per_s(arguments: &OverloadArguments, flooders: usize) -> (u32, u32) {
+    let normal = u64::from(arguments.normal_per_s());
+    let others = normal * (arguments.dfsps.saturating_sub(flooders)) as u64 / (arguments.dfsps.max(1)) as u64;
+    let rate = |per_s: u64| u32::try_from(per_s).unwrap_or(u32::MAX).max(1);
+    (rate(others), rate(normal - others))
+}
+
+/// The load of the others, and of those who flood.
+pub(super) fn loads(arguments: &OverloadArguments, flooders: usize) -> [Load; 2] {
+    let (others, usual) = usual_per_s(arguments, flooders);
+    let flood = arguments.peak.saturating_mul(arguments.factor);
+    let stage = |level, length| Stage { level, length };
+    let mut stages = vec![stage(usual, arguments.warm_up_length())];
+    for level in [usual, flood, usual] {
+        stages.extend([stage(level, STEP), stage(level, arguments.phase_length() - STEP)]);
+    }
+    let flood =
+        Load::Arrivals { start_per_s: usual, stages, poisson: false, outstanding_max: OUTSTANDING_MAX };
+    [Load::Open { rate_per_s: others, outstanding_max: OUTSTANDING_MAX }, flood]
+}
+
+/// Runs both load generators against one hub.
+pub(super) fn measure(arguments: &OverloadArguments, out: &Path) -> Result<FairnessReport, Failure> {
+    let flooders = arguments.flood_from.unwrap_or(1);
+    let mut tried = Tried::start(arguments, out)?;
+    let [others_load, flood_load] = loads(arguments, flooders);
+    let duration = arguments.phase_length() * PHASES;
+    let usual = tried.options(arguments);
+    let others = RunOptions {
+        dfsps: arguments.dfsps - flooders,
+        load: others_load,
+        duration: duration + SLACK,
+        slices: Some(1),
+        dfsp_prefix: OTHERS_PREFIX.to_owned(),
+        out: Some(out.join("others")),
+        ..usual.clone()
+    };
+    let flood = RunOptions {
+        // One alone needs somebody to pay to, who asks for nothing.
+        dfsps: flooders.max(2),
+        pairs: if flooders == 1 { PairChoice::Unidirectional } else { PairChoice::Uniform },
+        load: flood_load,
+        duration,
+        dfsp_prefix: FLOODERS_PREFIX.to_owned(),
+        out: Some(out.join("flooders")),
+        ..usual
+    };
+    let half = |options: RunOptions| RunOptions {
+        role: Role::Load,
+        connections_max: options.connections_max.map(|connections| (connections / 2).max(1)),
+        ..options
+    };
+    let (others, flood) = (half(others), half(flood));
+    let (others, flood) = std::thread::scope(|scope| {
+        let flood = scope.spawn(|| crate::run(&flood));
+        (crate::run(&others), flood.join())
+    });
+    tried.hub.end();
+    let failed = |error: LabError| Failure::new(crate::cli::exit_of(&error), error);
+    let others = others.map_err(failed)?;
+    let flood = flood.unwrap_or_else(|panic| std::panic::resume_unwind(panic)).map_err(failed)?;
+    let times = Times { warm_up: arguments.warm_up_length(), phase: arguments.phase_length() };
+    let report = FairnessReport::of(&others, &flood, times);
+    tried.tidy(report.audit_ok);
+    Ok(report)
+}

@@ -1,0 +1,222 @@
+//! What the seconds of a phase were like.
+#![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use crate::measured::{TimelineResult, TimelineRow};
+use crate::{LabResult, LatencyMs};
+use serde::Serialize;
+
+use super::prober::Probe;
+use crate::aim::quantile;
+
+/// Seconds at the beginning of a phase that are reported apart: the first is the step itself.
+pub(super) const EDGE_S: u32 = 2;
+
+/// How a run is divided.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Times {
+    /// Before the first phase.
+    pub(super) warm_up: Duration,
+    /// Of each phase.
+    pub(super) phase: Duration,
+}
+
+impl Times {
+    /// Seconds from the start to the beginning of a phase.
+    pub(super) fn start_s(&self, phase: u32) -> f64 {
+        (self.warm_up + self.phase * phase).as_secs_f64()
+    }
+}
+
+/// Some seconds together.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Figures {
+    /// How many.
+    pub seconds: usize,
+    /// Transfers begun per second.
+    pub offered_per_s: f64,
+    /// Transfers committed per second.
+    pub completed_per_s: f64,
+    /// Transfers that were refused, or ended otherwise, per second.
+    pub failed_per_s: f64,
+    /// Median of the seconds' medians of latency, in milliseconds.
+    pub p50_ms: f64,
+    /// Median of the seconds' 99th percentiles.
+    pub p99_ms: f64,
+    /// The worst second's.
+    pub p99_worst_ms: f64,
+    /// The 99th percentile of all transfers that were committed in them.
+    pub p99_whole_ms: f64,
+    /// The hub's cores.
+    pub hub_cores: f64,
+    /// The most resident memory that the hub had in them, in MiB.
+    pub rss_mb: f64,
+}
+
+/// One phase.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PhaseReport {
+    /// `before`, `peak`, `overload` or `after`.
+    pub name: &'static str,
+    /// Without its first seconds.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Its first seconds: the step itself.
+    pub step: Figures,
+}
+
+impl PhaseReport {
+    /// What the timeline says of a phase between these seconds.
+    pub(super) fn of(name: &'static str, timeline: &TimelineResult, from_s: f64, until_s: f64) -> Self {
+        let edge_s = (from_s + f64::from(EDGE_S)).min(until_s);
+        let between = |from_s, until_s| Figures::of(&seconds(timeline, from_s, until_s));
+        Self { name, figures: between(edge_s, until_s), step: between(from_s, edge_s) }
+    }
+
+    /// For people: the phase, and its first seconds below it.
+    pub(super) fn push_to(&self, text: &mut String) {
+        self.figures.push_to(self.name, text);
+        self.step.push_to("  step", text);
+    }
+
+    /// The names above [`Self::push_to`]'s figures.
+    pub(super) fn heading() -> String {
+        format!(
+            "phase        s  offered/s  completed/s  failed/s   p50 ms   p99 ms  worst p99  p99 of all  hub cores  RSS MiB\n\
+             (step: its first {EDGE_S} s, which the lines of the phases leave out)\n"
+        )
+    }
+}
+
+/// A second, and the latencies in it where they were kept.
+type Second<'timeline> = (&'timeline TimelineRow, Option<&'timeline str>);
+
+/// The seconds that end after `from_s`, until `until_s`.
+pub(super) fn seconds(timeline: &TimelineResult, from_s: f64, until_s: f64) -> Vec<Second<'_>> {
+    let histograms = timeline.histograms.iter().map(|text| Some(text.as_str()));
+    let all = timeline.rows.iter().zip(histograms.chain(std::iter::repeat(None)));
+    // Rows come a moment after their second.
+    all.filter(|(row, _)| row.t > from_s + 0.01 && row.t <= until_s + 0.01).collect()
+}
+
+/// The most resident memory of some seconds, in MiB.
+pub(super) fn rss_most(seconds: &[Second<'_>]) -> f64 {
+    seconds.iter().filter_map(|(row, _)| row.hub_rss_mb).fold(0.0, f64::max)
+}
+
+impl Figures {
+    fn of(seconds: &[Second<'_>]) -> Self {
+        let count = seconds.len().max(1) as f64;
+        let per_s = |of: &dyn Fn(&TimelineRow) -> u64| {
+            seconds.iter().map(|(row, _)| of(row)).sum::<u64>() as f64 / count
+        };
+        let sorted = |of: &dyn Fn(&TimelineRow) -> Option<f64>| {
+            let mut values: Vec<f64> = seconds.iter().filter_map(|(row, _)| of(row)).collect();
+            values.sort_by(f64::total_cmp);
+            values
+        };
+        let p99 = sorted(&|row| row.p99_ms);
+        let histograms = seconds.iter().filter_map(|(_, histogram)| *histogram);
+        Self {
+            seconds: seconds.len(),
+            offered_per_s: per_s(&|row| row.offered),
+            completed_per_s: per_s(&|row| row.completed),
+            failed_per_s: per_s(&|row| row.failed),
+            p50_ms: quantile(&sorted(&|row| row.p50_ms), 50),
+            p99_ms: quantile(&p99, 50),
+            p99_worst_ms: quantile(&p99, 100),
+            p99_whole_ms: LatencyMs::of_intervals(histograms).p99,
+            hub_cores: quantile(&sorted(&|row| row.hub_cpu_cores), 50),
+            rss_mb: rss_most(seconds),
+        }
+    }
+
+    /// Transfers begun in these seconds.
+    pub(super) fn offered(&self) -> u64 {
+        (self.offered_per_s * self.seconds as f64).round() as u64
+    }
+
+    fn push_to(&self, name: &str, text: &mut String) {
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "{name:<9} {:>4} {:>10.0} {:>12.0} {:>9.0} {:>8.2} {:>8.2} {:>10.2} {:>11.2} {:>10.2} {:>8.1}",
+            self.seconds,
+            self.offered_per_s,
+            self.completed_per_s,
+            self.failed_per_s,
+            self.p50_ms,
+            self.p99_ms,
+            self.p99_worst_ms,
+            self.p99_whole_ms,
+            self.hub_cores,
+            self.rss_mb
+        );
+    }
+}
+
+/// Answers that were refusals, and how long they took.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Refusals {
+    /// How many.
+    pub count: u64,
+    /// Half of them took at most so long, in milliseconds.
+    pub p50_ms: f64,
+    /// 99 of 100.
+    pub p99_ms: f64,
+    /// The slowest.
+    pub max_ms: f64,
+}
+
+impl Refusals {
+    /// Those that the load generator got itself, in all phases.
+    pub(super) const fn of_load(result: &LabResult) -> Self {
+        let LatencyMs { p50, p99, max, .. } = result.refusal_ms;
+        Self { count: result.refusals, p50_ms: p50, p99_ms: p99, max_ms: max }
+    }
+
+    /// Those that the probers got.
+    pub(super) fn of_probes(probes: &[Probe]) -> Self {
+        let refused = probes.iter().filter(|probe| probe.status == 503);
+        let mut ms: Vec<f64> = refused.map(|probe| probe.duration.as_secs_f64() * 1000.0).collect();
+        ms.sort_by(f64::total_cmp);
+        Self {
+            count: ms.len() as u64,
+            p50_ms: quantile(&ms, 50),
+            p99_ms: quantile(&ms, 99),
+            max_ms: quantile(&ms, 100),
+        }
+    }
+
+    /// Infinite without any: then nothing was shown.
+    pub(super) const fn p99_ms_shown(&self) -> f64 {
+        if self.count > 0 { self.p99_ms } else { f64::INFINITY }
+    }
+
+    pub(super) fn push_to(&self, whose: &str, text: &mut String) {
+        let Self { count, p50_ms, p99_ms, max_ms } = self;
+        let _ = writeln!(
+            text,
+            "{count} refusals of {whose}: p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, longest {max_ms:.2} ms"
+        );
+    }
+}
+
+/// Why the figures of a run of the load generator do not count, in words.
+pub(super) fn findings_of(result: &LabResult) -> Vec<String> {
+    let mut findings = Vec::new();
+    match &result.schedule {
+        Some(schedule) if schedule.valid => {}
+        Some(schedule) => findings.push(format!(
+            "the load generator did not keep its schedule: p99 {:.1} ms late, {} not sent",
+            schedule.lag_ms_p99, schedule.skipped
+        )),
+        None => findings.push("the load had no schedule".to_owned()),
+    }
+    if !result.audit.ok {
+        findings.push("the audit found something: see result.json".to_owned());
+    }
+    findings
+}

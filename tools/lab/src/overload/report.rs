@@ -1,0 +1,205 @@
+//! What the phases of one run showed, in which all DFSPs ask for more alike.
+#![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
+
+use std::fmt::Write as _;
+
+use crate::LabResult;
+use crate::measured::TimelineResult;
+use serde::Serialize;
+
+use super::aims::Measured;
+use super::figures::{EDGE_S, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
+use super::prober::Probe;
+use super::recovery::{Step, Usual, steps};
+use crate::aim::{Aim, part};
+
+/// Steps that are kept: seconds before the load falls, and after.
+const STEPS_BEFORE_S: f64 = 1.0;
+const STEPS_AFTER_S: f64 = 5.0;
+/// Part of the asked-for peak that the hub must reach, or the peak was chosen too high.
+const PEAK_REACHED_MIN: f64 = 0.95;
+
+/// What one run showed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct RunReport {
+    /// In order.
+    pub phases: Vec<PhaseReport>,
+    /// Committed under overload, as a part of what was committed at the peak.
+    pub goodput: f64,
+    /// 99th percentile under overload, median of the seconds', as a multiple of that before.
+    pub p99_factor: f64,
+    /// The same of all transfers of the phases.
+    pub p99_whole_factor: f64,
+    /// The most resident memory until the end of the peak, warm-up included, in MiB.
+    pub rss_warm_mb: f64,
+    /// The most under overload and after it.
+    pub rss_most_mb: f64,
+    /// What the second is more than the first, as a part of it.
+    pub rss_growth: f64,
+    /// What the load generator's own transfers got.
+    pub refusals: Refusals,
+    /// What the probers got, on connections that wait for nothing else.
+    pub probes: Refusals,
+    /// Seconds after the overload until goodput and latency were within a tenth of what is usual at this load; absent where
+    /// they never were.
+    pub recovery_s: Option<f64>,
+    /// What is usual at this load.
+    pub usual: Usual,
+    /// From a second before the load fell until five after.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub recovery_steps: Vec<Step>,
+    /// Why the figures do not count, in words.
+    pub findings: Vec<String>,
+    /// Whether the audit of the run found nothing.
+    pub audit_ok: bool,
+}
+
+impl RunReport {
+    /// Reads the phases from the timeline of a run.
+    pub(super) fn of(result: &LabResult, probes: &[Probe], peak_per_s: u32, times: Times) -> Self {
+        let nothing = TimelineResult::default();
+        let mut report = Self::of_timeline(result.timeline.as_ref().unwrap_or(&nothing), probes, times);
+        report.refusals = Refusals::of_load(result);
+        report.audit_ok = result.audit.ok;
+        let peak = report.phases.iter().find(|phase| phase.name == "peak");
+        let reached = peak.map_or(0.0, |peak| part(peak.figures.completed_per_s, f64::from(peak_per_s)));
+        if reached < PEAK_REACHED_MIN {
+            let text = format!("the hub reached {:.0} % of the peak: choose a lower --peak", reached * 100.0);
+            report.findings.push(text);
+        }
+        report.findings.extend(findings_of(result));
+        report
+    }
+
+    pub(super) fn of_timeline(timeline: &TimelineResult, probes: &[Probe], times: Times) -> Self {
+        let phase = |name, number: u32| {
+            PhaseReport::of(name, timeline, times.start_s(number), times.start_s(number + 1))
+        };
+        let (before, peak) = (phase("before", 0), phase("peak", 1));
+        let (overload, after) = (phase("overload", 2), phase("after", 3));
+        let rss_between = |from_s, until_s| rss_most(&seconds(timeline, from_s, until_s));
+        let rss_warm_mb = rss_between(0.0, times.start_s(2));
+        let rss_most_mb = rss_between(times.start_s(2), times.start_s(4));
+        let fell_s = times.start_s(3);
+        let steps = steps(&timeline.steps, fell_s);
+        let between = |from_s: f64, until_s: f64| -> Vec<Step> {
+            steps.iter().filter(|step| step.from_s >= from_s && step.until_s <= until_s).copied().collect()
+        };
+        let usual =
+            Usual::of(&between(times.start_s(0) + f64::from(EDGE_S) - fell_s, times.start_s(1) - fell_s));
+        Self {
+            goodput: part(overload.figures.completed_per_s, peak.figures.completed_per_s),
+            p99_factor: part(overload.figures.p99_ms, before.figures.p99_ms),
+            p99_whole_factor: part(overload.figures.p99_whole_ms, before.figures.p99_whole_ms),
+            rss_warm_mb,
+            rss_most_mb,
+            rss_growth: part(rss_most_mb, rss_warm_mb) - 1.0,
+            probes: Refusals::of_probes(probes),
+            recovery_s: usual.recovered_s(&between(0.0, f64::INFINITY)),
+            usual,
+            recovery_steps: between(-STEPS_BEFORE_S, STEPS_AFTER_S),
+            phases: vec![before, peak, overload, after],
+            ..Self::default()
+        }
+    }
+}
+
+impl Measured for RunReport {
+    const AIMS: &'static [Aim<Self>] = &[
+        Aim {
+            name: "goodput under overload",
+            unit: "% of the peak's",
+            is_at_least: true,
+            goal: 90.0,
+            of: |run| run.goodput * 100.0,
+        },
+        Aim {
+            name: "p99 of what is taken",
+            unit: "times that before",
+            is_at_least: false,
+            goal: 2.0,
+            of: |run| run.p99_factor,
+        },
+        Aim {
+            name: "p99 of all taken",
+            unit: "times that before",
+            is_at_least: false,
+            goal: 2.0,
+            of: |run| run.p99_whole_factor,
+        },
+        Aim {
+            name: "growth of memory",
+            unit: "% of the most at the peak",
+            is_at_least: false,
+            goal: 5.0,
+            of: |run| run.rss_growth * 100.0,
+        },
+        Aim {
+            name: "p99 of refusals",
+            unit: "ms",
+            is_at_least: false,
+            goal: 10.0,
+            of: |run| run.refusals.p99_ms_shown(),
+        },
+        Aim {
+            name: "p99 of probes refused",
+            unit: "ms",
+            is_at_least: false,
+            goal: 10.0,
+            of: |run| run.probes.p99_ms_shown(),
+        },
+        Aim {
+            name: "recovery",
+            unit: "s",
+            is_at_least: false,
+            goal: 1.0,
+            of: |run| run.recovery_s.unwrap_or(f64::INFINITY),
+        },
+    ];
+
+    fn findings(&self) -> &[String] {
+        &self.findings
+    }
+
+    fn is_audit_ok(&self) -> bool {
+        self.audit_ok
+    }
+
+    fn offered(&self) -> u64 {
+        let overload = self.phases.iter().filter(|phase| phase.name == "overload");
+        overload.map(|phase| phase.figures.offered() + phase.step.offered()).sum()
+    }
+
+    fn shortened(&self) -> Self {
+        Self { recovery_steps: Vec::new(), ..self.clone() }
+    }
+
+    fn push_to(&self, text: &mut String) {
+        text.push_str(&PhaseReport::heading());
+        self.phases.iter().for_each(|phase| phase.push_to(text));
+        self.refusals.push_to("the load", text);
+        self.probes.push_to("probes", text);
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            text,
+            "memory: at most {:.1} MiB until the end of the peak, {:.1} MiB from there on\n\
+             usual: p99 of 100 ms up to {:.2} ms, {:.0} committed/s and more",
+            self.rss_warm_mb, self.rss_most_mb, self.usual.p99_ms_max, self.usual.completed_per_s_min
+        );
+        push_steps(&self.recovery_steps, text);
+    }
+}
+
+/// The steps of the first second after the load fell.
+fn push_steps(steps: &[Step], text: &mut String) {
+    for step in steps.iter().filter(|step| step.until_s > 0.0 && step.until_s <= 1.1) {
+        let p99 = step.p99_ms.map_or_else(|| "–".to_owned(), |p99| format!("{p99:.2}"));
+        let _ = writeln!(
+            text,
+            "  {:>4.0} ms after: {:>6.0} committed/s, {:>6.0} otherwise, p99 {p99} ms",
+            step.until_s * 1000.0,
+            step.completed_per_s,
+            step.failed_per_s
+        );
+    }
+}
