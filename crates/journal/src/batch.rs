@@ -4,8 +4,9 @@ use upesi_types::Timestamp;
 
 use crate::aligned::{ALIGNMENT_BYTES, aligned_start};
 use crate::frame::{
-    self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES,
+    self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES, u32_at, u64_at,
 };
+use crate::reader::Record;
 
 /// A buffer larger than this is given back by [`Batch::reset`], so that one huge batch does not hold memory for ever.
 const BUFFER_BYTES_KEPT_MAX: usize = 8 * 1024 * 1024;
@@ -106,6 +107,20 @@ impl Batch {
     /// The sequence number that the next record will get.
     pub fn next_seq(&self) -> u64 {
         self.first_seq + u64::from(self.record_count)
+    }
+
+    /// The records, before the batch is appended to a journal's files.
+    ///
+    /// Panics when it was: its bytes may be masked then.
+    pub fn records(&self) -> impl Iterator<Item = Record<'_>> {
+        assert!(self.sealed.is_none(), "the records of a batch are read before it is appended");
+        let mut rest = &self.buffer[self.start + HEADER_BYTES..];
+        (self.first_seq..self.next_seq()).map(move |seq| {
+            let (header, behind) = rest.split_at(RECORD_HEADER_BYTES);
+            let (bytes, after) = behind.split_at(u32_at(header, 0) as usize);
+            rest = after;
+            Record { seq, time: Timestamp::from_ns(u64_at(header, 4) as i64), bytes }
+        })
     }
 
     pub(crate) fn first_time(&self) -> Timestamp {

@@ -29,6 +29,12 @@ pub enum JournalError {
     /// An earlier disk failure stopped the writer. Nothing was tried.
     #[error("the journal stopped at an earlier disk failure; check the disk, then restart")]
     Poisoned,
+    /// Another node appends to this log now. Nothing of the batch was recorded.
+    #[error("the hub {by} appends to this journal now; nothing was recorded here: send commands there")]
+    Superseded {
+        /// That node's name.
+        by: String,
+    },
     /// A file does not hold what was written. Nothing was changed.
     #[error(
         "{file} is damaged at byte {offset}: {reason}; nothing was overwritten, restore the file from a backup"
