@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Instant;
 
-use upesi_journal::{Disk, SnapshotStore, delete_segments_below};
+use upesi_journal::{Log, SnapshotStore};
 use upesi_ledger::Ledger;
 use upesi_ledger::codec::Encoder;
 use upesi_tables::archive::{Archive, ArchiveEntry};
@@ -24,7 +24,8 @@ const SNAPSHOTS_KEPT: usize = 2;
 
 /// Folds journal records into a ledger of its own.
 pub(crate) struct Archivist {
-    pub(crate) disk: Arc<dyn Disk>,
+    log: Arc<dyn Log>,
+    snapshots: SnapshotStore,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) fold: Fold,
     pub(crate) snapshot_seq: u64,
@@ -39,11 +40,17 @@ pub(crate) struct Archivist {
 impl Archivist {
     /// Begins behind what `ledger` has folded already. What the archive holds by now is not archived again: a part of it may
     /// have been exported or removed since.
-    pub(crate) fn new(disk: Arc<dyn Disk>, archive: Arc<dyn Archive>, ledger: Ledger) -> Self {
+    pub(crate) fn new(
+        log: Arc<dyn Log>,
+        snapshots: SnapshotStore,
+        archive: Arc<dyn Archive>,
+        ledger: Ledger,
+    ) -> Self {
         let snapshot_seq = ledger.last_seq();
         Self {
-            fold: Fold::once(Arc::clone(&disk), ledger, archive.watermark()),
-            disk,
+            fold: Fold::once(&log, ledger, archive.watermark()),
+            log,
+            snapshots,
             archive,
             snapshot_seq,
             snapshot_every_records: u64::MAX,
@@ -145,33 +152,32 @@ impl Archivist {
         let (seq, started) = (self.fold.ledger.last_seq(), Instant::now());
         let archived = self.archive.sync()?;
         assert!(archived >= seq, "the archive is synced to {archived}, but the snapshot is of {seq}");
-        let store = SnapshotStore::open(Arc::clone(&self.disk))?;
         let mut bytes = Vec::new();
         self.fold.ledger.encode_snapshot(&mut bytes);
-        store.write(seq, self.fold.ledger.last_time(), |sink| sink.write_all(&bytes))?;
-        store.prune(SNAPSHOTS_KEPT)?;
+        self.snapshots.write(seq, self.fold.ledger.last_time(), |sink| sink.write_all(&bytes))?;
+        self.snapshots.prune(SNAPSHOTS_KEPT)?;
         self.snapshot_seq = seq;
         self.metrics.snapshot_seconds.observe(started.elapsed().as_secs_f64());
         self.metrics.snapshot_bytes.set(bytes.len() as i64);
         self.metrics.snapshot_seq.set(seq as i64);
         tracing::debug!(seq, bytes = bytes.len(), "snapshot written");
-        self.delete_old_segments(&store)
+        self.trim_log()
     }
 
     /// Deletes the segments that neither the older snapshot nor an undelivered callback needs. Where segments are kept,
     /// only those whose transfers have left the archive: there, retention decides how long.
-    fn delete_old_segments(&self, store: &SnapshotStore) -> Result<(), StartError> {
+    fn trim_log(&self) -> Result<(), StartError> {
         let retained = if self.keep_segments { self.archive.first_seq() } else { u64::MAX };
         if retained <= 1 {
             return Ok(());
         }
-        let oldest_snapshot = store.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
+        let oldest_snapshot = self.snapshots.list()?.iter().map(|snapshot| snapshot.seq).min().unwrap_or(0);
         let oldest_callback = self.fold.ledger.outbox().oldest_seq().unwrap_or(u64::MAX);
         let oldest_reserved =
             self.fold.ledger.reserved_transfers().map(|transfer| transfer.prepare_seq).min();
         let needed = (oldest_snapshot + 1).min(oldest_callback).min(oldest_reserved.unwrap_or(u64::MAX));
         let needed = needed.min(retained);
-        let deleted = delete_segments_below(&*self.disk, needed)?;
+        let deleted = self.log.trim(needed)?;
         if deleted > 0 {
             tracing::info!(deleted, needed, "deleted journal segments that are archived");
         }

@@ -3,10 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
-use upesi_journal::{Disk, JournalError, Reader};
+use upesi_journal::{JournalError, Log};
 use upesi_ledger::{Callback, CallbackKey, Record};
-use upesi_types::Timestamp;
 
+use crate::follow::{Follow, FollowError, Followed, follow};
 use crate::record::{DurableRecord, Payload};
 
 /// An undelivered callback with everything needed to send it.
@@ -27,29 +27,29 @@ impl PendingCallback {
 
 /// Reads records by sequence. Ascending reads are cheap.
 pub(crate) struct RecordReader {
-    disk: Arc<dyn Disk>,
-    reader: Mutex<Option<Reader>>,
+    log: Arc<dyn Log>,
+    records: Mutex<Option<Follow>>,
 }
 
 impl RecordReader {
-    pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
-        Self { disk, reader: Mutex::default() }
+    pub(crate) fn new(log: Arc<dyn Log>) -> Self {
+        Self { log, records: Mutex::default() }
     }
 
     /// The callbacks of these keys, which must be durable. Reads from disk.
     ///
     /// A record that is damaged or gone must not hold up the others: its callbacks are left out, and stay in the outbox.
-    pub(crate) fn callbacks(&self, keys: &[CallbackKey]) -> Result<Vec<PendingCallback>, JournalError> {
+    pub(crate) fn callbacks(&self, keys: &[CallbackKey]) -> Result<Vec<PendingCallback>, FollowError> {
         let mut pending = Vec::<PendingCallback>::with_capacity(keys.len());
         for key in keys {
             let record = match pending.last() {
                 Some(last) if last.key.seq == key.seq => Some(Arc::clone(&last.record)),
                 _ => match self.durable_record(key.seq) {
-                    Err(error @ (JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. })) => {
+                    Err(error) if is_lost(&error) => {
                         tracing::error!(%error, seq = key.seq, "the request behind a callback is lost");
                         None
                     }
-                    other => other?,
+                    other => Some(other?),
                 },
             };
             let record = record.filter(|record| usize::from(key.index) < record.callbacks.len());
@@ -58,30 +58,33 @@ impl RecordReader {
         Ok(pending)
     }
 
-    fn durable_record(&self, seq: u64) -> Result<Option<Arc<DurableRecord>>, JournalError> {
-        self.with_record(seq, |time, record| {
-            let payload = owned(&record);
-            let time = record.decided_at(time);
+    fn durable_record(&self, seq: u64) -> Result<Arc<DurableRecord>, FollowError> {
+        self.with_record(seq, |Followed { time, record, .. }| {
+            let (time, payload) = (record.decided_at(time), owned(&record));
             let callbacks = record.callbacks;
             Arc::new(DurableRecord { seq, time, callbacks, payload, prepared_before: None, asker: None })
         })
     }
 
     /// The request of a record, which must be durable. Reads from disk.
-    pub(crate) fn payload(&self, seq: u64) -> Result<Option<Payload>, JournalError> {
-        self.with_record(seq, |_, record| owned(&record))
+    pub(crate) fn payload(&self, seq: u64) -> Result<Payload, FollowError> {
+        self.with_record(seq, |found| owned(&found.record))
     }
 
-    fn with_record<T>(
-        &self,
-        seq: u64,
-        take: impl FnOnce(Timestamp, Record<'_>) -> T,
-    ) -> Result<Option<T>, JournalError> {
-        let mut reader = self.reader.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = reader.get_or_insert_with(|| Reader::new(Arc::clone(&self.disk), seq));
-        let record = reader.read_record(seq)?;
-        let time = record.time;
-        Ok(Record::decode(record.bytes).ok().map(|record| take(time, record)))
+    fn with_record<T>(&self, seq: u64, take: impl FnOnce(Followed<'_>) -> T) -> Result<T, FollowError> {
+        let mut records = self.records.lock().unwrap_or_else(PoisonError::into_inner);
+        let records = records.get_or_insert_with(|| follow(&self.log, seq));
+        records.read(seq).map(take)
+    }
+}
+
+/// Whether reading the record again later will not help.
+const fn is_lost(error: &FollowError) -> bool {
+    match error {
+        FollowError::Gone { .. } | FollowError::Record { .. } => true,
+        FollowError::Journal(error) => {
+            matches!(error, JournalError::Damaged { .. } | JournalError::NoSuchRecord { .. })
+        }
     }
 }
 

@@ -1,10 +1,9 @@
 //! Makes batches durable, then releases their replies and callbacks.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use upesi_journal::{Appended, JournalError, Writer};
+use upesi_journal::{Appended, Appender, JournalError};
 
 use crate::held::Held;
 use crate::metrics::EngineMetrics;
@@ -14,12 +13,12 @@ use crate::record::{Answered, Effects};
 use crate::reply_batcher::ReplyBatcher;
 use crate::shared::SharedState;
 
-/// Owns the journal's writer and the effects. It is on the thread that writes a batch: the engine's, or for a large one the
+/// Owns the right to append to the journal, and the effects. It is on the thread that writes a batch: the engine's, or for a large one the
 /// commit thread.
 pub(crate) struct Committer {
     shared: Arc<SharedState>,
     metrics: EngineMetrics,
-    writer: Writer,
+    log: Box<dyn Appender>,
     effects: Box<dyn Effects>,
     /// Releases callbacks that wait for replies, if any do.
     answers: Option<Arc<dyn Answered>>,
@@ -31,11 +30,11 @@ impl Committer {
     pub(crate) fn new(
         shared: Arc<SharedState>,
         metrics: EngineMetrics,
-        writer: Writer,
+        log: Box<dyn Appender>,
         effects: Box<dyn Effects>,
     ) -> Self {
         let answers = effects.answers();
-        Self { shared, metrics, writer, effects, answers, batchers: Vec::new() }
+        Self { shared, metrics, log, effects, answers, batchers: Vec::new() }
     }
 
     /// Whether callbacks wait for answers.
@@ -45,7 +44,7 @@ impl Committer {
 
     /// Makes sure that the disk has room for `bytes` of records; false when it has none.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<bool, JournalError> {
-        match self.writer.reserve(bytes as u64) {
+        match self.log.reserve(bytes as u64) {
             Ok(()) => Ok(true),
             Err(JournalError::DiskFull { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -54,19 +53,22 @@ impl Committer {
 
     /// Whether there is room for `bytes` of records already.
     pub(crate) fn has_room_for(&self, bytes: usize) -> bool {
-        self.writer.has_room_for(bytes as u64)
+        self.log.has_room_for(bytes as u64)
     }
 
     /// Makes the batch durable, then releases its replies and callbacks. After an error they are still in it.
     pub(crate) fn commit(&mut self, pending: &mut PendingBatch) -> Result<(), JournalError> {
         if !pending.batch.is_empty() {
-            let appended = self.writer.append(&mut pending.batch)?;
-            self.shared.durable_seq.store(appended.last_seq, Ordering::Release);
+            let appended = self.log.append(&mut pending.batch)?;
+            self.shared.durable.publish(appended.last_seq);
             self.observe_batch(pending, &appended);
+        } else if pending.is_awaited() {
+            // An answer that records nothing must be one of the node that appends.
+            self.log.confirm()?;
         }
         self.release(pending);
-        self.writer.maintain()?;
-        self.shared.archive.journal_reached(self.shared.durable_seq.load(Ordering::Acquire));
+        self.log.maintain()?;
+        self.shared.archive.journal_reached(self.shared.durable.get());
         Ok(())
     }
 

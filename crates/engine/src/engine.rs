@@ -1,7 +1,6 @@
 //! A running engine.
 
 use std::panic::resume_unwind;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, Builder, JoinHandle};
@@ -17,6 +16,7 @@ use crate::clock::GuardedClock;
 use crate::commit_thread::{CommitChannels, CommitThread, run_commit_thread};
 use crate::committer::Committer;
 use crate::decider::{Decider, Ticks};
+use crate::durable_seq::DurableSeq;
 use crate::error::{StartError, StopReason};
 use crate::handle::{EngineHandle, Inner};
 use crate::metrics::EngineMetrics;
@@ -81,7 +81,7 @@ impl Engine {
     fn stop(&mut self) {
         self.shared.queue.close();
         let ended = [join(self.decider.take()), join(self.journal.take())];
-        self.shared.archive.close(self.shared.durable_seq.load(Ordering::Acquire));
+        self.shared.archive.close(self.shared.durable.get());
         let panicked = ended.into_iter().chain([join(self.archivist.take())]).find_map(Result::err);
         if let (Some(panic), false) = (panicked, thread::panicking()) {
             resume_unwind(panic);
@@ -113,13 +113,13 @@ pub(crate) fn assemble<H: CommitThread>(
     commit_thread: H,
     ticks: Ticks,
 ) -> Result<Assembled<H>, StartError> {
-    let Recovered { directory, disk, ledger, writer, archive, mut archivist } = recover(&options)?;
+    let Recovered { directory, log, ledger, appender, archive, mut archivist } = recover(&options)?;
     archivist.metrics = metrics.clone();
     metrics.snapshot_seq.set(archivist.snapshot_seq as i64);
     let clock = GuardedClock::new(Arc::clone(&options.clock), options.clock_jump_max);
     let shared = Arc::new(SharedState {
         queue: Queue::new(options.queue_commands_max),
-        durable_seq: AtomicU64::new(ledger.last_seq()),
+        durable: Arc::new(DurableSeq::new(ledger.last_seq())),
         archive: ArchiveProgress::new(options.fold_every_records, archivist.fold.ledger.last_seq()),
         serving: Mutex::new(Serving::Yes),
         stopped: watch::Sender::new(None),
@@ -131,12 +131,13 @@ pub(crate) fn assemble<H: CommitThread>(
         inner: Arc::new(Inner {
             shared: Arc::clone(&shared),
             archive: Arc::downgrade(&archive),
-            records: Arc::new(RecordReader::new(disk)),
+            records: Arc::new(RecordReader::new(Arc::clone(&log))),
+            log,
             metrics: metrics.clone(),
         }),
     };
     effects.participants(Arc::new(Participants::of(&ledger)));
-    let committer = Committer::new(Arc::clone(&shared), metrics.clone(), writer, effects);
+    let committer = Committer::new(Arc::clone(&shared), metrics.clone(), appender, effects);
     let decider =
         Decider::new(Arc::clone(&shared), options, metrics, ledger, committer, commit_thread, ticks);
     Ok(Assembled { shared, handle, decider, archivist, archive, directory })

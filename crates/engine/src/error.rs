@@ -8,6 +8,8 @@ use upesi_ledger::SnapshotError;
 use upesi_tables::archive::ArchiveError;
 use upesi_types::Timestamp;
 
+use crate::follow::FollowError;
+
 /// Why an engine does not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -50,6 +52,16 @@ pub enum StartError {
     /// A thread could not be started.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+}
+
+impl From<FollowError> for StartError {
+    fn from(error: FollowError) -> Self {
+        match error {
+            FollowError::Gone { seq, oldest } => Self::Journal(JournalError::NoSuchRecord { seq, oldest }),
+            FollowError::Journal(error) => Self::Journal(error),
+            FollowError::Record { seq, source } => Self::Record { seq, source },
+        }
+    }
 }
 
 impl StartError {

@@ -2,33 +2,53 @@
 
 use std::sync::Arc;
 
-use upesi_journal::{Disk, END, Reader};
-use upesi_ledger::{Ledger, Record};
+use upesi_journal::{END, Log, Snapshot};
+use upesi_ledger::{Ledger, LedgerConfig};
 
 use crate::error::StartError;
+use crate::follow::{Follow, follow, follow_once};
 
 /// Folds the records of a journal into a ledger, one after the other.
 ///
-/// What a finished transfer's id means depends on whether retention has removed it, and retention goes by its own time. So
-/// a removal is a record of its own, before which no id that it frees comes again, and the ledger forgets at that record what
-/// a fold still holds. A fold that begins anew also skips what the archive holds already: it is neither kept in memory nor
+/// The meaning of a finished transfer's id depends on whether retention has removed the transfer, and retention goes by its own
+/// time. So a removal is a record of its own, before which no id that it frees comes again, and the ledger forgets at that record
+/// what a fold still holds. A fold that begins anew also skips what the archive holds already: it is neither kept in memory nor
 /// archived once more.
 pub struct Fold {
     /// The state after the last record that was folded.
     pub ledger: Ledger,
-    reader: Reader,
+    records: Follow,
     archived_to: u64,
 }
 
 impl Fold {
-    /// Goes on behind what `ledger` has folded. The archive holds, or has removed, all that finished up to `archived_to`.
-    pub fn new(disk: Arc<dyn Disk>, ledger: Ledger, archived_to: u64) -> Self {
-        Self { reader: Reader::new(disk, ledger.last_seq() + 1), ledger, archived_to }
+    /// Continues after the last record of `ledger`. The archive holds, or has removed, all that finished up to `archived_to`.
+    pub fn new(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
+        Self { records: follow(log, ledger.last_seq() + 1), ledger, archived_to }
     }
 
-    /// The same, for the last one that reads those records: it leaves the page cache to others.
-    pub fn once(disk: Arc<dyn Disk>, ledger: Ledger, archived_to: u64) -> Self {
-        Self { reader: Reader::once(disk, ledger.last_seq() + 1), ledger, archived_to }
+    /// The same, for the last reader of those records: it leaves caches to others.
+    pub fn once(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
+        Self { records: follow_once(log, ledger.last_seq() + 1), ledger, archived_to }
+    }
+
+    /// Begins as early as possible: at the first record ever, or, if the journal has lost it to retention, behind the oldest of
+    /// `snapshots`. Finished transfers stay in the ledger.
+    ///
+    /// # Errors
+    /// The journal cannot be read, or the snapshot is not understood.
+    pub fn earliest(
+        log: &Arc<dyn Log>,
+        snapshots: &[Snapshot],
+        config: LedgerConfig,
+    ) -> Result<Self, StartError> {
+        let is_whole = log.oldest_seq()?.is_none_or(|oldest| oldest <= 1);
+        let ledger = match snapshots.first().filter(|_| !is_whole) {
+            None => Ledger::new(config),
+            Some(Snapshot { seq, bytes, .. }) => Ledger::decode_snapshot(bytes, config)
+                .map_err(|source| StartError::Snapshot { seq: *seq, source })?,
+        };
+        Ok(Self::new(log, ledger, 0))
     }
 
     /// Folds the next record up to `goal`; false when there is none.
@@ -36,18 +56,16 @@ impl Fold {
     /// # Errors
     /// The journal cannot be read, or one of its records is not understood.
     pub fn next(&mut self, goal: u64) -> Result<bool, StartError> {
-        let Some(record) = self.reader.next_record(goal)? else { return Ok(false) };
-        let seq = record.seq;
-        let Record { events, callbacks, .. } =
-            Record::decode(record.bytes).map_err(|source| StartError::Record { seq, source })?;
-        self.ledger.evolve(seq, record.time, events, &callbacks);
+        let Some(found) = self.records.next_up_to(goal)? else { return Ok(false) };
+        let (seq, time, record) = (found.seq, found.time, found.record);
+        self.ledger.evolve(seq, time, record.events, &record.callbacks);
         if seq <= self.archived_to {
             self.ledger.drain_finished(seq).for_each(drop);
         }
         Ok(true)
     }
 
-    /// Folds all there is.
+    /// Folds all records to the end of a log without an appender.
     ///
     /// # Errors
     /// As [`Fold::next`].

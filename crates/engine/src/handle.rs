@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
+use upesi_journal::Log;
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Archived, CallbackKey, Command, Ledger, ParticipantId, Reply, Transfer};
 use upesi_tables::archive::{Archive, ArchiveStats};
@@ -13,6 +14,7 @@ use upesi_types::TransferId;
 use crate::backlog::{PendingCallback, RecordReader};
 use crate::clock::GuardedClock;
 use crate::error::{StopReason, SubmitError};
+use crate::follow::Follow;
 use crate::metrics::EngineMetrics;
 use crate::queue::{Answer, Completion, Submission, Verdict};
 use crate::record::Payload;
@@ -33,6 +35,7 @@ pub(crate) struct Inner {
     /// Weak, so that a handle that outlives its engine does not keep the archive open.
     pub(crate) archive: Weak<dyn Archive>,
     pub(crate) records: Arc<RecordReader>,
+    pub(crate) log: Arc<dyn Log>,
     pub(crate) metrics: EngineMetrics,
 }
 
@@ -118,7 +121,7 @@ impl EngineHandle {
     /// The request behind a durable journal record; `None` when it cannot be read any more.
     pub async fn payload(&self, seq: u64) -> Result<Option<Payload>, SubmitError> {
         let records = Arc::clone(&self.inner.records);
-        blocking(move || records.payload(seq).ok().flatten()).await
+        blocking(move || records.payload(seq).ok()).await
     }
 
     /// The keys of such callbacks as [`Self::pending_callbacks`] gives.
@@ -173,6 +176,11 @@ impl EngineHandle {
                 Ok(Archived::Found(Box::new(transfer)))
             }
         }
+    }
+
+    /// The journal's records from `seq` on, and new ones as they become durable. The stream ends when the engine has stopped.
+    pub fn follow(&self, seq: u64) -> Follow {
+        Follow::live(&self.inner.log, seq, Arc::clone(&self.inner.shared.durable))
     }
 
     /// How the engine is doing.

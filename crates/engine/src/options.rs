@@ -4,17 +4,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use upesi_journal::{Disk, Durability};
+use upesi_journal::{Disk, Durability, Log};
 use upesi_ledger::LedgerConfig;
 use upesi_tables::archive::{Archive, ArchiveOptions};
 
 use crate::clock::{Clock, SystemClock};
 
-/// What stands in for a data directory in simulations.
+/// Replaces the data directory in simulations.
 #[derive(Clone)]
 pub struct Storage {
-    /// Of the journal and the snapshots.
+    /// Of the snapshots, and of the journal unless `log` is.
     pub disk: Arc<dyn Disk>,
+    /// The journal, if it is not the one on `disk`.
+    pub log: Option<Arc<dyn Log>>,
     /// Of finished transfers.
     pub archive: Arc<dyn Archive>,
 }

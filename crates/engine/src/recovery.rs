@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 
-use upesi_journal::{DataDirectory, Disk, Maintenance, SnapshotStore, Writer, segments};
+use upesi_journal::{Appender, Claimed, DataDirectory, Disk, EmbeddedLog, Log, Maintenance, SnapshotStore};
 use upesi_ledger::{Ledger, LedgerConfig};
 use upesi_tables::archive::{Archive, FjallArchive};
 use upesi_types::Timestamp;
@@ -20,12 +20,12 @@ const LAST_TIME: Timestamp = Timestamp::from_ns(i64::MAX - (1 << 53));
 pub(crate) struct Recovered {
     /// Keeps the directory locked; absent in simulations.
     pub(crate) directory: Option<DataDirectory>,
-    /// Of the journal and the snapshots.
-    pub(crate) disk: Arc<dyn Disk>,
+    /// The journal.
+    pub(crate) log: Arc<dyn Log>,
     /// The state after the last record.
     pub(crate) ledger: Ledger,
     /// Continues behind the last record.
-    pub(crate) writer: Writer,
+    pub(crate) appender: Box<dyn Appender>,
     /// The finished transfers.
     pub(crate) archive: Arc<dyn Archive>,
     /// Continues behind the snapshot.
@@ -36,20 +36,14 @@ pub(crate) struct Recovered {
 pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> {
     let (directory, disk) = open_disk(options)?;
     let config = LedgerConfig { hash_seed: hash_seed(options), ..options.ledger.clone() };
-    let snapshot = latest_snapshot(&disk, &config)?;
+    let snapshots = SnapshotStore::open(Arc::clone(&disk))?;
+    let snapshot = latest_snapshot(&snapshots, &config)?;
     let archive = open_archive(options)?;
-    let journal_options = upesi_journal::Options {
-        segment_bytes: options.segment_bytes,
-        durability: options.durability,
-        identity: options.clock.now().as_ns().unsigned_abs(),
-        known_durable_seq: snapshot.last_seq().max(archive.watermark()),
-        ..upesi_journal::Options::default()
-    };
-    let opened = upesi_journal::open(Arc::clone(&disk), journal_options)?;
-    let mut writer = opened.writer;
+    let log = open_log(options, disk);
+    let Claimed { mut appender, torn } = log.claim(snapshot.last_seq().max(archive.watermark()))?;
     // So that the first batches find a segment that is written already.
-    while writer.maintain()? == Maintenance::Advanced {}
-    if let Some(torn) = &opened.recovered.torn {
+    while appender.maintain()? == Maintenance::Advanced {}
+    if let Some(torn) = &torn {
         tracing::warn!(
             file = torn.file,
             offset = torn.offset,
@@ -57,11 +51,11 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
             "removed what was left of a batch that was never acknowledged"
         );
     }
-    let ledger = Fold::new(Arc::clone(&disk), snapshot.clone(), archive.watermark()).finish()?;
+    let ledger = Fold::new(&log, snapshot.clone(), archive.watermark()).finish()?;
     // A removal that is recorded, but that a crash kept from the archive; or this archive was lost and is made again.
     archive.remove_to(ledger.removed_to())?;
     if archive.watermark() < snapshot.last_seq() {
-        rebuild_archive(&disk, &archive, &config, snapshot.last_seq(), options)?;
+        rebuild_archive(&log, &snapshots, &archive, &config, snapshot.last_seq(), options)?;
     }
     if ledger.last_time() > LAST_TIME {
         return Err(StartError::EndOfTime(ledger.last_time()));
@@ -73,10 +67,10 @@ pub(crate) fn recover(options: &EngineOptions) -> Result<Recovered, StartError> 
         undelivered = ledger.outbox().len(),
         "recovered the ledger"
     );
-    let mut archivist = Archivist::new(Arc::clone(&disk), Arc::clone(&archive), snapshot);
+    let mut archivist = Archivist::new(Arc::clone(&log), snapshots, Arc::clone(&archive), snapshot);
     archivist.snapshot_every_records = options.snapshot_every_records;
     archivist.keep_segments = options.keep_segments;
-    Ok(Recovered { directory, disk, ledger, writer, archive, archivist })
+    Ok(Recovered { directory, log, ledger, appender, archive, archivist })
 }
 
 /// The states that a start would come to.
@@ -116,6 +110,20 @@ fn open_disk(options: &EngineOptions) -> Result<(Option<DataDirectory>, Arc<dyn 
     Ok((Some(directory), disk))
 }
 
+/// The journal in the files of the disk, unless the options bring another.
+fn open_log(options: &EngineOptions, disk: Arc<dyn Disk>) -> Arc<dyn Log> {
+    if let Some(log) = options.storage.as_ref().and_then(|storage| storage.log.as_ref()) {
+        return Arc::clone(log);
+    }
+    let journal_options = upesi_journal::Options {
+        segment_bytes: options.segment_bytes,
+        durability: options.durability,
+        identity: options.clock.now().as_ns().unsigned_abs(),
+        ..upesi_journal::Options::default()
+    };
+    Arc::new(EmbeddedLog::new(disk, journal_options))
+}
+
 fn open_archive(options: &EngineOptions) -> Result<Arc<dyn Archive>, StartError> {
     if let Some(storage) = &options.storage {
         return Ok(Arc::clone(&storage.archive));
@@ -124,8 +132,8 @@ fn open_archive(options: &EngineOptions) -> Result<Arc<dyn Archive>, StartError>
 }
 
 /// The newest state that can be read, or that of a hub without history.
-fn latest_snapshot(disk: &Arc<dyn Disk>, config: &LedgerConfig) -> Result<Ledger, StartError> {
-    let latest = SnapshotStore::open(Arc::clone(disk))?.latest()?;
+fn latest_snapshot(snapshots: &SnapshotStore, config: &LedgerConfig) -> Result<Ledger, StartError> {
+    let latest = snapshots.latest()?;
     for error in &latest.damaged {
         tracing::warn!(%error, "passed over a damaged snapshot");
     }
@@ -138,14 +146,14 @@ fn latest_snapshot(disk: &Arc<dyn Disk>, config: &LedgerConfig) -> Result<Ledger
 
 /// Fills a lost or outdated archive from the beginning of the journal up to the snapshot.
 fn rebuild_archive(
-    disk: &Arc<dyn Disk>,
+    log: &Arc<dyn Log>,
+    snapshots: &SnapshotStore,
     archive: &Arc<dyn Archive>,
     config: &LedgerConfig,
     goal: u64,
     options: &EngineOptions,
 ) -> Result<(), StartError> {
-    let first = segments(&**disk)?.first().map_or(0, |segment| segment.first_seq);
-    if first != 1 {
+    if log.oldest_seq()? != Some(1) {
         return Err(StartError::ArchiveLost(options.data.join("archive")));
     }
     tracing::warn!(
@@ -153,7 +161,8 @@ fn rebuild_archive(
         to = goal,
         "the archive is behind the snapshot: rebuilding it"
     );
-    let mut archivist = Archivist::new(Arc::clone(disk), Arc::clone(archive), Ledger::new(config.clone()));
+    let ledger = Ledger::new(config.clone());
+    let mut archivist = Archivist::new(Arc::clone(log), snapshots.clone(), Arc::clone(archive), ledger);
     archivist.fold_to(goal)?;
     archive.sync()?;
     Ok(())

@@ -1,11 +1,11 @@
 //! What the engine's threads and its handles share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
 use crate::clock::{ClockState, GuardedClock};
+use crate::durable_seq::DurableSeq;
 use crate::error::StopReason;
 use crate::progress::ArchiveProgress;
 use crate::queue::Queue;
@@ -41,7 +41,7 @@ pub struct EngineStatus {
 /// The state that the engine's threads and handles share.
 pub(crate) struct SharedState {
     pub(crate) queue: Queue,
-    pub(crate) durable_seq: AtomicU64,
+    pub(crate) durable: Arc<DurableSeq>,
     pub(crate) archive: ArchiveProgress,
     pub(crate) serving: Mutex<Serving>,
     pub(crate) stopped: watch::Sender<Option<StopReason>>,
@@ -61,6 +61,7 @@ impl SharedState {
             self.stopped.send_replace(Some(reason));
         }
         drop(serving);
+        self.durable.close();
         // Last: the decider takes a queue that is closed, and no reason yet, for an orderly end.
         self.queue.close();
     }
@@ -69,7 +70,7 @@ impl SharedState {
         EngineStatus {
             serving: self.serving().clone(),
             queue_depth: self.queue.len(),
-            durable_seq: self.durable_seq.load(Ordering::Acquire),
+            durable_seq: self.durable.get(),
             archived_seq: self.archive.watermark(),
             is_durable: self.is_durable,
             clock: self.clock.state(),

@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use upesi_journal::DataDirectory;
 use upesi_ledger::Ledger;
@@ -103,7 +102,7 @@ impl SteppedEngine {
     pub fn shutdown(mut self) {
         self.shared.queue.close();
         while self.turn(false) {}
-        self.shared.archive.close(self.shared.durable_seq.load(Ordering::Acquire));
+        self.shared.archive.close(self.shared.durable.get());
         self.turn_archivist();
     }
 }

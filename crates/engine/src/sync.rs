@@ -1,7 +1,7 @@
-//! What `queue`, `reply_batcher` and `progress` are built of. The crate `models` compiles these three against Loom's, which runs them
+//! The primitives of `queue`, `reply_batcher`, `progress` and `durable_seq`. The crate `models` compiles these four against Loom's, which runs them
 //! through all orders of events.
 
-pub(crate) use std::sync::atomic::AtomicU64;
+pub(crate) use std::sync::atomic::{AtomicBool, AtomicU64, fence};
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 pub(crate) use std::thread::yield_now;
 

@@ -5,8 +5,9 @@ mod common;
 use common::{TestClock, admin, amount, fulfil, id, onboard, position, prepare};
 use tempfile::TempDir;
 use upesi_engine::{
-    Clock, ClockState, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine,
+    Clock, ClockState, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, SteppedEngine, follow,
 };
+use upesi_journal::EmbeddedLog;
 use upesi_ledger::{AbortKind, AdminCommand, Command, Event, PublicState, Record, Reply, TransferState};
 use upesi_types::Timestamp;
 
@@ -109,14 +110,12 @@ impl Hub {
     /// Every record of the journal: its instant, and what it says.
     fn records(&mut self) -> Vec<(Timestamp, Vec<Event>)> {
         self.running.take().unwrap().0.shutdown();
-        let disk = std::sync::Arc::new(upesi_journal::RealDisk::new(
-            self.directory.path(),
-            upesi_journal::Access::Read,
-        ));
-        let mut reader = upesi_journal::Reader::new(disk, 1);
+        let disk = upesi_journal::RealDisk::new(self.directory.path(), upesi_journal::Access::Read);
+        let disk: std::sync::Arc<dyn upesi_journal::Disk> = std::sync::Arc::new(disk);
+        let mut followed = follow(&EmbeddedLog::for_reading(&disk), 1);
         let mut records = Vec::new();
-        while let Some(record) = reader.next_record(upesi_journal::END).unwrap() {
-            records.push((record.time, Record::decode(record.bytes).unwrap().events));
+        while let Some(found) = followed.next().unwrap() {
+            records.push((found.time, found.record.events));
         }
         self.start();
         records

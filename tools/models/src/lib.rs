@@ -9,6 +9,8 @@
 
 use std::time::Duration;
 
+#[path = "../../../crates/engine/src/durable_seq.rs"]
+mod durable_seq;
 #[path = "../../../crates/tables/src/archive/filter.rs"]
 #[expect(dead_code, reason = "models use a part of it")]
 mod filter;
@@ -32,6 +34,7 @@ mod resident;
 #[expect(dead_code, reason = "models use a part of it")]
 mod supervision;
 
+mod durable_seq_model;
 mod filter_model;
 mod gate_model;
 mod open_connections_model;

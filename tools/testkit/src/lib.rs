@@ -16,7 +16,9 @@ mod hub;
 mod log;
 mod message;
 mod plan;
+mod sim_log;
 pub mod stepper;
 pub mod world;
 
 pub use plan::{Bug, Faults, Plan};
+pub use sim_log::{AppendFault, SimLog};

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use upesi_engine::{Engine, EngineHandle};
-use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
-use upesi_ledger::{Callback, Ledger, LedgerConfig, Record};
+use upesi_engine::{Engine, EngineHandle, Followed, follow};
+use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
+use upesi_ledger::{Callback, Ledger, LedgerConfig};
 use upesi_tables::archive::Archive;
 
 use super::Run;
@@ -24,7 +24,8 @@ impl Run {
         let (live, last_seq) = handle.read(|ledger| (state(ledger), ledger.last_seq())).await.unwrap();
         engine.shutdown();
         let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
-        let first = segments(&*disk).unwrap().first().map_or(0, |segment| segment.first_seq);
+        let log = EmbeddedLog::for_reading(&disk);
+        let first = log.oldest_seq().unwrap().unwrap_or(0);
         assert!(first <= 1 || !self.keep_segments, "the journal begins with {first}");
         let store = SnapshotStore::open_for_reading(Arc::clone(&disk));
         let mut snapshots: Vec<_> =
@@ -37,10 +38,8 @@ impl Run {
             ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).unwrap();
         }
         let mut callbacks: Vec<(u64, Vec<Callback>)> = Vec::new();
-        let mut reader = Reader::new(disk, ledger.last_seq() + 1);
-        while let Some(found) = reader.next_record(END).unwrap() {
-            let (seq, time) = (found.seq, found.time);
-            let record = Record::decode(found.bytes).unwrap();
+        let mut records = follow(&log, ledger.last_seq() + 1);
+        while let Some(Followed { seq, time, record, .. }) = records.next().unwrap() {
             ledger.evolve(seq, time, record.events, &record.callbacks);
             callbacks.push((seq, record.callbacks));
             for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use clap::{Args, ValueEnum};
 use upesi_engine::Fold;
-use upesi_journal::{Access, Disk, SnapshotStore, durable};
+use upesi_journal::{Access, Disk, EmbeddedLog, SnapshotStore, durable};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, LedgerConfig, Transfer};
 use upesi_tables::archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
@@ -134,7 +134,7 @@ fn names_and_tail(data: &Path, watermark: u64) -> Result<(Names, Vec<Transfer>),
         Some(snapshot) => Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default())
             .map_err(|error| Failure::new(Exit::Data, error))?,
     };
-    let mut ledger = Fold::once(disk, snapshot, watermark)
+    let mut ledger = Fold::once(&EmbeddedLog::for_reading(&disk), snapshot, watermark)
         .finish()
         .map_err(|error| Failure::new(crate::hub::exit_of(&error), error))?;
     let names = Names::of(&ledger);

@@ -46,6 +46,7 @@ pub fn journal_exit(error: &JournalError) -> Exit {
             Exit::NoInput
         }
         JournalError::Io { .. } | JournalError::DiskFull { .. } | JournalError::Poisoned => Exit::InputOutput,
+        JournalError::Superseded { .. } => Exit::Temporary,
     }
 }
 

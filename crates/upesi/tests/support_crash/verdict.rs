@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
-use upesi_journal::{DataDirectory, END, Reader};
+use upesi_engine::{Followed, follow};
+use upesi_journal::{DataDirectory, EmbeddedLog};
 use upesi_lab::AdminClient;
 use upesi_lab::audit::{Evidence, Originated, audit};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Event, PublicState, Record, Transfer};
+use upesi_ledger::{Event, PublicState, Transfer};
 use upesi_sim::Outcome;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, TransferId};
@@ -24,11 +25,10 @@ pub type Outcomes = HashMap<TransferId, PublicState>;
 /// Reads the whole journal. A transfer that begins twice, ends twice, or ends without beginning is an error of the hub.
 pub fn outcomes(data: &Path) -> Outcomes {
     let disk = DataDirectory::open_for_reading(data).unwrap().disk();
-    let mut reader = Reader::new(disk, 1);
+    let mut records = follow(&EmbeddedLog::for_reading(&disk), 1);
     let mut outcomes = Outcomes::new();
-    while let Some(record) = reader.next_record(END).unwrap() {
-        let seq = record.seq;
-        for event in Record::decode(record.bytes).unwrap().events {
+    while let Some(Followed { seq, record, .. }) = records.next().unwrap() {
+        for event in record.events {
             let (id, before, after) = match event {
                 Event::TransferPrepared(transfer) => (transfer.id, None, transfer.public_state()),
                 Event::TransferCommitted { id, .. } => {

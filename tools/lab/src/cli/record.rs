@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use crate::isolated::stream::{GenerateOptions, RecordOptions, Skipped, Stream, StreamError};
 use clap::{ArgGroup, Args};
-
+use upesi_engine::FollowError;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
+use upesi_journal::JournalError;
 
 /// Arguments of `upesi lab record`.
 #[derive(Args, Clone, Debug)]
@@ -95,7 +96,11 @@ fn exit_of(error: &StreamError) -> Exit {
     match error {
         StreamError::Options(_) => Exit::Usage,
         StreamError::Data(_) => Exit::NoInput,
-        StreamError::Journal(upesi_journal::JournalError::Damaged { .. })
+        StreamError::Journal(
+            FollowError::Journal(JournalError::Damaged { .. })
+            | FollowError::Record { .. }
+            | FollowError::Gone { .. },
+        )
         | StreamError::Message { .. }
         | StreamError::Damaged { .. }
         | StreamError::Version { .. }

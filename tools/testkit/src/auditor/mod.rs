@@ -7,8 +7,9 @@ mod replay;
 
 use std::sync::Arc;
 
-use upesi_journal::{Disk, Reader};
-use upesi_ledger::{CallbackKey, Ledger, Record};
+use upesi_engine::{Follow, FollowError, Followed, follow};
+use upesi_journal::{Disk, EmbeddedLog};
+use upesi_ledger::{CallbackKey, Ledger};
 use upesi_tables::archive::Archive;
 use upesi_types::{Timestamp, TransferId};
 
@@ -43,7 +44,7 @@ pub(crate) struct Auditor {
     /// True time, while the hub goes by a clock that was about right when it began.
     pub(crate) true_now: Option<Timestamp>,
     books: Books,
-    reader: Option<Reader>,
+    records: Option<Follow>,
     /// Every durable record as it was when it became so, where the disk may forget it.
     truth: Option<Vec<(Timestamp, Vec<u8>)>>,
 }
@@ -60,31 +61,28 @@ impl Auditor {
             return;
         }
         let first = self.books.last_seq() + 1;
-        let reader = self.reader.get_or_insert_with(|| Reader::new(Arc::clone(disk), first));
+        let records = self.records.get_or_insert_with(|| follow(&EmbeddedLog::for_reading(disk), first));
         while self.books.last_seq() < durable_seq {
             let next = self.books.last_seq() + 1;
-            let record = match reader.read_record(next) {
-                Ok(record) => record,
+            let Followed { time, record, bytes, .. } = match records.read(next) {
+                Ok(found) => found,
+                Err(FollowError::Record { seq, source }) => {
+                    return self.findings.add(format!("record {seq} is malformed: {source}"));
+                }
                 Err(error) => {
                     return self.findings.add(format!("I2: durable record {next} cannot be read: {error}"));
                 }
             };
-            let (time, bytes) = (record.time, record.bytes);
             self.truth.iter_mut().for_each(|truth| truth.push((time, bytes.to_vec())));
-            match Record::decode(bytes) {
-                Ok(decoded) => {
-                    check_time(self.true_now, next, decoded.decided_at(time), &mut self.findings);
-                    self.books.fold(next, time, &decoded, &self.outside, &mut self.findings);
-                }
-                Err(error) => return self.findings.add(format!("record {next} is malformed: {error}")),
-            }
+            check_time(self.true_now, next, record.decided_at(time), &mut self.findings);
+            self.books.fold(next, time, &record, &self.outside, &mut self.findings);
         }
     }
 
     /// The process is gone: its files will be other ones.
     pub(crate) fn process_ended(&mut self) {
         self.true_now = None;
-        self.reader = None;
+        self.records = None;
     }
 
     /// How far the books go.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
+use upesi_engine::Fold;
+use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::{Ledger, LedgerConfig, Record};
 use upesi_types::Timestamp;
 
@@ -18,29 +19,21 @@ fn state(ledger: &Ledger) -> Vec<u8> {
 /// Compares; the disk must be readable and nobody may write to it meanwhile.
 pub(super) fn compare(disk: &Arc<dyn Disk>, live: &Ledger) -> Result<(), String> {
     let said = |error: &dyn std::fmt::Display| error.to_string();
-    let first = segments(&**disk).map_err(|error| said(&error))?.first().map_or(0, |one| one.first_seq);
     let store = SnapshotStore::open_for_reading(Arc::clone(disk));
     let mut snapshots = Vec::new();
     for info in store.list().map_err(|error| said(&error))? {
         snapshots.push(store.read(info.seq).map_err(|error| said(&error))?);
     }
-    let mut ledger = Ledger::new(LedgerConfig::default());
-    if first > 1 {
-        let Some(oldest) = snapshots.first() else {
-            return Err(format!("the journal begins with {first} and there is no snapshot"));
-        };
-        let decoded = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default());
-        ledger = decoded.map_err(|error| said(&error))?;
-    }
-    let mut reader = Reader::new(Arc::clone(disk), ledger.last_seq() + 1);
-    while let Some(found) = reader.next_record(END).map_err(|error| said(&error))? {
-        let (seq, time) = (found.seq, found.time);
-        let record = Record::decode(found.bytes).map_err(|error| said(&error))?;
-        ledger.evolve(seq, time, record.events, &record.callbacks);
-        if snapshots.iter().any(|snapshot| snapshot.seq == seq && snapshot.bytes != state(&ledger)) {
+    let log = EmbeddedLog::for_reading(disk);
+    let fold = Fold::earliest(&log, &snapshots, LedgerConfig::default());
+    let mut fold = fold.map_err(|error| said(&error))?;
+    while fold.next(END).map_err(|error| said(&error))? {
+        let (seq, ledger) = (fold.ledger.last_seq(), &fold.ledger);
+        if snapshots.iter().any(|snapshot| snapshot.seq == seq && snapshot.bytes != state(ledger)) {
             return Err(format!("snapshot {seq} is not what the journal gives"));
         }
     }
+    let ledger = fold.ledger;
     if ledger.last_seq() != live.last_seq() {
         return Err(format!("the journal ends at {}, the state at {}", ledger.last_seq(), live.last_seq()));
     }

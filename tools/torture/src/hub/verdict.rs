@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use upesi_engine::EngineHandle;
-use upesi_journal::{Disk, END, Reader, SnapshotStore, segments};
+use upesi_engine::{EngineHandle, Fold, StartError};
+use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Record, Transfer};
+use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Transfer};
 use upesi_types::Amount;
 
 use super::life::Memory;
@@ -132,21 +132,15 @@ fn replay(remains: &Remains, what: &str) -> Ledger {
     let infos = store.list().expect("lists");
     // Damaged ones are not read by a hub either.
     let snapshots: Vec<_> = infos.iter().filter_map(|info| store.read(info.seq).ok()).collect();
-    let first = segments(&*disk).expect("lists").first().map_or(1, |segment| segment.first_seq);
-    let mut ledger = Ledger::new(LedgerConfig::default());
-    if first > 1 {
-        let oldest =
-            snapshots.first().unwrap_or_else(|| panic!("{what}: no snapshot reaches record {first}"));
-        ledger = Ledger::decode_snapshot(&oldest.bytes, LedgerConfig::default()).expect("a snapshot");
-    }
-    let mut reader = Reader::new(Arc::clone(&disk), ledger.last_seq() + 1);
-    while let Some(found) = reader.next_record(END).unwrap_or_else(|error| panic!("{what}: {error}")) {
-        let (seq, time) = (found.seq, found.time);
-        let record = Record::decode(found.bytes).expect("a record");
-        ledger.evolve(seq, time, record.events, &record.callbacks);
+    let failed = |error: StartError| -> ! { panic!("{what}: {error}") };
+    let log = EmbeddedLog::for_reading(&disk);
+    let mut fold =
+        Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap_or_else(|error| failed(error));
+    while fold.next(END).unwrap_or_else(|error| failed(error)) {
+        let seq = fold.ledger.last_seq();
         for snapshot in snapshots.iter().filter(|snapshot| snapshot.seq == seq) {
-            assert!(snapshot.bytes == state(&ledger), "{what}: snapshot {seq} is not the replay");
+            assert!(snapshot.bytes == state(&fold.ledger), "{what}: snapshot {seq} is not the replay");
         }
     }
-    ledger
+    fold.ledger
 }

@@ -121,7 +121,7 @@ pub enum StreamError {
     },
     /// The journal to record from cannot be read.
     #[error(transparent)]
-    Journal(#[from] upesi_journal::JournalError),
+    Journal(#[from] upesi_engine::FollowError),
     /// The data directory to record from cannot be used.
     #[error(transparent)]
     Data(#[from] upesi_journal::DataDirectoryError),

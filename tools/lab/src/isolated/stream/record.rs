@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use bytes::Bytes;
+use upesi_engine::{Followed, follow_from_oldest};
 use upesi_fspiop::body::{parse_fulfil, parse_prepare};
-use upesi_journal::{DataDirectory, Reader};
+use upesi_journal::{DataDirectory, EmbeddedLog};
 use upesi_ledger::{Event, Record, Transfer, TransferState};
 use upesi_types::{Timestamp, TransferId};
 
@@ -58,8 +58,7 @@ impl Stream {
         }
         let directory = DataDirectory::open_for_reading(&options.data)?;
         let disk = directory.disk();
-        let first_seq = upesi_journal::segments(&*disk)?.first().map_or(1, |segment| segment.first_seq);
-        let mut reader = Reader::once(Arc::clone(&disk), first_seq);
+        let mut records = follow_from_oldest(&EmbeddedLog::for_reading(&disk))?;
         let header = StreamHeader {
             origin: format!("recorded from {}", options.data.display()),
             ..StreamHeader::default()
@@ -71,14 +70,9 @@ impl Stream {
             first_expiry: None,
             with_fulfils: options.fulfils,
         };
-        let mut index = 0;
         while recorder.stream.messages.len() < options.messages_max {
-            let Some(record) = reader.next_record(upesi_journal::END)? else { break };
-            let time = record.time;
-            let record = Record::decode(record.bytes)
-                .map_err(|error| StreamError::Message { index, reason: error.to_string() })?;
+            let Some(Followed { time, record, .. }) = records.next()? else { break };
             recorder.take(time, &record);
-            index += 1;
         }
         let Recorder { mut stream, skipped, .. } = recorder;
         stream.recount();

@@ -1,0 +1,173 @@
+//! The record stream: decoded journal records in order, from any sequence number on, and new ones as they become durable.
+
+use std::sync::Arc;
+
+use upesi_journal::{Damage, END, JournalError, Log, LogReader, Record as Stored, TornTail};
+use upesi_ledger::{Record, SnapshotError};
+use upesi_types::Timestamp;
+
+use crate::durable_seq::DurableSeq;
+
+/// A decoded record of the journal.
+#[derive(Debug)]
+pub struct Followed<'a> {
+    /// The sequence number.
+    pub seq: u64,
+    /// The record's own time; see [`Record::decided_at`].
+    pub time: Timestamp,
+    /// Events, callbacks and payload.
+    pub record: Record<'a>,
+    /// The stored form.
+    pub bytes: &'a [u8],
+}
+
+/// Why a record cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum FollowError {
+    /// Retention has removed the record.
+    #[error(
+        "record {seq} is no longer in the journal, whose oldest is {oldest}: begin behind a snapshot of record {} or later, or \
+         restore the older segments from a backup",
+        oldest.saturating_sub(1)
+    )]
+    Gone {
+        /// The sequence number of the record.
+        seq: u64,
+        /// The oldest record that the journal holds.
+        oldest: u64,
+    },
+    /// The journal cannot be read.
+    #[error(transparent)]
+    Journal(JournalError),
+    /// A sound record is not understood.
+    #[error("record {seq}: {source}")]
+    Record {
+        /// The sequence number of the record.
+        seq: u64,
+        /// What is wrong with it.
+        source: SnapshotError,
+    },
+}
+
+/// Records from `seq` on, in order, each as soon as it is durable.
+///
+/// A stream of a running engine comes from [`EngineHandle::follow`](crate::EngineHandle::follow): it waits for new records and
+/// ends when the engine has stopped. A stream of a log without an appender, from [`follow`], reads to its end.
+pub struct Follow {
+    log: Arc<dyn Log>,
+    reader: Box<dyn LogReader>,
+    /// Of a running engine.
+    durable: Option<Arc<DurableSeq>>,
+}
+
+/// The records of a log from `seq` on. The state of a snapshot continues with the record after it.
+pub fn follow(log: &Arc<dyn Log>, seq: u64) -> Follow {
+    Follow { reader: log.read_from(seq), log: Arc::clone(log), durable: None }
+}
+
+/// The same, for the last reader of those records: it leaves caches to others.
+pub fn follow_once(log: &Arc<dyn Log>, seq: u64) -> Follow {
+    Follow { reader: log.read_once_from(seq), log: Arc::clone(log), durable: None }
+}
+
+/// The records of a log from its oldest on.
+///
+/// # Errors
+/// The log cannot be read.
+pub fn follow_from_oldest(log: &Arc<dyn Log>) -> Result<Follow, FollowError> {
+    let oldest = log.oldest_seq().map_err(FollowError::Journal)?;
+    Ok(follow_once(log, oldest.unwrap_or(1)))
+}
+
+impl Follow {
+    pub(crate) fn live(log: &Arc<dyn Log>, seq: u64, durable: Arc<DurableSeq>) -> Self {
+        Self { durable: Some(durable), ..follow(log, seq) }
+    }
+
+    /// The next record, without waiting; `None` at the end of the log, or if the next record is not durable yet.
+    ///
+    /// # Errors
+    /// The record is gone, damaged or not understood. The next call tries it again.
+    #[expect(clippy::should_implement_trait, reason = "a record borrows the stream")]
+    pub fn next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
+        let durable = self.durable.as_ref().map_or(END, |durable| durable.get());
+        self.next_up_to(durable)
+    }
+
+    /// The next record up to `seq`, which must be durable.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn next_up_to(&mut self, seq: u64) -> Result<Option<Followed<'_>>, FollowError> {
+        let next = self.reader.next_seq();
+        match self.reader.next_record(seq) {
+            Ok(Some(stored)) => decode(stored).map(Some),
+            Ok(None) => Ok(None),
+            Err(error) => Err(failure(&*self.log, next, error)),
+        }
+    }
+
+    /// The next record; waits until it is durable. `None` if the engine has stopped and all its records were returned. Blocks
+    /// the thread: not for a runtime's workers.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn wait_next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
+        let seen = self.reader.next_seq() - 1;
+        match &self.durable {
+            None => self.next(),
+            Some(durable) => match durable.wait_past(seen) {
+                None => Ok(None),
+                Some(reached) => self.next_up_to(reached),
+            },
+        }
+    }
+
+    /// One record, which must be durable; ascending reads are cheap. The stream continues behind it.
+    ///
+    /// # Errors
+    /// As [`next`](Self::next).
+    pub fn read(&mut self, seq: u64) -> Result<Followed<'_>, FollowError> {
+        match self.reader.read_record(seq) {
+            Ok(stored) => decode(stored),
+            Err(error) => Err(failure(&*self.log, seq, error)),
+        }
+    }
+
+    /// The sequence number of the record that follows.
+    pub fn next_seq(&self) -> u64 {
+        self.reader.next_seq()
+    }
+
+    /// The remains of a batch that was never acknowledged, if the log ended with such.
+    pub fn torn(&self) -> Option<&TornTail> {
+        self.reader.torn()
+    }
+}
+
+fn decode(stored: Stored<'_>) -> Result<Followed<'_>, FollowError> {
+    let Stored { seq, time, bytes } = stored;
+    match Record::decode(bytes) {
+        Ok(record) => Ok(Followed { seq, time, record, bytes }),
+        Err(source) => Err(FollowError::Record { seq, source }),
+    }
+}
+
+/// A record that retention removed meets the reader as a file or a record that is missing.
+fn failure(log: &dyn Log, seq: u64, error: JournalError) -> FollowError {
+    let is_missing = error.is_not_found()
+        || matches!(
+            error,
+            JournalError::NoSuchRecord { .. } | JournalError::Damaged { reason: Damage::Missing(_), .. }
+        );
+    match log.oldest_seq() {
+        Ok(Some(oldest)) if is_missing && seq < oldest => FollowError::Gone { seq, oldest },
+        _ => FollowError::Journal(error),
+    }
+}
+
+impl std::fmt::Debug for Follow {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Follow").field("next_seq", &self.next_seq()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,293 @@
+//! The record stream: from the first record, from a snapshot, from anywhere; across segments and retention; and live.
+
+mod common;
+
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use common::{TestClock, fulfil, id, onboard, prepare};
+use tokio::runtime::{Builder, Runtime};
+use upesi_engine::{
+    Engine, EngineHandle, EngineMetrics, EngineOptions, Fold, Follow, FollowError, NoEffects, Payload,
+    SteppedEngine, Storage, follow, follow_from_oldest,
+};
+use upesi_journal::sim_disk::SimDisk;
+use upesi_journal::{Access, Disk, EmbeddedLog, Log, RealDisk, SnapshotStore};
+use upesi_ledger::{Command, Event, Ledger, LedgerConfig, Reply};
+use upesi_tables::archive::MemoryArchive;
+use upesi_types::{Amount, Timestamp, TransferId};
+
+const START_MS: i64 = 1_900_000_000_000;
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+
+fn runtime() -> Runtime {
+    Builder::new_current_thread().build().unwrap()
+}
+
+/// Small segments, so that a few large requests fill several: a segment has room for two batches.
+fn options(data: &Path) -> EngineOptions {
+    EngineOptions {
+        segment_bytes: 16 * 1024,
+        batch_bytes_max: 4 * 1024,
+        snapshot_every_records: 1,
+        fold_every_records: 1,
+        clock: TestClock::starting_at(START_MS) as _,
+        ..EngineOptions::new(data)
+    }
+}
+
+fn start(options: EngineOptions) -> (Engine, EngineHandle) {
+    Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap()
+}
+
+fn log_of(data: &Path) -> Arc<dyn Log> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(data, Access::Read));
+    EmbeddedLog::for_reading(&disk)
+}
+
+/// Transfers of different amounts in both directions; those of even numbers are committed.
+async fn pay(engine: &EngineHandle, numbers: std::ops::Range<u64>) {
+    for number in numbers {
+        let [payer, payee] = if number % 3 == 0 { [DFSPS[1], DFSPS[0]] } else { DFSPS };
+        let expires = Timestamp::from_ms(START_MS + 1_000_000);
+        let command = prepare(id(number), payer, payee, &value(number).to_string(), expires);
+        let payload = Payload { headers: Default::default(), body: vec![b'b'; 20_000].into() };
+        assert_eq!(engine.submit(command, payload.clone()).await, Ok(Reply::Accepted));
+        if number % 2 == 0 {
+            engine.submit(fulfil(id(number), payer, payee), payload).await.unwrap();
+        }
+    }
+}
+
+const fn value(number: u64) -> u64 {
+    100 + number * 7
+}
+
+/// The prepared transfers that a stream returns up to its end, with their amounts, and the sequence numbers of all records.
+fn prepared(mut records: Follow) -> (Vec<(TransferId, Amount)>, Vec<u64>) {
+    let (mut transfers, mut seqs) = (Vec::new(), Vec::new());
+    while let Some(found) = records.next().unwrap() {
+        seqs.push(found.seq);
+        transfers.extend(found.record.events.iter().filter_map(|event| match event {
+            Event::TransferPrepared(transfer) => Some((transfer.id, transfer.amount)),
+            _ => None,
+        }));
+    }
+    (transfers, seqs)
+}
+
+fn expected(numbers: std::ops::Range<u64>) -> Vec<(TransferId, Amount)> {
+    numbers.map(|number| (id(number), common::amount(&value(number).to_string()))).collect()
+}
+
+fn state(ledger: &Ledger) -> Vec<u8> {
+    let mut copy = ledger.clone();
+    copy.drain_finished(u64::MAX).for_each(drop);
+    let mut bytes = Vec::new();
+    copy.encode_snapshot(&mut bytes);
+    bytes
+}
+
+/// A data directory with 40 transfers on several segments and its last record.
+fn filled(data: &Path, keep_segments: bool) -> u64 {
+    let (engine, handle) = start(EngineOptions { keep_segments, ..options(data) });
+    runtime().block_on(async {
+        onboard(&handle, &DFSPS).await;
+        pay(&handle, 0..40).await;
+    });
+    let last = handle.status().durable_seq;
+    engine.shutdown();
+    last
+}
+
+#[test]
+fn from_the_first_record_and_from_the_middle_across_segments() {
+    let directory = tempfile::tempdir().unwrap();
+    let last = filled(directory.path(), true);
+    let disk = RealDisk::new(directory.path(), Access::Read);
+    let starts: Vec<u64> =
+        upesi_journal::segments(&disk).unwrap().iter().map(|segment| segment.first_seq).collect();
+    assert!(starts.len() > 3, "{starts:?}");
+    let log = log_of(directory.path());
+    let (transfers, seqs) = prepared(follow(&log, 1));
+    assert_eq!(transfers, expected(0..40));
+    assert_eq!(seqs, (1..=last).collect::<Vec<_>>());
+    let (oldest, from_oldest) = prepared(follow_from_oldest(&log).unwrap());
+    assert_eq!((oldest, from_oldest), (transfers.clone(), seqs));
+    // The first and the last record of segments, and one in the middle.
+    for from in [starts[1], starts[2] - 1, starts[2], starts[2] + 3, last] {
+        let (part, seqs) = prepared(follow(&log, from));
+        assert_eq!(seqs, (from..=last).collect::<Vec<_>>());
+        assert_eq!(part, transfers[transfers.len() - part.len()..]);
+    }
+    assert_eq!(prepared(follow(&log, last + 1)), (vec![], vec![]));
+}
+
+#[test]
+fn from_a_snapshot_to_the_same_state_as_from_the_first_record() {
+    let directory = tempfile::tempdir().unwrap();
+    let last = filled(directory.path(), true);
+    let log = log_of(directory.path());
+    let whole = Fold::new(&log, Ledger::new(LedgerConfig::default()), 0).finish().unwrap();
+    assert_eq!(whole.last_seq(), last);
+    let store = SnapshotStore::open_for_reading(Arc::new(RealDisk::new(directory.path(), Access::Read)) as _);
+    let snapshots: Vec<_> = store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
+    assert!(snapshots.iter().any(|snapshot| snapshot.seq < last), "one before the end");
+    for snapshot in &snapshots {
+        let begin = Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()).unwrap();
+        assert_eq!(begin.last_seq(), snapshot.seq);
+        let ledger = Fold::new(&log, begin, 0).finish().unwrap();
+        assert!(state(&ledger) == state(&whole), "from snapshot {}", snapshot.seq);
+    }
+    let earliest = Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
+    assert_eq!(earliest.ledger.last_seq(), 0, "the journal is whole");
+}
+
+#[test]
+fn a_record_that_retention_removed_is_an_error_that_says_what_to_do() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path();
+    let mut early = None;
+    // The segments before the older of two snapshots leave, and each life ends with one.
+    for life in 0..4 {
+        let (engine, handle) = start(EngineOptions { keep_segments: false, ..options(data) });
+        runtime().block_on(async {
+            if life == 0 {
+                onboard(&handle, &DFSPS).await;
+                // Reads one record, and falls behind.
+                let mut records = handle.follow(1);
+                assert_eq!(records.next().unwrap().unwrap().seq, 1);
+                early = Some(records);
+            }
+            // All are committed and their callbacks delivered: nothing needs an old segment.
+            for number in (life * 40..life * 40 + 40).step_by(2) {
+                pay(&handle, number..number + 1).await;
+                let owed = |ledger: &Ledger| ledger.outbox().iter().map(|(key, _)| key).collect();
+                let keys = handle.read(owed).await.unwrap();
+                handle.submit(Command::Delivered(keys), Payload::default()).await.unwrap();
+            }
+        });
+        engine.shutdown();
+    }
+    let mut early = early.unwrap();
+    let log = log_of(data);
+    let oldest = log.oldest_seq().unwrap().unwrap();
+    assert!(oldest > 20, "segments have left: the oldest record is {oldest}");
+    for seq in [1, oldest - 1] {
+        let error = follow(&log, seq).next().unwrap_err();
+        assert!(
+            matches!(error, FollowError::Gone { seq: gone, oldest: left } if (gone, left) == (seq, oldest))
+        );
+        let text = error.to_string();
+        assert!(text.contains(&format!("record {seq} is no longer in the journal")), "{text}");
+        assert!(text.contains(&format!("snapshot of record {}", oldest - 1)), "{text}");
+    }
+    let error = loop {
+        match early.next() {
+            Ok(found) => assert!(found.unwrap().seq < oldest),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, FollowError::Gone { oldest: left, .. } if left == oldest), "{error}");
+    assert_eq!(prepared(follow(&log, oldest)).1[0], oldest);
+    // What cannot start at the first record starts at a snapshot.
+    let store = SnapshotStore::open_for_reading(Arc::new(RealDisk::new(data, Access::Read)) as _);
+    let snapshots: Vec<_> = store.list().unwrap().iter().map(|info| store.read(info.seq).unwrap()).collect();
+    let fold = Fold::earliest(&log, &snapshots, LedgerConfig::default()).unwrap();
+    assert_eq!(fold.ledger.last_seq(), snapshots[0].seq);
+    let error = Fold::earliest(&log, &[], LedgerConfig::default()).unwrap().finish().unwrap_err();
+    assert!(error.to_string().contains(&format!("oldest is {oldest}")), "{error}");
+}
+
+#[test]
+fn a_live_stream_waits_for_new_records_and_ends_with_the_engine() {
+    let directory = tempfile::tempdir().unwrap();
+    let (engine, handle) = start(options(directory.path()));
+    let runtime = runtime();
+    runtime.block_on(onboard(&handle, &DFSPS));
+    let first = handle.status().durable_seq + 1;
+    let mut records = handle.follow(first);
+    assert!(records.next().unwrap().is_none(), "nothing new, and it does not wait");
+    let (seen, to_see) = mpsc::channel();
+    let follower = thread::spawn(move || {
+        while let Some(found) = records.wait_next().unwrap() {
+            let prepared = found.record.events.iter().find_map(|event| match event {
+                Event::TransferPrepared(transfer) => Some((transfer.id, transfer.amount)),
+                _ => None,
+            });
+            seen.send((found.seq, prepared)).unwrap();
+        }
+    });
+    let mut next = first;
+    let mut transfers = Vec::new();
+    for number in 0..20 {
+        runtime.block_on(pay(&handle, number..number + 1));
+        // It comes without further commands.
+        while transfers.len() as u64 <= number {
+            let (seq, prepared) = to_see.recv().unwrap();
+            assert_eq!(seq, next);
+            next += 1;
+            transfers.extend(prepared);
+        }
+    }
+    assert_eq!(transfers, expected(0..20));
+    engine.shutdown();
+    follower.join().unwrap();
+    let rest: Vec<_> = to_see.iter().collect();
+    assert_eq!(rest.last().map_or(next - 1, |(seq, _)| *seq), handle.status().durable_seq);
+}
+
+#[test]
+fn a_live_stream_sees_durable_records_only() {
+    let disk = SimDisk::new(7);
+    let storage =
+        Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+    // Every batch goes to the commit thread, which works when the test says so.
+    let options = EngineOptions {
+        storage: Some(storage),
+        overlap_bytes_min: 0,
+        clock: TestClock::starting_at(START_MS) as _,
+        ..EngineOptions::new("simulated")
+    };
+    let (mut engine, handle) =
+        SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+    let turn = |engine: &mut SteppedEngine, is_committed: bool| {
+        assert!(engine.turn(false));
+        while is_committed && engine.turn_journal() {}
+    };
+    let mut onboarding = Box::pin(onboard(&handle, &DFSPS));
+    while poll(&mut onboarding).is_none() {
+        turn(&mut engine, true);
+    }
+    let durable = handle.status().durable_seq;
+    let mut records = handle.follow(durable + 1);
+    let mut paying = Box::pin(pay(&handle, 5..6));
+    assert!(poll(&mut paying).is_none());
+    turn(&mut engine, false);
+    assert_eq!(engine.ledger().last_seq(), durable + 1, "decided");
+    assert!(records.next().unwrap().is_none(), "and not durable");
+    assert!(poll(&mut paying).is_none(), "and not answered");
+    assert!(engine.turn_journal());
+    let found = records.next().unwrap().unwrap();
+    let Some(Event::TransferPrepared(transfer)) = found.record.events.first() else { panic!("{found:?}") };
+    let expected = (durable + 1, id(5), common::amount("135"));
+    assert_eq!((found.seq, transfer.id, transfer.amount), expected);
+    assert!(records.next().unwrap().is_none());
+    assert!(poll(&mut paying).is_some());
+    drop(paying);
+    drop(onboarding);
+    engine.shutdown();
+    assert!(records.wait_next().unwrap().is_none(), "the engine has stopped");
+}
+
+/// Polls once, outside of a runtime: the engine's turns drive what is waited for.
+fn poll<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    match Pin::new(future).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(output) => Some(output),
+        Poll::Pending => None,
+    }
+}
