@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout};
 use upesi_http::{StatusCode, Workers};
 use upesi_lab::AdminClient;
-use upesi_lab::forwarder::{ForwarderError, Prefix, Route, serve};
+use upesi_lab::drive::forwarder::{ForwarderError, Prefix, Route, serve};
 use upesi_sim::{
     DfspSettings, ExchangeError, OriginateError, Originator, OriginatorOptions, Outcome, PartyId, SimConfig,
     Simulator, Upstream, prefix_of,

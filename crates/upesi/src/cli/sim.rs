@@ -18,7 +18,7 @@ use upesi_hub::output::write_out;
 use upesi_hub::signals::stop_signal;
 use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
 use upesi_lab::cli::behaviour::BehaviourArguments;
-use upesi_lab::messages::Teller;
+use upesi_lab::cli::messages::Teller;
 
 /// How long the end waits for requests in flight.
 pub(super) const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);

@@ -19,7 +19,7 @@ use upesi_types::{Amount, Currency};
 use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::scheme::{self, ApplyOptions, file::Scheme};
 use upesi_hub::signals::stop_signal;
-use upesi_lab::messages::{self, Teller};
+use upesi_lab::cli::messages::{self, Teller};
 
 /// The scheme of the demo is the example that users copy.
 const SCHEME: &str = include_str!("../../../../examples/scheme.toml");

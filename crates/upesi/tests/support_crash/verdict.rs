@@ -6,7 +6,7 @@ use std::path::Path;
 use upesi_engine::{Followed, follow};
 use upesi_journal::{DataDirectory, EmbeddedLog};
 use upesi_lab::AdminClient;
-use upesi_lab::audit::{Evidence, Originated, audit};
+use upesi_lab::judge::audit::{Evidence, Originated, audit};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Event, PublicState, Transfer};
 use upesi_sim::Outcome;

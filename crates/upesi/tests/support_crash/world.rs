@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use upesi_lab::{AdminClient, onboard::onboard};
+use upesi_lab::{AdminClient, drive::onboard::onboard};
 
 use super::hub::{Hub, free_ports, upesi};
 use super::load::{Load, currency};

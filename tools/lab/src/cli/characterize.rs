@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::plan::{PUBLISHED, PublishedLink, Recorded, SuiteFile, SuiteRun, Work};
+use crate::report::ReportError;
+use crate::report::published::{Beside, Ours, Published, beside, summary, table};
 use crate::{SCHEMA_VERSION, Scenario};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use upesi_report::ReportError;
-use upesi_report::published::{Beside, Ours, Published, beside, summary, table};
 
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
@@ -134,20 +134,20 @@ pub fn write(suite: &SuiteFile, out: &Path, docs: &Path) -> Outcome {
     let failed = |error| Failure::new(Exit::Data, error);
     let beside = told(suite, out, &published, &known.rows).map_err(failed)?;
     let suite_directory = [out.to_owned()];
-    let rows = upesi_report::markdown(&suite_directory).map_err(failed)?;
+    let rows = crate::report::markdown(&suite_directory).map_err(failed)?;
     let page = format!(
         "# {}\n\n{}\n{}\n{}\n## Published beside ours\n\n{}\n{}\n## Every run\n\n{rows}",
         suite.title,
-        upesi_report::paragraph(&beside.summary),
-        upesi_report::reflowed(INTRODUCTION),
-        upesi_report::reflowed(RUNS),
+        crate::report::paragraph(&beside.summary),
+        crate::report::reflowed(INTRODUCTION),
+        crate::report::reflowed(RUNS),
         table(&beside),
-        upesi_report::reflowed(SCALE),
+        crate::report::reflowed(SCALE),
     );
     std::fs::write(docs.join("README.md"), page).map_err(cannot)?;
     let figures = serde_json::to_string_pretty(&figures(suite, out)).unwrap_or_default() + "\n";
     std::fs::write(docs.join("results.json"), figures).map_err(cannot)?;
-    upesi_report::write_html_beside(&suite_directory, Some(&beside), &docs.join("report.html"))
+    crate::report::write_html_beside(&suite_directory, Some(&beside), &docs.join("report.html"))
         .map_err(failed)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::measured::{
+use crate::result::schema::{
     BreakpointResult, DriftResult, MachineResult, ProcessRow, ProgrammeCheck, StageResult, ThresholdCheck,
     Thresholds,
 };

@@ -3,6 +3,7 @@
 pub mod behaviour;
 mod characterize;
 mod isolated;
+pub mod messages;
 mod metrics;
 mod profile;
 mod profile_tables;
@@ -15,7 +16,7 @@ mod values;
 
 use std::net::SocketAddr;
 
-use crate::forwarder::{self, ForwarderError, Prefix, Route};
+use crate::drive::forwarder::{self, ForwarderError, Prefix, Route};
 use clap::{Args, Subcommand};
 
 use self::isolated::IsolatedArguments;

@@ -102,7 +102,8 @@ pub fn run(arguments: &ProfileArguments) -> Outcome {
         directories.push(directory);
     }
     let page = out.join("report.html");
-    upesi_report::write_html(&directories, &page).map_err(|error| Failure::new(Exit::CannotCreate, error))?;
+    crate::report::write_html(&directories, &page)
+        .map_err(|error| Failure::new(Exit::CannotCreate, error))?;
     eprintln!("upesi lab: the report is {}", page.display());
     if broken.is_empty() { Ok(()) } else { Err(Failure::new(Exit::Failure, broken.join("\n"))) }
 }
@@ -177,7 +178,7 @@ fn load_and_look(
     })?;
     let (looked, loaded) = std::thread::scope(|scope| {
         let load = scope.spawn(|| {
-            let result = crate::run(&options);
+            let result = crate::drive::run::run(&options);
             has_ended.store(true, Ordering::Release);
             result
         });
@@ -262,7 +263,7 @@ impl Looker {
     /// One profile: the stacks for tools, and of the same samples a graph for people and the share of each stage.
     async fn look(&self) -> Outcome {
         let folded = self.get(&format!("/debug/profile?seconds={}&format=folded", self.seconds)).await?;
-        crate::look::keep(&self.out, &folded, Duration::from_secs(self.seconds))
+        crate::observe::profile::keep(&self.out, &folded, Duration::from_secs(self.seconds))
             .map_err(|error| Failure::new(Exit::CannotCreate, format!("{}: {error}", self.out.display())))?;
         self.heap("heap-after.json").await
     }

@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use crate::plan::{SCENARIOS, SUITES, ScenarioFile, SuiteFile, Work};
+use crate::report::ReportError;
 use crate::{MergeError, RunOptions};
 use clap::Args;
-use upesi_report::ReportError;
 
 use super::characterize;
 use super::run::plan_failure;
@@ -151,7 +151,7 @@ fn end_to_end(options: &RunOptions, test: &str) -> String {
 
 /// Compares results with the first of them.
 pub fn compare(arguments: &CompareArguments) -> Outcome {
-    let comparison = upesi_report::compare(&arguments.results).map_err(|error| report_failure(&error))?;
+    let comparison = crate::report::compare(&arguments.results).map_err(|error| report_failure(&error))?;
     write_out(&format!("{comparison}\n"))?;
     write_html(&arguments.results, arguments.html.as_ref())
 }
@@ -165,9 +165,9 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
         }
     }
     let text = if arguments.markdown {
-        upesi_report::markdown(&arguments.results)
+        crate::report::markdown(&arguments.results)
     } else {
-        upesi_report::text(&arguments.results)
+        crate::report::text(&arguments.results)
     };
     write_out(&text.map_err(|error| report_failure(&error))?)
 }
@@ -175,7 +175,7 @@ pub fn report(arguments: &ReportArguments) -> Outcome {
 fn write_html(results: &[PathBuf], page: Option<&PathBuf>) -> Outcome {
     let Some(page) = page else { return Ok(()) };
     let beside = characterize::beside_suite(results);
-    upesi_report::write_html_beside(results, beside.as_ref(), page).map_err(|error| report_failure(&error))
+    crate::report::write_html_beside(results, beside.as_ref(), page).map_err(|error| report_failure(&error))
 }
 
 fn report_failure(error: &ReportError) -> Failure {
@@ -192,7 +192,7 @@ fn report_failure(error: &ReportError) -> Failure {
 
 /// Adds results up.
 pub fn merge(arguments: &MergeArguments) -> Outcome {
-    let merged = crate::merge(&arguments.results).map_err(|error| {
+    let merged = crate::result::merge::merge(&arguments.results).map_err(|error| {
         let exit = match error {
             MergeError::TooFew | MergeError::Different { .. } | MergeError::NotShared { .. } => Exit::Usage,
             MergeError::Io { .. } => Exit::NoInput,

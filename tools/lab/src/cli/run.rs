@@ -295,7 +295,8 @@ pub fn run(arguments: &RunArguments) -> Outcome {
             RunOptions { scenario, out: arguments.out.clone(), commit: commit(), ..RunOptions::default() };
         arguments.apply(&mut options);
         check_settings(&options.hub_arguments)?;
-        let result = crate::run(&options).map_err(|error| Failure::new(exit_of(&error), error))?;
+        let result =
+            crate::drive::run::run(&options).map_err(|error| Failure::new(exit_of(&error), error))?;
         return show(&result, arguments.json);
     }
     let scenario = ScenarioFile::named(&arguments.scenario).map_err(|error| plan_failure(&error))?;
@@ -317,7 +318,7 @@ pub fn run(arguments: &RunArguments) -> Outcome {
         recordings: None,
         commit: commit(),
     };
-    let result = crate::execute(&point.point.work, &surroundings)
+    let result = crate::drive::execute::execute(&point.point.work, &surroundings)
         .map_err(|error| Failure::new(exit_of(&error), error))?;
     show(&result, arguments.json)
 }

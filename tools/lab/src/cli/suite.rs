@@ -118,14 +118,14 @@ pub fn run_plan(plan: &SuitePlan, out: &Path, as_json: bool) -> Outcome {
     if suite.failures.len() < plan.runs() {
         let page = out.join("report.html");
         let beside = characterize::beside_suite(&paths);
-        let reported = upesi_report::write_html_beside(&paths, beside.as_ref(), &page);
+        let reported = crate::report::write_html_beside(&paths, beside.as_ref(), &page);
         reported.map_err(|error| Failure::new(Exit::CannotCreate, error))?;
         eprintln!("upesi lab: the report is {}", page.display());
         if as_json {
             let text = serde_json::to_string_pretty(&suite).unwrap_or_default();
             write_out(&(text + "\n"))?;
         } else {
-            let table = upesi_report::text(&paths).map_err(|error| Failure::new(Exit::Software, error))?;
+            let table = crate::report::text(&paths).map_err(|error| Failure::new(Exit::Software, error))?;
             write_out(&table)?;
         }
     }

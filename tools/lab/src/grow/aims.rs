@@ -1,7 +1,7 @@
 //! What a hub with a history is to reach.
 
 use super::report::{Curve, Row};
-use crate::aim::{Aim, AimResult};
+use crate::judge::aim::{Aim, AimResult};
 
 const MB: f64 = 1e6;
 

@@ -22,8 +22,8 @@ use upesi_engine::{Clock, EngineOptions, SystemClock};
 
 pub use report::Row;
 
-use crate::evidence::{self, Provenance, Subject};
 use crate::fill::{FillingEngine, Payloads, rate_per_s};
+use crate::result::evidence::{self, Provenance, Subject};
 use report::Curve;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 

@@ -6,14 +6,14 @@ use std::path::Path;
 use std::{fs, io};
 
 use crate::Environment;
-use crate::statistics::median;
+use crate::result::statistics::median;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::aims::judge;
 use super::upkeep::Upkeep;
-use crate::aim::{AimResult, part};
-use crate::evidence::Provenance;
+use crate::judge::aim::{AimResult, part};
+use crate::result::evidence::Provenance;
 use upesi_hub::exit::{Exit, Failure};
 
 /// What the suite's page draws against the number of transfers: a heading, and the member of each step's result.

@@ -7,13 +7,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::AdminClient;
-use crate::onboard::onboard;
+use crate::drive::onboard::onboard;
 use serde::Serialize;
 use upesi_http::Workers;
 use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
-use crate::aim::{part, quantile};
+use crate::judge::aim::{part, quantile};
 use upesi_hub::exit::{Exit, Failure};
 
 /// Transfers without an end at a time; more are not sent, and count as not served.

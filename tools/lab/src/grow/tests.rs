@@ -99,7 +99,7 @@ fn a_curve_is_written_as_results_with_a_plot_for_each_figure() {
         (&json!(7_000.0), &json!(180.0))
     );
     let page = directory.path().join("page.html");
-    upesi_report::write_html(&[directory.path().to_owned()], &page).unwrap();
+    crate::report::write_html(&[directory.path().to_owned()], &page).unwrap();
     let page = fs::read_to_string(page).unwrap();
     for plot in plots {
         // Without what is escaped.

@@ -14,7 +14,7 @@ use super::scratch::Scratch;
 use super::settings::Keys;
 use super::source::number;
 use super::{Context, IsolatedError};
-use crate::measured::Parameter;
+use crate::result::schema::Parameter;
 
 /// An encoded finished transfer, in bytes.
 const VALUE_BYTES: usize = 200;
@@ -99,7 +99,7 @@ impl Settings {
                 let mut stage = timed_stage(name, &times, timed.took());
                 // Of an insert the applies are timed, each of a batch.
                 let operations: u64 = timed.repetitions.iter().map(|(_, count, _)| count).sum();
-                stage.batch_mean = crate::statistics::ratio(operations as f64, times.len() as f64);
+                stage.batch_mean = crate::result::statistics::ratio(operations as f64, times.len() as f64);
                 stage
             })
             .into();

@@ -24,12 +24,12 @@ use super::source::{Source, number, yes_no};
 use super::stopwatch::Stopwatch;
 use super::stream::{Message, MessageKind, Stream, StreamError};
 use super::{Context, IsolatedError};
-use crate::admin_client::AdminClient;
-use crate::child::HubProcess;
-use crate::hub_metrics::{Snapshot, stages};
-use crate::measured::{Parameter, ProcessRow, Queues};
-use crate::statistics::{cores_used, rounded, us_per_event};
-use crate::watched::{Moment, Watched};
+use crate::drive::admin_client::AdminClient;
+use crate::drive::child::HubProcess;
+use crate::observe::hub_metrics::{Snapshot, stages};
+use crate::observe::usage::{Moment, Watched};
+use crate::result::schema::{Parameter, ProcessRow, Queues};
+use crate::result::statistics::{cores_used, rounded, us_per_event};
 
 /// Requests of one run where no number is given.
 const MESSAGES: usize = 20_000;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::KINDS;
 use super::stream::StreamError;
-use crate::child::ChildError;
+use crate::drive::child::ChildError;
 
 /// Why a stage could not be measured.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +46,7 @@ pub enum IsolatedError {
     Archive(#[from] upesi_tables::archive::ArchiveError),
     /// The hub that was to be recorded.
     #[error("no stream can be recorded: {0}")]
-    Recording(Box<crate::run::LabError>),
+    Recording(Box<crate::drive::run::LabError>),
     /// The hub does not run.
     #[error(transparent)]
     Child(#[from] ChildError),

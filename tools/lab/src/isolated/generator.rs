@@ -11,10 +11,10 @@ use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_proces
 use super::meter::{ThreadTimes, UsedCpu};
 use super::settings::Keys;
 use super::{Context, IsolatedError};
-use crate::measured::Parameter;
-use crate::pacer::pace;
-use crate::schedule::arrivals;
-use crate::shape::Load;
+use crate::drive::pacer::pace;
+use crate::drive::schedule::arrivals;
+use crate::plan::load_profile::Load;
+use crate::result::schema::Parameter;
 
 /// Name of the threads that operations begin on.
 const SINK: &str = "lab-sink";

@@ -17,8 +17,8 @@ use super::scratch::Scratch;
 use super::settings::Keys;
 use super::source::{number, yes_no};
 use super::{Context, IsolatedError};
-use crate::measured::StageResult;
-use crate::statistics::{per_second, rounded};
+use crate::result::schema::StageResult;
+use crate::result::statistics::{per_second, rounded};
 
 /// A record of a prepare with its request, as the lab's own messages have it, in bytes.
 const RECORD_BYTES: usize = 1_450;

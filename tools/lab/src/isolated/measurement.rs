@@ -9,15 +9,15 @@ use upesi_types::Timestamp;
 
 use super::Context;
 use super::meter::UsedCpu;
-use crate::cores::CoreTime;
-use crate::environment::{Environment, durability};
-use crate::latency::LatencyMs;
-use crate::measured::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
-use crate::process::Usage;
-use crate::result::{LabResult, SliceResult};
-use crate::statistics::{
+use crate::observe::cores::CoreTime;
+use crate::observe::environment::{Environment, durability};
+use crate::observe::process::Usage;
+use crate::result::latency::LatencyMs;
+use crate::result::schema::{HistogramResult, Parameter, ProcessRow, StageResult, Validity, WindowResult};
+use crate::result::statistics::{
     cores_used, latency_histogram, mebibytes, median, per_second, rounded, us_per_event,
 };
+use crate::result::{LabResult, SliceResult};
 
 /// Longest latency told apart, in nanoseconds: ten minutes.
 const LATENCY_NS_MAX: u64 = 600_000_000_000;
@@ -172,7 +172,7 @@ fn latency_of(histogram: &Histogram<u64>) -> LatencyMs {
         p9999: at(0.9999),
         max: milliseconds(histogram.max()),
         mean: rounded(histogram.mean() / 1e6, 6),
-        share_over_1s: rounded(crate::statistics::share_above(histogram, 1_000_000_000), 6),
+        share_over_1s: rounded(crate::result::statistics::share_above(histogram, 1_000_000_000), 6),
     }
 }
 
@@ -222,6 +222,6 @@ pub(super) fn parts_of_this_process(
 
 /// Which part of all CPU a part of the threads used.
 pub(super) fn share(used: &UsedCpu, prefix: &str) -> Option<f64> {
-    crate::statistics::ratio(used.of(prefix).as_secs_f64(), used.total().as_secs_f64())
+    crate::result::statistics::ratio(used.of(prefix).as_secs_f64(), used.total().as_secs_f64())
         .map(|share| rounded(share, 3))
 }

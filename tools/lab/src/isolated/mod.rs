@@ -149,7 +149,7 @@ pub fn check(kind: &str, table: &toml::Table) -> Result<(), IsolatedError> {
 /// A mistake in the table, an unreadable stream, a disk or a process that fails.
 pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResult, IsolatedError> {
     let stage = Stage::read(kind, table)?;
-    crate::process::allow_many_files();
+    crate::observe::process::allow_many_files();
     let started_at = stream::now();
     let mut measurement = stage.run(context)?;
     // What was asked for; the rest is as the documentation says. Of a recorded stream it also counts between how many, and of

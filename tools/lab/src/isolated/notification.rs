@@ -26,8 +26,8 @@ use super::source::{Source, number, yes_no};
 use super::stopwatch::Stopwatch;
 use super::stream::{MessageKind, Stream};
 use super::{Context, IsolatedError};
-use crate::measured::StageResult;
-use crate::statistics::{per_second, rounded};
+use crate::result::schema::StageResult;
+use crate::result::statistics::{per_second, rounded};
 
 /// Callbacks of one repetition where no number is given.
 const MESSAGES: usize = 20_000;
@@ -170,7 +170,8 @@ impl Settings {
         if refused > 0 {
             measurement.findings.push(format!("{refused} attempts were not answered with success"));
         }
-        let mean_us = crate::statistics::ratio(attempts_us as f64, attempts as f64).unwrap_or_default();
+        let mean_us =
+            crate::result::statistics::ratio(attempts_us as f64, attempts as f64).unwrap_or_default();
         measurement.stages = vec![StageResult {
             stage: "callback".to_owned(),
             operations: completed,

@@ -20,8 +20,8 @@ use super::source::{Source, number, yes_no};
 use super::stream::MessageKind;
 use super::stream::decode::Ready;
 use super::{Context, IsolatedError};
-use crate::hub_metrics::{Snapshot, stages};
-use crate::measured::{Parameter, Queues, StageResult};
+use crate::observe::hub_metrics::{Snapshot, stages};
+use crate::result::schema::{Parameter, Queues, StageResult};
 
 /// Messages where none are given: as many as the published figures were taken with.
 const MESSAGES: usize = 5_000;

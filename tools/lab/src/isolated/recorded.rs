@@ -7,9 +7,9 @@ use std::time::Duration;
 use super::scratch::Scratch;
 use super::stream::{MESSAGES_MAX, MessageKind, RecordOptions, Stream, StreamError};
 use super::{Context, IsolatedError};
-use crate::options::RunOptions;
-use crate::run::{DATA_DIRECTORY, run};
-use crate::shape::Load;
+use crate::drive::run::{DATA_DIRECTORY, run};
+use crate::plan::load_profile::Load;
+use crate::plan::options::RunOptions;
 
 /// Virtual users that drive the hub.
 const USERS: usize = 32;

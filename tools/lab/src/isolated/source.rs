@@ -6,7 +6,7 @@ use super::recorded::Recording;
 use super::settings::Keys;
 use super::stream::{BODY_BYTES_MIN, DFSPS_MAX, GenerateOptions, MessageKind, Stream};
 use super::{Context, IsolatedError};
-use crate::measured::Parameter;
+use crate::result::schema::Parameter;
 
 /// Most messages of one repetition.
 const MESSAGES_MAX: usize = 5_000_000;

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use crate::cores::taken;
-use crate::measured::{Parameter, ProcessRow, StageResult};
+use crate::observe::cores::taken;
 use crate::result::LabResult;
+use crate::result::schema::{Parameter, ProcessRow, StageResult};
 
 const NAME_WIDTH: usize = 22;
 

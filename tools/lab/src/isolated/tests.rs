@@ -10,8 +10,8 @@ use super::scheme::Scheme;
 use super::scratch::Scratch;
 use super::stream::{GenerateOptions, MessageKind, RecordOptions, Stream};
 use super::*;
-use crate::measured::Parameter;
 use crate::plan::{Point, SCENARIOS, ScenarioFile, Work};
+use crate::result::schema::Parameter;
 
 fn context(scratch: &tempfile::TempDir) -> Context {
     Context { scratch: scratch.path().join("scratch"), name: "tiny".to_owned(), ..Context::default() }
@@ -29,7 +29,7 @@ fn measure(kind: &str, table: &str) -> LabResult {
     result
 }
 
-fn stage<'result>(result: &'result LabResult, name: &str) -> &'result crate::measured::StageResult {
+fn stage<'result>(result: &'result LabResult, name: &str) -> &'result crate::result::schema::StageResult {
     result.stages.iter().find(|stage| stage.stage == name).unwrap()
 }
 

@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use super::OverloadArguments;
 use super::figures::EDGE_S;
-use crate::aim::{Aim, AimResult};
-use crate::evidence::Provenance;
+use crate::judge::aim::{Aim, AimResult};
+use crate::result::evidence::Provenance;
 
 /// Version of the layout of `overload.json`.
 const SCHEMA_VERSION: u32 = 3;

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::measured::TimelineResult;
+use crate::result::schema::TimelineResult;
 use crate::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
 use serde::Serialize;
 use upesi_types::Timestamp;
@@ -12,7 +12,7 @@ use upesi_types::Timestamp;
 use super::aims::Measured;
 use super::figures::{PhaseReport, Refusals, Times, findings_of};
 use super::{OUTSTANDING_MAX, OverloadArguments, STEP, Tried};
-use crate::aim::{Aim, part};
+use crate::judge::aim::{Aim, part};
 use upesi_hub::exit::Failure;
 
 /// Before, while it floods, after.
@@ -226,8 +226,8 @@ pub(super) fn measure(arguments: &OverloadArguments, out: &Path) -> Result<Fairn
     };
     let (others, flood) = (half(others), half(flood));
     let (others, flood) = std::thread::scope(|scope| {
-        let flood = scope.spawn(|| crate::run(&flood));
-        (crate::run(&others), flood.join())
+        let flood = scope.spawn(|| crate::drive::run::run(&flood));
+        (crate::drive::run::run(&others), flood.join())
     });
     tried.hub.end();
     let failed = |error: LabError| Failure::new(crate::cli::exit_of(&error), error);

@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::measured::{TimelineResult, TimelineRow};
+use crate::result::schema::{TimelineResult, TimelineRow};
 use crate::{LabResult, LatencyMs};
 use serde::Serialize;
 
 use super::prober::Probe;
-use crate::aim::quantile;
+use crate::judge::aim::quantile;
 
 /// Seconds at the beginning of a phase that are reported apart: the first is the step itself.
 pub(super) const EDGE_S: u32 = 2;

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use crate::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
 use clap::Args;
 
-use crate::evidence::{self, Provenance, Subject};
+use crate::result::evidence::{self, Provenance, Subject};
 use aims::{Conditions, Measured, OverloadReport};
 use figures::Times;
 use prober::Prober;
@@ -243,7 +243,7 @@ fn measure(arguments: &OverloadArguments, out: &Path) -> Result<RunReport, Failu
     let mut tried = Tried::start(arguments, out)?;
     let prober = Prober::start(&tried.hub.fspiop_url(), &format!("{DFSP_PREFIX}-1"), arguments.peak);
     let prober = prober.map_err(|error| failed(&error))?;
-    let result = crate::run(&RunOptions {
+    let result = crate::drive::run::run(&RunOptions {
         dfsps: arguments.dfsps,
         load: arguments.load(),
         duration: arguments.phase_length() * PHASES,

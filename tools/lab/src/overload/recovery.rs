@@ -1,10 +1,10 @@
 //! How long after an overload a hub is as it was before, in steps of 100 ms.
 #![expect(clippy::float_arithmetic, reason = "statistics of a measurement; no money")]
 
-use crate::measured::TimelineRow;
+use crate::result::schema::TimelineRow;
 use serde::Serialize;
 
-use crate::aim::quantile;
+use crate::judge::aim::quantile;
 
 /// How far a step may be from what is usual.
 const TOLERANCE: f64 = 0.1;

@@ -4,14 +4,14 @@
 use std::fmt::Write as _;
 
 use crate::LabResult;
-use crate::measured::TimelineResult;
+use crate::result::schema::TimelineResult;
 use serde::Serialize;
 
 use super::aims::Measured;
 use super::figures::{EDGE_S, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
 use super::prober::Probe;
 use super::recovery::{Step, Usual, steps};
-use crate::aim::{Aim, part};
+use crate::judge::aim::{Aim, part};
 
 /// Steps that are kept: seconds before the load falls, and after.
 const STEPS_BEFORE_S: f64 = 1.0;

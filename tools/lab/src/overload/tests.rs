@@ -4,8 +4,8 @@ use std::io::Cursor;
 use std::time::Duration;
 
 use crate::Load;
-use crate::measured::{HistogramResult, TimelineResult, TimelineRow};
-use crate::statistics::latency_histogram;
+use crate::result::schema::{HistogramResult, TimelineResult, TimelineRow};
+use crate::result::statistics::latency_histogram;
 use clap::Parser;
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::fairness::{FairnessReport, loads, usual_per_s};
 use super::figures::{Refusals, Times};
 use super::prober::{Probe, read_answer};
 use super::report::RunReport;
-use crate::evidence::Provenance;
+use crate::result::evidence::Provenance;
 
 const TIMES: Times = Times { warm_up: Duration::from_secs(5), phase: Duration::from_secs(10) };
 /// When the load falls.

@@ -1,12 +1,12 @@
 //! Claims: what an ablation is to show, decided by the interval of the difference and not by one figure.
 
-use upesi_report::Metric;
+use crate::report::Metric;
 
 use super::Mistake;
 use super::node::{Node, Value};
 use super::section::{Mistakes, Section};
 use super::sweep::Variant;
-use crate::measured::Parameter;
+use crate::result::schema::Parameter;
 
 /// That a point is worse than the first one by so much at most.
 #[derive(Clone, Debug, PartialEq)]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::section::Section;
-use crate::options::{DFSPS_MAX, OUTSTANDING_MAX, RATE_PER_S_MAX};
-use crate::pairs::PairChoice;
-use crate::scenario::Scenario;
-use crate::shape::{Load, ParallelLoad, Stage};
+use crate::plan::load_profile::{Load, ParallelLoad, Stage};
+use crate::plan::options::{DFSPS_MAX, OUTSTANDING_MAX, RATE_PER_S_MAX};
+use crate::plan::pairs::PairChoice;
+use crate::plan::scenario::Scenario;
 
 const SHAPES: [&str; 5] = ["closed", "ramping-users", "open", "ramping-rate", "poisson"];
 const PAIRS: [&str; 6] = ["uniform", "unidirectional", "hot-pair", "weighted", "long-tail", "listed"];

@@ -9,12 +9,17 @@
 
 mod builtin;
 mod claim;
+pub(crate) mod load_profile;
 pub(crate) mod load_section;
 mod node;
+pub(crate) mod options;
+pub(crate) mod pairs;
 mod read;
+pub(crate) mod scenario;
 mod section;
 mod suite;
 mod sweep;
+pub mod targets;
 #[cfg(test)]
 mod tests;
 
@@ -27,7 +32,7 @@ pub use section::duration_of;
 pub use suite::{PublishedLink, Recorded, SuiteFile, SuiteQuestion, SuiteRun};
 pub use sweep::{Plot, Point};
 
-use crate::options::RunOptions;
+use crate::plan::options::RunOptions;
 use node::Node;
 
 /// A scenario or suite file larger than this is refused, in bytes.

@@ -11,10 +11,10 @@ use super::section::{Mistakes, Section};
 use super::sweep::{self, Point};
 use super::{Mistake, REPETITIONS_MAX, ScenarioFile, Search, Test, Work, claim};
 use crate::isolated;
-use crate::options::{Baseline, Identity, RunOptions, SLICES_MAX};
-use crate::scenario::Scenario;
-use crate::shape::Load;
-use crate::targets::{Target, TargetKind};
+use crate::plan::load_profile::Load;
+use crate::plan::options::{Baseline, Identity, RunOptions, SLICES_MAX};
+use crate::plan::scenario::Scenario;
+use crate::plan::targets::{Target, TargetKind};
 
 /// Most transfers that a hub is filled with before a run.
 const EXISTING_MAX: u64 = 1_000_000_000;

@@ -9,7 +9,7 @@ use super::{
     Mistake, PlanError, Plot, REPETITIONS_MAX, SUITES, ScenarioFile, Test, Work, looks_like_path, read_text,
     stem, sweep,
 };
-use crate::look;
+use crate::observe::profile;
 
 /// One scenario of a suite.
 #[derive(Clone, Debug)]
@@ -213,7 +213,7 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
 fn look_into(scenario: &mut ScenarioFile) -> bool {
     scenario.points.iter_mut().all(|point| match &mut point.work {
         Work::EndToEnd { options, test } => {
-            options.profile = Some(look::LENGTH);
+            options.profile = Some(profile::LENGTH);
             let is_search = matches!(test, Test::Breakpoint(_));
             !is_search && options.alone.is_none() && options.load.stages().is_empty()
         }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use upesi_report::parameters;
+use crate::report::parameters;
 
 use super::node::{Node, Value};
 use super::section::{Mistakes, Section};
 use super::{Mistake, Work};
-use crate::measured::Parameter;
+use crate::result::schema::Parameter;
 
 /// Most runs of one file.
 const POINTS_MAX: usize = 200;

@@ -2,11 +2,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::*;
-use crate::measured::Parameter;
-use crate::options::Baseline;
-use crate::pairs::PairChoice;
-use crate::scenario::Scenario;
-use crate::shape::Load;
+use crate::plan::load_profile::Load;
+use crate::plan::options::Baseline;
+use crate::plan::pairs::PairChoice;
+use crate::plan::scenario::Scenario;
+use crate::result::schema::Parameter;
 
 fn parse(text: &str) -> Result<ScenarioFile, Vec<Mistake>> {
     ScenarioFile::parse("test.toml", text).map_err(|error| match error {
@@ -61,8 +61,8 @@ fn every_file_is_built_in_and_right() {
 /// What it sweeps is called by words on pages and in tables.
 fn has_names_for_people(scenario: &ScenarioFile) {
     for name in scenario.points().iter().flat_map(|point| point.parameters.keys()) {
-        let is_known = upesi_report::parameters::is_known(name);
-        assert!(is_known, "{}: {name} has no name in upesi-report's parameters.rs", scenario.name);
+        let is_known = crate::report::parameters::is_known(name);
+        assert!(is_known, "{}: {name} has no name in report/parameters.rs", scenario.name);
     }
 }
 
@@ -228,8 +228,12 @@ fn ablations_are_repeated_and_claims_are_about_one_of_them() {
     let scenario = parse(&format!("{text}{claim}")).unwrap();
     assert!(scenario.is_against_first());
     assert_eq!(scenario.repetitions, 5);
-    let expected =
-        Claim { text: "cheap".to_owned(), point: 1, figure: upesi_report::Metric::Cpu, at_most_percent: 2.5 };
+    let expected = Claim {
+        text: "cheap".to_owned(),
+        point: 1,
+        figure: crate::report::Metric::Cpu,
+        at_most_percent: 2.5,
+    };
     assert_eq!(scenario.claims(), [expected]);
     let sweep = |values: &str| parse(&format!("title = \"x\"\n[sweep]\nseed = {values}")).unwrap();
     assert!(sweep("[1, 2]").is_against_first() && !sweep("[1, 2, 3]").is_against_first());
@@ -310,7 +314,7 @@ fn a_run_of_a_suite_is_looked_into_where_that_can_be() {
     };
     let looked = suite("payments-8", "").unwrap();
     assert!(looked.runs[0].profile);
-    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::look::LENGTH));
+    assert_eq!(options(&looked.runs[0].scenario, 0).profile, Some(crate::observe::profile::LENGTH));
     for scenario in ["breakpoint", "published-ramp", "simulators-only", "ledger-alone"] {
         let error = suite(scenario, "").unwrap_err().to_string();
         assert!(error.contains("s.toml:2: ") && error.contains("only a steady load"), "{scenario}: {error}");

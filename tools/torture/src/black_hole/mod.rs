@@ -21,7 +21,7 @@ pub use report::{BlackHoleEvidence, BlackHoleRun, GROWTH_PERMILLE_MAX};
 use serde_json::json;
 use tokio::sync::mpsc;
 use upesi_http::Workers;
-use upesi_lab::{AdminClient, HubProcess, onboard::onboard};
+use upesi_lab::{AdminClient, HubProcess, drive::onboard::onboard};
 use upesi_sim::{SimConfig, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 

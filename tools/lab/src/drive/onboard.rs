@@ -1,0 +1,177 @@
+//! Brings the simulated DFSPs into a hub of any make, through the admin API. Safe to repeat.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::time::Instant;
+use upesi_sim::{ExchangeError, PartyId, Simulator, transfer_id};
+use upesi_types::{Amount, Currency, FspId};
+
+use crate::drive::admin_client::{AdminClient, AdminError};
+
+/// Net debit cap and deposit of every DFSP, in whole units of the currency: no run comes near it.
+pub const LIQUIDITY: i64 = 10_000_000_000;
+/// How long a deposit may take to be seen. Some hubs book deposits after they answered.
+const DEPOSIT_TIMEOUT: Duration = Duration::from_secs(30);
+const DEPOSIT_POLL: Duration = Duration::from_millis(50);
+
+/// Why a hub could not be prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum OnboardError {
+    /// The admin API refused or did not answer.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// No account to pay deposits into.
+    #[error("{0} has no SETTLEMENT account in {1}, although it was registered")]
+    NoSettlementAccount(String, Currency),
+    /// A deposit was accepted but not booked.
+    #[error("the deposit of {0} was accepted but does not show on its SETTLEMENT account")]
+    DepositNotBooked(String),
+    /// A DFSP's parties could not be registered.
+    #[error("{dfsp} could not register its parties: {reason}")]
+    NotRegistered {
+        /// Whose.
+        dfsp: FspId,
+        /// Why.
+        reason: ExchangeError,
+    },
+    /// A party is not found where it should be.
+    #[error("the hub's directory does not lead to party {party} of {dfsp}; is it registered?")]
+    NotFound {
+        /// Whose party.
+        dfsp: FspId,
+        /// Which one.
+        party: PartyId,
+    },
+    /// The threads ended.
+    #[error("the threads of the simulators ended early")]
+    Stopped,
+}
+
+/// Creates what a hub needs for the DFSPs of a simulator to pay each other: hub accounts, a settlement model, the
+/// DFSPs, their caps, deposits and callback endpoints. What exists already is left as it is; deposits are topped up.
+///
+/// # Errors
+/// When the hub refuses a step for another reason than that it was done before.
+pub async fn onboard(
+    admin: &AdminClient,
+    simulator: &Simulator,
+    currency: Currency,
+    nonce: u64,
+) -> Result<(), OnboardError> {
+    for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
+        let body = json!({"currency": currency.as_str(), "type": kind});
+        admin.create("/participants/Hub/accounts", body.to_string()).await?;
+    }
+    settlement_model(admin, currency).await?;
+    for (number, name) in simulator.names().enumerate() {
+        let (name, base) = (name.to_string(), simulator.base_url(&name));
+        admin
+            .create("/participants", json!({"name": name, "currency": currency.as_str()}).to_string())
+            .await?;
+        let cap = json!({"currency": currency.as_str(), "initialPosition": 0,
+            "limit": {"type": "NET_DEBIT_CAP", "value": LIQUIDITY}});
+        admin.create(&format!("/participants/{name}/initialPositionAndLimits"), cap.to_string()).await?;
+        set_endpoints(admin, &name, &base, &TRANSFER_ENDPOINTS).await?;
+        deposit(admin, &name, currency, nonce, number as u64).await?;
+    }
+    Ok(())
+}
+
+const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
+    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
+    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
+];
+
+/// What questions and answers are sent to: lookups, registrations and quotes.
+const ANSWER_ENDPOINTS: [(&str, &str); 8] = [
+    ("FSPIOP_CALLBACK_URL_PARTIES_GET", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT", "/parties/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTIES_PUT_ERROR", "/parties/{{partyIdType}}/{{partyIdentifier}}/error"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT", "/participants/{{partyIdType}}/{{partyIdentifier}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_PUT_ERROR", "/participants/{{partyIdType}}/{{partyIdentifier}}/error"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT", "/participants/{{requestId}}"),
+    ("FSPIOP_CALLBACK_URL_PARTICIPANT_BATCH_PUT_ERROR", "/participants/{{requestId}}/error"),
+    // Whoever uses this one appends the path.
+    ("FSPIOP_CALLBACK_URL_QUOTES", ""),
+];
+
+/// Sets the callback endpoints of lookups, registrations and quotes for the DFSPs of a simulator.
+///
+/// # Errors
+/// When the hub refuses one.
+pub async fn set_answer_endpoints(admin: &AdminClient, simulator: &Simulator) -> Result<(), OnboardError> {
+    for name in simulator.names() {
+        set_endpoints(admin, &name.to_string(), &simulator.base_url(&name), &ANSWER_ENDPOINTS).await?;
+    }
+    Ok(())
+}
+
+async fn set_endpoints(
+    admin: &AdminClient,
+    name: &str,
+    base: &str,
+    endpoints: &[(&str, &str)],
+) -> Result<(), AdminError> {
+    for (kind, path) in endpoints {
+        let endpoint = json!({"type": kind, "value": format!("{base}{path}")});
+        admin.create(&format!("/participants/{name}/endpoints"), endpoint.to_string()).await?;
+    }
+    Ok(())
+}
+
+async fn settlement_model(admin: &AdminClient, currency: Currency) -> Result<(), AdminError> {
+    let model = json!({"name": format!("DEFERREDNET{currency}"), "settlementGranularity": "NET",
+        "settlementInterchange": "MULTILATERAL", "settlementDelay": "DEFERRED", "currency": currency.as_str(),
+        "requireLiquidityCheck": true, "ledgerAccountType": "POSITION", "settlementAccountType": "SETTLEMENT",
+        "autoPositionReset": true});
+    match admin.create("/settlementModels", model.to_string()).await {
+        // A hub that was set up by others may have a model of another name for the currency, which some answer with a
+        // bare internal error. Whether a model fits shows when the first DFSP is registered.
+        Err(AdminError::Refused { status, .. }) if status.is_server_error() => Ok(()),
+        other => other.map(|_| ()),
+    }
+}
+
+/// Pays in what is missing to [`LIQUIDITY`].
+async fn deposit(
+    admin: &AdminClient,
+    name: &str,
+    currency: Currency,
+    nonce: u64,
+    number: u64,
+) -> Result<(), OnboardError> {
+    let missing = || OnboardError::NoSettlementAccount(name.to_owned(), currency);
+    let (id, missing_units) = cover_missing(admin, name, currency).await?.ok_or_else(missing)?;
+    let Some(amount) = Amount::from_units(missing_units).filter(|amount| *amount > Amount::ZERO) else {
+        return Ok(());
+    };
+    // An integer or a decimal: the text of an amount is a valid JSON number.
+    let body = format!(
+        r#"{{"transferId":"{}","externalReference":"lab","action":"recordFundsIn","reason":"lab","amount":{{"amount":{amount},"currency":"{currency}"}}}}"#,
+        transfer_id(nonce ^ 0x6465_706f_7369_7400, nonce, number)
+    );
+    admin.create(&format!("/participants/{name}/accounts/{id}"), body).await?;
+    let deadline = Instant::now() + DEPOSIT_TIMEOUT;
+    while Instant::now() < deadline {
+        if cover_missing(admin, name, currency).await?.is_some_and(|(_, missing)| missing <= 0) {
+            return Ok(());
+        }
+        tokio::time::sleep(DEPOSIT_POLL).await;
+    }
+    Err(OnboardError::DepositNotBooked(name.to_owned()))
+}
+
+/// The settlement account of a DFSP, and how many ten-thousandths it lacks.
+async fn cover_missing(
+    admin: &AdminClient,
+    name: &str,
+    currency: Currency,
+) -> Result<Option<(u64, i64)>, AdminError> {
+    let accounts = admin.accounts(name).await?;
+    let account =
+        accounts.iter().find(|account| account.kind == "SETTLEMENT" && account.currency == currency.as_str());
+    // A settlement account shows the available money with a minus sign.
+    Ok(account.map(|account| (account.id, LIQUIDITY * 10_000 + account.value.units())))
+}

@@ -1,0 +1,254 @@
+//! Keeps a schedule: the thread that calls [`pace`] sleeps until each arrival is due, in two steps, and spins for the last
+//! microseconds.
+//!
+//! It must be a thread of its own: runtimes tell milliseconds apart. The kernel lets a sleep end late by the thread's timer slack,
+//! 50 µs as a rule, so that is set to nothing. A thread that has slept for long is woken late where its core has been given to
+//! somebody else meanwhile; so it wakes a little early, and sleeps the rest, which is too short for that.
+
+use std::num::NonZeroU64;
+use std::time::{Duration, Instant};
+
+/// How long before an arrival is due the long sleep ends: what it may end late without harm.
+const EARLY: Duration = Duration::from_micros(250);
+/// How long before it is due the short sleep ends at most ...
+const AWAKE_MAX: Duration = Duration::from_micros(20);
+/// ... and which part of the time since the arrival before: no rate costs more of a core by waiting awake.
+const AWAKE_PART: u32 = 50;
+/// The kernel's word for "no slack": one nanosecond, as 0 stands for the default.
+const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
+
+/// What is to be done while an arrival is not due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wait {
+    /// Sleep for so long.
+    Sleep(Duration),
+    /// Look again at once.
+    Awake,
+    /// Nothing: it is due.
+    Over,
+}
+
+/// How to wait where so much time is left, of which `awake` may be spent awake.
+fn wait(left: Duration, awake: Duration) -> Wait {
+    if left.is_zero() {
+        Wait::Over
+    } else if left <= awake {
+        Wait::Awake
+    } else if left <= EARLY + awake {
+        Wait::Sleep(left - awake)
+    } else {
+        Wait::Sleep(left - EARLY)
+    }
+}
+
+/// Time as the schedule needs it.
+trait Clock {
+    fn now(&self) -> Instant;
+    /// Sleeps for at least so long.
+    fn sleep(&self, time: Duration);
+    /// Lets a moment pass without giving the core away.
+    fn spin(&self);
+}
+
+/// The machine's time, on a thread whose sleeps end when they should.
+struct System;
+
+impl System {
+    /// Takes the slack off the timers of this thread. Where that is refused, arrivals are so much later.
+    fn precise() -> Self {
+        if let Err(error) = rustix::thread::set_current_timer_slack(Some(SLACK_NS)) {
+            tracing::debug!(%error, "the timers of the schedule's thread keep their slack");
+        }
+        Self
+    }
+}
+
+impl Clock for System {
+    fn now(&self) -> Instant {
+        Instant::now()
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+
+    fn spin(&self) {
+        std::hint::spin_loop();
+    }
+}
+
+/// Calls `send` with the time at which an arrival is due, when it is due, until one would be due at `until`. The arrivals count
+/// from `from`. What is late is not left out: all that is overdue is sent at once.
+pub(crate) fn pace(
+    arrivals: impl Iterator<Item = Duration>,
+    from: Instant,
+    until: Instant,
+    send: impl FnMut(Instant),
+) {
+    pace_by(&System::precise(), arrivals, from, until, send);
+}
+
+fn pace_by(
+    clock: &impl Clock,
+    arrivals: impl Iterator<Item = Duration>,
+    from: Instant,
+    until: Instant,
+    mut send: impl FnMut(Instant),
+) {
+    let mut before = Duration::ZERO;
+    for due in arrivals {
+        let intended = from + due;
+        if intended >= until {
+            return;
+        }
+        let awake = AWAKE_MAX.min(due.saturating_sub(before) / AWAKE_PART);
+        before = due;
+        loop {
+            match wait(intended.saturating_duration_since(clock.now()), awake) {
+                Wait::Sleep(time) => clock.sleep(time),
+                Wait::Awake => clock.spin(),
+                Wait::Over => break,
+            }
+        }
+        send(intended);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::drive::schedule::arrivals;
+    use crate::plan::load_profile::Load;
+
+    /// How long a turn of waiting awake takes here.
+    const TURN: Duration = Duration::from_nanos(500);
+
+    const fn us(us: u64) -> Duration {
+        Duration::from_micros(us)
+    }
+
+    /// How late a sleep ends, by its number from 1 and its length.
+    type Late = Box<dyn Fn(u64, Duration) -> Duration>;
+
+    /// Time that passes only by waiting.
+    struct Fake {
+        now: Cell<Instant>,
+        late: Late,
+        sleeps: Cell<u64>,
+        awake: Cell<Duration>,
+    }
+
+    impl Fake {
+        fn new(late: impl Fn(u64, Duration) -> Duration + 'static) -> Self {
+            Self {
+                now: Cell::new(Instant::now()),
+                late: Box::new(late),
+                sleeps: Cell::new(0),
+                awake: Cell::new(Duration::ZERO),
+            }
+        }
+    }
+
+    impl Clock for Fake {
+        fn now(&self) -> Instant {
+            self.now.get()
+        }
+
+        fn sleep(&self, time: Duration) {
+            self.sleeps.set(self.sleeps.get() + 1);
+            let late = (self.late)(self.sleeps.get(), time);
+            self.now.set(self.now.get() + time + late);
+        }
+
+        fn spin(&self) {
+            self.awake.set(self.awake.get() + TURN);
+            self.now.set(self.now.get() + TURN);
+        }
+    }
+
+    /// When each arrival of a second was due, and how late it was sent.
+    fn kept(clock: &Fake, load: &Load) -> Vec<(Duration, Duration)> {
+        let from = clock.now();
+        let mut sent = Vec::new();
+        let arrivals = arrivals(load, 7).into_iter().flatten();
+        pace_by(clock, arrivals, from, from + Duration::from_secs(1), |intended| {
+            assert!(clock.now() >= intended, "{:?} was sent early", intended - from);
+            sent.push((intended - from, clock.now() - intended));
+        });
+        sent
+    }
+
+    fn open(rate_per_s: u32) -> Load {
+        Load::Open { rate_per_s, outstanding_max: 1 }
+    }
+
+    #[test]
+    fn sleeps_end_early_and_the_rest_is_waited_for_awake() {
+        for (left, awake, expected) in [
+            (0, 20, Wait::Over),
+            (1, 20, Wait::Awake),
+            (20, 20, Wait::Awake),
+            (120, 20, Wait::Sleep(us(100))),
+            (270, 20, Wait::Sleep(us(250))),
+            (1_000, 20, Wait::Sleep(us(750))),
+            (12, 2, Wait::Sleep(us(10))),
+            (1, 0, Wait::Sleep(us(1))),
+        ] {
+            assert_eq!(wait(us(left), us(awake)), expected, "{left} µs left, {awake} awake");
+        }
+    }
+
+    #[test]
+    fn a_sleep_that_ends_late_by_less_than_it_was_early_does_no_harm() {
+        for late_us in [0, 10, 100, 240] {
+            // Of two sleeps the long one.
+            let late = move |_, time| if time > EARLY { us(late_us) } else { Duration::ZERO };
+            let clock = Fake::new(late);
+            let sent = kept(&clock, &open(1_000));
+            assert_eq!(sent.len(), 1_000);
+            for (number, (due, late)) in sent.into_iter().enumerate() {
+                assert_eq!(due, us(1_000) * number as u32);
+                assert!(late <= TURN, "arrival {number} is {late:?} late where sleeps are {late_us} µs");
+            }
+        }
+    }
+
+    #[test]
+    fn waiting_awake_is_bounded_for_every_arrival_and_every_rate() {
+        let fiftieth = Duration::from_secs(1) / AWAKE_PART;
+        for rate_per_s in [100, 1_000, 10_000, 200_000] {
+            let clock = Fake::new(|_, _| Duration::ZERO);
+            let sent = kept(&clock, &open(rate_per_s));
+            assert_eq!(sent.len(), rate_per_s as usize);
+            let (awake, turns) = (clock.awake.get(), TURN * rate_per_s);
+            assert!(awake <= fiftieth.min(AWAKE_MAX * rate_per_s) + turns, "{awake:?} at {rate_per_s}/s");
+            assert!(clock.sleeps.get() <= 2 * u64::from(rate_per_s), "two sleeps at most");
+        }
+    }
+
+    #[test]
+    fn what_is_overdue_is_sent_at_once_in_order_and_the_schedule_does_not_move() {
+        // The tenth sleep ends 3.5 ms late, as where a host takes the core away.
+        let clock = Fake::new(|number, _| if number == 10 { us(3_500) } else { Duration::ZERO });
+        let sent = kept(&clock, &open(1_000));
+        assert_eq!(sent.len(), 1_000);
+        assert!(sent.is_sorted_by_key(|(due, _)| *due));
+        let late = sent.iter().filter(|(_, late)| *late > TURN).count();
+        assert_eq!(late, 4, "those that were due meanwhile");
+        assert!(sent.last().is_some_and(|(_, late)| *late <= TURN));
+    }
+
+    #[test]
+    fn random_arrivals_are_never_sent_before_they_are_due() {
+        let load =
+            Load::Arrivals { start_per_s: 5_000, stages: Vec::new(), poisson: true, outstanding_max: 1 };
+        let clock = Fake::new(|number, _| us(upesi_sim::mix(number) % 300));
+        let sent = kept(&clock, &load);
+        let due: Vec<Duration> = sent.iter().map(|(due, _)| *due).collect();
+        let second = Duration::from_secs(1);
+        let planned: Vec<_> = arrivals(&load, 7).unwrap().take_while(|due| *due < second).collect();
+        assert_eq!(due, planned, "every arrival, once, whatever the sleeps");
+    }
+}

@@ -1,0 +1,308 @@
+//! Runs a scenario: DFSPs deal with each other through a hub, and, for comparison, without one.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use upesi_http::Workers;
+use upesi_sim::{Phase, SimError, Upstream, mix};
+use upesi_types::{Amount, Timestamp};
+
+use crate::drive::admin_client::{AdminClient, AdminError};
+use crate::drive::child::{ChildError, HubProcess, Process};
+use crate::drive::measure::Watch;
+use crate::drive::onboard::{OnboardError, onboard, set_answer_endpoints};
+use crate::drive::registration::register;
+use crate::drive::system::Subject;
+use crate::drive::target_hub::TargetHub;
+use crate::isolated::IsolatedError;
+use crate::judge::answers::AnswersEvidence;
+use crate::judge::audit::Evidence;
+use crate::observe::process::{ProcessError, Usage};
+use crate::observe::scrape::{NoMetrics, Scraper};
+use crate::observe::timeline::Timeline;
+use crate::plan::options::{OptionsError, Role, RunOptions};
+use crate::plan::scenario::{Scenario, phase_name};
+use crate::result::LabResult;
+
+/// Load before each slice but the first, so that connections are open and queues have their usual length.
+pub(crate) const RAMP: Duration = Duration::from_millis(500);
+/// A baseline is measured for this part of the hub's time.
+pub(crate) const BASELINE_PART: u32 = 2;
+/// How the name of the data directory of a hub that is started begins.
+pub(crate) const DATA_DIRECTORY: &str = "upesi-lab-hub-";
+const QUIESCE_POLL: Duration = Duration::from_millis(20);
+
+/// Why a run gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// The options make no sense.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// A process that the run needs.
+    #[error(transparent)]
+    Child(#[from] ChildError),
+    /// The simulators.
+    #[error("the simulated DFSPs cannot start: {0}")]
+    Sim(#[from] SimError),
+    /// The admin API.
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    /// Onboarding.
+    #[error("the hub cannot be prepared: {0}")]
+    Onboard(#[from] OnboardError),
+    /// Threads.
+    #[error(transparent)]
+    Workers(#[from] upesi_http::WorkersError),
+    /// One stage alone.
+    #[error(transparent)]
+    Isolated(#[from] IsolatedError),
+    /// A process of the hub.
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// Metrics that somebody named.
+    #[error(transparent)]
+    Metrics(#[from] NoMetrics),
+    /// Files.
+    #[error("{what}: {source}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// What the system said.
+        source: std::io::Error,
+    },
+}
+
+pub(crate) struct Run<'options> {
+    pub(crate) options: &'options RunOptions,
+    pub(crate) workers: Arc<Workers>,
+    pub(crate) nonce: u64,
+    pub(crate) progress: ProgressBar,
+}
+
+/// Runs the scenario. Blocks until it is over; progress goes to stderr if that is a terminal.
+///
+/// A result whose audit failed is still a result: look at [`LabResult::passed`].
+///
+/// # Errors
+/// When something that the run needs cannot be started, prepared or asked.
+pub fn run(options: &RunOptions) -> Result<LabResult, LabError> {
+    options.validate()?;
+    crate::observe::process::allow_many_files();
+    if let Some(out) = &options.out {
+        std::fs::create_dir_all(out)
+            .map_err(|source| LabError::Io { what: format!("cannot create {}", out.display()), source })?;
+    }
+    let workers = Arc::new(Workers::start_on_cores(options.worker_count(), "lab")?);
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|source| LabError::Io { what: "cannot start the lab's runtime".to_owned(), source })?;
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let nonce = mix(u64::try_from(since_epoch.as_nanos()).unwrap_or(0) ^ u64::from(std::process::id()));
+    let run = Run { options, workers: workers.clone(), nonce, progress: progress_bar(options) };
+    let result = runtime.block_on(async {
+        match options.alone {
+            Some(baseline) => run.alone(baseline, now()).await,
+            None => run.run(now()).await,
+        }
+    });
+    run.progress.finish_and_clear();
+    workers.shutdown();
+    let result = result?;
+    if let Some(out) = &options.out {
+        result.write(out).map_err(|source| LabError::Io {
+            what: format!("cannot write into {}", out.display()),
+            source,
+        })?;
+    }
+    Ok(result)
+}
+
+/// The moment by the system's clock.
+pub(crate) fn now() -> Timestamp {
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::from_ns(i64::try_from(since_epoch.as_nanos()).unwrap_or(i64::MAX))
+}
+
+/// Who tells the hub's metrics. What somebody named, places and processes, must be there.
+async fn scraper(target: &TargetHub) -> Result<Scraper, LabError> {
+    for pid in &target.pids {
+        Usage::of(*pid)?;
+    }
+    let scraper = Scraper::new(target)?;
+    if !target.metrics_urls.is_empty() {
+        scraper.check().await?;
+    }
+    Ok(scraper)
+}
+
+fn progress_bar(options: &RunOptions) -> ProgressBar {
+    let slices = options.slice_count() as u32;
+    let ramps = options.warm_up + RAMP * (slices - 1) + options.cool_down * slices;
+    let baselines = options.baselines.len() as u32;
+    let total = options.duration + ramps + (options.duration / BASELINE_PART + RAMP * slices) * baselines;
+    // Draws nothing where stderr is no terminal.
+    let bar =
+        ProgressBar::with_draw_target(u64::try_from(total.as_millis()).ok(), ProgressDrawTarget::stderr());
+    let style = ProgressStyle::with_template("{prefix:>10} [{bar:40}] {percent:>3}% {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+    bar
+}
+
+impl Run<'_> {
+    async fn run(&self, started_at: Timestamp) -> Result<LabResult, LabError> {
+        let options = self.options;
+        let data = self.data_directory();
+        let (mut own_hub, target) = match &options.target {
+            Some(target) => (None, target.clone()),
+            None => {
+                let hub = self.start_hub(&data).await?;
+                let pids = vec![hub.pid()];
+                let target = TargetHub { pids, ..TargetHub::at(hub.fspiop_url(), hub.admin_url()) };
+                (Some(hub), target)
+            }
+        };
+        let admin = AdminClient::new(&target.admin_url)?;
+        let scraper = scraper(&target).await?;
+        let slice = options.duration / options.slice_count() as u32;
+        let mut hub = self.subject("hub", Upstream::Services(target.services()), &target.pids, slice)?;
+        self.prepare(&admin, &hub, &target).await?;
+        let before = admin.positions(options.currency).await?;
+        let (mut baselines, forwarder) = self.baselines(slice / BASELINE_PART).await?;
+
+        let known_data = own_hub.is_some().then(|| data.clone());
+        let mut watch = Watch { scraper, timeline: Timeline::new(target.pids.clone(), known_data) };
+        watch.timeline.began_at = Some(now());
+        for index in 0..options.slice_count() {
+            let ramp = if index == 0 { options.warm_up } else { RAMP };
+            self.slice(&mut hub, ramp, Some(&mut watch)).await;
+            for baseline in &mut baselines {
+                self.slice(baseline, RAMP, None).await;
+            }
+        }
+        if let Some(length) = options.profile {
+            self.look(&mut hub, &admin, length).await;
+        }
+        self.progress.set_message("waiting for what is in flight");
+        self.quiesce(&hub).await;
+        let after = admin.positions(options.currency).await?;
+        let evidence = Evidence {
+            currency: options.currency,
+            amount: options.amount,
+            before: self.own(before, &hub),
+            after: self.own(after, &hub),
+            expected: hub.simulator.expected_positions(),
+            transfers: hub.simulator.transfer_counts(),
+            counters: hub.simulator.counters(),
+            originated: hub.tally.exchanges(Phase::Transfer).originated(),
+        };
+        drop(forwarder);
+        let url = target.fspiop_url;
+        let result = self.result(&hub, &baselines, &evidence, &watch.timeline, url, started_at);
+        if let Some(hub) = &mut own_hub {
+            hub.end();
+            if result.passed() && !options.keep_data {
+                // Nobody needs the data of a good run; that of a bad one is evidence.
+                let _ = std::fs::remove_dir_all(&data);
+            }
+        }
+        Ok(result)
+    }
+
+    /// Makes the hub ready: DFSPs, endpoints, parties. The DFSPs behave badly only once it is.
+    async fn prepare(&self, admin: &AdminClient, hub: &Subject, target: &TargetHub) -> Result<(), LabError> {
+        let options = self.options;
+        self.progress.set_message("onboarding the DFSPs");
+        onboard(admin, &hub.simulator, options.currency, self.nonce).await?;
+        if options.scenario != Scenario::Transfers {
+            set_answer_endpoints(admin, &hub.simulator).await?;
+        }
+        if options.target.is_some() {
+            // Some hubs remember callback addresses for minutes, each of their services by itself, and ours are new; others do
+            // not know this request.
+            for url in target.fspiop_urls() {
+                let _ = AdminClient::new(&url)?.delete("/endpointcache").await;
+            }
+        }
+        if options.looks_up() {
+            self.progress.set_message("registering the parties");
+            register(&self.workers, hub.generator(), options.register).await?;
+        }
+        for index in 0..options.dfsps {
+            // Cannot fail: the options were validated.
+            let _ = hub.simulator.set_settings(index, options.behaviour);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn binary(&self) -> Result<PathBuf, LabError> {
+        match &self.options.binary {
+            Some(binary) => Ok(binary.clone()),
+            None => std::env::current_exe().map_err(|source| LabError::Io {
+                what: "cannot find this program's file".to_owned(),
+                source,
+            }),
+        }
+    }
+
+    pub(crate) fn log(&self, name: &str) -> Option<PathBuf> {
+        self.options.out.as_ref().map(|out| out.join(name))
+    }
+
+    /// Where a hub of ours keeps its data. A fresh directory per run, so that old data is never touched.
+    pub(crate) fn data_directory(&self) -> PathBuf {
+        let parent = self.options.out.clone().unwrap_or_else(std::env::temp_dir);
+        parent.join(format!("{DATA_DIRECTORY}{:016x}", self.nonce))
+    }
+
+    async fn start_hub(&self, data: &Path) -> Result<HubProcess, LabError> {
+        if self.options.existing_transfers > 0 {
+            self.progress.set_message("filling the hub with finished transfers");
+            let arguments = ["lab", "fill", "--data", &data.display().to_string(), "--transfers"];
+            let mut arguments = arguments.map(str::to_owned).to_vec();
+            arguments.push(self.options.existing_transfers.to_string());
+            let log = self.log("fill.log");
+            Process::start("lab fill", &self.binary()?, &arguments, log.as_deref())?.ended().await?;
+        }
+        self.progress.set_message("starting the hub");
+        let log = self.log("hub.log");
+        // Metrics as of now: what is read at the ends of a phase must not wait.
+        let mut arguments = vec!["--set=metrics.interval_ms=1".to_owned()];
+        arguments.extend_from_slice(&self.options.hub_arguments);
+        Ok(HubProcess::start(&self.binary()?, data, &arguments, log.as_deref()).await?)
+    }
+
+    /// Waits until nothing is in flight, for at most the time given.
+    async fn quiesce(&self, hub: &Subject) {
+        let deadline = Instant::now() + self.options.quiesce_timeout;
+        while Instant::now() < deadline {
+            let counts = hub.simulator.transfer_counts();
+            let open = counts.sent + counts.accepted + counts.incoming_open;
+            if open == 0 && self.answers(hub).missing() == 0 {
+                return;
+            }
+            tokio::time::sleep(QUIESCE_POLL).await;
+        }
+    }
+
+    /// The positions that count: where others drive the hub too, those of one's own DFSPs.
+    fn own(&self, mut positions: BTreeMap<String, Amount>, hub: &Subject) -> BTreeMap<String, Amount> {
+        if self.options.role == Role::Load {
+            let names = &hub.generator().names;
+            positions.retain(|name, _| names.iter().any(|own| own.as_str() == name));
+        }
+        positions
+    }
+
+    /// What is known about questions and answers.
+    pub(crate) fn answers(&self, hub: &Subject) -> AnswersEvidence {
+        let phases = self.options.phases().into_iter().filter(|phase| *phase != Phase::Transfer);
+        AnswersEvidence {
+            phases: phases.map(|phase| (phase_name(phase), *hub.tally.exchanges(phase))).collect(),
+            counters: hub.simulator.counters(),
+        }
+    }
+}

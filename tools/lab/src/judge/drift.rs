@@ -1,0 +1,193 @@
+//! What time does to a hub: lines fitted to the timeline of a long run.
+#![expect(clippy::float_arithmetic, reason = "least squares over measurements; no money")]
+
+use crate::judge::sustained::held_s;
+use crate::judge::thresholds::COMPLETED_OF_DUE;
+use crate::result::LabResult;
+use crate::result::schema::{DriftResult, DriftRow, ProgrammeCheck, ThresholdCheck, TimelineRow};
+use crate::result::statistics::{ratio, rounded};
+
+/// A figure that changed by less than this part of its start is steady.
+const STEADY: f64 = 0.10;
+/// Rows from which a line can be fitted at all.
+const ROWS_MIN: usize = 3;
+/// T1 of the 2020 programme: more than this per second.
+const T1_PER_S: f64 = 200.0;
+/// T2: for at least an hour.
+const T2_SECONDS: f64 = 3_600.0;
+/// T3: less than this share over one second.
+const T3_SHARE: f64 = 0.01;
+
+/// Fits lines to the rows of the steady window.
+pub(crate) fn drift(result: &LabResult) -> DriftResult {
+    let rows = result.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default();
+    let (from, until) =
+        (result.window.trimmed_start_s, rows.last().map_or(0.0, |row| row.t) - result.window.trimmed_end_s);
+    let steady: Vec<&TimelineRow> = rows.iter().filter(|row| row.t > from && row.t <= until).collect();
+    type Figure = fn(&TimelineRow) -> Option<f64>;
+    let figures: [(&'static str, Figure); 4] = [
+        ("throughput_per_s", |row| Some(row.completed as f64)),
+        ("p99_ms", |row| row.p99_ms),
+        ("hub_rss_mb", |row| row.hub_rss_mb),
+        ("hub_disk_mb", |row| row.hub_disk_mb),
+    ];
+    let row = |(name, figure): (&'static str, Figure)| {
+        let points: Vec<(f64, f64)> = steady.iter().filter_map(|row| Some((row.t, figure(row)?))).collect();
+        fitted(name, &points)
+    };
+    let seconds = (until - from).max(0.0);
+    let interval_s = result.timeline.as_ref().map_or(1, |timeline| timeline.interval_s.max(1));
+    let held_s = held_s(&steady, interval_s);
+    DriftResult {
+        seconds: rounded(seconds, 1),
+        held_s,
+        rows: figures.into_iter().filter_map(row).collect(),
+        disk_bytes_per_operation: disk_per_operation(&steady),
+        kept_up: kept_up(result),
+        programme_2020: programme(result, held_s),
+    }
+}
+
+/// An hour at a rate says something about that rate only if it was completed.
+fn kept_up(result: &LabResult) -> Option<ThresholdCheck> {
+    let mut checked = result.thresholds.iter().flat_map(|thresholds| &thresholds.checked);
+    checked.find(|check| check.name == COMPLETED_OF_DUE).cloned()
+}
+
+/// The targets of the 2020 programme beside what was measured; the hour is one in which the load was held, and not only asked for.
+/// What does not count meets and misses nothing.
+fn programme(result: &LabResult, held_s: f64) -> Vec<ProgrammeCheck> {
+    let rate = result.throughput_per_s;
+    let share = result.latency_ms.share_over_1s;
+    let valid = result.validity.valid;
+    let check = |(name, limit, measured, met): (&'static str, f64, f64, bool)| ProgrammeCheck {
+        name,
+        limit,
+        measured,
+        met: valid.then_some(met),
+        not_judged: (!valid).then_some("the run is not valid"),
+    };
+    let targets = [
+        ("T1 per second", T1_PER_S, rate, rate > T1_PER_S),
+        ("T2 seconds", T2_SECONDS, held_s, held_s >= T2_SECONDS),
+        ("T3 share over 1 s", T3_SHARE, share, share < T3_SHARE),
+    ];
+    targets.map(check).into()
+}
+
+fn disk_per_operation(rows: &[&TimelineRow]) -> Option<f64> {
+    let measured: Vec<_> = rows.iter().filter(|row| row.hub_disk_mb.is_some()).collect();
+    let (first, last) = (measured.first()?, measured.last()?);
+    let grown = last.hub_disk_mb? - first.hub_disk_mb?;
+    let between = rows.iter().filter(|row| row.t > first.t && row.t <= last.t);
+    let completed: u64 = between.map(|row| row.completed).sum();
+    ratio(grown * 1024.0 * 1024.0, completed as f64).map(|bytes| rounded(bytes, 0))
+}
+
+fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
+    // Disk is read every few rows only.
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < ROWS_MIN || last.0 <= first.0 {
+        return None;
+    }
+    let count = points.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
+    let (mean_t, mean_y) = (mean(|point| point.0), mean(|point| point.1));
+    let above: f64 = points.iter().map(|(t, y)| (t - mean_t) * (y - mean_y)).sum();
+    let below: f64 = points.iter().map(|(t, _)| (t - mean_t).powi(2)).sum();
+    let slope = ratio(above, below)?;
+    let at = |t: f64| mean_y + slope * (t - mean_t);
+    let (start, end) = (at(first.0), at(last.0));
+    let change = ratio(end - start, start.abs());
+    let verdict = match change {
+        Some(change) if change > STEADY => "grows",
+        Some(change) if change < -STEADY => "falls",
+        Some(_) => "steady",
+        None => "starts at nothing",
+    };
+    Some(DriftRow {
+        name,
+        start: rounded(start, 2),
+        end: rounded(end, 2),
+        per_hour: rounded(slope * 3_600.0, 2),
+        change: change.map(|change| rounded(change, 4)),
+        verdict: verdict.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::schema::{Thresholds, TimelineResult, Validity, WindowResult};
+
+    fn result(row: impl Fn(u32) -> TimelineRow) -> LabResult {
+        let rows = (1..=1_000).map(|t| TimelineRow { t: f64::from(t), ..row(t) }).collect();
+        LabResult {
+            timeline: Some(TimelineResult { interval_s: 1, rows, ..TimelineResult::default() }),
+            window: WindowResult {
+                trimmed_start_s: 100.0,
+                trimmed_end_s: 50.0,
+                seconds: 850.0,
+                ..WindowResult::default()
+            },
+            throughput_per_s: 500.0,
+            ..LabResult::default()
+        }
+    }
+
+    #[test]
+    fn lines_tell_what_grows_and_what_does_not() {
+        let drift = drift(&result(|t| TimelineRow {
+            completed: 500,
+            // The first hundred seconds are not steady and do not count.
+            p99_ms: Some(if t <= 100 { 900.0 } else { 10.0 + f64::from(t % 2) }),
+            hub_rss_mb: Some(100.0 + f64::from(t) * 0.1),
+            hub_disk_mb: (t % 10 == 0).then(|| f64::from(t) * 0.5),
+            ..TimelineRow::default()
+        }));
+        let of = |name: &str| drift.rows.iter().find(|row| row.name == name).unwrap();
+        assert_eq!(
+            (of("throughput_per_s").verdict.as_str(), of("p99_ms").verdict.as_str()),
+            ("steady", "steady")
+        );
+        let memory = of("hub_rss_mb");
+        assert_eq!((memory.verdict.as_str(), memory.per_hour), ("grows", 360.0));
+        assert!((memory.start - 110.1).abs() < 0.02 && (memory.end - 195.0).abs() < 0.02, "{memory:?}");
+        // Half a MiB for 500 operations.
+        assert_eq!(drift.disk_bytes_per_operation, Some(1049.0));
+        assert_eq!((drift.seconds, drift.held_s), (850.0, 850.0));
+        let met: Vec<_> = drift.programme_2020.iter().map(|target| target.met).collect();
+        assert_eq!(met, [true, false, true].map(Some), "850 s are no hour");
+        assert_eq!(drift.kept_up, None, "of a closed loop");
+    }
+
+    #[test]
+    fn what_is_not_valid_meets_and_misses_nothing() {
+        let steady = |_| TimelineRow { offered: 500, completed: 500, ..TimelineRow::default() };
+        let mut doubtful = result(steady);
+        doubtful.validity = Validity::of(vec!["the load generator lagged".to_owned()]);
+        let found = drift(&doubtful).programme_2020;
+        let measured: Vec<f64> = found.iter().map(|target| target.measured).collect();
+        assert_eq!(measured, [500.0, 850.0, 0.0]);
+        let is_open = |target: &ProgrammeCheck| {
+            target.met.is_none() && target.not_judged == Some("the run is not valid")
+        };
+        assert!(found.iter().all(is_open), "{found:?}");
+        // A hub that does not keep up is no fault of the measurement: that is told beside it.
+        let check = ThresholdCheck { name: COMPLETED_OF_DUE.to_owned(), limit: 0.99, value: 0.7, met: false };
+        let thresholds = Thresholds { met: false, findings: Vec::new(), checked: vec![check.clone()] };
+        let slow = |t| TimelineRow { completed: if t <= 340 { 500 } else { 350 }, ..steady(t) };
+        let behind = LabResult { thresholds: Some(thresholds), ..result(slow) };
+        let drift = drift(&behind);
+        assert_eq!((drift.kept_up, drift.programme_2020[0].met), (Some(check), Some(true)));
+        assert_eq!(drift.programme_2020[1].measured, 240.0, "from second 101 to 340");
+    }
+
+    #[test]
+    fn too_little_gives_no_lines() {
+        assert_eq!(drift(&LabResult::default()).rows, Vec::new());
+        let drift = drift(&result(|_| TimelineRow::default()));
+        assert!(!drift.rows.iter().any(|row| row.name == "p99_ms"));
+        assert_eq!(drift.disk_bytes_per_operation, None);
+    }
+}

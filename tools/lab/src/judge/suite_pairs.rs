@@ -1,0 +1,288 @@
+//! What was run beside its base, judged: medians, the interval of the paired differences, and claims.
+#![expect(clippy::float_arithmetic, reason = "differences of measurements; no money")]
+
+use crate::report::Metric;
+use crate::report::statistics::{CONFIDENCE, Interval, paired_difference, pairs_to_tell};
+use serde::Serialize;
+
+use crate::drive::suite_turns::{Group, Turn, beside_base};
+use crate::judge::metric::words;
+use crate::plan::Claim;
+use crate::result::statistics::{median, rounded};
+
+/// Two points that were run beside each other.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PairResult {
+    /// What the other is compared with: which of the suite's `runs`.
+    pub base: usize,
+    /// What is compared: which of the suite's `runs`.
+    pub other: usize,
+    /// The figures that both have.
+    pub figures: Vec<PairFigure>,
+}
+
+/// One figure of both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PairFigure {
+    /// Which: a member of `result.json`.
+    pub figure: Metric,
+    /// Of the base, one value for each of the other's: the mean of the run before and the run after.
+    pub base: Vec<f64>,
+    /// Of the other.
+    pub other: Vec<f64>,
+    /// The median of the base's.
+    pub base_median: f64,
+    /// The median of the other's.
+    pub other_median: f64,
+    /// How much the other differs, relative to the base; absent of fewer than two pairs.
+    pub difference: Option<DifferenceResult>,
+}
+
+/// An interval of a relative difference: 0.12 is 12 % more.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct DifferenceResult {
+    /// The estimate: the mean of the paired differences of logarithms.
+    pub centre: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+    /// How sure it is.
+    pub confidence: f64,
+}
+
+impl From<Interval> for DifferenceResult {
+    fn from(interval: Interval) -> Self {
+        Self {
+            centre: rounded(interval.centre, 5),
+            low: rounded(interval.low, 5),
+            high: rounded(interval.high, 5),
+            confidence: CONFIDENCE,
+        }
+    }
+}
+
+/// What became of a claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum ClaimVerdict {
+    /// The whole interval is within the bound.
+    #[serde(rename = "holds")]
+    Holds,
+    /// The whole interval is beyond it.
+    #[serde(rename = "does not hold")]
+    Broken,
+    /// The bound lies within the interval, or there is none.
+    #[serde(rename = "cannot be told")]
+    Untold,
+}
+
+/// A claim beside what was measured.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct ClaimResult {
+    /// The claim.
+    pub text: String,
+    /// What became of it.
+    pub verdict: ClaimVerdict,
+    /// The same in words, with the interval.
+    pub words: String,
+    /// What the claim is about, compared with: which of the suite's `runs`.
+    pub base: usize,
+    /// What the claim is about: which of the suite's `runs`.
+    pub other: usize,
+    /// By which figure.
+    pub figure: Metric,
+    /// How much worse it may be, in per cent.
+    pub at_most_percent: f64,
+}
+
+/// Every point of a group beside the first of it.
+pub(crate) fn pairs_of(group: &Group, sequences: &[Vec<Turn>]) -> Vec<PairResult> {
+    if !group.is_against_first {
+        return Vec::new();
+    }
+    let base = group.points.start;
+    let pair = |other: usize| {
+        let beside: Vec<_> = sequences.iter().flat_map(|turns| beside_base(turns, base, other)).collect();
+        let figures: Vec<PairFigure> = Metric::ALL
+            .into_iter()
+            .enumerate()
+            .filter_map(|(place, figure)| {
+                let both = beside.iter().filter_map(|(base, other)| base[place].zip(other[place]));
+                let (base, other): (Vec<f64>, Vec<f64>) = both.unzip();
+                pair_figure(figure, base, other)
+            })
+            .collect();
+        (!figures.is_empty()).then_some(PairResult { base, other, figures })
+    };
+    group.points.clone().skip(1).filter_map(pair).collect()
+}
+
+fn pair_figure(figure: Metric, base: Vec<f64>, other: Vec<f64>) -> Option<PairFigure> {
+    let middle = |values: &[f64]| median(values.iter().copied()).map(|value| rounded(value, 3));
+    // One measurement beside another says nothing of noise; such runs are compared by what is within them.
+    if base.len() < 2 {
+        return None;
+    }
+    let difference = paired_difference(&base, &other, CONFIDENCE).map(DifferenceResult::from);
+    let (base_median, other_median) = (middle(&base)?, middle(&other)?);
+    let written = |values: Vec<f64>| values.into_iter().map(|value| rounded(value, 3)).collect();
+    Some(PairFigure {
+        figure,
+        base: written(base),
+        other: written(other),
+        base_median,
+        other_median,
+        difference,
+    })
+}
+
+/// A claim about a point of a group, judged. `name` says what a point is to people.
+pub(crate) fn judge(
+    claim: &Claim,
+    group: &Group,
+    pairs: &[PairResult],
+    name: impl Fn(usize) -> String,
+) -> ClaimResult {
+    let (base, other) = (group.points.start, group.points.start + claim.point);
+    let figure = pairs
+        .iter()
+        .filter(|pair| (pair.base, pair.other) == (base, other))
+        .flat_map(|pair| &pair.figures)
+        .find(|figure| figure.figure == claim.figure);
+    let (verdict, words) = match figure.and_then(|figure| Some((figure, figure.difference?))) {
+        None => (ClaimVerdict::Untold, "it was not run often enough for an interval".to_owned()),
+        Some((figure, difference)) => decide(claim, figure, difference, &name(base), &name(other)),
+    };
+    ClaimResult {
+        text: claim.text.clone(),
+        verdict,
+        words,
+        base,
+        other,
+        figure: claim.figure,
+        at_most_percent: claim.at_most_percent,
+    }
+}
+
+fn decide(
+    claim: &Claim,
+    figure: &PairFigure,
+    difference: DifferenceResult,
+    base: &str,
+    other: &str,
+) -> (ClaimVerdict, String) {
+    let percent = |share: f64| share * 100.0;
+    // Less throughput is a loss, and more of anything else.
+    let (centre, low, high) = if claim.figure.more_is_better() {
+        (-percent(difference.centre), -percent(difference.high), -percent(difference.low))
+    } else {
+        (percent(difference.centre), percent(difference.low), percent(difference.high))
+    };
+    let bound = claim.at_most_percent;
+    let pairs = figure.base.len();
+    let found = format!(
+        "{} of “{other}” is {:.1} % {} than that of “{base}”, with 95 % confidence between {low:.1} % and {high:.1} %, \
+         by {pairs} pairs of runs",
+        words(claim.figure),
+        centre.abs(),
+        word(claim.figure, centre),
+    );
+    if high <= bound {
+        (ClaimVerdict::Holds, format!("holds: {found}; at most {bound} % is claimed"))
+    } else if low > bound {
+        (ClaimVerdict::Broken, format!("does not hold: {found}; at most {bound} % is claimed"))
+    } else {
+        let needed = pairs_to_tell(&figure.base, &figure.other, bound / 100.0, CONFIDENCE);
+        let advice = needed.filter(|needed| *needed > pairs).map_or_else(String::new, |needed| {
+            format!("; {needed} pairs would tell a difference of {bound} % at this noise")
+        });
+        (
+            ClaimVerdict::Untold,
+            format!(
+                "cannot be told: {found}; at most {bound} % is claimed, which lies between the two{advice}"
+            ),
+        )
+    }
+}
+
+/// In which direction; `loss` above zero is for the worse.
+fn word(figure: Metric, loss: f64) -> &'static str {
+    match (figure, loss > 0.0) {
+        (Metric::Throughput | Metric::Ratio, true) | (Metric::Median | Metric::Tail | Metric::Cpu, false) => {
+            "lower"
+        }
+        (Metric::Throughput | Metric::Ratio, false) | (Metric::Median | Metric::Tail | Metric::Cpu, true) => {
+            "higher"
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GROUP: Group = Group { points: 3..5, repetitions: 3, is_against_first: true };
+
+    fn turns(values: &[(usize, f64)]) -> Vec<Turn> {
+        let turn = |&(point, cpu): &(usize, f64)| Turn {
+            point,
+            figures: Some([Some(1_000.0 / cpu), None, None, None, Some(cpu)]),
+        };
+        values.iter().map(turn).collect()
+    }
+
+    fn verdict(values: &[(usize, f64)], figure: Metric, at_most_percent: f64) -> ClaimResult {
+        let pairs = pairs_of(&GROUP, &[turns(values)]);
+        let claim = Claim { text: "it is cheap".to_owned(), point: 1, figure, at_most_percent };
+        judge(&claim, &GROUP, &pairs, |point| format!("point {point}"))
+    }
+
+    /// The machine is twice as slow for half of the runs; the other costs 2 % more throughout, give or take.
+    const PHASES: [(usize, f64); 9] = [
+        (3, 100.0),
+        (4, 102.0),
+        (3, 100.0),
+        (4, 102.4),
+        (3, 100.0),
+        (4, 144.4),
+        (3, 200.0),
+        (4, 203.6),
+        (3, 200.0),
+    ];
+
+    #[test]
+    fn phases_of_the_machine_fall_on_both_sides() {
+        let [pair] = &pairs_of(&GROUP, &[turns(&PHASES)])[..] else { panic!("one pair") };
+        assert_eq!((pair.base, pair.other, pair.figures.len()), (3, 4, 2));
+        let cpu = &pair.figures[1];
+        assert_eq!((cpu.figure, cpu.base.len()), (Metric::Cpu, 4));
+        let difference = cpu.difference.unwrap();
+        assert!(difference.low > 0.01 && difference.high < 0.03, "{difference:?}");
+        let written = serde_json::to_value(pair).unwrap();
+        assert_eq!(written["figures"][1]["figure"], "hub.cpu_us_per_operation");
+        assert_eq!(written["figures"][1]["difference"]["confidence"], 0.95);
+    }
+
+    #[test]
+    fn claims_are_decided_by_the_whole_interval() {
+        let cases = [
+            (
+                Metric::Cpu,
+                3.0,
+                ClaimVerdict::Holds,
+                "holds: CPU time of the hub per operation of “point 4” is 2.1 % higher",
+            ),
+            (Metric::Cpu, 1.0, ClaimVerdict::Broken, "does not hold: "),
+            (Metric::Cpu, 2.0, ClaimVerdict::Untold, "cannot be told: "),
+            (Metric::Throughput, 3.0, ClaimVerdict::Holds, "holds: throughput of “point 4” is 2.0 % lower"),
+            (Metric::Median, 3.0, ClaimVerdict::Untold, "not run often enough"),
+        ];
+        for (figure, at_most_percent, expected, words) in cases {
+            let result = verdict(&PHASES, figure, at_most_percent);
+            assert_eq!(result.verdict, expected, "{}", result.words);
+            assert!(result.words.contains(words), "{}", result.words);
+        }
+        let once = verdict(&PHASES[..3], Metric::Cpu, 3.0);
+        assert_eq!((once.verdict, once.other), (ClaimVerdict::Untold, 4));
+    }
+}

@@ -1,0 +1,198 @@
+//! Whether a run's figures count: the gates that a run must pass beside its audit.
+#![expect(clippy::float_arithmetic, reason = "shares of time; no money")]
+
+use crate::judge::steady;
+use crate::observe::cores::taken;
+use crate::plan::options::{Baseline, RunOptions};
+use crate::result::schema::{MachineResult, ProcessRow, Validity};
+use crate::result::{LabResult, ScheduleResult};
+
+/// The load generator's threads must be idle for a tenth of the time, or it may be what limits the run.
+const GENERATOR_BUSY_MAX: f64 = 0.9;
+/// Programs that have no part in the run may take a quarter of the cores before its figures say more about them.
+const OTHERS_SHARE_MAX: f64 = 0.25;
+/// In a closed loop nothing completes while nothing is sent; a run of fewer operations tells nothing about percentiles.
+const OPERATIONS_MIN: u64 = 100;
+
+/// What speaks against a result.
+pub(crate) fn judge(options: &RunOptions, result: &LabResult) -> Validity {
+    let mut findings = Vec::new();
+    if !result.audit.ok {
+        findings.push("the audit does not hold: see its findings".to_owned());
+    }
+    if let Some(schedule) = &result.schedule {
+        findings.extend(schedule_findings(schedule, result.machine.as_ref()));
+    }
+    if result.completed < OPERATIONS_MIN {
+        findings.push(format!(
+            "only {} operations completed in the measured time: too few for percentiles, measure for longer",
+            result.completed
+        ));
+    }
+    // What load generator and DFSPs can do by themselves is reached when they are busy all the time.
+    let is_own_ceiling = options.alone == Some(Baseline::SimsOnly);
+    let lab = result.processes.iter().find(|process| process.name == "lab" && !is_own_ceiling);
+    findings.extend(lab.and_then(|lab| saturation(lab, options.worker_count())));
+    findings.extend(result.machine.as_ref().and_then(disturbed));
+    let is_ceiling = options.alone.is_some();
+    findings
+        .extend(result.machine.as_ref().filter(|_| !is_ceiling && !options.load.is_open()).and_then(crowded));
+    findings.extend(steady::findings(options, result));
+    Validity::of(findings)
+}
+
+fn schedule_findings(schedule: &ScheduleResult, machine: Option<&MachineResult>) -> Vec<String> {
+    let mut findings = Vec::new();
+    if schedule.skipped > 0 {
+        findings.push(format!(
+            "the load generator skipped {} arrivals, because as many operations as allowed were without outcome",
+            schedule.skipped
+        ));
+    }
+    if schedule.lag_ms_p99 > 10.0 {
+        let full = machine.filter(|machine| machine.full);
+        findings.push(format!(
+            "the load generator lagged its schedule: 1 of 100 arrivals was sent more than {:.0} ms late{}",
+            schedule.lag_ms_p99,
+            full.map_or("", |_| "; the machine's cores were full")
+        ));
+    }
+    findings
+}
+
+/// In a closed loop a generator that gets no core asks for less, and nothing else would tell. Where it shares the cores with the
+/// hub they are what limits both, and that is a condition of the run: see docs/lab/README.md.
+fn crowded(machine: &MachineResult) -> Option<String> {
+    (machine.full && !machine.shared).then(|| {
+        "the cores of the load generator's machine were full: it may be the limit; give it more cores or use several \
+         generators (or, if the hub runs there too, give its --target-pid)"
+            .to_owned()
+    })
+}
+
+/// Whether something disturbed the run that may be gone at a second try: the generator lagged, or other programs took the cores.
+/// One whose audit failed shows what the hub did, and is not tried until it does not.
+pub(crate) fn deserves_second_try(result: &LabResult) -> bool {
+    let was_disturbed = result.schedule.is_some_and(|schedule| !schedule.valid)
+        || result.machine.as_ref().and_then(disturbed).is_some();
+    was_disturbed && result.audit.ok
+}
+
+/// Full cores that hub and generator share are theirs; what programs took that have no part in the run is in no figure.
+fn disturbed(machine: &MachineResult) -> Option<String> {
+    let share = machine.other_programs_share.filter(|share| *share > OTHERS_SHARE_MAX)?;
+    Some(format!(
+        "other programs {}: the figures are of what they left; stop them and measure again",
+        taken(share)
+    ))
+}
+
+fn saturation(lab: &ProcessRow, workers: usize) -> Option<String> {
+    let busy = lab.cores? / workers as f64;
+    (busy > GENERATOR_BUSY_MAX).then(|| {
+        format!(
+            "load generator and DFSPs kept their {workers} threads {:.0} % busy: they may be the limit; \
+             give them more --workers or another machine",
+            busy * 100.0
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::load_profile::Load;
+    use crate::result::schema::StageResult;
+
+    fn stage(name: &str, operations: u64) -> StageResult {
+        StageResult { stage: name.to_owned(), operations, ..StageResult::default() }
+    }
+
+    fn good() -> LabResult {
+        LabResult {
+            completed: 10_000,
+            stages: vec![stage("prepare", 10_000), stage("fulfil", 9_990), stage("notification", 20_100)],
+            processes: vec![ProcessRow { name: "lab".to_owned(), cores: Some(1.0), ..ProcessRow::default() }],
+            ..LabResult::default()
+        }
+    }
+
+    fn findings(change: impl FnOnce(&mut LabResult)) -> Vec<String> {
+        let options =
+            RunOptions { workers: Some(2), load: Load::Closed { users: 32 }, ..RunOptions::default() };
+        let mut result = good();
+        change(&mut result);
+        judge(&options, &result).findings
+    }
+
+    #[test]
+    fn each_gate_is_named_when_it_is_not_passed() {
+        assert_eq!(findings(|_| ()), Vec::<String>::new());
+        let schedule = ScheduleResult { lag_ms_p99: 14.0, skipped: 3, ..ScheduleResult::default() };
+        type Change = Box<dyn FnOnce(&mut LabResult)>;
+        let cases: [(&str, Change); 6] = [
+            ("audit", Box::new(|result| result.audit.ok = false)),
+            ("more than 14 ms late", Box::new(move |result| result.schedule = Some(schedule))),
+            ("too few", Box::new(|result| result.completed = 99)),
+            ("93 % busy", Box::new(|result| result.processes[0].cores = Some(1.86))),
+            ("0.900 fulfils per prepare", Box::new(|result| result.stages[1].operations = 9_000)),
+            ("1.900 notifications per prepare", Box::new(|result| result.stages[2].operations = 19_000)),
+        ];
+        for (text, change) in cases {
+            let findings = findings(change);
+            assert!(findings.iter().any(|finding| finding.contains(text)), "{text}: {findings:?}");
+        }
+    }
+
+    #[test]
+    fn full_cores_speak_against_a_generator_that_has_them_alone_and_keeps_no_schedule() {
+        let machine = |shared, full| Some(MachineResult { shared, full, ..MachineResult::default() });
+        let text = "cores of the load generator's machine were full";
+        for (shared, full, counts) in
+            [(false, true, false), (true, true, true), (false, false, true), (true, false, true)]
+        {
+            let findings = findings(|result| result.machine = machine(shared, full));
+            assert_eq!(findings.is_empty(), counts, "{shared} {full}: {findings:?}");
+            assert!(findings.iter().all(|finding| finding.contains(text)));
+        }
+        let judged = |options: &RunOptions, schedule| {
+            judge(options, &LabResult { machine: machine(false, true), schedule, ..good() }).findings
+        };
+        // An open loop tells by its lag.
+        let load = Load::Open { rate_per_s: 100, outstanding_max: 1_000 };
+        let open = RunOptions { load, ..RunOptions::default() };
+        let lag = |lag_ms_p99| Some(ScheduleResult { lag_ms_p99, ..ScheduleResult::default() });
+        assert_eq!(judged(&open, lag(9.0)), Vec::<String>::new());
+        assert!(judged(&open, lag(11.0))[0].ends_with("11 ms late; the machine's cores were full"));
+    }
+
+    #[test]
+    fn a_generator_may_be_busy_where_its_own_ceiling_is_measured_and_nowhere_else() {
+        let load = Load::Closed { users: 32 };
+        let busy = |alone| {
+            let options = RunOptions { alone, workers: Some(2), load: load.clone(), ..RunOptions::default() };
+            let mut result = good();
+            result.processes[0].cores = Some(1.96);
+            result.machine = Some(MachineResult { full: true, ..MachineResult::default() });
+            judge(&options, &result).findings
+        };
+        // The ceiling of load generator and DFSPs is where all of their threads are busy.
+        assert_eq!(busy(Some(Baseline::SimsOnly)), Vec::<String>::new());
+        // That of the forwarder is not reached where they are.
+        let forwarder = busy(Some(Baseline::Forwarder));
+        assert!(forwarder.len() == 1 && forwarder[0].contains("98 % busy"), "{forwarder:?}");
+        let hub = busy(None);
+        assert!(hub.len() == 2 && hub[1].contains("cores of the load generator's machine"), "{hub:?}");
+    }
+
+    #[test]
+    fn programs_without_a_part_in_the_run_may_not_take_much() {
+        for (share, counts) in [(None, true), (Some(0.25), true), (Some(0.8), false)] {
+            let other =
+                MachineResult { shared: true, other_programs_share: share, ..MachineResult::default() };
+            let findings = findings(|result| result.machine = Some(other));
+            assert_eq!(findings.is_empty(), counts, "{findings:?}");
+            assert!(findings.iter().all(|finding| finding.starts_with("other programs took 80.0 %")));
+        }
+    }
+}

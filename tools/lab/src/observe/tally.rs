@@ -1,0 +1,269 @@
+//! Counting what became of operations and of their phases.
+
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use upesi_sim::Phase;
+
+use crate::drive::load::Window;
+use crate::drive::operation::Waits;
+use crate::judge::audit::Originated;
+use crate::result::statistics::{LATENCY_US_MAX, latency_histogram};
+
+/// How one phase of an operation ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// An earlier phase did not succeed, or the scenario has no such phase.
+    #[default]
+    Unreached,
+    /// Nothing was sent, because the id was used before.
+    Repeated,
+    /// The request was answered with an error.
+    Refused,
+    /// The request got no answer; there may be a callback all the same.
+    Unanswered,
+    /// The request was accepted and its callback did not come while the user waited; it may still come.
+    Late,
+    /// The callback was an error, or an abort.
+    Error,
+    /// The callback said something that cannot be right.
+    Wrong,
+    /// The callback came and was right.
+    Done(Instant),
+}
+
+/// How the phases of one operation ended, by [`Phase`].
+pub(crate) type Steps = [Step; Phase::ALL.len()];
+
+/// What became of the requests of one phase during a run, warm-up included.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Exchanges {
+    /// Requests sent.
+    pub sent: u64,
+    /// Of those, accepted: answered 2xx.
+    pub accepted: u64,
+    /// Answered with an error.
+    pub refused: u64,
+    /// Without an answer.
+    pub unanswered: u64,
+    /// Of the accepted, ended by the right callback.
+    pub completed: u64,
+    /// Ended by an error callback or an abort.
+    pub errors: u64,
+    /// Ended by a callback that says something wrong.
+    pub wrong: u64,
+    /// Not ended while a user waited.
+    pub late: u64,
+}
+
+impl Exchanges {
+    fn count(&mut self, step: Step) {
+        let end = match step {
+            Step::Unreached | Step::Repeated => return,
+            Step::Refused => &mut self.refused,
+            Step::Unanswered => &mut self.unanswered,
+            Step::Late => &mut self.late,
+            Step::Error => &mut self.errors,
+            Step::Wrong => &mut self.wrong,
+            Step::Done(_) => &mut self.completed,
+        };
+        *end += 1;
+        self.sent += 1;
+        self.accepted += u64::from(!matches!(step, Step::Refused | Step::Unanswered));
+    }
+
+    fn add(&mut self, other: &Self) {
+        self.sent += other.sent;
+        self.accepted += other.accepted;
+        self.refused += other.refused;
+        self.unanswered += other.unanswered;
+        self.completed += other.completed;
+        self.errors += other.errors;
+        self.wrong += other.wrong;
+        self.late += other.late;
+    }
+
+    /// How the requests themselves were answered.
+    pub const fn originated(&self) -> Originated {
+        Originated {
+            sent: self.sent,
+            accepted: self.accepted,
+            refused: self.refused,
+            unanswered: self.unanswered,
+        }
+    }
+}
+
+/// One phase of the operations of a slice.
+#[derive(Clone, Debug)]
+pub(crate) struct PhaseTally {
+    /// From the end of the phase before it, of operations that began inside the window, in microseconds.
+    pub latency: Histogram<u64>,
+    pub exchanges: Exchanges,
+}
+
+/// What came of one slice.
+#[derive(Clone, Debug)]
+pub(crate) struct Tally {
+    /// Latency of operations that began inside the window and completed, in microseconds.
+    pub latency: Histogram<u64>,
+    /// How late open-loop arrivals inside the window were sent, in microseconds.
+    pub lag: Histogram<u64>,
+    /// How long requests of operations that began inside the window waited for their own answers, in microseconds.
+    pub waits: Histogram<u64>,
+    /// Of those, the requests that were refused.
+    pub refusals: Histogram<u64>,
+    /// By [`Phase`].
+    pub phases: [PhaseTally; Phase::ALL.len()],
+    /// Operations that completed inside the window, whenever they began.
+    pub completed: u64,
+    /// Operations that began inside the window and did not complete.
+    pub failed: u64,
+    /// Arrivals inside the window that were not sent because too many were outstanding.
+    pub skipped: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        let phase = |_| PhaseTally { latency: latency_histogram(), exchanges: Exchanges::default() };
+        Self {
+            latency: latency_histogram(),
+            lag: latency_histogram(),
+            waits: latency_histogram(),
+            refusals: latency_histogram(),
+            phases: Phase::ALL.map(phase),
+            completed: 0,
+            failed: 0,
+            skipped: 0,
+        }
+    }
+}
+
+impl Tally {
+    /// Counts an operation that began at `began` and went through `phases`. Gives its latency in microseconds if it
+    /// completed.
+    pub fn count(&mut self, phases: &[Phase], steps: &Steps, began: Instant, window: &Window) -> Option<u64> {
+        let counts = window.counts(began);
+        let (mut from, mut is_complete) = (began, true);
+        for &phase in phases {
+            let (tally, step) = (&mut self.phases[phase as usize], steps[phase as usize]);
+            tally.exchanges.count(step);
+            if let Step::Done(at) = step {
+                if counts {
+                    tally.latency.saturating_record(microseconds_between(from, at));
+                }
+                from = at;
+            } else {
+                is_complete = false;
+            }
+        }
+        if is_complete {
+            let latency_us = microseconds_between(began, from);
+            self.completed += u64::from(window.counts(from));
+            if counts {
+                self.latency.saturating_record(latency_us);
+            }
+            Some(latency_us)
+        } else {
+            self.failed += u64::from(counts);
+            None
+        }
+    }
+
+    /// Counts how long the requests of an operation waited for their own answers.
+    pub fn count_waits(&mut self, steps: &Steps, waits: &Waits) {
+        for (step, wait) in steps.iter().zip(waits) {
+            let Some(wait) = wait else { continue };
+            self.waits.saturating_record(microseconds(*wait));
+            if *step == Step::Refused {
+                self.refusals.saturating_record(microseconds(*wait));
+            }
+        }
+    }
+
+    /// Adds the figures of another slice or worker.
+    pub fn add(&mut self, other: &Self) {
+        // Cannot fail: all histograms have the same bounds.
+        let _ = self.latency.add(&other.latency);
+        let _ = self.lag.add(&other.lag);
+        let _ = self.waits.add(&other.waits);
+        let _ = self.refusals.add(&other.refusals);
+        for (phase, more) in self.phases.iter_mut().zip(&other.phases) {
+            let _ = phase.latency.add(&more.latency);
+            phase.exchanges.add(&more.exchanges);
+        }
+        self.completed += other.completed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+
+    /// What became of the requests of a phase.
+    pub const fn exchanges(&self, phase: Phase) -> &Exchanges {
+        &self.phases[phase as usize].exchanges
+    }
+}
+
+/// A latency as histograms keep it.
+pub(crate) fn microseconds_between(from: Instant, to: Instant) -> u64 {
+    microseconds(to.saturating_duration_since(from))
+}
+
+fn microseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(LATENCY_US_MAX).clamp(1, LATENCY_US_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_begin_where_the_one_before_ended_and_the_whole_where_it_was_meant_to() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let window = Window { from: start, measure_from: at(10), measure_until: at(100), until: at(100) };
+        let mut tally = Tally::default();
+        let mut count = |steps: Steps, began| {
+            let _ = tally.count(&Phase::ALL, &steps, at(began), &window);
+        };
+        count([Step::Done(at(13)), Step::Done(at(20)), Step::Done(at(25))], 11);
+        // Began inside, completed outside: its latency counts, its completion does not.
+        count([Step::Done(at(98)), Step::Done(at(99)), Step::Done(at(101))], 97);
+        // The other way round.
+        count([Step::Done(at(9)), Step::Done(at(10)), Step::Done(at(11))], 8);
+        count([Step::Done(at(30)), Step::Late, Step::Unreached], 20);
+        count([Step::Refused, Step::Unreached, Step::Unreached], 5);
+        let maxima = tally.phases.each_ref().map(|phase| phase.latency.max() / 1000);
+        assert_eq!((maxima, tally.latency.max() / 1000), ([10, 7, 5], 14));
+        assert_eq!((tally.latency.len(), tally.completed, tally.failed), (2, 2, 1));
+        let discovery = Exchanges { sent: 5, accepted: 4, refused: 1, completed: 4, ..Exchanges::default() };
+        let agreement = Exchanges { sent: 4, accepted: 4, completed: 3, late: 1, ..Exchanges::default() };
+        assert_eq!((*tally.exchanges(Phase::Lookup), *tally.exchanges(Phase::Quote)), (discovery, agreement));
+        let mut sum = tally.clone();
+        sum.add(&tally);
+        assert_eq!((sum.exchanges(Phase::Transfer).completed, sum.latency.len()), (6, 4));
+        let steps = [Step::Unreached, Step::Refused, Step::Late];
+        sum.count_waits(&steps, &[None, Some(Duration::from_millis(2)), Some(Duration::from_secs(1))]);
+        sum.add(&sum.clone());
+        assert_eq!((sum.waits.len(), sum.waits.max() / 1000), (4, 1000));
+        assert_eq!((sum.refusals.len(), sum.refusals.max() / 1000), (2, 2));
+    }
+
+    #[test]
+    fn every_end_of_a_request_is_counted_once() {
+        let mut exchanges = Exchanges::default();
+        let ends = [
+            Step::Unreached,
+            Step::Repeated,
+            Step::Refused,
+            Step::Unanswered,
+            Step::Late,
+            Step::Error,
+            Step::Wrong,
+            Step::Done(Instant::now()),
+        ];
+        ends.into_iter().for_each(|step| exchanges.count(step));
+        let Exchanges { sent, accepted, refused, unanswered, completed, errors, wrong, late } = exchanges;
+        assert_eq!((sent, refused + unanswered, completed + errors + wrong + late), (6, 2, accepted));
+    }
+}

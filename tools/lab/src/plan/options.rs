@@ -1,0 +1,408 @@
+//! What to run.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Serialize;
+use upesi_http::available_cores;
+use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
+use upesi_types::{Amount, Currency};
+
+use crate::drive::parallel::LOADS_MAX;
+use crate::drive::target_hub::TargetHub;
+use crate::plan::load_profile::Load;
+use crate::plan::pairs::PairChoice;
+use crate::plan::scenario::Scenario;
+use crate::plan::targets::Target;
+use crate::result::schema::Parameter;
+
+/// Most virtual users, and most operations outstanding in open loop.
+pub const OUTSTANDING_MAX: usize = 100_000;
+/// Highest arrival rate.
+pub const RATE_PER_S_MAX: u32 = 1_000_000;
+/// Most DFSPs.
+pub const DFSPS_MAX: usize = 1_000;
+/// Most stages of a load.
+pub const STAGES_MAX: usize = 1_000;
+/// Most slices of a run.
+pub const SLICES_MAX: usize = 100;
+/// Most generators that drive a hub at the same time.
+pub const INSTANCES_MAX: u32 = 100;
+/// Parties of each DFSP that a generator of several has to itself.
+pub const PARTIES_PER_INSTANCE: u64 = PARTIES_PER_DFSP / INSTANCES_MAX as u64;
+
+/// What a hub is compared with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Baseline {
+    /// Payers and payees talk to each other without a hub.
+    SimsOnly,
+    /// A process that does the hub's HTTP exchanges, parses the JSON, and nothing more.
+    Forwarder,
+}
+
+impl Baseline {
+    /// Its name on the command line and in results.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::SimsOnly => "sims-only",
+            Self::Forwarder => "forwarder",
+        }
+    }
+}
+
+impl std::str::FromStr for Baseline {
+    type Err = OptionsError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        [Self::SimsOnly, Self::Forwarder]
+            .into_iter()
+            .find(|baseline| baseline.name() == text)
+            .ok_or(OptionsError::Baseline)
+    }
+}
+
+/// What of the load this process is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// All of it.
+    #[default]
+    Whole,
+    /// A part: other processes drive the same hub with DFSPs of their own, so only one's own DFSPs are looked at.
+    Load,
+}
+
+/// Options of `lab run`.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// What one operation is.
+    pub scenario: Scenario,
+    /// How many DFSPs deal with each other.
+    pub dfsps: usize,
+    /// Over how many parties of each DFSP lookups are spread.
+    pub parties: u64,
+    /// Whether the DFSPs register these parties before the load. Without, the hub's directory must have them already.
+    pub register: bool,
+    /// How operations arrive.
+    pub load: Load,
+    /// In a suite: the arrivals are so many per cent of the highest rate that a breakpoint before found.
+    pub percent_of_breakpoint: Option<u32>,
+    /// Measured time at the hub, all slices together.
+    pub duration: Duration,
+    /// Unmeasured time before the first slice.
+    pub warm_up: Duration,
+    /// Unmeasured time of load after each slice.
+    pub cool_down: Duration,
+    /// Into how many alternating slices the time is cut; `None` chooses.
+    pub slices: Option<usize>,
+    /// Decides who deals with whom, about which party, and which of it the faults hit.
+    pub seed: u64,
+    /// How much each transfer moves, and each quote is about.
+    pub amount: Amount,
+    /// In which currency.
+    pub currency: Currency,
+    /// About how long the bodies of transfers are; `None` leaves them as short as they are by themselves.
+    pub body_bytes: Option<usize>,
+    /// Who deals with whom.
+    pub pairs: PairChoice,
+    /// How the DFSPs behave: flavour, delays and faults of payees, and how many prepares payers send twice.
+    pub behaviour: DfspSettings,
+    /// Whether messages carry a W3C trace context.
+    pub trace: bool,
+    /// Where `result.json` and logs go; `None` writes nothing.
+    pub out: Option<PathBuf>,
+    /// What to compare with, in the same run.
+    pub baselines: Vec<Baseline>,
+    /// A running hub; `None` starts one.
+    pub target: Option<TargetHub>,
+    /// The `upesi` binary that is started as hub and as forwarder; `None` is this program itself.
+    pub binary: Option<PathBuf>,
+    /// More arguments for the hub that is started.
+    pub hub_arguments: Vec<String>,
+    /// Finished transfers that the hub which is started already has.
+    pub existing_transfers: u64,
+    /// Whether the data directory of the hub that is started stays, below `out`. That of a run which did not pass stays anyway.
+    pub keep_data: bool,
+    /// Measures a baseline alone, without a hub: the ceiling of what load generator and DFSPs can do.
+    pub alone: Option<Baseline>,
+    /// Address that the simulators listen on; a hub on another machine must reach it.
+    pub sim_address: IpAddr,
+    /// Connections of the DFSPs to the hub, all together; `None` takes twice as many as operations may be outstanding.
+    pub connections_max: Option<usize>,
+    /// Threads of simulators and load generator; `None` takes one per core, at most four.
+    pub workers: Option<usize>,
+    /// How long a virtual user waits for a callback before it goes on.
+    pub callback_timeout: Duration,
+    /// How long the end of the run waits for what is still in flight.
+    pub quiesce_timeout: Duration,
+    /// Time until a transfer or a quote expires.
+    pub expiry: Duration,
+    /// The commit this program was built from, if known.
+    pub commit: Option<String>,
+    /// What the run is called and what it must reach.
+    pub identity: Identity,
+    /// For how long the hub is looked into, under the same load, after what is measured; what is seen is kept in `out`.
+    pub profile: Option<Duration>,
+    /// What of the load this process is.
+    pub role: Role,
+    /// Which of several generators this is, from 1: each has parties of its own. `None` where it is the only one.
+    pub instance: Option<u32>,
+    /// How the names of the DFSPs begin, before `-1` and so on.
+    pub dfsp_prefix: String,
+}
+
+/// What a run is called, what a sweep varied in it, and what it must reach.
+#[derive(Clone, Debug, Default)]
+pub struct Identity {
+    /// Name of the scenario file.
+    pub name: Option<String>,
+    /// What it is.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// What a sweep varied.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// What the run must reach.
+    pub targets: Vec<Target>,
+}
+
+impl Default for RunOptions {
+    fn default() -> Self {
+        Self {
+            scenario: Scenario::Transfers,
+            dfsps: 8,
+            parties: 2_000,
+            register: true,
+            load: Load::Closed { users: 32 },
+            percent_of_breakpoint: None,
+            duration: Duration::from_secs(20),
+            warm_up: Duration::from_secs(2),
+            cool_down: Duration::ZERO,
+            slices: None,
+            seed: 1,
+            amount: Amount::parse_wire("2").unwrap_or_default(),
+            currency: Currency::parse("XXX").unwrap_or_else(|| unreachable!("XXX is in the list")),
+            body_bytes: None,
+            pairs: PairChoice::Uniform,
+            behaviour: DfspSettings::default(),
+            trace: true,
+            out: None,
+            baselines: Vec::new(),
+            target: None,
+            binary: None,
+            hub_arguments: Vec::new(),
+            existing_transfers: 0,
+            keep_data: false,
+            alone: None,
+            sim_address: IpAddr::from([127, 0, 0, 1]),
+            connections_max: None,
+            workers: None,
+            callback_timeout: Duration::from_secs(30),
+            quiesce_timeout: Duration::from_secs(30),
+            expiry: Duration::from_secs(60),
+            commit: None,
+            identity: Identity::default(),
+            profile: None,
+            role: Role::Whole,
+            instance: None,
+            dfsp_prefix: "dfsp".to_owned(),
+        }
+    }
+}
+
+/// An option that makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OptionsError {
+    /// Number of DFSPs.
+    #[error("give 2 to {DFSPS_MAX} DFSPs")]
+    Dfsps,
+    /// Number of parties.
+    #[error("give 1 to {PARTIES_PER_DFSP} parties for each DFSP")]
+    Parties,
+    /// Virtual users or outstanding operations.
+    #[error("give 1 to {OUTSTANDING_MAX} virtual users or outstanding operations")]
+    Outstanding,
+    /// Arrival rate.
+    #[error("give a rate of 1 to {RATE_PER_S_MAX} operations per second")]
+    Rate,
+    /// Measured time.
+    #[error("measure for at least 100 milliseconds")]
+    Duration,
+    /// Slices.
+    #[error(
+        "cut the run into 1 to {SLICES_MAX} slices of at least 100 milliseconds, and a load with stages into one"
+    )]
+    Slices,
+    /// Who deals with whom.
+    #[error(
+        "give one weight above zero for each DFSP, a share of at most 1000 per mille, or pairs of two different DFSPs with \
+         weights above zero"
+    )]
+    Pairs,
+    /// A baseline alone.
+    #[error("a baseline that is measured alone has no hub, and nothing to be compared with")]
+    Alone,
+    /// The names of the DFSPs.
+    #[error("the DFSPs' names must begin with 1 to 24 printable characters")]
+    DfspPrefix,
+    /// Which generator.
+    #[error(
+        "give an instance of 1 to {INSTANCES_MAX}, and at most {PARTIES_PER_INSTANCE} parties for each DFSP of one"
+    )]
+    Instance,
+    /// Loads in parallel.
+    #[error(
+        "loads in parallel are 2 to {LOADS_MAX} open loops, each of transfers, lookups, quotes or payments, and come from a \
+         file: --vus and --rate say nothing to them"
+    )]
+    Parallel,
+    /// A load that moves.
+    #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
+    Stages,
+    /// Amount.
+    #[error("each operation must be about more than nothing")]
+    Amount,
+    /// Behaviour.
+    #[error(transparent)]
+    Behaviour(#[from] upesi_sim::SettingsError),
+    /// Baseline.
+    #[error("the baselines are sims-only and forwarder")]
+    Baseline,
+}
+
+/// The setting that makes a hub answer before anything is on disk.
+const NOT_DURABLE: &str = "engine.durable=false";
+const SLICE_MIN: Duration = Duration::from_millis(100);
+/// What a slice lasts when the number of slices is not given.
+const SLICE_USUAL: Duration = Duration::from_secs(4);
+
+impl RunOptions {
+    /// Checks that the run makes sense.
+    ///
+    /// # Errors
+    /// The first option that does not.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        if !(2..=DFSPS_MAX).contains(&self.dfsps) {
+            return Err(OptionsError::Dfsps);
+        }
+        if !(1..=24).contains(&self.dfsp_prefix.len()) {
+            return Err(OptionsError::DfspPrefix);
+        }
+        if !(1..=PARTIES_PER_DFSP).contains(&self.parties) {
+            return Err(OptionsError::Parties);
+        }
+        let is_one_of_many =
+            |instance: u32| (1..=INSTANCES_MAX).contains(&instance) && self.parties <= PARTIES_PER_INSTANCE;
+        if !self.instance.is_none_or(is_one_of_many) {
+            return Err(OptionsError::Instance);
+        }
+        if !self.is_parallel_right() {
+            return Err(OptionsError::Parallel);
+        }
+        if !(1..=OUTSTANDING_MAX).contains(&self.load.outstanding_max()) {
+            return Err(OptionsError::Outstanding);
+        }
+        if self.load.rate_per_s_max().is_some_and(|rate| !(1..=RATE_PER_S_MAX).contains(&rate)) {
+            return Err(OptionsError::Rate);
+        }
+        let stages = self.load.stages();
+        if stages.len() > STAGES_MAX || (!stages.is_empty() && !self.baselines.is_empty()) {
+            return Err(OptionsError::Stages);
+        }
+        if self.alone.is_some() && (self.target.is_some() || !self.baselines.is_empty()) {
+            return Err(OptionsError::Alone);
+        }
+        if !self.pairs.fits(self.dfsps) {
+            return Err(OptionsError::Pairs);
+        }
+        if self.duration < SLICE_MIN {
+            return Err(OptionsError::Duration);
+        }
+        let slices = self.slice_count();
+        let is_too_short = !(1..=SLICES_MAX).contains(&slices) || self.duration / (slices as u32) < SLICE_MIN;
+        if is_too_short || (!stages.is_empty() && slices != 1) {
+            return Err(OptionsError::Slices);
+        }
+        if self.amount <= Amount::ZERO {
+            return Err(OptionsError::Amount);
+        }
+        Ok(self.behaviour.validate()?)
+    }
+
+    /// How many slices the run has. Without a baseline there is nothing to alternate with, but slices still show how
+    /// much the machine's noise moves the figures.
+    pub fn slice_count(&self) -> usize {
+        if !self.load.stages().is_empty() {
+            return self.slices.unwrap_or(1);
+        }
+        let usual = self.duration.as_millis() / SLICE_USUAL.as_millis();
+        self.slices.unwrap_or_else(|| usize::try_from(usual).unwrap_or(SLICES_MAX).clamp(1, 5))
+    }
+
+    /// The number of the first party of each DFSP.
+    pub fn parties_from(&self) -> u64 {
+        self.instance.map_or(0, |instance| u64::from(instance.saturating_sub(1)) * PARTIES_PER_INSTANCE)
+    }
+
+    /// Whether the hub makes transfers durable, as far as can be known.
+    pub fn durable(&self) -> Option<bool> {
+        match &self.target {
+            Some(target) => target.durable,
+            None => Some(!self.hub_arguments.iter().any(|argument| argument.ends_with(NOT_DURABLE))),
+        }
+    }
+
+    /// How many threads simulate and generate load.
+    pub fn worker_count(&self) -> usize {
+        self.workers.unwrap_or(available_cores().min(4)).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::load_profile::Stage;
+
+    #[test]
+    fn senseless_options_are_named() {
+        let good = RunOptions::default;
+        assert_eq!(good().validate(), Ok(()));
+        let open = |rate_per_s| Load::Open { rate_per_s, outstanding_max: 10 };
+        let ms = Duration::from_millis;
+        let moving = || Load::RampingUsers { start: 1, stages: vec![Stage { level: 9, length: ms(5_000) }] };
+        for (options, error) in [
+            (RunOptions { dfsps: 1, ..good() }, OptionsError::Dfsps),
+            (RunOptions { parties: 0, ..good() }, OptionsError::Parties),
+            (RunOptions { instance: Some(0), ..good() }, OptionsError::Instance),
+            (RunOptions { instance: Some(101), ..good() }, OptionsError::Instance),
+            (RunOptions { instance: Some(2), parties: 10_000_001, ..good() }, OptionsError::Instance),
+            (RunOptions { load: Load::Closed { users: 0 }, ..good() }, OptionsError::Outstanding),
+            (RunOptions { load: open(0), ..good() }, OptionsError::Rate),
+            (RunOptions { duration: ms(99), ..good() }, OptionsError::Duration),
+            (RunOptions { slices: Some(0), ..good() }, OptionsError::Slices),
+            (RunOptions { slices: Some(3), duration: ms(200), ..good() }, OptionsError::Slices),
+            (RunOptions { amount: Amount::ZERO, ..good() }, OptionsError::Amount),
+            (RunOptions { pairs: PairChoice::weighted([1, 2]), ..good() }, OptionsError::Pairs),
+            (
+                RunOptions { load: moving(), baselines: vec![Baseline::Forwarder], ..good() },
+                OptionsError::Stages,
+            ),
+            (RunOptions { load: moving(), slices: Some(2), ..good() }, OptionsError::Slices),
+        ] {
+            assert_eq!(options.validate(), Err(error));
+        }
+        assert_eq!("sims-only".parse(), Ok(Baseline::SimsOnly));
+        assert_eq!("none".parse::<Baseline>(), Err(OptionsError::Baseline));
+    }
+
+    #[test]
+    fn long_runs_are_cut_into_slices() {
+        let slices = |seconds| {
+            RunOptions { duration: Duration::from_secs(seconds), ..Default::default() }.slice_count()
+        };
+        assert_eq!([1, 4, 15, 20, 3600].map(slices), [1, 1, 3, 5, 5]);
+    }
+}

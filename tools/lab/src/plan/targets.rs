@@ -1,0 +1,147 @@
+//! What a run must reach.
+#![expect(clippy::float_arithmetic, reason = "shares of measurements; no money")]
+
+use crate::result::LabResult;
+use crate::result::latency::LatencyMs;
+use crate::result::schema::TargetCheck;
+
+/// What a target is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// Half of the operations are at most this slow, in milliseconds.
+    P50,
+    /// 95 of 100.
+    P95,
+    /// 99 of 100.
+    P99,
+    /// 999 of 1000.
+    P999,
+    /// Share of operations over one second, at most so many per mille.
+    OverOneSecond,
+    /// Operations that did not complete, at most so many per mille.
+    Failed,
+    /// Accepted requests without any outcome, at most so many.
+    Lost,
+    /// Completed per second, at least so many.
+    Throughput,
+}
+
+impl TargetKind {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::P50,
+        Self::P95,
+        Self::P99,
+        Self::P999,
+        Self::OverOneSecond,
+        Self::Failed,
+        Self::Lost,
+        Self::Throughput,
+    ];
+
+    /// Its key in scenario files and results.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Self::P50 => "p50_ms",
+            Self::P95 => "p95_ms",
+            Self::P99 => "p99_ms",
+            Self::P999 => "p999_ms",
+            Self::OverOneSecond => "over_1s_per_mille",
+            Self::Failed => "failed_per_mille",
+            Self::Lost => "lost",
+            Self::Throughput => "throughput_per_s",
+        }
+    }
+
+    fn measured(self, result: &Measured) -> f64 {
+        let latency = &result.latency_ms;
+        let ended = (result.completed + result.failed).max(1) as f64;
+        match self {
+            Self::P50 => latency.p50,
+            Self::P95 => latency.p95,
+            Self::P99 => latency.p99,
+            Self::P999 => latency.p999,
+            Self::OverOneSecond => latency.share_over_1s * 1e3,
+            Self::Failed => result.failed as f64 * 1e3 / ended,
+            Self::Lost => result.lost as f64,
+            Self::Throughput => result.throughput_per_s,
+        }
+    }
+}
+
+/// What targets are compared with, of one run or of several at the same time.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Measured {
+    pub latency_ms: LatencyMs,
+    pub completed: u64,
+    pub failed: u64,
+    pub lost: u64,
+    pub throughput_per_s: f64,
+}
+
+/// One thing that a run must reach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Target {
+    /// What about.
+    pub kind: TargetKind,
+    /// The bound; it counts as met itself, except that a latency must stay below it.
+    pub limit: f64,
+}
+
+impl Target {
+    /// Compares with what was measured. Latencies of a run in which nothing completed meet nothing.
+    pub fn check(&self, result: &LabResult) -> TargetCheck {
+        self.check_of(&Measured {
+            latency_ms: result.latency_ms,
+            completed: result.completed,
+            failed: result.failed,
+            lost: result.lost,
+            throughput_per_s: result.throughput_per_s,
+        })
+    }
+
+    pub(crate) fn check_of(&self, result: &Measured) -> TargetCheck {
+        let (measured, limit) = (self.kind.measured(result), self.limit);
+        let met = match self.kind {
+            TargetKind::P50 | TargetKind::P95 | TargetKind::P99 | TargetKind::P999 => {
+                measured < limit && result.completed > 0
+            }
+            TargetKind::OverOneSecond | TargetKind::Failed | TargetKind::Lost => measured <= limit,
+            TargetKind::Throughput => measured >= limit,
+        };
+        TargetCheck { name: self.kind.key(), limit, measured, met }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_met_up_to_their_bound() {
+        let result = LabResult {
+            latency_ms: LatencyMs { p99: 999.0, share_over_1s: 0.01, ..LatencyMs::default() },
+            completed: 990,
+            failed: 10,
+            lost: 1,
+            throughput_per_s: 200.0,
+            ..LabResult::default()
+        };
+        for (kind, limit, met) in [
+            (TargetKind::P99, 1_000.0, true),
+            (TargetKind::P99, 999.0, false),
+            (TargetKind::OverOneSecond, 10.0, true),
+            (TargetKind::OverOneSecond, 9.0, false),
+            (TargetKind::Failed, 10.0, true),
+            (TargetKind::Failed, 9.9, false),
+            (TargetKind::Lost, 0.0, false),
+            (TargetKind::Lost, 1.0, true),
+            (TargetKind::Throughput, 200.0, true),
+            (TargetKind::Throughput, 200.1, false),
+        ] {
+            assert_eq!(Target { kind, limit }.check(&result).met, met, "{} {limit}", kind.key());
+        }
+        let nothing = LabResult::default();
+        assert!(!Target { kind: TargetKind::P50, limit: 10.0 }.check(&nothing).met);
+    }
+}

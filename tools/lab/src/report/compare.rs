@@ -1,0 +1,410 @@
+//! The comparison of runs with the first of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use serde::Serialize;
+
+use crate::report::error::ReportError;
+use crate::report::input::Results;
+use crate::report::run::Run;
+use crate::report::statistics::{
+    CONFIDENCE, Interval, median, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
+};
+use crate::report::suite::Beside;
+use crate::report::verdict::verdict;
+use crate::report::{text, warnings};
+
+/// An interval narrower than this on both sides of nothing counts as "the same": no decision rests on less.
+const SAME_WITHIN: f64 = 0.02;
+/// The difference that advice on repetitions is about.
+const ADVICE_EFFECT: f64 = 0.05;
+
+/// A figure that is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Metric {
+    /// Operations completed per second.
+    Throughput,
+    /// Throughput divided by that of a baseline which was measured in turn with it: what slows the machine slows both.
+    Ratio,
+    /// Latency that half of the operations stay below.
+    Median,
+    /// Latency that 99 of 100 operations stay below.
+    Tail,
+    /// CPU time of the hub per operation.
+    Cpu,
+}
+
+impl Metric {
+    /// All of them, in the order in which they are shown.
+    pub const ALL: [Self; 5] = [Self::Throughput, Self::Ratio, Self::Median, Self::Tail, Self::Cpu];
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Ratio => "ratio to the baseline",
+            Self::Median => "p50",
+            Self::Tail => "p99",
+            Self::Cpu => "CPU per operation",
+        }
+    }
+
+    /// The member of a result that it is.
+    pub const fn member(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput_per_s",
+            Self::Ratio => "ratio",
+            Self::Median => "latency_ms.p50",
+            Self::Tail => "latency_ms.p99",
+            Self::Cpu => "hub.cpu_us_per_operation",
+        }
+    }
+
+    /// Whether more of it is better.
+    pub const fn more_is_better(self) -> bool {
+        matches!(self, Self::Throughput | Self::Ratio)
+    }
+
+    /// A value of it with its unit.
+    pub fn format(self, value: f64) -> String {
+        match self {
+            Self::Throughput => format!("{}/s", crate::report::figures::number(value)),
+            Self::Ratio => crate::report::figures::number(value),
+            Self::Median | Self::Tail => crate::report::figures::milliseconds(value),
+            Self::Cpu => crate::report::figures::microseconds(value),
+        }
+    }
+}
+
+/// As the member of a result that it is.
+impl Serialize for Metric {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.member())
+    }
+}
+
+/// What can be said of a difference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Judgement {
+    /// It is outside of what noise does.
+    Real,
+    /// Whatever it is, it is too small to matter.
+    Same,
+    /// It may be noise.
+    Noise,
+    /// There is one measurement only, so that nothing is known of noise.
+    Untold,
+}
+
+/// How one figure of a run differs from that of the base.
+#[derive(Clone, Debug)]
+pub struct Difference {
+    /// Which figure.
+    pub metric: Metric,
+    /// The base's value: per second, milliseconds or microseconds.
+    pub base: f64,
+    /// The other's.
+    pub other: f64,
+    /// The difference relative to the base: 0.12 is 12 % more.
+    pub relative: f64,
+    /// Where the difference lies with the comparison's confidence.
+    pub interval: Option<Interval>,
+    /// What can be said of it.
+    pub judgement: Judgement,
+    /// Further repetitions of each side that would show a difference of 5 %, where the judgement is noise.
+    pub repetitions_more: Option<usize>,
+    /// Whether the interval rests on parts of single runs instead of repetitions: how the machine differs from one moment to the
+    /// next is not in it.
+    pub within_run: bool,
+    /// How many turns the interval rests on, where the two took turns; the values are medians then.
+    pub pairs: Option<usize>,
+}
+
+impl Difference {
+    /// Whether a real difference is for the better.
+    pub fn is_better(&self) -> bool {
+        (self.relative > 0.0) == self.metric.more_is_better()
+    }
+
+    /// `+12 % ± 3 %`.
+    pub fn text(&self) -> String {
+        let relative = crate::report::figures::signed_percent(self.relative);
+        match &self.interval {
+            Some(interval) => {
+                format!("{relative} ± {}", crate::report::figures::percent(interval.half_width()))
+            }
+            None => relative,
+        }
+    }
+}
+
+/// A run beside the base.
+#[derive(Clone, Debug)]
+pub struct Pair {
+    /// What both are runs of, where suites are compared.
+    pub subject: Option<String>,
+    /// The base's label.
+    pub base: String,
+    /// The other's label.
+    pub other: String,
+    /// What decides between the two: throughput, or the tail where the schedule set the throughput of both.
+    pub decided_by: Option<Metric>,
+    /// The verdict in words.
+    pub verdict: String,
+    /// The differences that both runs have figures for.
+    pub differences: Vec<Difference>,
+    /// What speaks against comparing the two.
+    pub warnings: Vec<String>,
+}
+
+/// The comparison of two or more runs.
+#[derive(Clone, Debug)]
+pub struct Comparison {
+    /// Every run but the base beside the base.
+    pub pairs: Vec<Pair>,
+    /// Confidence of the intervals: with several runs beside one base higher than 0.95 for each, so that all hold together.
+    pub confidence: f64,
+    table: String,
+}
+
+impl Comparison {
+    /// How the intervals were made, in a few sentences, and what is not in them.
+    pub fn method(&self) -> String {
+        let intervals = || {
+            let differences = self.pairs.iter().flat_map(|pair| &pair.differences);
+            differences.filter(|difference| difference.interval.is_some())
+        };
+        let took_turns = intervals().any(|difference| difference.pairs.is_some());
+        let apart = intervals().any(|difference| difference.pairs.is_none());
+        let mut method = String::new();
+        if took_turns {
+            method.push_str(
+                "Runs that took turns are compared turn by turn (Student's t of the differences of logarithms), each with the mean of \
+                 its base before and after; their figures are medians. ",
+            );
+        }
+        let confidence = confidence_text(self.confidence);
+        method.push_str(&format!("Intervals: Welch's t on logarithms, {confidence} confidence."));
+        if apart {
+            method.push_str(if took_turns {
+                " What has no turns was measured at different times"
+            } else {
+                " What is compared here did not take turns but was measured at different times"
+            });
+            method.push_str(
+                ": how the machine differed between these is in the difference, and not in its interval.",
+            );
+        }
+        if intervals().any(|difference| difference.within_run) {
+            method.push_str(
+                " Figures with a \u{2020} rest on slices or seconds of single runs, which tell the noise within a run and not that \
+                 between runs: repeat both (--repetitions) before deciding on them.",
+            );
+        }
+        method
+    }
+}
+
+/// A confidence with the digits that tell it from certainty.
+fn confidence_text(confidence: f64) -> String {
+    format!("{} %", format!("{:.2}", confidence * 100.0).trim_end_matches('0').trim_end_matches('.'))
+}
+
+impl fmt::Display for Comparison {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}", self.table)?;
+        for pair in &self.pairs {
+            write!(formatter, "\n{}", text::pair(pair))?;
+        }
+        writeln!(formatter, "\n{}", self.method())
+    }
+}
+
+/// Compares.
+pub(crate) fn compare(results: &Results) -> Result<Comparison, ReportError> {
+    let runs = &results.runs;
+    let table = text::table(runs);
+    if results.only_suites && results.suites.len() > 1 {
+        let pairs = suites(results);
+        return if pairs.is_empty() {
+            Err(ReportError::NothingInCommon)
+        } else {
+            Ok(Comparison { pairs, confidence: CONFIDENCE, table })
+        };
+    }
+    if results.only_suites {
+        let pairs = within_suites(results);
+        return if pairs.is_empty() {
+            Err(ReportError::OnlyOne)
+        } else {
+            Ok(Comparison { pairs, confidence: CONFIDENCE, table })
+        };
+    }
+    let [base, others @ ..] = runs.as_slice() else { return Err(ReportError::Nothing) };
+    if others.is_empty() {
+        return Err(ReportError::OnlyOne);
+    }
+    // Bonferroni: with several intervals beside one base, each has to be surer.
+    let confidence = 1.0 - (1.0 - CONFIDENCE) / others.len() as f64;
+    let pairs = others.iter().map(|other| pair(base, other, None, confidence)).collect();
+    Ok(Comparison { pairs, confidence, table })
+}
+
+fn suites(results: &Results) -> Vec<Pair> {
+    let key = |run: &Run| (run.name().to_owned(), run.parameters_text());
+    let [first, others @ ..] = results.suites.as_slice() else { return Vec::new() };
+    let runs = |suite: &crate::report::input::Suite| {
+        suite.runs.iter().map(|&index| &results.runs[index]).collect::<Vec<_>>()
+    };
+    let base: BTreeMap<_, _> = runs(first).into_iter().map(|run| (key(run), run)).collect();
+    let mut pairs = Vec::new();
+    for suite in others {
+        for run in runs(suite) {
+            let Some(base) = base.get(&key(run)) else { continue };
+            let (name, parameters) = key(run);
+            let subject = if parameters.is_empty() { name } else { format!("{name}, {parameters}") };
+            pairs.push(pair(base, run, Some(subject), CONFIDENCE));
+        }
+    }
+    pairs
+}
+
+/// Within suites: what took turns, and of the rest runs with something switched off, beside the run of the same name that the
+/// suite names first.
+pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
+    let runs = &results.runs;
+    let turns = || results.suites.iter().flat_map(|suite| &suite.pairs);
+    let took_turns: BTreeSet<usize> = turns().map(|beside| beside.other).collect();
+    let others = ablations(runs, &took_turns);
+    turns().filter_map(|beside| beside_base(beside, runs)).chain(others).collect()
+}
+
+/// Within a subject, what was varied is name enough.
+fn named(run: &Run) -> Run {
+    Run { label: run.parameters_text(), ..run.clone() }
+}
+
+fn beside_base(beside: &Beside, runs: &[Run]) -> Option<Pair> {
+    let (base, other) = (named(runs.get(beside.base)?), named(runs.get(beside.other)?));
+    let difference = |(metric, base, other): &(Metric, Vec<f64>, Vec<f64>)| {
+        let interval = paired_difference(base, other, CONFIDENCE)?;
+        let judgement = judge(&interval);
+        let needed = pairs_to_tell(base, other, ADVICE_EFFECT, CONFIDENCE);
+        let more = needed.map(|needed| needed.saturating_sub(base.len())).filter(|more| *more > 0);
+        Some(Difference {
+            metric: *metric,
+            base: median(base)?,
+            other: median(other)?,
+            relative: interval.centre,
+            interval: Some(interval),
+            judgement,
+            repetitions_more: more.filter(|_| judgement == Judgement::Noise),
+            within_run: false,
+            pairs: Some(base.len()),
+        })
+    };
+    let differences: Vec<_> = beside.figures.iter().filter_map(difference).collect();
+    if differences.is_empty() {
+        return None;
+    }
+    Some(Pair {
+        subject: Some(other.title().to_owned()),
+        decided_by: Some(deciding(&base, &other)),
+        verdict: verdict(&base, &other, &differences),
+        warnings: warnings::of_pair(&base, &other),
+        base: base.label,
+        other: other.label,
+        differences,
+    })
+}
+
+fn ablations(runs: &[Run], except: &BTreeSet<usize>) -> Vec<Pair> {
+    let mut bases: BTreeMap<&str, &Run> = BTreeMap::new();
+    let mut pairs = Vec::new();
+    let ablated = runs.iter().enumerate().filter(|(_, run)| run.parameters.contains_key("ablation"));
+    for (place, run) in ablated {
+        match bases.get(run.name()) {
+            Some(_) if except.contains(&place) => {}
+            Some(base) => {
+                pairs.push(pair(&named(base), &named(run), Some(run.title().to_owned()), CONFIDENCE));
+            }
+            None => {
+                bases.insert(run.name(), run);
+            }
+        }
+    }
+    pairs
+}
+
+fn pair(base: &Run, other: &Run, subject: Option<String>, confidence: f64) -> Pair {
+    let comparable = base.unit() == other.unit();
+    let differences: Vec<_> = Metric::ALL
+        .into_iter()
+        .filter(|_| comparable)
+        .filter_map(|metric| difference(metric, base, other, confidence))
+        .collect();
+    let warnings = warnings::of_pair(base, other);
+    let verdict = verdict(base, other, &differences);
+    Pair {
+        subject,
+        base: base.label.clone(),
+        other: other.label.clone(),
+        decided_by: comparable.then(|| deciding(base, other)),
+        verdict,
+        differences,
+        warnings,
+    }
+}
+
+/// What decides between two runs: where the schedule set the throughput of both, it is no finding.
+pub(crate) fn deciding(base: &Run, other: &Run) -> Metric {
+    if base.is_open_loop() && other.is_open_loop() { Metric::Tail } else { Metric::Throughput }
+}
+
+fn difference(metric: Metric, base: &Run, other: &Run, confidence: f64) -> Option<Difference> {
+    if metric == Metric::Ratio && base.baseline_name() != other.baseline_name() {
+        return None;
+    }
+    let (base_value, other_value) = (base.figure(metric)?, other.figure(metric)?);
+    if base_value <= 0.0 {
+        return None;
+    }
+    let samples = base.samples(metric).zip(other.samples(metric));
+    let interval = samples
+        .as_ref()
+        .and_then(|(base, other)| relative_difference(&base.values, &other.values, confidence));
+    let relative = interval.map_or(other_value / base_value - 1.0, |interval| interval.centre);
+    let judgement = interval.map_or(Judgement::Untold, |interval| judge(&interval));
+    let advice = samples.as_ref().filter(|_| judgement == Judgement::Noise).and_then(|(base, other)| {
+        let needed = repetitions_to_tell(&base.values, &other.values, ADVICE_EFFECT, confidence)?;
+        Some(needed.saturating_sub(base.values.len().min(other.values.len()))).filter(|more| *more > 0)
+    });
+    let within_run = interval.is_some()
+        && samples.is_some_and(|(base, other)| base.origin.is_within_run() || other.origin.is_within_run());
+    Some(Difference {
+        metric,
+        base: base_value,
+        other: other_value,
+        relative,
+        interval,
+        judgement,
+        repetitions_more: advice,
+        within_run,
+        pairs: None,
+    })
+}
+
+fn judge(interval: &Interval) -> Judgement {
+    if interval.low.abs().max(interval.high.abs()) <= SAME_WITHIN {
+        Judgement::Same
+    } else if interval.contains(0.0) {
+        Judgement::Noise
+    } else {
+        Judgement::Real
+    }
+}
+
+#[cfg(test)]
+#[path = "compare_tests.rs"]
+mod tests;

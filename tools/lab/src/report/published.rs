@@ -1,0 +1,473 @@
+//! Published figures beside ours.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::report::conditions::{self, Conditions};
+use crate::report::error::ReportError;
+use crate::report::figures::{ABSENT, count, grouped, number, or_absent, percent, signed_percent};
+use crate::report::run::Run;
+use crate::report::text::{Grid, escaped, wrapped};
+use crate::report::{input, load, warnings};
+
+pub use crate::report::summary::{Standing, summary};
+
+/// Seconds that a figure of one moment is of.
+const MOMENT_ROWS: usize = 10;
+/// Operations of such a moment that may fail, as of a whole run.
+const FAILED_SHARE_MAX: f64 = 0.01;
+
+/// The published figures, as they are kept in a file (`[[rows]]`).
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Published {
+    /// The rows, in the order in which they are shown.
+    pub rows: Vec<PublishedRow>,
+}
+
+/// One published figure.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct PublishedRow {
+    /// Names the row; ours is found by it.
+    pub id: String,
+    /// What was measured.
+    pub what: String,
+    /// The figure in `unit`; absent where nobody published one.
+    #[serde(default)]
+    pub figure: Option<f64>,
+    /// Its unit, such as `/s` or `ms`.
+    pub unit: String,
+    /// Hardware and settings it was reached with.
+    #[serde(default)]
+    pub conditions: String,
+    /// CPUs of the hub it was reached with.
+    #[serde(default)]
+    pub vcpus: Option<f64>,
+    /// Who published it, and when.
+    #[serde(default)]
+    pub source: String,
+    /// Whether less is better; if absent, so it is for units of time.
+    #[serde(default)]
+    pub less_is_better: Option<bool>,
+    /// Whether one figure divided by the other says nothing: differences between two runs, counts.
+    #[serde(default)]
+    pub no_ratio: bool,
+}
+
+impl PublishedRow {
+    pub(crate) fn less_is_better(&self) -> bool {
+        self.less_is_better.unwrap_or_else(|| ["µs", "us", "ms", "s", "min", "%"].contains(&self.unit.trim()))
+    }
+}
+
+/// Our figure for a row.
+#[derive(Clone, Debug, Default)]
+pub struct Ours {
+    /// The figure in the row's unit; absent where this machine could not run it.
+    pub figure: Option<f64>,
+    /// Hardware and settings.
+    conditions: Conditions,
+    /// What drove the run: users, seconds, DFSPs.
+    pub load: String,
+    /// What makes the figure doubtful, or why there is none.
+    pub note: String,
+    /// What the hub did not reach in that run: its figure is then not set in proportion to theirs.
+    pub missed: Option<String>,
+    /// CPUs of the hub.
+    pub vcpus: Option<f64>,
+}
+
+impl Ours {
+    /// Hardware and settings in a line.
+    pub fn conditions(&self) -> String {
+        conditions::text(&self.conditions)
+    }
+
+    /// No figure, and why.
+    pub fn absent(why: &str) -> Self {
+        Self { note: why.to_owned(), ..Self::default() }
+    }
+
+    /// Puts what is to be known of the figure before what speaks against it.
+    pub fn remark(&mut self, text: &str) {
+        if !text.is_empty() {
+            let rest = std::mem::take(&mut self.note);
+            self.note =
+                [text, &rest].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        }
+    }
+
+    /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`,
+    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names and what
+    /// makes it doubtful.
+    ///
+    /// # Errors
+    /// When the result cannot be read.
+    pub fn of(result: &Path, member: &str, unit: &str) -> Result<Self, ReportError> {
+        let results = input::load(&[result.to_owned()])?;
+        Ok(results.runs.first().map_or_else(Self::default, |run| Self::of_run(run, member, unit)))
+    }
+
+    fn of_run(run: &Run, member: &str, unit: &str) -> Self {
+        let failed = run.failed.filter(|failed| *failed > 0);
+        let failed = failed.map(|failed| format!("{} failed", count(failed)));
+        Self {
+            figure: run.number(member).map(|figure| in_unit(figure, member, unit)),
+            conditions: conditions::of(run),
+            load: load::of(run),
+            note: failed.into_iter().chain(warnings::doubts(run)).collect::<Vec<_>>().join("; "),
+            missed: missed(run),
+            vcpus: run.number("environment.cores"),
+        }
+    }
+
+    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those that it
+    /// began with included. What the hub did not reach is then what it did not reach in these.
+    ///
+    /// # Errors
+    /// When the result cannot be read.
+    pub fn at_transfers(result: &Path, transfers: u64) -> Result<Self, ReportError> {
+        let results = input::load(&[result.to_owned()])?;
+        let Some(run) = results.runs.first() else { return Ok(Self::default()) };
+        let mut ours = Self { figure: None, ..Self::of_run(run, "throughput_per_s", "/s") };
+        let Some(moment) = moment(run, transfers) else {
+            ours.remark(&format!(
+                "n/a: the run ended before the hub had {} transfers behind it",
+                count(transfers)
+            ));
+            return Ok(ours);
+        };
+        ours.figure = Some(moment.per_s);
+        if audited(run) {
+            let failed = moment.failed_share;
+            ours.missed = (failed > FAILED_SHARE_MAX)
+                .then(|| format!("{} of the operations of that moment failed", percent(failed)));
+        }
+        ours.remark(&format!(
+            "in the {} s after it had {} transfers behind it",
+            grouped(moment.seconds, 0),
+            count(transfers)
+        ));
+        Ok(ours)
+    }
+
+    /// Takes by how much a run of a suite differs from the one that it took turns with: `suite` is the suite's directory,
+    /// `run` and `base` are directories in it. The interval stands in the note.
+    ///
+    /// # Errors
+    /// When the suite or the run's result cannot be read.
+    pub fn difference(
+        suite: &Path,
+        run: &str,
+        base: &str,
+        member: &str,
+        unit: &str,
+    ) -> Result<Self, ReportError> {
+        let mut ours = Self::of(&suite.join(run).join("result.json"), member, unit)?;
+        ours.figure = None;
+        let suite = input::read(&suite.join("suite.json"))?;
+        match turns(&suite, run, base, member) {
+            Some(Turns { base, centre, low, high, pairs }) => {
+                ours.figure = Some(in_unit(base * centre, member, unit));
+                let [centre, low, high] = [centre, low, high].map(signed_percent);
+                ours.remark(&format!("{centre} (95 %: {low} to {high}) in {pairs} turns with the other"));
+            }
+            None => ours.remark("n/a: the two took too few turns to tell"),
+        }
+        Ok(ours)
+    }
+}
+
+/// Some seconds of a run.
+struct Moment {
+    seconds: f64,
+    per_s: f64,
+    failed_share: f64,
+}
+
+/// The seconds after the hub had so many transfers behind it; `None` where the run ended before or within them.
+fn moment(run: &Run, transfers: u64) -> Option<Moment> {
+    let rows = &run.timeline.rows;
+    let mut behind = run.options.get("existing_transfers").and_then(Value::as_f64).unwrap_or(0.0);
+    let mut first = 0;
+    while behind < transfers as f64 {
+        behind += rows.get(first)?.completed.unwrap_or(0.0);
+        first += 1;
+    }
+    let rows = rows.get(first..first + MOMENT_ROWS)?;
+    let completed: f64 = rows.iter().filter_map(|row| row.completed).sum();
+    let failed: f64 = rows.iter().filter_map(|row| row.failed).sum();
+    let seconds = run.interval_s() * rows.len() as f64;
+    let failed_share = ratio(failed, completed + failed).unwrap_or(1.0);
+    Some(Moment { seconds, per_s: ratio(completed, seconds)?, failed_share })
+}
+
+fn audited(run: &Run) -> bool {
+    run.audited().is_none_or(|audit| audit.ok)
+}
+
+/// What a run did not reach: its audit, its thresholds, its targets.
+fn missed(run: &Run) -> Option<String> {
+    let audit = (!audited(run)).then(|| "the integrity audit failed".to_owned());
+    let value = |value: Option<f64>| or_absent(value, number);
+    let targets = run.targets.iter().filter(|target| target.met == Some(false)).map(|target| {
+        format!("{} {} instead of {}", target.name, value(target.measured), value(target.limit))
+    });
+    let all: Vec<String> = audit.into_iter().chain(warnings::thresholds(run)).chain(targets).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+/// What two runs that took turns came to: the base's figure, and by how much the other differs, as parts of it.
+struct Turns {
+    base: f64,
+    centre: f64,
+    low: f64,
+    high: f64,
+    pairs: usize,
+}
+
+fn turns(suite: &Value, run: &str, base: &str, member: &str) -> Option<Turns> {
+    let place = |name: &str| suite.get("runs")?.as_array()?.iter().position(|known| known == name);
+    let (base, other) = (place(base)?, place(run)?);
+    let is =
+        |pair: &Value, key: &str, place: usize| pair.get(key).and_then(Value::as_u64) == Some(place as u64);
+    let mut pairs = suite.get("pairs")?.as_array()?.iter();
+    let pair = pairs.find(|pair| is(pair, "base", base) && is(pair, "other", other))?;
+    let figures = pair.get("figures")?.as_array()?;
+    let figure = figures.iter().find(|figure| figure.get("figure").is_some_and(|name| name == member))?;
+    let difference = figure.get("difference")?;
+    let part = |name: &str| difference.get(name).and_then(Value::as_f64);
+    Some(Turns {
+        base: figure.get("base_median")?.as_f64()?,
+        centre: part("centre")?,
+        low: part("low")?,
+        high: part("high")?,
+        pairs: figure.get("base")?.as_array()?.len(),
+    })
+}
+
+/// A member's figure in a row's unit. Names of members end with theirs; shares go from 0 to 1.
+fn in_unit(figure: f64, member: &str, unit: &str) -> f64 {
+    let has = |ending: &str| {
+        member.split('.').any(|name| name.ends_with(ending) || name.contains(&format!("{ending}_")))
+    };
+    match unit.trim() {
+        "%" => figure * 100.0,
+        "ms" if has("_us") => figure / 1e3,
+        "s" if has("_us") => figure / 1e6,
+        "min" if has("seconds") || has("_s") => figure / 60.0,
+        "µs" if has("_ms") => figure * 1e3,
+        "s" if has("_ms") => figure / 1e3,
+        _ => figure,
+    }
+}
+
+/// Published figures beside ours, worked out: what the table of Markdown and the page show.
+#[derive(Clone, Debug, Default)]
+pub struct Beside {
+    /// How it went, in sentences for somebody who runs a payment scheme; empty where nobody said.
+    pub summary: String,
+    /// Where most of ours were made, said once.
+    pub conditions: String,
+    /// The rows, in the order of the file.
+    pub rows: Vec<BesideRow>,
+}
+
+/// One published figure beside ours.
+#[derive(Clone, Debug, Default)]
+pub struct BesideRow {
+    /// What was published.
+    pub row: PublishedRow,
+    /// Our figure in the row's unit.
+    pub ours: Option<f64>,
+    /// How many times better ours is; absent also where our run missed something.
+    pub times: Option<f64>,
+    /// What our run did not reach.
+    pub missed: Option<String>,
+    /// The same for each vCPU, or why that is not told.
+    pub per_vcpu: String,
+    /// What drove our run.
+    pub load: String,
+    /// What is to be known of our figure: where its conditions differ from those of most, or why there is none.
+    pub remark: String,
+}
+
+impl BesideRow {
+    /// A value in the row's unit.
+    pub(crate) fn shown(&self, value: Option<f64>) -> String {
+        value.map_or_else(|| ABSENT.to_owned(), |value| with_unit(value, &self.row.unit))
+    }
+
+    /// How many times better ours is, or what our run missed.
+    pub(crate) fn times_text(&self) -> String {
+        match &self.missed {
+            Some(missed) => format!("missed: {missed}"),
+            None => or_absent(self.times, times),
+        }
+    }
+}
+
+/// Puts ours beside what was published. A row of which `results` knows nothing is kept.
+pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside {
+    let measured = results.values().filter(|ours| ours.figure.is_some()).map(|ours| &ours.conditions);
+    let shared = conditions::shared(measured);
+    let rows =
+        published.rows.iter().map(|row| {
+            let ours = results.get(&row.id);
+            let figure = ours.and_then(|ours| ours.figure);
+            let missed = ours.filter(|_| figure.is_some()).and_then(|ours| ours.missed.clone());
+            let comparable = row.figure.zip(figure).filter(|_| !row.no_ratio && missed.is_none());
+            let times = comparable.and_then(|(theirs, ours)| {
+                if row.less_is_better() { ratio(theirs, ours) } else { ratio(ours, theirs) }
+            });
+            BesideRow {
+                row: row.clone(),
+                ours: figure,
+                times,
+                missed,
+                per_vcpu: per_vcpu(row, ours.and_then(|ours| ours.vcpus), times),
+                load: ours.map(|ours| ours.load.clone()).unwrap_or_default(),
+                remark: ours.map_or_else(|| "not run".to_owned(), |ours| remark(ours, &shared)),
+            }
+        });
+    Beside { rows: rows.collect(), conditions: conditions::text(&shared), summary: String::new() }
+}
+
+/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, and the same per vCPU (for rates). Their
+/// conditions, and what drove our run and is to be known of our figure, stand below it, each once, as the notes that the rows
+/// name. Above it stands once where ours were made, and in the notes only what differs. A row of which nothing of ours is known
+/// is kept, with a dash.
+pub fn table(beside: &Beside) -> String {
+    let mut grid = Grid::new(&["what", "published", "ours", "times better", "per vCPU", "theirs", "of ours"]);
+    let (mut theirs, mut ours) = (Notes::new('P'), Notes::new('O'));
+    for (row, conditions) in beside.rows.iter().zip(conditions_in_full(beside)) {
+        let source = (!row.row.source.is_empty()).then(|| row.row.source.clone());
+        let of_theirs = source.into_iter().chain([conditions]);
+        grid.row(vec![
+            row.row.what.clone(),
+            row.shown(row.row.figure),
+            row.shown(row.ours),
+            row.times_text(),
+            row.per_vcpu.clone(),
+            theirs.name(of_theirs),
+            ours.name([row.load.clone(), row.remark.clone()]),
+        ]);
+    }
+    let made = match beside.conditions.as_str() {
+        "" => String::new(),
+        conditions => {
+            let text = format!("Ours, unless a note says otherwise: {}", escaped(conditions));
+            format!("{}\n", wrapped(&text, ""))
+        }
+    };
+    format!(
+        "{made}{}\n**How theirs were reached**\n\n{}\n**What drove ours, and what is to be known of them**\n\n{}",
+        grid.markdown(),
+        theirs.markdown(),
+        ours.markdown()
+    )
+}
+
+/// Remarks that stand below a table, each once.
+struct Notes {
+    letter: char,
+    texts: Vec<String>,
+}
+
+impl Notes {
+    const fn new(letter: char) -> Self {
+        Self { letter, texts: Vec::new() }
+    }
+
+    /// The name of the remark that these parts make; nothing where they say nothing.
+    fn name(&mut self, parts: impl IntoIterator<Item = String>) -> String {
+        let text = parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+        if text.is_empty() {
+            return String::new();
+        }
+        let known = self.texts.iter().position(|known| *known == text);
+        let place = known.unwrap_or_else(|| {
+            self.texts.push(text);
+            self.texts.len() - 1
+        });
+        format!("{}{}", self.letter, place + 1)
+    }
+
+    fn markdown(&self) -> String {
+        let point = |(place, text): (usize, &String)| {
+            wrapped(&format!("- **{}{}** {}", self.letter, place + 1, escaped(text)), "  ")
+        };
+        self.texts.iter().enumerate().map(point).collect()
+    }
+}
+
+/// Their conditions, those spelled out that are "as the row above": rows may stand elsewhere, and notes are of several rows.
+pub(crate) fn conditions_in_full(beside: &Beside) -> Vec<String> {
+    let mut before = String::new();
+    beside.rows.iter().map(|row| spelled(&row.row.conditions, &mut before)).collect()
+}
+
+/// What is said of a row, where it refers to the row above with that in its place.
+pub(crate) fn spelled(said: &str, before: &mut String) -> String {
+    let same =
+        ["otherwise as the row above", "as the row above"].into_iter().find(|same| said.contains(same));
+    match (same, said.strip_prefix("the same")) {
+        (Some(same), _) => said.replacen(same, before, 1),
+        (None, Some(rest)) if rest.is_empty() || rest.starts_with([',', ';']) => format!("{before}{rest}"),
+        _ => {
+            said.clone_into(before);
+            said.to_owned()
+        }
+    }
+}
+
+/// How many times better.
+pub(crate) fn times(times: f64) -> String {
+    format!("{} ×", number(times))
+}
+
+/// How many times better ours is per vCPU, or why that is not told.
+fn per_vcpu(row: &PublishedRow, ours: Option<f64>, times: Option<f64>) -> String {
+    let Some(times) = times else { return ABSENT.to_owned() };
+    // A latency does not grow with the number of CPUs, so only rates are divided by it.
+    if row.less_is_better() {
+        return "not a rate".to_owned();
+    }
+    match (row.vcpus, ours) {
+        (None, _) => "theirs not told".to_owned(),
+        (_, None) => "ours not told".to_owned(),
+        (Some(theirs), Some(ours)) => or_absent(ratio(times * theirs, ours), self::times),
+    }
+}
+
+/// What is to be known of a figure of ours beside what is said of all.
+fn remark(ours: &Ours, shared: &Conditions) -> String {
+    let mut parts = match ours.figure {
+        Some(_) => conditions::differing(&ours.conditions, shared),
+        None => Vec::new(),
+    };
+    parts.extend(Some(ours.note.clone()).filter(|note| !note.is_empty()));
+    parts.join("; ")
+}
+
+fn with_unit(value: f64, unit: &str) -> String {
+    let unit = unit.trim();
+    if unit == "ms" && value.abs() < 0.1 {
+        // Two digits would be left of it.
+        crate::report::figures::milliseconds(value)
+    } else if unit.is_empty() || unit.starts_with('/') {
+        format!("{}{unit}", number(value))
+    } else {
+        format!("{} {unit}", number(value))
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> Option<f64> {
+    (whole > 0.0 && part.is_finite()).then(|| part / whole)
+}
+
+#[cfg(test)]
+#[path = "published_tests.rs"]
+mod tests;

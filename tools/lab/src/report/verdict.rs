@@ -1,0 +1,144 @@
+//! The verdict on two runs, in words that somebody can act on.
+
+use crate::report::compare::{Difference, Judgement, Metric, deciding};
+use crate::report::figures::percent;
+use crate::report::run::Run;
+
+/// What is to be known of an interval within single runs, for somebody who has to decide.
+const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
+
+/// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for certain.
+pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> String {
+    let (first, second) = (quoted(&base.label), quoted(&other.label));
+    if base.unit() != other.unit() {
+        let (units, other_units) = (base.units(), other.units());
+        return format!(
+            "{first} counts {units} and {second} counts {other_units}: the two cannot be compared."
+        );
+    }
+    let main = deciding(base, other);
+    let Some(difference) = differences.iter().find(|difference| difference.metric == main) else {
+        return format!("{first} and {second} have no {} in common to compare.", main.name());
+    };
+    let mut verdict = doubts(base, other);
+    verdict.push_str(&sentence(&first, &second, difference));
+    verdict.push_str(&by_ratio(difference, differences));
+    let also = differences.iter().filter(|other| {
+        other.metric != main
+            && other.judgement == Judgement::Real
+            && !(main == Metric::Tail && matches!(other.metric, Metric::Throughput | Metric::Ratio))
+    });
+    let also: Vec<_> = also
+        .map(|also| {
+            let less_sure = also.within_run && !difference.within_run;
+            format!("{}{}", clause(also, other.unit()), if less_sure { " within these runs" } else { "" })
+        })
+        .collect();
+    if !also.is_empty() {
+        verdict.push_str(&format!(" Also: {}.", also.join("; ")));
+    }
+    verdict
+}
+
+/// What the ratio to a baseline says, where throughput differs and the ratio does not: then it may have been the machine.
+fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
+    let ratio = differences.iter().find(|difference| difference.metric == Metric::Ratio);
+    let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;
+    match ratio.filter(|_| is_told_by_throughput) {
+        Some(ratio) if matches!(ratio.judgement, Judgement::Same | Judgement::Noise) => format!(
+            " The ratio to the baseline, which ran in turn with each, does not show it ({}): it may have been the machine.",
+            ratio.text()
+        ),
+        _ => String::new(),
+    }
+}
+
+/// A label as a name within a sentence.
+fn quoted(label: &str) -> String {
+    format!("\u{201c}{label}\u{201d}")
+}
+
+/// Figures of a run that failed do not become better by being compared.
+fn doubts(base: &Run, other: &Run) -> String {
+    let mut doubts = Vec::new();
+    for run in [base, other] {
+        if run.validity().0 == Some(false) {
+            doubts.push(format!("{} is not valid", quoted(&run.label)));
+        }
+        if run.audited().is_some_and(|audit| !audit.ok) {
+            doubts.push(format!("{} failed its audit", quoted(&run.label)));
+        }
+    }
+    if doubts.is_empty() { String::new() } else { format!("Do not rely on this: {}. ", doubts.join(" and ")) }
+}
+
+fn magnitude(difference: &Difference) -> String {
+    let relative = percent(difference.relative);
+    match &difference.interval {
+        Some(interval) => format!("{relative} ± {}", percent(interval.half_width())),
+        None => relative,
+    }
+}
+
+fn direction(difference: &Difference) -> &'static str {
+    match (difference.metric, difference.relative > 0.0) {
+        (Metric::Throughput, true) => "faster",
+        (Metric::Throughput, false) => "slower",
+        (Metric::Ratio | Metric::Median | Metric::Tail, true) => "higher",
+        (Metric::Ratio | Metric::Median | Metric::Tail, false) => "lower",
+        (Metric::Cpu, true) => "more",
+        (Metric::Cpu, false) => "less",
+    }
+}
+
+fn sentence(base: &str, other: &str, difference: &Difference) -> String {
+    let name = difference.metric.name();
+    let subject = match difference.metric {
+        Metric::Throughput => format!("{other} is"),
+        _ => format!("{other}: {name} is"),
+    };
+    let (size, direction, text) = (magnitude(difference), direction(difference), difference.text());
+    match difference.judgement {
+        // What was run once each may differ from the next run by more than it differs within itself.
+        Judgement::Real if difference.within_run => {
+            format!("{subject} {size} {direction} than {base} within these runs. {REPEAT}")
+        }
+        Judgement::Real => format!("{subject} {size} {direction} than {base}; the difference is real."),
+        Judgement::Same if difference.within_run => {
+            format!("{other} and {base} are the same in {name} within these runs: {text}. {REPEAT}")
+        }
+        Judgement::Same => {
+            format!("{other} and {base} are the same in {name} for all practical purposes: {text}.")
+        }
+        Judgement::Noise if difference.within_run => format!(
+            "{other} against {base}: no difference in {name} can be told from the noise within these runs: {text}. {REPEAT}"
+        ),
+        Judgement::Noise => {
+            let advice = difference.repetitions_more.map(|more| {
+                let repetitions = if more == 1 { "repetition" } else { "repetitions" };
+                format!("{more} more {repetitions} of each would tell 5 %")
+            });
+            let most =
+                difference.interval.map_or(0.0, |interval| interval.low.abs().max(interval.high.abs()));
+            let rest = advice.unwrap_or_else(|| format!("it is below {}", percent(most)));
+            format!(
+                "{other} against {base}: no difference in {name} can be told from the noise: {text}; {rest}."
+            )
+        }
+        Judgement::Untold => format!(
+            "{subject} {size} {direction} than {base} in one measurement each; whether that is noise cannot be told \
+             without repetitions."
+        ),
+    }
+}
+
+fn clause(difference: &Difference, unit: &str) -> String {
+    let (size, direction) = (magnitude(difference), direction(difference));
+    match difference.metric {
+        Metric::Throughput => format!("{size} {direction}"),
+        Metric::Ratio | Metric::Median | Metric::Tail => {
+            format!("{} {size} {direction}", difference.metric.name())
+        }
+        Metric::Cpu => format!("{size} {direction} CPU per {unit}"),
+    }
+}

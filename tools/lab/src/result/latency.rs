@@ -1,0 +1,147 @@
+//! Latency as results tell it, of whole operations and of their phases.
+
+use std::collections::BTreeMap;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use upesi_sim::Phase;
+
+use crate::observe::tally::{Exchanges, PhaseTally, Tally};
+use crate::plan::scenario::phase_name;
+use crate::result::distribution::{read_histogram, written};
+use crate::result::statistics::{latency_histogram, mean_milliseconds, milliseconds, rounded, share_above};
+
+/// One second, in microseconds: the limit of the 2020 performance programme of the reference hub.
+pub(crate) const SECOND_US: u64 = 1_000_000;
+
+/// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in
+/// milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct LatencyMs {
+    /// The fastest.
+    pub min: f64,
+    /// Half of the operations were faster.
+    pub p50: f64,
+    /// 90 of 100.
+    pub p90: f64,
+    /// 95 of 100.
+    pub p95: f64,
+    /// 99 of 100.
+    pub p99: f64,
+    /// 999 of 1000.
+    pub p999: f64,
+    /// 9999 of 10000.
+    pub p9999: f64,
+    /// The slowest.
+    pub max: f64,
+    /// The mean.
+    pub mean: f64,
+    /// Share that took longer than one second, 0 to 1.
+    pub share_over_1s: f64,
+}
+
+impl LatencyMs {
+    /// Reads the percentiles of a histogram of microseconds.
+    pub fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| rounded(milliseconds(histogram.value_at_quantile(quantile)), 3);
+        Self {
+            min: rounded(milliseconds(histogram.min()), 3),
+            p50: at(0.5),
+            p90: at(0.9),
+            p95: at(0.95),
+            p99: at(0.99),
+            p999: at(0.999),
+            p9999: at(0.9999),
+            max: rounded(milliseconds(histogram.max()), 3),
+            mean: rounded(mean_milliseconds(histogram), 3),
+            share_over_1s: rounded(share_above(histogram, SECOND_US), 6),
+        }
+    }
+
+    /// Of several intervals together, by their `histograms` of a timeline; what cannot be read is left out.
+    pub fn of_intervals<'text>(histograms: impl IntoIterator<Item = &'text str>) -> Self {
+        let mut sum = latency_histogram();
+        for histogram in histograms.into_iter().filter_map(read_histogram) {
+            // Cannot fail: the bounds are the same, only coarser within.
+            let _ = sum.add(&histogram);
+        }
+        Self::of(&sum)
+    }
+}
+
+/// One phase of the operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct PhaseResult {
+    /// Latency from the end of the phase before it, of the operations that began in the measured time.
+    pub latency_ms: LatencyMs,
+    /// What became of its requests, warm-up included.
+    pub exchanges: Exchanges,
+}
+
+/// The phases that the scenario has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Phases {
+    /// Finding the payee: `GET /parties` until `PUT /parties`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub discovery: Option<PhaseResult>,
+    /// Agreeing the terms: `POST /quotes` until `PUT /quotes`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agreement: Option<PhaseResult>,
+    /// Moving the money: `POST /transfers` until `PUT /transfers`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<PhaseResult>,
+}
+
+impl Phases {
+    /// What came of these phases.
+    pub(crate) fn of(all: &[Phase], tally: &Tally) -> Self {
+        let mut phases = Self::default();
+        for &phase in all {
+            let PhaseTally { latency, exchanges } = &tally.phases[phase as usize];
+            let result = PhaseResult { latency_ms: LatencyMs::of(latency), exchanges: *exchanges };
+            *phases.place(phase) = Some(result);
+        }
+        phases
+    }
+
+    /// The latencies of each phase where there are several, for merging; of one alone they are those of the whole.
+    pub(crate) fn histograms(all: &[Phase], tally: &Tally) -> BTreeMap<&'static str, String> {
+        let phases = all.iter().filter(|_| all.len() > 1);
+        phases.map(|phase| (phase_name(*phase), written(&tally.phases[*phase as usize].latency))).collect()
+    }
+
+    const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {
+        match phase {
+            Phase::Lookup => &mut self.discovery,
+            Phase::Quote => &mut self.agreement,
+            Phase::Transfer => &mut self.transfer,
+        }
+    }
+
+    /// One phase, if the scenario has it.
+    pub fn get(mut self, phase: Phase) -> Option<PhaseResult> {
+        *self.place(phase)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::interval::Interval;
+
+    #[test]
+    fn intervals_add_up_to_the_latency_of_all() {
+        let text = |latencies_us: &[u64]| {
+            let mut interval = Interval::default();
+            latencies_us.iter().for_each(|us| interval.end(Some(*us)));
+            interval.histogram()
+        };
+        // The worst of a hundred is one of the whole, whichever second it fell into.
+        let texts = [text(&[1_000; 99]), text(&[1_000; 100]), text(&[90_000])];
+        let latency = LatencyMs::of_intervals(texts.iter().map(String::as_str));
+        assert!((0.9..=1.1).contains(&latency.p99) && latency.max >= 89.0, "{latency:?}");
+        let worse = [text(&[1_000; 96]), text(&[90_000; 4]), "nonsense".to_owned()];
+        assert!(LatencyMs::of_intervals(worse.iter().map(String::as_str)).p99 >= 89.0);
+        assert_eq!(LatencyMs::of_intervals([]), LatencyMs::default());
+    }
+}

@@ -1,0 +1,478 @@
+//! What a run gives: the contents of `result.json`.
+
+pub(crate) mod distribution;
+pub(crate) mod evidence;
+pub(crate) mod latency;
+pub(crate) mod merge;
+pub mod schema;
+pub mod statistics;
+pub(crate) mod table;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::Serialize;
+use upesi_sim::{Counters, DfspSettings};
+
+use crate::drive::parallel::LoadResult;
+use crate::judge::answers::AnswerCheck;
+use crate::judge::audit::{Originated, PositionCheck};
+use crate::observe::environment::Environment;
+use crate::plan::load_profile::Load;
+use crate::plan::options::{Baseline, RunOptions};
+use crate::plan::pairs::PairChoice;
+use crate::plan::scenario::Scenario;
+use crate::result::latency::{LatencyMs, Phases};
+use crate::result::schema::{
+    BreakpointResult, DriftResult, HistogramResult, MachineResult, Parameter, ProcessRow, StageResult,
+    TargetCheck, Thresholds, TimelineResult, Validity, WindowResult,
+};
+use crate::result::statistics::rounded;
+
+/// Version of the layout of `result.json`; see docs/lab/result.md for when it grows.
+pub const SCHEMA_VERSION: u32 = 2;
+
+/// What a process used during the measured time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ProcessResult {
+    /// User and system time per completed operation, in microseconds.
+    pub cpu_us_per_operation: Option<f64>,
+    /// The same where each operation is one transfer.
+    pub cpu_us_per_transfer: Option<f64>,
+    /// Cores kept busy.
+    pub cores: Option<f64>,
+    /// Resident memory at the end of the last slice, in MiB.
+    pub rss_mb: f64,
+    /// The most it was since the process started, in MiB.
+    pub rss_peak_mb: f64,
+}
+
+/// One slice.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SliceResult {
+    /// Measured time in seconds.
+    pub seconds: f64,
+    /// Operations completed in it.
+    pub completed: u64,
+    /// Completed per second.
+    pub throughput_per_s: f64,
+}
+
+/// What a baseline reached in the same run.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct BaselineResult {
+    /// Which one.
+    pub name: &'static str,
+    /// Median of its slices.
+    pub throughput_per_s: f64,
+    /// The hub's median divided by this one.
+    pub ratio: Option<f64>,
+    /// Its latency.
+    pub latency_ms: LatencyMs,
+    /// The same by phase.
+    pub phases: Phases,
+    /// CPU and memory of the forwarder; absent without such a process.
+    pub process: Option<ProcessResult>,
+    /// CPU and memory of load generator and simulators meanwhile.
+    pub lab: ProcessResult,
+    /// Operations completed.
+    pub completed: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Its slices.
+    pub slices: Vec<SliceResult>,
+}
+
+/// The audit's verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AuditSummary {
+    /// Whether hub and books agree and nothing was lost or doubled.
+    pub ok: bool,
+    /// Whether there was a hub to audit.
+    pub performed: bool,
+    /// Whether every position is what the DFSP's books say.
+    pub positions_ok: bool,
+    /// Whether all positions together are zero but for what is reserved.
+    pub sum_ok: bool,
+    /// Requests of the last phase that the hub accepted; transfers, also those that it may have accepted.
+    pub accepted: u64,
+    /// Of those, ended.
+    pub finished: u64,
+    /// Of those, not ended.
+    pub in_flight: u64,
+    /// Accepted and without outcome when the run gave up waiting, of all phases.
+    pub lost: u64,
+    /// Answers beyond one per question, and transfers whose money participants hold beyond what their books say.
+    pub doubled: u64,
+    /// Callbacks that contradicted a final outcome.
+    pub contradictions: u64,
+    /// Callbacks that repeated an outcome; allowed, since delivery is at least once.
+    pub callbacks_repeated: u64,
+    /// What became of questions: lookups and quotes.
+    pub answers: Vec<AnswerCheck>,
+    /// Every participant's position beside its books.
+    pub positions: Vec<PositionCheck>,
+    /// What is wrong, in words.
+    pub findings: Vec<String>,
+}
+
+/// The options that shaped a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct OptionsEcho {
+    /// What one operation is.
+    pub scenario: Scenario,
+    /// Number of DFSPs.
+    pub dfsps: usize,
+    /// Parties of each DFSP.
+    pub parties: u64,
+    /// Which of several generators it was.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance: Option<u32>,
+    /// Load shape.
+    pub load: Load,
+    /// Measured seconds.
+    pub duration_s: f64,
+    /// Seconds before measuring.
+    pub warm_up_s: f64,
+    /// Slices.
+    pub slices: usize,
+    /// Amount of each operation.
+    pub amount: String,
+    /// Its currency.
+    pub currency: String,
+    /// One direction only.
+    pub unidirectional: bool,
+    /// Who deals with whom: `uniform`, `unidirectional`, `hot pair 900 ‰` or `weighted`.
+    pub pairs: String,
+    /// Seconds of load after each slice.
+    pub cool_down_s: f64,
+    /// Finished transfers that the hub which was started had behind it.
+    pub existing_transfers: u64,
+    /// Arguments of the hub that was started.
+    pub hub_arguments: Vec<String>,
+    /// Behaviour of the DFSPs.
+    pub behaviour: DfspSettings,
+    /// Trace contexts sent.
+    pub trace: bool,
+    /// Baselines.
+    pub baselines: Vec<Baseline>,
+    /// Threads of load generator and simulators.
+    pub workers: usize,
+}
+
+impl OptionsEcho {
+    /// Copies what matters.
+    pub fn of(options: &RunOptions) -> Self {
+        let seconds = |time: Duration| time.as_secs_f64();
+        Self {
+            scenario: options.scenario,
+            dfsps: options.dfsps,
+            parties: options.parties,
+            instance: options.instance,
+            load: options.load.clone(),
+            duration_s: seconds(options.duration),
+            warm_up_s: seconds(options.warm_up),
+            slices: options.slice_count(),
+            amount: options.amount.to_string(),
+            currency: options.currency.to_string(),
+            unidirectional: options.pairs == PairChoice::Unidirectional,
+            pairs: options.pairs.to_string(),
+            cool_down_s: seconds(options.cool_down),
+            existing_transfers: options.existing_transfers,
+            hub_arguments: options.hub_arguments.clone(),
+            behaviour: options.behaviour,
+            trace: options.trace,
+            baselines: options.baselines.clone(),
+            workers: options.worker_count(),
+        }
+    }
+}
+
+/// How well an open loop kept its schedule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct ScheduleResult {
+    /// Arrivals that the schedule has in the measured time, sent or not.
+    pub due: u64,
+    /// How late half of the arrivals were sent, in milliseconds.
+    pub lag_ms_p50: f64,
+    /// How late 99 of 100 were.
+    pub lag_ms_p99: f64,
+    /// The latest.
+    pub lag_ms_max: f64,
+    /// Arrivals not sent because too many operations were outstanding.
+    pub skipped: u64,
+    /// Whether the load was what was asked for: nothing skipped, and the 99th percentile of lag at most 10 ms.
+    pub valid: bool,
+}
+
+/// The result of a run.
+#[derive(Clone, Debug, Serialize)]
+pub struct LabResult {
+    /// Version of this layout.
+    pub schema_version: u32,
+    /// Name of the scenario file, such as `transfers-uni`; what the operation is, where there was no file.
+    pub name: String,
+    /// What it is, in a few words.
+    pub title: String,
+    /// What it shows.
+    pub description: String,
+    /// `end-to-end` or `isolated`.
+    pub kind: &'static str,
+    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or `operation`.
+    pub unit: &'static str,
+    /// What a sweep varied.
+    pub parameters: BTreeMap<String, Parameter>,
+    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; the isolated kind otherwise.
+    pub scenario: &'static str,
+    /// Where it ran.
+    pub environment: Environment,
+    /// What was asked for.
+    pub options: OptionsEcho,
+    /// When the load began, ISO 8601: what of the timeline is the start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load_began_at: Option<String>,
+    /// The seed, to repeat the run.
+    pub seed: u64,
+    /// Base URL of the hub.
+    pub target: String,
+    /// Operations that completed in the measured time.
+    pub completed: u64,
+    /// Operations that began in it and were aborted, refused, answered wrongly or not answered in time.
+    pub failed: u64,
+    /// Accepted requests without any outcome at the end.
+    pub lost: u64,
+    /// Requests whose callback came later than a user waits.
+    pub late: u64,
+    /// The first requests of all operations, warm-up included.
+    pub originated: Originated,
+    /// Median of the slices.
+    pub throughput_per_s: f64,
+    /// Latency.
+    pub latency_ms: LatencyMs,
+    /// The same by phase.
+    pub phases: Phases,
+    /// How long requests waited for their own answers, the `202` before any callback; refusals and errors too.
+    pub http_ms: LatencyMs,
+    /// Requests that were refused, of operations that began in the measured time; not written to `result.json`.
+    #[serde(skip)]
+    pub refusals: u64,
+    /// How long these waited for their answers; not written to `result.json` either.
+    #[serde(skip)]
+    pub refusal_ms: LatencyMs,
+    /// Open loop only.
+    pub schedule: Option<ScheduleResult>,
+    /// CPU and memory of the hub; absent when its process is not on this machine.
+    pub hub: Option<ProcessResult>,
+    /// CPU and memory of load generator and simulators.
+    pub lab: ProcessResult,
+    /// Whether the hub makes transfers durable before it answers; absent when unknown.
+    pub durable: Option<bool>,
+    /// The first baseline.
+    pub baseline: Option<BaselineResult>,
+    /// Hub throughput divided by the first baseline's.
+    pub ratio: Option<f64>,
+    /// Further baselines.
+    pub more_baselines: Vec<BaselineResult>,
+    /// The hub's slices.
+    pub slices: Vec<SliceResult>,
+    /// What the DFSPs counted.
+    pub simulators: Counters,
+    /// The audit.
+    pub audit: AuditSummary,
+    /// Second by second.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeline: Option<TimelineResult>,
+    /// The distribution of latency.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub histogram: Option<HistogramResult>,
+    /// The hub's stages; empty where its metrics cannot be read.
+    pub stages: Vec<StageResult>,
+    /// CPU, memory, disk and context switches by process.
+    pub processes: Vec<ProcessRow>,
+    /// Whether the figures count.
+    pub validity: Validity,
+    /// Whether the hub did what was asked of it; absent where one stage ran alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thresholds: Option<Thresholds>,
+    /// The window that the figures are of.
+    pub window: WindowResult,
+    /// What the machine had left; absent where one stage ran alone, or where that is not told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub machine: Option<MachineResult>,
+    /// Each of the loads by itself, where there are several in parallel.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub loads: Vec<LoadResult>,
+    /// Throughput of each slice, or of each run of several.
+    pub repetitions: Vec<f64>,
+    /// Of each run of several the other figures by which runs are compared, by their member: `latency_ms.p99`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub repeated: BTreeMap<&'static str, Vec<f64>>,
+    /// Targets of the scenario.
+    pub targets: Vec<TargetCheck>,
+    /// The search for the highest rate, where this is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub breakpoint: Option<BreakpointResult>,
+    /// What time did to the hub, where the test is a soak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<DriftResult>,
+}
+
+impl Default for LabResult {
+    /// A result of nothing, to be filled in by what measures one stage alone.
+    fn default() -> Self {
+        Self {
+            schema_version: SCHEMA_VERSION,
+            name: String::new(),
+            title: String::new(),
+            description: String::new(),
+            kind: "isolated",
+            unit: "transfer",
+            parameters: BTreeMap::new(),
+            scenario: "",
+            environment: Environment::default(),
+            options: OptionsEcho::of(&RunOptions::default()),
+            load_began_at: None,
+            seed: 1,
+            target: String::new(),
+            completed: 0,
+            failed: 0,
+            lost: 0,
+            late: 0,
+            originated: Originated::default(),
+            throughput_per_s: 0.0,
+            latency_ms: LatencyMs::default(),
+            phases: Phases::default(),
+            http_ms: LatencyMs::default(),
+            refusals: 0,
+            refusal_ms: LatencyMs::default(),
+            schedule: None,
+            hub: None,
+            lab: ProcessResult::default(),
+            durable: None,
+            baseline: None,
+            ratio: None,
+            more_baselines: Vec::new(),
+            slices: Vec::new(),
+            simulators: Counters::default(),
+            // Without a hub there is nothing to disagree with.
+            audit: AuditSummary { ok: true, ..AuditSummary::default() },
+            timeline: None,
+            histogram: None,
+            stages: Vec::new(),
+            processes: Vec::new(),
+            validity: Validity::default(),
+            thresholds: None,
+            window: WindowResult::default(),
+            machine: None,
+            loads: Vec::new(),
+            repetitions: Vec::new(),
+            repeated: BTreeMap::new(),
+            targets: Vec::new(),
+            breakpoint: None,
+            drift: None,
+        }
+    }
+}
+
+impl LabResult {
+    /// Whether the run passed: there are no [`Self::failings`].
+    pub fn passed(&self) -> bool {
+        self.failings().is_empty()
+    }
+
+    /// Why the run did not pass, a sentence each: the audit failed, a target was missed, a search found no rate. A soak must
+    /// also have figures that count and meet every threshold: an hour that was not held, or was not measured, shows nothing.
+    pub fn failings(&self) -> Vec<String> {
+        let told = |text: &str, findings: &[String]| match findings {
+            [] => text.to_owned(),
+            findings => format!("{text}: {}", findings.join("; ")),
+        };
+        let mut failings = Vec::new();
+        if !self.audit.ok {
+            failings.push(told("the audit failed", &self.audit.findings));
+        }
+        failings.extend(self.targets.iter().filter(|target| !target.met).map(|target| {
+            let (measured, limit) = (rounded(target.measured, 3), target.limit);
+            format!("the target {} was missed: {measured} (bound {limit})", target.name)
+        }));
+        if let Some(search) = &self.breakpoint
+            && search.highest_met_per_s.is_none()
+        {
+            let lowest =
+                search.lowest_missed_per_s.map_or(String::new(), |rate| format!(", not even {rate}/s"));
+            failings.push(format!("the search found no rate that meets every target{lowest}"));
+        }
+        if self.drift.is_none() {
+            return failings;
+        }
+        // That the audit failed is among these findings.
+        if self.audit.ok && !self.validity.valid {
+            failings.push(told("the figures of this soak are not valid", &self.validity.findings));
+        }
+        if let Some(thresholds) = self.thresholds.as_ref().filter(|thresholds| !thresholds.met) {
+            failings.push(told("the thresholds of a soak were not met", &thresholds.findings));
+        }
+        failings
+    }
+
+    /// The contents of `result.json`.
+    pub fn to_json(&self) -> String {
+        // Cannot fail: the members are plain values and no key is anything but a text.
+        serde_json::to_string_pretty(self).unwrap_or_default()
+    }
+
+    /// Writes `result.json` into a directory.
+    ///
+    /// # Errors
+    /// What the system said.
+    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
+        std::fs::write(directory.join("result.json"), self.to_json() + "\n")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::result::schema::ThresholdCheck;
+
+    #[test]
+    fn why_a_run_did_not_pass_is_told() {
+        type Change = fn(&mut LabResult);
+        let invalid: Change = |result| result.validity = Validity::of(vec!["it lagged".to_owned()]);
+        let not_held: Change = |result| {
+            let check =
+                ThresholdCheck { name: "sustained_s".to_owned(), limit: 60.0, value: 0.0, met: false };
+            let findings = vec!["held for 0 s".to_owned()];
+            result.thresholds = Some(Thresholds { met: false, findings, checked: vec![check] });
+        };
+        let soak: Change = |result| result.drift = Some(DriftResult::default());
+        let unaudited: Change = |result| {
+            result.audit.ok = false;
+            result.audit.findings = vec!["one differs".to_owned(), "two too".to_owned()];
+        };
+        let missed: Change = |result| {
+            result.targets = vec![TargetCheck { name: "p99_ms", limit: 5.0, measured: 7.12345, met: false }];
+        };
+        let no_rate: Change = |result| {
+            let lowest_missed_per_s = Some(9);
+            result.breakpoint = Some(BreakpointResult { lowest_missed_per_s, ..BreakpointResult::default() });
+        };
+        let cases: [(&[Change], &[&str]); 8] = [
+            // What is driven beyond its limits, or measured in bad company, is told beside its figures.
+            (&[invalid, not_held], &[]),
+            (&[soak], &[]),
+            (&[unaudited], &["the audit failed: one differs; two too"]),
+            (&[missed], &["the target p99_ms was missed: 7.123 (bound 5)"]),
+            (&[no_rate], &["the search found no rate that meets every target, not even 9/s"]),
+            (&[soak, invalid], &["the figures of this soak are not valid: it lagged"]),
+            (&[soak, not_held], &["the thresholds of a soak were not met: held for 0 s"]),
+            (&[soak, unaudited, invalid], &["the audit failed: one differs; two too"]),
+        ];
+        for (changes, failings) in cases {
+            let mut result = LabResult::default();
+            changes.iter().for_each(|change| change(&mut result));
+            assert_eq!(result.failings(), failings);
+            assert_eq!(result.passed(), failings.is_empty());
+        }
+    }
+}

@@ -1,0 +1,410 @@
+//! Reports of the results in `fixtures/`, and of files that are wrong.
+
+use std::path::{Path, PathBuf};
+
+use upesi_lab::report::{ReportError, compare, markdown, published, text, write_html, write_html_beside};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
+}
+
+fn fixtures(names: &[&str]) -> Vec<PathBuf> {
+    names.iter().map(|name| fixture(name)).collect()
+}
+
+fn page(paths: &[PathBuf]) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("report.html");
+    write_html(paths, &page).unwrap();
+    std::fs::read_to_string(page).unwrap()
+}
+
+fn written(directory: &Path, content: &str) -> PathBuf {
+    std::fs::write(directory.join("result.json"), content).unwrap();
+    directory.to_owned()
+}
+
+#[test]
+fn a_comparison_says_how_much_and_how_sure() {
+    let comparison = compare(&fixtures(&["before", "after"])).unwrap().to_string();
+    assert!(
+        comparison.contains("“after” is 12 % ± 1.6 % faster than “before”; the difference is real."),
+        "{comparison}"
+    );
+    assert!(comparison.contains("less CPU per transfer"), "{comparison}");
+    let line = comparison.lines().find(|line| line.trim_start().starts_with("after")).unwrap();
+    assert_eq!(line.split_whitespace().nth(1), Some("4,603"));
+}
+
+#[test]
+fn the_first_layout_is_still_read() {
+    let table = text(&fixtures(&["layout-1"])).unwrap();
+    assert!(table.contains("transfers") && table.contains("3,440") && table.contains("holds"), "{table}");
+    let page = page(&fixtures(&["layout-1"]));
+    assert!(page.contains("completed 3,440 transfers per second"));
+}
+
+#[test]
+fn markdown_is_ready_to_paste() {
+    let rows = markdown(&fixtures(&["before", "broken"])).unwrap();
+    let lines: Vec<_> = rows.lines().collect();
+    assert!(lines[0].starts_with("| run | per second |"), "{rows}");
+    assert!(lines[2].starts_with("| before | 4,111 | 3.40 ms |"), "{rows}");
+    let cells = |line: &str| line.matches(" | ").count();
+    assert!(lines[1..4].iter().all(|line| cells(line) == cells(lines[0])), "{rows}");
+    assert!(rows.contains("2 cores") && rows.contains("commit 4f0c1aa"), "{rows}");
+    assert!(rows.contains("- **broken: the integrity audit failed"), "{rows}");
+}
+
+#[test]
+fn a_page_holds_everything_and_loads_nothing() {
+    for names in [
+        &["after"][..],
+        &["before", "after"],
+        &["before", "broken"],
+        &["suite"],
+        &["suite", "suite"],
+        &["layout-1"],
+    ] {
+        let page = page(&fixtures(names));
+        for loading in ["src=", "href=\"http", "url(", "@import", "fetch(", "XMLHttpRequest", "import("] {
+            assert!(!page.contains(loading), "{names:?} has {loading}");
+        }
+        assert!(page.contains("default-src 'none'"));
+        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
+        assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
+        assert!(!page.contains("NaN") && !page.contains(">inf"), "{names:?} shows a number that is none");
+    }
+    let page = page(&fixtures(&["before", "broken"]));
+    for expected in [
+        "Do not rely on this",
+        "Audit failed",
+        "Not valid",
+        "Thresholds not met</b> <span>27.1 % of the operations failed",
+        "Cores full</b> <span>hub and load generator shared 4 cores, idle for 3.0 % of the time",
+        "Not durable",
+        "DIFFER",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert!(!page.contains("Thresholds met"), "of a run that says nothing about them nothing is said");
+    assert!(self::page(&fixtures(&["after"])).contains("Thresholds met"));
+    let rows = upesi_lab::report::markdown(&fixtures(&["after", "broken"])).unwrap();
+    assert_eq!(rows.matches("did not meet the thresholds: 27.1 %").count(), 1, "{rows}");
+    assert!(rows.contains("shared by hub and load generator, full"), "{rows}");
+}
+
+#[test]
+fn the_same_files_give_the_same_page() {
+    let paths = fixtures(&["suite", "before"]);
+    assert!(page(&paths) == page(&paths));
+}
+
+#[test]
+fn suites_bring_their_plots_and_name_what_is_missing() {
+    let page = page(&fixtures(&["suite"]));
+    for expected in [
+        "Position handling by batch size",
+        "4 DFSPs",
+        "existing transfers",
+        "Left no result: never-ran",
+        "fsync off",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    assert_eq!(page.matches("class=\"column\"").count(), 2 * 4, "categories are columns, wide and narrow");
+}
+
+#[test]
+fn a_suite_says_how_long_it_took_and_on_what() {
+    let directory = tempfile::tempdir().unwrap();
+    let write = |suite: &serde_json::Value| {
+        std::fs::write(directory.path().join("suite.json"), suite.to_string()).unwrap();
+        [directory.path().to_owned()]
+    };
+    let run = fixture("before");
+    let mut suite = serde_json::json!({
+        "schema_version": 2, "title": "An hour", "runs": [run.to_str().unwrap()],
+        "began_at": "2026-11-22T01:55:03.123Z", "ended_at": "2026-11-22T02:47:21.523Z", "took_s": 3138.4, "within_s": 3600.0,
+    });
+    let paths = write(&suite);
+    let words = |text: String| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let (rows, table) = (words(markdown(&paths).unwrap()), words(text(&paths).unwrap()));
+    assert!(rows.starts_with("Took 52.3 min on 2 cores, "), "{rows}");
+    for told in [&rows, &table] {
+        assert!(told.contains("from 2026-11-22 01:55 UTC, within the 60.0 min that it may take."), "{told}");
+    }
+    assert!(page(&paths).contains("Took 52.3\u{a0}min on 2 cores"));
+    suite.as_object_mut().unwrap().remove("took_s");
+    let paths = write(&suite);
+    assert!(markdown(&paths).unwrap().starts_with("| run |") && !page(&paths).contains("Took "));
+}
+
+/// A result that others changed.
+fn changed(directory: &Path, change: impl Fn(&mut serde_json::Value)) -> PathBuf {
+    let text = std::fs::read_to_string(fixture("before/result.json")).unwrap();
+    let mut value = serde_json::from_str(&text).unwrap();
+    change(&mut value);
+    written(directory, &value.to_string())
+}
+
+#[test]
+fn queues_are_drawn_where_something_waited() {
+    let directory = tempfile::tempdir().unwrap();
+    let with = |engine: u32, callbacks: u32| {
+        let path = changed(directory.path(), |value| {
+            for row in value["timeline"]["rows"].as_array_mut().unwrap() {
+                (row["queue_engine"], row["queue_callbacks"]) = (engine.into(), callbacks.into());
+                row["p95_ms"] = row["p99_ms"].clone();
+            }
+        });
+        page(&[path])
+    };
+    let queues = |page: &str| page.matches("<b>Waiting in the hub").count();
+    assert_eq!([with(0, 0), with(1, 0), with(0, 3)].map(|page| queues(&page)), [0, 1, 1]);
+    assert!(!page(&fixtures(&["before"])).contains("</i>p95") && with(0, 0).contains("</i>p95"));
+    assert!(with(5, 7).contains("</i>callbacks") && with(5, 7).contains("</i>engine"));
+}
+
+#[test]
+fn generators_of_a_merged_result_are_told_apart() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = changed(directory.path(), |value| {
+        let of_each = |name: &str, valid: bool| {
+            serde_json::json!({
+                "name": name,
+                "environment": { "cores": 16 },
+                "throughput_per_s": 1234.0,
+                "latency_ms": { "p99": 77.0 },
+                "validity": { "valid": valid, "findings": [] },
+            })
+        };
+        value["generators"] = serde_json::json!([of_each("instance 1", true), of_each("instance 2", false)]);
+    });
+    let page = page(&[path]);
+    let (_, section) = page.split_once("<h3>Load generators</h3>").unwrap();
+    let (section, _) = section.split_once("</section>").unwrap();
+    let rows: Vec<_> = section.split("<tr>").filter(|row| row.contains("instance")).collect();
+    assert!(
+        rows.len() == 2 && rows[0].contains("<td>yes</td>") && rows[1].contains("<td>NO</td>"),
+        "{section}"
+    );
+    assert!(rows.iter().all(|row| row.contains("<td>1,234</td>") && row.contains("77.0 ms")), "{section}");
+    assert!(!self::page(&fixtures(&["before"])).contains("Load generators"));
+}
+
+#[test]
+fn a_long_page_has_contents_and_leaves_its_runs_folded_on_paper_too() {
+    let page = page(&fixtures(&["suite"]));
+    let contents = page.split_once("<nav class=\"contents\"").unwrap().1.split_once("</nav>").unwrap().0;
+    for (id, heading) in
+        [("suite-0", "What it depends on"), ("runs", "All runs"), ("details", "Every run by itself")]
+    {
+        assert!(contents.contains(&format!("<a href=\"#{id}\">{heading}</a>")), "{contents}");
+        assert_eq!(page.matches(&format!(" id=\"{id}\"")).count(), 1, "{id}");
+    }
+    assert!(page.contains("<details class=\"run\"") && !page.contains("\" open><summary>"));
+    assert!(page.contains("details:not([open]) { display: none; }"), "what is folded is not printed");
+    assert!(!page.contains("beforeprint"), "and nothing unfolds it");
+}
+
+#[test]
+fn published_figures_stand_first_on_the_page() {
+    let row = published::PublishedRow {
+        id: "e2e-2023".into(),
+        what: "transfers </script>".into(),
+        figure: Some(220.0),
+        unit: "/s".into(),
+        ..published::PublishedRow::default()
+    };
+    let published = published::Published { rows: vec![row] };
+    let ours = published::Ours::of(&fixture("before"), "throughput_per_s", "/s").unwrap();
+    let beside = published::beside(&published, &[("e2e-2023".to_owned(), ours)].into());
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("report.html");
+    write_html_beside(&fixtures(&["suite"]), Some(&beside), &file).unwrap();
+    let page = std::fs::read_to_string(file).unwrap();
+    let first = page.split_once("<div class=\"part\"").unwrap().1;
+    assert!(first.starts_with(" id=\"published\""), "{}", &first[..80]);
+    let row = page.split_once("transfers &lt;/script&gt;<").unwrap().1.split_once("</tr>").unwrap().0;
+    assert!(
+        row.contains("<td>220/s</td><td><b>4,111/s</b></td>") && row.contains("<td>18.7 ×</td>"),
+        "{row}"
+    );
+}
+
+#[test]
+fn a_profile_beside_a_result_is_drawn_by_stage() {
+    let directory = tempfile::tempdir().unwrap();
+    let run = written(directory.path(), &std::fs::read_to_string(fixture("before/result.json")).unwrap());
+    assert!(!page(std::slice::from_ref(&run)).contains("nested flame"));
+    let shares = r#"{"schema_version": 1, "samples": 400, "stages": [
+        {"stage": "parse <edge>", "samples": 300, "share": 0.75, "error": 0.0424,
+         "inside": [{"what": "system calls", "samples": 240, "share": 0.6}, {"what": "own code", "samples": 60, "share": 0.15}]},
+        {"stage": "journal", "samples": 100, "share": 0.25, "error": 0.0424, "inside": [{"what": "system calls", "samples": 100, "share": 0.25}]}
+    ]}"#;
+    std::fs::write(directory.path().join("shares.json"), shares).unwrap();
+    let page = page(std::slice::from_ref(&run));
+    let drawn = page.split_once("nested flame").unwrap().1.split_once("<section").unwrap().0;
+    assert!(drawn.contains("<div class=\"stack\" style=\"width:75.000%\">"), "{drawn}");
+    assert!(drawn.contains("<b>parse &lt;edge&gt;</b> <span>75 %</span>"), "{drawn}");
+    // Of three quarters of the time four fifths are system calls.
+    assert!(
+        drawn.contains("style=\"width:80.000%\" title=\"system calls: 60 % of the hub&#39;s CPU time\""),
+        "{drawn}"
+    );
+    let row = drawn.split_once("<th scope=\"row\">journal</th>").unwrap().1.split_once("</tr>").unwrap().0;
+    assert_eq!(row, "<td><b>25 %</b></td><td>4.2 %</td><td>100</td><td>25 %</td><td>–</td>");
+    assert!(
+        drawn.contains(
+            "<th scope=\"row\">all</th><td>100 %</td><td></td><td>400</td><td>85 %</td><td>15 %</td>"
+        ),
+        "{drawn}"
+    );
+    assert!(!page.contains("<img"), "there is no flame graph");
+    std::fs::write(directory.path().join("profile.svg"), "<svg/>").unwrap();
+    let page = self::page(std::slice::from_ref(&run));
+    assert!(page.contains("src=\"data:image/svg+xml;base64,PHN2Zy8+\""), "{page}");
+    let rows = markdown(std::slice::from_ref(&run)).unwrap();
+    assert!(rows.contains("| journal | 25 % | 4.2 % | 100 |"), "{rows}");
+    std::fs::write(directory.path().join("profile.svg"), vec![b' '; 600 * 1024]).unwrap();
+    assert!(!self::page(std::slice::from_ref(&run)).contains("<img"), "that is too long for a page");
+    std::fs::write(directory.path().join("shares.json"), "{\"stages\": 3}").unwrap();
+    let error = text(&[run]).unwrap_err();
+    assert!(
+        matches!(error, ReportError::Malformed { .. }) && error.to_string().contains("shares.json"),
+        "{error}"
+    );
+}
+
+/// A result in which every text tries to leave its place.
+fn hostile() -> String {
+    let attack =
+        "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"' onmouseover='alert(3)|`*_<b>";
+    let attack = serde_json::to_string(attack).unwrap();
+    let text = std::fs::read_to_string(fixture("broken/result.json")).unwrap();
+    let mut value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let attack: serde_json::Value = serde_json::from_str(&attack).unwrap();
+    infect(&mut value, &attack);
+    value["parameters"] = serde_json::json!({ attack.as_str().unwrap(): attack, "ablation": attack });
+    value["environment"][attack.as_str().unwrap()] = attack.clone();
+    value.to_string()
+}
+
+fn infect(value: &mut serde_json::Value, attack: &serde_json::Value) {
+    match value {
+        serde_json::Value::String(text) => *text = attack.as_str().unwrap().to_owned(),
+        serde_json::Value::Array(values) => values.iter_mut().for_each(|value| infect(value, attack)),
+        serde_json::Value::Object(members) => members.values_mut().for_each(|value| infect(value, attack)),
+        _ => {}
+    }
+}
+
+#[test]
+fn texts_of_a_file_cannot_become_markup() {
+    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let paths = vec![written(first.path(), &hostile()), written(second.path(), &hostile())];
+    let suite = tempfile::tempdir().unwrap();
+    let runs: Vec<_> = paths.iter().map(|path| path.to_str().unwrap().to_owned()).collect();
+    let attack = "</title><script>alert(4)</script>";
+    let plot =
+        serde_json::json!({"title": attack, "x": "ablation", "series": attack, "y": "throughput_per_s"});
+    let file = serde_json::json!({"schema_version": 2, "title": attack, "runs": runs, "plots": [plot]});
+    std::fs::write(suite.path().join("suite.json"), file.to_string()).unwrap();
+    for paths in [paths[..1].to_vec(), paths.clone(), vec![suite.path().to_owned()]] {
+        let page = page(&paths);
+        // The page's own script and the data of its plots are all there is.
+        let (scripts, data) =
+            (page.matches("<script").count(), page.matches("<script type=\"application/json\">").count());
+        assert_eq!(scripts, data + 1);
+        assert_eq!(page.matches("</script>").count(), scripts);
+        assert!(
+            !page.contains("<img") && !page.contains("<b>alert") && !page.contains("\" onmouseover"),
+            "markup leaked"
+        );
+        assert_eq!(page.matches("</title>").count(), 1);
+        // Data is JSON, in which an apostrophe ends nothing.
+        let markup = page.split("<script type=\"application/json\">");
+        let mut markup = markup.map(|part| part.split_once("</script>").map_or(part, |(_, markup)| markup));
+        assert!(markup.all(|markup| !markup.contains("' onmouseover")), "a quote leaked");
+    }
+    let rows = markdown(&paths).unwrap();
+    assert!(!rows.replace("\\<", "").contains('<'), "Markdown lets HTML through: {rows}");
+}
+
+#[test]
+fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
+    let check = |name: &str, met: Option<bool>| serde_json::json!({"name": name, "limit": 200, "measured": 900, "met": met});
+    let mut doubtful = check("T1 per second", None);
+    doubtful["not_judged"] = "the run is not valid".into();
+    let kept_up =
+        serde_json::json!({"name": "completed_share_of_due", "limit": 0.99, "value": 0.7, "met": false});
+    let result = serde_json::json!({
+        "drift": {"rows": [{"name": "p99_ms"}], "programme_2020": [doubtful, check("T2", Some(true))], "kept_up": kept_up},
+        "breakpoint": {"probes": [{"rate_per_s": 500, "idle_share": 0.031, "met": true}, {"rate_per_s": 800}]},
+        "machine": {"shared": false, "full": false, "words": "the load generator had 4 cores, idle for 60.0 % of the time"},
+    });
+    let directory = tempfile::tempdir().unwrap();
+    let path = written(directory.path(), &result.to_string());
+    let page = page(std::slice::from_ref(&path));
+    for expected in [
+        "T1 per second</th><td>200/s</td><td>900/s</td><td class=\"\">not judged: the run is not valid<",
+        "class=\"met\">met<",
+        "completed of what was due</th><td>99 %</td><td>70 %</td><td class=\"alarm\">missed<",
+        "<td>3.1 %</td>",
+        "<dd>the load generator had 4 cores, idle for 60.0 % of the time</dd>",
+    ] {
+        assert!(page.contains(expected), "{expected}: {page}");
+    }
+    assert!(!page.contains("Cores full"));
+    assert!(markdown(&[path]).unwrap().contains("of the load generator alone, not full"));
+}
+
+#[test]
+fn a_result_with_little_in_it_is_reported_all_the_same() {
+    for content in [
+        "{}",
+        "{\"schema_version\": 2, \"name\": \"x\", \"latency_ms\": null, \"timeline\": null, \"histogram\": null}",
+        "{\"throughput_per_s\": 0, \"timeline\": {\"interval_s\": 0, \"rows\": [{}, {}]}, \"repetitions\": [0, 0]}",
+        "{\"histogram\": {\"buckets\": [[0, 0], [0, 5]]}, \"stages\": [{}], \"processes\": [{}], \"slices\": [{}, {}]}",
+        "{\"histogram\": {\"buckets\": [[1e300, 1]]}, \"timeline\": {\"rows\": [{\"t\": -5, \"p99_ms\": -1, \"completed\": -3}]}}",
+        "{\"breakpoint\": {\"probes\": [{}, {\"rate_per_s\": 1}]}, \"drift\": {\"rows\": [{}]}, \"targets\": [{}]}",
+        "{\"window\": {\"trimmed_start_s\": 50, \"seconds\": 1}, \"timeline\": {\"rows\": [{\"t\": 1, \"completed\": 1}]}}",
+    ] {
+        let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let paths = vec![written(first.path(), content), written(second.path(), content)];
+        for paths in [&paths[..1], &paths] {
+            assert!(page(paths).contains("</html>"), "{content}");
+            markdown(paths).unwrap();
+        }
+        assert!(compare(&paths).is_ok(), "{content}");
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_said_with_its_path() {
+    let directory = tempfile::tempdir().unwrap();
+    let error = |paths: &[PathBuf]| text(paths).unwrap_err();
+    assert!(matches!(error(&[]), ReportError::Nothing));
+    assert!(matches!(error(&[directory.path().join("none")]), ReportError::Unreadable { .. }));
+    for content in ["", "{", "[]x", "{\"throughput_per_s\": \"fast\"}", "{\"stages\": 3}"] {
+        let path = written(directory.path(), content);
+        let error = error(&[path]);
+        assert!(matches!(error, ReportError::Malformed { .. }), "{content}: {error}");
+        assert!(error.to_string().contains("result.json"), "{error}");
+    }
+    let path = written(directory.path(), "{\"schema_version\": 3}");
+    assert!(matches!(error(&[path]), ReportError::TooNew { version: 3, known: 2, .. }));
+    let unwritable = write_html(&fixtures(&["after"]), Path::new("/nonexistent/page.html"));
+    assert!(matches!(unwritable, Err(ReportError::Unwritable { .. })));
+}
+
+#[test]
+fn our_figures_come_from_results_with_their_conditions() {
+    let ours = published::Ours::of(&fixture("before"), "throughput_per_s", "/s").unwrap();
+    assert_eq!((ours.figure, ours.vcpus), (Some(4110.9), Some(2.0)));
+    assert!(ours.conditions().contains("2 cores") && ours.conditions().contains("ext4"), "{ours:?}");
+    let broken = published::Ours::of(&fixture("broken"), "latency_ms.p99", "ms").unwrap();
+    assert!(broken.note.contains("the integrity audit failed"), "{}", broken.note);
+}
