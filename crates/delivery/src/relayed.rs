@@ -15,7 +15,6 @@ mod failure;
 mod message;
 mod metrics;
 mod relay;
-mod render;
 mod transport;
 
 pub use conversation::{Accepted, Conversation, TakeFuture};
@@ -23,5 +22,7 @@ pub use failure::{ErrorInformation, Failure};
 pub use message::{Address, Author, Outgoing, Received};
 pub use metrics::RelayMetrics;
 pub use relay::{Relay, RelayConfig, Ticket};
-pub use transport::{Transport, TransportError, TransportFuture};
+pub use transport::{Transport, TransportFuture};
 pub use upesi_fspiop::message::{BatchContent, BatchEntry, Message as Content, QuoteContent};
+
+pub use crate::lanes::TransportError;

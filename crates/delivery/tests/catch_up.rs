@@ -52,7 +52,7 @@ async fn a_burst_beyond_the_bound_is_neither_lost_nor_kept_in_memory() {
         let first = batch * 20 + 1;
         world.notify(target, first, &(first..first + 20).collect::<Vec<_>>());
         within_bounds(&world);
-        // Some get through while the burst goes on, so that catching up and live notices overlap.
+        // Some get through while the burst goes on, so that catching up and live callbacks overlap.
         dfsp.gate.add_permits(7);
         tokio::task::yield_now().await;
     }

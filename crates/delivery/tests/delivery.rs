@@ -10,11 +10,11 @@ use std::time::Duration;
 use common::{AMPLE, Dfsp, ENDPOINT, World, config, participant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use upesi_delivery::lanes::{BreakerState, CourierConfig, Histogram};
-use upesi_http::Method;
+use upesi_delivery::lanes::{CourierConfig, Histogram};
+use upesi_http::{BreakerState, Method};
 
 #[tokio::test]
-async fn a_notice_is_delivered_and_reported() {
+async fn a_callback_is_delivered_and_reported() {
     let mut world = World::start(config());
     let target = participant(2);
     let dfsp = world.dfsp(target, Dfsp::open(), |_, _| 200);
@@ -70,8 +70,8 @@ async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
     world.notify(target, 3, &[3]);
     world.outbox.until_delivered(1).await;
     for seq in 4..=9 {
-        let delivery = world.outbox.add(target, seq, seq);
-        world.outlet.offer(delivery);
+        let callback = world.outbox.add(target, seq, seq);
+        world.outlet.offer(callback);
     }
     world.outlet.flush();
     world.outbox.until_delivered(7).await;
@@ -84,7 +84,7 @@ async fn what_a_party_waited_for_is_timed_once_when_it_is_delivered() {
 }
 
 #[tokio::test]
-async fn the_notices_of_a_transfer_arrive_in_order_whatever_fails() {
+async fn the_callbacks_of_a_transfer_arrive_in_order_whatever_fails() {
     let mut world = World::start(CourierConfig { in_flight_max: 8, ..config() });
     let target = participant(2);
     let dfsp =

@@ -1,4 +1,4 @@
-//! Messages that are nobody's notices, over real sockets.
+//! Messages that are nobody's callbacks, over real sockets.
 
 mod common;
 
@@ -10,8 +10,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
-use upesi_delivery::lanes::{BreakerState, CourierConfig, DirectError, OutgoingRequest};
-use upesi_http::{Bytes, HeaderMap, HeaderValue, Method, Target};
+use upesi_delivery::OutgoingRequest;
+use upesi_delivery::lanes::{CourierConfig, TransportError};
+use upesi_http::{BreakerState, Bytes, HeaderMap, HeaderValue, Method, Target};
 
 fn request(world: &World, seq: u64) -> OutgoingRequest {
     let mut headers = HeaderMap::new();
@@ -55,10 +56,10 @@ async fn whoever_cannot_be_reached_is_spared_until_a_probe_finds_it() {
     drop(closed);
     for _ in 0..2 {
         let error = world.courier.send(participant(2), request(&world, 200)).await.unwrap_err();
-        assert!(matches!(error, DirectError::Unreachable(_)), "{error:?}");
+        assert!(matches!(error, TransportError::Unreachable(_)), "{error:?}");
     }
     let error = world.courier.send(participant(2), request(&world, 200)).await.unwrap_err();
-    assert_eq!(error, DirectError::Barred);
+    assert_eq!(error, TransportError::Barred);
     let status = world.courier.lane(participant(2)).unwrap();
     assert_eq!((status.breaker, status.relay_failures), (BreakerState::Open, 3));
 }
@@ -75,13 +76,13 @@ async fn a_dfsp_that_is_back_is_found_by_the_first_message_after_the_pause() {
     world.endpoints.set(participant(2), closed.local_addr().unwrap());
     drop(closed);
     let error = world.courier.send(participant(2), request(&world, 200)).await.unwrap_err();
-    assert!(matches!(error, DirectError::Unreachable(_)), "{error:?}");
+    assert!(matches!(error, TransportError::Unreachable(_)), "{error:?}");
     let _dfsp = world.dfsp(participant(2), Dfsp::open(), |_, _| 200);
     // The pause lasts a millisecond.
     let until_back = async {
         loop {
             match world.courier.send(participant(2), request(&world, 200)).await {
-                Err(DirectError::Barred) => tokio::task::yield_now().await,
+                Err(TransportError::Barred) => tokio::task::yield_now().await,
                 sent => return sent,
             }
         }
@@ -103,7 +104,7 @@ async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
     }
     dfsp.until_at_gate(2).await;
     let error = world.courier.send(participant(2), request(&world, 9)).await.unwrap_err();
-    assert_eq!(error, DirectError::Busy);
+    assert_eq!(error, TransportError::Busy);
     dfsp.gate.add_permits(6);
     for sent in sending.join_all().await {
         assert_eq!(sent.unwrap().status, 200);
@@ -114,7 +115,7 @@ async fn more_than_the_bound_are_refused_at_once_and_the_others_arrive() {
 }
 
 #[tokio::test]
-async fn messages_and_notices_do_not_wait_for_each_other() {
+async fn messages_and_callbacks_do_not_wait_for_each_other() {
     let mut world =
         World::start(CourierConfig { in_flight_max: 1, queue_items_max: 16, retrying_max: 16, ..config() });
     let dfsp = world.dfsp(participant(2), 0, |_, _| 200);
@@ -144,7 +145,7 @@ async fn a_connection_that_closes_as_it_is_used_again_is_told_apart() {
     });
     assert_eq!(world.courier.send(participant(2), request(&world, 1)).await.unwrap().status, 202);
     let again = world.courier.send(participant(2), request(&world, 2)).await;
-    assert_eq!(again.unwrap_err(), DirectError::Stale);
+    assert_eq!(again.unwrap_err(), TransportError::Stale);
     assert_eq!(world.courier.lane(participant(2)).unwrap().breaker, BreakerState::Closed);
     dfsp.await.unwrap();
 }

@@ -8,9 +8,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_delivery::lanes::{
-    CallbackKey, CourierConfig, Delivery, Done, Page, ParticipantId, Refusal, Repetition, Sending,
+    CallbackKey, CourierConfig, Done, OwedCallback, Page, ParticipantId, Refusal, Repetition, Sending,
     SteppedLane,
 };
+use upesi_engine::{DurableRecord, Payload};
+use upesi_types::Timestamp;
 
 /// How long the DFSP takes to answer.
 const ANSWERS_AFTER: Duration = Duration::from_millis(5);
@@ -21,15 +23,23 @@ fn key(seq: u64) -> CallbackKey {
     CallbackKey { target: ParticipantId::new(7).unwrap(), seq, index: 0 }
 }
 
-fn delivery(seq: u64) -> Delivery<()> {
-    Delivery { key: key(seq), order: seq, bytes: 1_000, awaits_answer: false, record: Arc::new(()) }
+fn callback(seq: u64) -> OwedCallback {
+    let record = DurableRecord {
+        seq,
+        time: Timestamp::EPOCH,
+        callbacks: Vec::new(),
+        payload: Payload::default(),
+        prepared_before: None,
+        asker: None,
+    };
+    OwedCallback { key: key(seq), order: seq, bytes: 1_000, awaits_answer: false, record: Arc::new(record) }
 }
 
 /// What the DFSP does with an attempt: the callback's number, how often it was tried before, and since when all this goes on.
 type Manner = fn(seq: u64, attempt: u32, at: Duration) -> Option<Repetition>;
 
 struct World {
-    lane: SteppedLane<()>,
+    lane: SteppedLane,
     manner: Manner,
     start: Instant,
     now: Instant,
@@ -37,9 +47,9 @@ struct World {
     outbox: BTreeMap<u64, Instant>,
     parked: BTreeMap<u64, (String, u32)>,
     attempts: BTreeMap<u64, u32>,
-    in_flight: BTreeMap<(Instant, u64), Sending<()>>,
+    in_flight: BTreeMap<(Instant, u64), Sending>,
     delivered: BTreeSet<u64>,
-    /// The longest that a callback took to its delivery.
+    /// The longest that a callback took to its callback.
     slowest: Duration,
     items_max: usize,
     alarm: Option<Instant>,
@@ -75,17 +85,17 @@ impl World {
         if let Some((after, room)) = self.lane.ask() {
             let after = after.map_or(Bound::Unbounded, |(seq, _)| Bound::Excluded(seq));
             let mut behind = self.outbox.range((after, Bound::Unbounded)).map(|(seq, _)| *seq);
-            let items = behind.by_ref().take(room.items).map(delivery).collect();
+            let items = behind.by_ref().take(room.items).map(callback).collect();
             let more = behind.next().is_some();
             self.lane.page(Some(Page { items, more }), self.now);
         }
         let keys = self.lane.take_loads(16, self.now);
         let owed = keys.iter().filter(|key| self.outbox.contains_key(&key.seq));
-        let loaded = owed.map(|key| delivery(key.seq)).collect();
+        let loaded = owed.map(|key| callback(key.seq)).collect();
         self.lane.loaded(&keys, Some(loaded), self.now);
         while let Some(sending) = self.lane.take(self.now) {
             self.begun += 1;
-            let seq = sending.delivery().key.seq;
+            let seq = sending.callback().key.seq;
             // Together in order, apart by which began first.
             self.in_flight.insert((self.now + ANSWERS_AFTER, self.begun), sending);
             *self.attempts.entry(seq).or_default() += 1;
@@ -96,7 +106,7 @@ impl World {
             self.outbox.remove(&key.seq);
         }
         for (key, reason, attempts) in settled.parked {
-            assert!(self.outbox.remove(&key.seq).is_some(), "{key:?} is parked twice, or after its delivery");
+            assert!(self.outbox.remove(&key.seq).is_some(), "{key:?} is parked twice, or after its callback");
             self.parked.insert(key.seq, (reason, attempts));
         }
         self.items_max = self.items_max.max(self.lane.items());
@@ -104,7 +114,7 @@ impl World {
 
     fn answer(&mut self) {
         let ((_, _), sending) = self.in_flight.pop_first().unwrap();
-        let seq = sending.delivery().key.seq;
+        let seq = sending.callback().key.seq;
         let done = match (self.manner)(seq, self.attempts[&seq], self.now - self.start) {
             None => {
                 self.slowest = self.slowest.max(self.now - self.outbox[&seq]);
@@ -136,7 +146,7 @@ impl World {
             {
                 self.came += 1;
                 self.outbox.insert(self.came, self.now);
-                self.lane.offer(delivery(self.came), self.now);
+                self.lane.offer(callback(self.came), self.now);
                 arrival = Some(at + interval);
             }
             self.pump();

@@ -8,7 +8,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use upesi_delivery::lanes::BreakerState;
+use upesi_http::BreakerState;
 
 use crate::oracle::{Operation, OracleFailure};
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
-use upesi_delivery::lanes::OutgoingRequest;
+use upesi_delivery::OutgoingRequest;
 use upesi_delivery::relayed::{
     Accepted, Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
     TransportError, TransportFuture,

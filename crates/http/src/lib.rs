@@ -4,11 +4,14 @@
 //! - [`server`]: bind, accept, hand connections round-robin to the workers, serve them within [`server::Limits`].
 //! - [`body`]: read a request body within a size and a time.
 //! - [`client`]: a pool of kept-alive connections to one origin, with a maximum.
+//! - [`Breaker`] and [`Jitter`]: when to call a peer again that fails.
 //! - [`url`]: absolute `http://` URLs split into an origin and a path.
 //! - [`header_block`]: headers as the bytes in which the journal carries them.
 
 mod address;
+mod backoff;
 pub mod body;
+mod breaker;
 pub mod client;
 pub mod header_block;
 pub mod server;
@@ -17,7 +20,9 @@ pub mod url;
 mod workers;
 
 pub use address::check_address;
+pub use backoff::Jitter;
 pub use body::BodyError;
+pub use breaker::{Breaker, BreakerState, Passage};
 pub use client::{Answer, Outbound, Pool, PoolConfig, ResponseBody, SendError};
 pub use server::{BindError, BoundServer, Connection, Limits, OverPace, Pace, PaceLimits, Server, Service};
 pub use url::{Origin, Target, UrlError};

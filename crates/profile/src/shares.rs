@@ -27,7 +27,7 @@ const STAGES: [(&str, &[&str]); 7] = [
     ("engine and ledger", &["upesi_engine", "upesi_ledger"]),
     ("journal", &["upesi_journal"]),
     (ARCHIVE, &["upesi_tables::archive"]),
-    (CALLBACKS, &["upesi_delivery::lanes", "upesi_delivery::owed"]),
+    (CALLBACKS, &["upesi_delivery::lanes", "upesi_delivery::owed", "upesi_delivery::render"]),
     (
         "directory, quoting, relay",
         &["upesi_directory", "upesi_quoting", "upesi_delivery::relayed", "upesi_tables::store"],

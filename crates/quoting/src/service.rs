@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use upesi_delivery::Unroutable;
 use upesi_delivery::relayed::{
     Accepted, Address, Conversation, ErrorInformation, Failure, Outgoing, Received, Relay, TakeFuture, Ticket,
 };
@@ -359,7 +360,7 @@ impl Shared {
 /// What the sender is told of a message that did not arrive.
 fn told(failure: &Failure, request: &Received, message: &Message, receiver: &FspId) -> ErrorInformation {
     match failure {
-        Failure::NoEndpoint { endpoint_type } => {
+        Failure::Unroutable(Unroutable::NoEndpoint { endpoint_type }) => {
             let side = if request.method == Method::Put { "PAYER" } else { "PAYEE" };
             let (noun, id) = (family::noun(request.resource), &message.path_id);
             let detail = format!("No {endpoint_type} found for {noun} {id}, {side} party {receiver}");

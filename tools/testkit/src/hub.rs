@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_delivery::lanes::{
-    Backlog as _, BacklogError, CourierConfig, Delivery, Done, Page, Sending, SteppedLane,
+    Backlog as _, BacklogError, CourierConfig, Done, OwedCallback, Page, Sending, SteppedLane,
 };
 use upesi_delivery::lanes::{CallbackKey, ParticipantId, Renderer as _};
-use upesi_delivery::owed::{CallbackRenderer, OutboxBacklog, delivery, to_asker};
+use upesi_delivery::owed::{CallbackRenderer, OutboxBacklog, to_asker};
 use upesi_engine::{
     Answered, Clock, ClockState, DurableRecord, Effects, EngineHandle, EngineMetrics, EngineOptions,
     Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
@@ -33,9 +33,9 @@ use bugs::Bugs;
 const LOADED_ITEMS_MAX: usize = 16;
 
 type Pending<T> = Pin<Box<dyn Future<Output = T>>>;
-type Fetched = Result<Page<DurableRecord>, BacklogError>;
+type Fetched = Result<Page, BacklogError>;
 type Scanned = Result<Vec<CallbackKey>, BacklogError>;
-type Loaded = Result<Vec<Delivery<DurableRecord>>, BacklogError>;
+type Loaded = Result<Vec<OwedCallback>, BacklogError>;
 
 /// What leaves the hub.
 #[derive(Debug)]
@@ -118,7 +118,7 @@ pub(crate) struct Hub {
     renderer: CallbackRenderer,
     backlog: OutboxBacklog,
     courier: CourierConfig,
-    lanes: BTreeMap<ParticipantId, SteppedLane<DurableRecord>>,
+    lanes: BTreeMap<ParticipantId, SteppedLane>,
     let_go: Arc<Mutex<LetGo>>,
     requests: BTreeMap<u64, Pending<Result<Reply, SubmitError>>>,
     operator: Option<Pending<Result<Reply, SubmitError>>>,
@@ -126,7 +126,7 @@ pub(crate) struct Hub {
     pages: Vec<(ParticipantId, Pending<Fetched>)>,
     scans: Vec<(ParticipantId, Pending<Scanned>)>,
     loads: Vec<(ParticipantId, Vec<CallbackKey>, Pending<Loaded>)>,
-    sendings: BTreeMap<u64, (ParticipantId, Sending<DurableRecord>)>,
+    sendings: BTreeMap<u64, (ParticipantId, Sending)>,
     /// Lanes that found their backlog unreadable, until when.
     resting: BTreeMap<ParticipantId, Instant>,
     next_sending: u64,
@@ -274,7 +274,7 @@ impl Hub {
             for key in record.keys() {
                 self.open(key.target);
                 if let Some(lane) = self.lanes.get_mut(&key.target) {
-                    lane.offer(delivery(key, &record), now);
+                    lane.offer(OwedCallback::new(key, &record), now);
                 }
             }
         }
@@ -387,7 +387,7 @@ impl Hub {
     fn send(&mut self, target: ParticipantId, now: Instant, out: &mut Vec<Output>) {
         let Some(lane) = self.lanes.get_mut(&target) else { return };
         while let Some(sending) = lane.take(now) {
-            let Delivery { key, record, .. } = sending.delivery();
+            let OwedCallback { key, record, .. } = sending.callback();
             let key = *key;
             if self.bugs.drops_this() {
                 lane.finish(sending, Done::Delivered, now);
@@ -459,7 +459,7 @@ impl Hub {
 
     /// The lanes, for people.
     pub(crate) fn describe_lanes(&self) -> Vec<String> {
-        let describe = |(target, lane): (&ParticipantId, &SteppedLane<DurableRecord>)| {
+        let describe = |(target, lane): (&ParticipantId, &SteppedLane)| {
             let (items, breaker) = (lane.items(), lane.breaker());
             format!("lane {}: {items} in memory, behind {}, {breaker:?}", target.number(), lane.is_behind())
         };

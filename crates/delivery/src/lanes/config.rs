@@ -9,16 +9,16 @@ use upesi_http::Outbound;
 pub struct CourierConfig {
     /// Requests in flight to one DFSP at a time, and the most connections to one of its origins.
     pub in_flight_max: usize,
-    /// Notices that a lane holds in memory; further ones wait in the outbox.
+    /// Callbacks that a lane holds in memory; further ones wait in the outbox.
     pub queue_items_max: usize,
-    /// Bytes of notices that a lane holds in memory, headers and bodies. One notice may exceed it where it is alone.
+    /// Bytes of callbacks that a lane holds in memory, headers and bodies. One callback may exceed it where it is alone.
     pub queue_bytes_max: usize,
-    /// Notices of a lane that are in memory while they wait to be repeated, and as many that wait behind another of their
+    /// Callbacks of a lane that are in memory while they wait to be repeated, and as many that wait behind another of their
     /// transfer; a quarter of `queue_items_max` at most. Further ones wait in the outbox.
     pub retrying_max: usize,
     /// Time to open a connection.
     pub connect_timeout: Duration,
-    /// Time from sending a notice to the end of the response's head; connecting included.
+    /// Time from sending a callback to the end of the response's head; connecting included.
     pub request_timeout: Duration,
     /// Whether a connection serves more than one request. Without, every request opens one of its own, as some hubs do; for
     /// measurements.
@@ -33,7 +33,7 @@ pub struct CourierConfig {
     pub retry_wait_first: Duration,
     /// Upper end of the wait before any repetition.
     pub retry_wait_max: Duration,
-    /// From the first attempt at a notice to its being parked.
+    /// From the first attempt at a callback to its being parked.
     pub callback_deadline: Duration,
     /// Connection-level failures in a row after which the lane pauses.
     pub breaker_failures: u32,
@@ -41,9 +41,9 @@ pub struct CourierConfig {
     pub breaker_pause_first: Duration,
     /// Longest pause.
     pub breaker_pause_max: Duration,
-    /// Delivered notices that are reported together.
+    /// Delivered callbacks that are reported together.
     pub report_items: usize,
-    /// Longest time for which a delivered notice goes unreported.
+    /// Longest time for which a delivered callback goes unreported.
     pub report_interval: Duration,
     /// Pause after the backlog could not be read.
     pub backlog_retry_wait: Duration,
@@ -55,7 +55,7 @@ pub struct CourierConfig {
     /// Bytes of relayed messages to one DFSP that are on their way or wait; further ones are refused. One that is alone may
     /// exceed it.
     pub direct_bytes_max: usize,
-    /// Whether attempts and deliveries are timed; they are counted always. Without is for measurements.
+    /// Whether attempts and callbacks are timed; they are counted always. Without is for measurements.
     pub times_deliveries: bool,
     /// Seed of the random part of waits.
     pub seed: u64,

@@ -1,4 +1,4 @@
-//! All lanes together, and the way notices come to them.
+//! All lanes together, and the way callbacks come to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::mem;
@@ -8,43 +8,47 @@ use tokio::time::Instant;
 use upesi_http::{Answer, WorkerHandle, Workers};
 use upesi_ledger::{CallbackKey, ParticipantId};
 
+use crate::OutgoingRequest;
+use crate::lanes::backlog::Backlog;
+use crate::lanes::callback::OwedCallback;
 use crate::lanes::config::ConfigError;
-use crate::lanes::contract::{Backlog, Delivery, DirectError, OutgoingRequest, Renderer};
 use crate::lanes::lane::Lane;
+use crate::lanes::lane::direct::TransportError;
+use crate::lanes::renderer::Renderer;
 use crate::lanes::{CourierConfig, Failure, LaneMetrics, LaneStatus};
 
-/// Delivers callbacks. `R` is the durable record that notices are made from. Cheap to clone.
-pub struct Courier<R> {
-    shared: Arc<Shared<R>>,
+/// Delivers callbacks. `R` is the durable record that callbacks are made from. Cheap to clone.
+pub struct Courier {
+    shared: Arc<Shared>,
 }
 
-impl<R> Clone for Courier<R> {
+impl Clone for Courier {
     fn clone(&self) -> Self {
         Self { shared: self.shared.clone() }
     }
 }
 
-struct Shared<R> {
+struct Shared {
     config: CourierConfig,
     workers: Vec<WorkerHandle>,
-    backlog: Arc<dyn Backlog<R>>,
-    renderer: Arc<dyn Renderer<R>>,
-    lanes: Mutex<Lanes<R>>,
+    backlog: Arc<dyn Backlog>,
+    renderer: Arc<dyn Renderer>,
+    lanes: Mutex<Lanes>,
 }
 
-struct Lanes<R> {
-    by_target: BTreeMap<ParticipantId, Arc<Lane<R>>>,
+struct Lanes {
+    by_target: BTreeMap<ParticipantId, Arc<Lane>>,
     draining: bool,
 }
 
-impl<R: Send + Sync + 'static> Courier<R> {
-    /// A courier without lanes yet; they are opened as notices come, or by [`Self::open`]. Gives every mistake in the
+impl Courier {
+    /// A courier without lanes yet; they are opened as callbacks come, or by [`Self::open`]. Gives every mistake in the
     /// configuration.
     pub fn start(
         workers: &Workers,
         config: CourierConfig,
-        backlog: Arc<dyn Backlog<R>>,
-        renderer: Arc<dyn Renderer<R>>,
+        backlog: Arc<dyn Backlog>,
+        renderer: Arc<dyn Renderer>,
     ) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
         let lanes = Mutex::new(Lanes { by_target: BTreeMap::new(), draining: false });
@@ -53,17 +57,17 @@ impl<R: Send + Sync + 'static> Courier<R> {
     }
 
     /// Opens the lane of a participant, which then delivers what the outbox holds for it. To be called at the start for
-    /// everyone with undelivered notices; otherwise those wait until the next notice for the same participant.
+    /// everyone with undelivered callbacks; otherwise those wait until the next callback for the same participant.
     pub fn open(&self, target: ParticipantId) {
         self.shared.lane(target);
     }
 
-    /// The way for the journal's thread to bring notices.
-    pub fn outlet(&self) -> Outlet<R> {
+    /// The way for the journal's thread to bring callbacks.
+    pub fn outlet(&self) -> Outlet {
         Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
     }
 
-    /// Sends parked notices again, however many, once the outbox has them as undelivered and no longer parked.
+    /// Sends parked callbacks again, however many, once the outbox has them as undelivered and no longer parked.
     pub fn redeliver(&self, keys: &[CallbackKey]) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
@@ -72,8 +76,8 @@ impl<R: Send + Sync + 'static> Courier<R> {
         by_target.into_iter().for_each(|(target, keys)| self.shared.lane(target).recall(keys));
     }
 
-    /// Lets notices go that wait for an answer ([`Delivery::awaits_answer`]): their target has it, or nobody waits for it any
-    /// more. To be called for each of them once. Each worker gets all of its lanes' notices at once.
+    /// Lets callbacks go that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or nobody waits for it any
+    /// more. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
     pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
@@ -90,7 +94,7 @@ impl<R: Send + Sync + 'static> Courier<R> {
         }
     }
 
-    /// Those of these notices that were tried in vain and are not given up.
+    /// Those of these callbacks that were tried in vain and are not given up.
     pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
         let keys = keys.iter().copied().collect();
@@ -98,12 +102,16 @@ impl<R: Send + Sync + 'static> Courier<R> {
         lanes.flat_map(|lane| lane.failures(&keys)).collect()
     }
 
-    /// Sends a request that is nobody's notice to a participant, at once and from the worker that calls, and gives its
+    /// Sends a request that is nobody's callback to a participant, at once and from the worker that calls, and gives its
     /// answer, whatever the status.
     ///
     /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only after
-    /// [`DirectError::Stale`] should it be repeated at once.
-    pub async fn send(&self, target: ParticipantId, request: OutgoingRequest) -> Result<Answer, DirectError> {
+    /// [`TransportError::Stale`] should it be repeated at once.
+    pub async fn send(
+        &self,
+        target: ParticipantId,
+        request: OutgoingRequest,
+    ) -> Result<Answer, TransportError> {
         self.shared.lane(target).send_directly(request).await
     }
 
@@ -138,8 +146,8 @@ impl<R: Send + Sync + 'static> Courier<R> {
     }
 }
 
-impl<R: Send + Sync + 'static> Shared<R> {
-    fn lane(&self, target: ParticipantId) -> Arc<Lane<R>> {
+impl Shared {
+    fn lane(&self, target: ParticipantId) -> Arc<Lane> {
         let mut lanes = self.lanes();
         if let Some(lane) = lanes.by_target.get(&target) {
             return lane.clone();
@@ -153,61 +161,61 @@ impl<R: Send + Sync + 'static> Shared<R> {
         lane
     }
 
-    fn find(&self, target: ParticipantId) -> Option<Arc<Lane<R>>> {
+    fn find(&self, target: ParticipantId) -> Option<Arc<Lane>> {
         self.lanes().by_target.get(&target).cloned()
     }
 
-    fn all(&self) -> Vec<Arc<Lane<R>>> {
+    fn all(&self) -> Vec<Arc<Lane>> {
         self.lanes().by_target.values().cloned().collect()
     }
 }
 
-impl<R> Shared<R> {
-    fn lanes(&self) -> MutexGuard<'_, Lanes<R>> {
+impl Shared {
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Brings notices to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One thread
-/// has the outlet; the notices of one target must come in ascending order of key.
-pub struct Outlet<R> {
-    shared: Arc<Shared<R>>,
+/// Brings callbacks to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One thread
+/// has the outlet; the callbacks of one target must come in ascending order of key.
+pub struct Outlet {
+    shared: Arc<Shared>,
     /// By number of participant.
-    lanes: Vec<Option<Box<Collected<R>>>>,
+    lanes: Vec<Option<Box<Collected>>>,
     /// Which of them have something collected.
     touched: Vec<usize>,
     /// What goes to each worker with the next flush, by the worker's index.
-    posts: Vec<Vec<Post<R>>>,
+    posts: Vec<Vec<Post>>,
 }
 
-/// Notices on their way to a lane.
-type Post<R> = (Arc<Lane<R>>, Vec<Delivery<R>>);
+/// Callbacks on their way to a lane.
+type Post = (Arc<Lane>, Vec<OwedCallback>);
 
-struct Collected<R> {
-    lane: Arc<Lane<R>>,
-    deliveries: Vec<Delivery<R>>,
+struct Collected {
+    lane: Arc<Lane>,
+    callbacks: Vec<OwedCallback>,
 }
 
-impl<R: Send + Sync + 'static> Outlet<R> {
-    /// Collects a notice that is durable.
-    pub fn offer(&mut self, delivery: Delivery<R>) {
-        let target = delivery.key.target;
+impl Outlet {
+    /// Collects a callback that is durable.
+    pub fn offer(&mut self, callback: OwedCallback) {
+        let target = callback.key.target;
         let index = target.number() as usize;
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
         let shared = &self.shared;
         let collected = self.lanes[index]
-            .get_or_insert_with(|| Box::new(Collected { lane: shared.lane(target), deliveries: Vec::new() }));
-        if collected.deliveries.is_empty() {
+            .get_or_insert_with(|| Box::new(Collected { lane: shared.lane(target), callbacks: Vec::new() }));
+        if collected.callbacks.is_empty() {
             self.touched.push(index);
         }
-        collected.deliveries.push(delivery);
+        collected.callbacks.push(callback);
     }
 
     /// Hands what was collected to the lanes. To be called after each batch.
     ///
-    /// Each worker gets all of its lanes' notices at once and is woken once: a wake-up from another thread is a system
+    /// Each worker gets all of its lanes' callbacks at once and is woken once: a wake-up from another thread is a system
     /// call. They arrive in the order of the flushes, since a worker runs what it is given in that order.
     pub fn flush(&mut self) {
         for index in self.touched.drain(..) {
@@ -216,14 +224,14 @@ impl<R: Send + Sync + 'static> Outlet<R> {
             if self.posts.len() <= worker {
                 self.posts.resize_with(worker + 1, Vec::new);
             }
-            self.posts[worker].push((collected.lane.clone(), mem::take(&mut collected.deliveries)));
+            self.posts[worker].push((collected.lane.clone(), mem::take(&mut collected.callbacks)));
         }
         for post in self.posts.iter_mut().filter(|post| !post.is_empty()) {
             let post = mem::take(post);
             let worker = post[0].0.worker().clone();
             worker.spawn(async move {
-                for (lane, deliveries) in post {
-                    lane.offer(deliveries.into_iter());
+                for (lane, callbacks) in post {
+                    lane.offer(callbacks.into_iter());
                 }
             });
         }

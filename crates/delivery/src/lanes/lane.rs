@@ -1,12 +1,13 @@
 //! One lane: its decisions ([`core`]), the tasks that carry them out, and its connections.
 //!
-//! A lane lives on one worker. Up to `in_flight_max` *slots* each send one notice at a time; they are started as they are
+//! A lane lives on one worker. Up to `in_flight_max` *slots* each send one callback at a time; they are started as they are
 //! needed and sleep while there is nothing to send, the one that worked last being woken first, so that few connections
 //! serve a light load. One *keeper* waits for time to pass, fetches from the backlog and reports.
 
-mod admission;
+mod catch_up;
 mod core;
-mod direct;
+mod counts;
+pub(crate) mod direct;
 mod entry;
 mod holds;
 mod keeper;
@@ -14,7 +15,6 @@ mod outcome;
 mod pools;
 mod recall;
 mod repeats;
-mod seen;
 mod slot;
 pub(crate) mod stepped;
 
@@ -32,28 +32,30 @@ use upesi_http::WorkerHandle;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
 use self::core::Core;
-use self::entry::Effects;
-use crate::lanes::contract::{Backlog, Delivery, Renderer};
+use self::entry::LaneActions;
+use crate::lanes::backlog::Backlog;
+use crate::lanes::callback::OwedCallback;
 use crate::lanes::metrics::{LaneMetrics, add};
+use crate::lanes::renderer::Renderer;
 use crate::lanes::{CourierConfig, Failure, LaneStatus};
 
-pub(crate) struct Lane<R> {
+pub(crate) struct Lane {
     target: ParticipantId,
     config: CourierConfig,
     worker: WorkerHandle,
-    state: Mutex<State<R>>,
+    state: Mutex<State>,
     keeper: Notify,
     /// Told when the last request in flight ends while the lane drains.
     drained: Notify,
-    backlog: Arc<dyn Backlog<R>>,
-    renderer: Arc<dyn Renderer<R>>,
+    backlog: Arc<dyn Backlog>,
+    renderer: Arc<dyn Renderer>,
     pools: pools::Pools,
     direct: direct::Direct,
     metrics: Arc<LaneMetrics>,
 }
 
-struct State<R> {
-    core: Core<R>,
+struct State {
+    core: Core,
     /// All slots that were started.
     slots: Vec<Arc<Notify>>,
     /// Those that sleep; the last was working until last.
@@ -62,19 +64,19 @@ struct State<R> {
 
 /// A slot to be woken or started.
 enum Wake {
-    Nobody,
+    Nothing,
     Slot(Arc<Notify>),
     New(usize, Arc<Notify>),
 }
 
-impl<R: Send + Sync + 'static> Lane<R> {
+impl Lane {
     /// A lane that begins with what the outbox holds.
     pub(crate) fn start(
         target: ParticipantId,
         config: &CourierConfig,
         worker: WorkerHandle,
-        backlog: Arc<dyn Backlog<R>>,
-        renderer: Arc<dyn Renderer<R>>,
+        backlog: Arc<dyn Backlog>,
+        renderer: Arc<dyn Renderer>,
     ) -> Arc<Self> {
         // Lanes must not wait in step with each other.
         let seed = config.seed ^ u64::from(target.number()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -98,38 +100,38 @@ impl<R: Send + Sync + 'static> Lane<R> {
         lane
     }
 
-    /// Takes notices that have just become durable, in order, and wakes the lane once.
-    pub(crate) fn offer(self: &Arc<Self>, deliveries: impl Iterator<Item = Delivery<R>>) {
+    /// Takes callbacks that have just become durable, in order, and wakes the lane once.
+    pub(crate) fn offer(self: &Arc<Self>, callbacks: impl Iterator<Item = OwedCallback>) {
         let now = Instant::now();
         let mut state = self.state();
-        for delivery in deliveries {
-            state.core.offer(delivery, now);
+        for callback in callbacks {
+            state.core.offer(callback, now);
         }
-        let (wake, effects) = (state.wake(now, &self.config), state.core.effects());
+        let (wake, actions) = (state.wake(now, &self.config), state.core.actions());
         drop(state);
-        self.carry_out(effects, wake);
+        self.perform(actions, wake);
     }
 
     pub(crate) fn recall(self: &Arc<Self>, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut state = self.state();
         state.core.recall(keys);
-        let effects = state.core.effects();
+        let actions = state.core.actions();
         drop(state);
-        self.carry_out(effects, Wake::Nobody);
+        self.perform(actions, Wake::Nothing);
     }
 
-    /// Lets notices go whose target has the answer to the request that caused them.
+    /// Lets callbacks go whose target has the answer to the request that caused them.
     pub(crate) fn answered(self: &Arc<Self>, keys: &[CallbackKey]) {
         let mut state = self.state();
         for key in keys {
             state.core.answered(*key);
         }
-        let (wake, effects) = (state.wake(Instant::now(), &self.config), state.core.effects());
+        let (wake, actions) = (state.wake(Instant::now(), &self.config), state.core.actions());
         drop(state);
-        self.carry_out(effects, wake);
+        self.perform(actions, wake);
     }
 
-    /// Those of these notices that were tried in vain and are not given up.
+    /// Those of these callbacks that were tried in vain and are not given up.
     pub(crate) fn failures(&self, keys: &BTreeSet<CallbackKey>) -> Vec<Failure> {
         let state = self.state();
         let failed = state.core.failed().filter(|(key, _, _)| keys.contains(key));
@@ -155,9 +157,9 @@ impl<R: Send + Sync + 'static> Lane<R> {
         let _ = timeout_at(deadline, none_in_flight).await;
         let mut state = self.state();
         state.core.report_all();
-        let (in_flight, effects) = (state.core.in_flight(), state.core.effects());
+        let (in_flight, actions) = (state.core.in_flight(), state.core.actions());
         drop(state);
-        self.carry_out(effects, Wake::Nobody);
+        self.perform(actions, Wake::Nothing);
         in_flight
     }
 
@@ -198,30 +200,30 @@ impl<R: Send + Sync + 'static> Lane<R> {
         &self.metrics
     }
 
-    fn state(&self) -> MutexGuard<'_, State<R>> {
+    fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the decisions ask for, done without the lock.
-    fn carry_out(self: &Arc<Self>, effects: Effects, wake: Wake) {
-        if effects.wake_keeper {
+    fn perform(self: &Arc<Self>, actions: LaneActions, wake: Wake) {
+        if actions.wake_keeper {
             self.keeper.notify_one();
         }
         match wake {
-            Wake::Nobody => {}
+            Wake::Nothing => {}
             Wake::Slot(slot) => slot.notify_one(),
             Wake::New(index, slot) => {
                 self.worker.spawn(slot::run(self.clone(), index, slot));
             }
         }
-        if effects.fell_behind {
+        if actions.fell_behind {
             add(&self.metrics.catch_ups, 1);
             tracing::info!(
                 participant = %self.renderer.name(self.target),
-                "the lane is full; further notices wait in the outbox"
+                "the lane is full; further callbacks wait in the outbox"
             );
         }
-        for parked in effects.parked {
+        for parked in actions.parked {
             add(&self.metrics.parked, 1);
             let (key, attempts) = (parked.key, parked.attempts);
             tracing::warn!(
@@ -233,23 +235,23 @@ impl<R: Send + Sync + 'static> Lane<R> {
             );
             self.backlog.parked(key, parked.reason, attempts);
         }
-        if !effects.delivered.is_empty() {
-            self.backlog.delivered(effects.delivered);
+        if !actions.delivered.is_empty() {
+            self.backlog.delivered(actions.delivered);
         }
     }
 }
 
-impl<R> State<R> {
+impl State {
     /// Whom to wake where there is work: one slot, which wakes the next if there is still more.
     fn wake(&mut self, now: Instant, config: &CourierConfig) -> Wake {
         if !self.core.has_work(now) {
-            return Wake::Nobody;
+            return Wake::Nothing;
         }
         if let Some(index) = self.asleep.pop() {
             return Wake::Slot(self.slots[index].clone());
         }
         if self.slots.len() >= config.in_flight_max {
-            return Wake::Nobody;
+            return Wake::Nothing;
         }
         let slot = Arc::new(Notify::new());
         self.slots.push(slot.clone());

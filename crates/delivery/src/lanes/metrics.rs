@@ -6,13 +6,13 @@ use std::time::Duration;
 /// What a lane has done since the start. All counters only grow.
 #[derive(Debug, Default)]
 pub struct LaneMetrics {
-    /// Notices delivered: answered with any 2xx.
+    /// Callbacks delivered: answered with any 2xx.
     pub delivered: AtomicU64,
     /// Attempts answered with another status.
     pub refused: AtomicU64,
     /// Attempts without an answer.
     pub unreachable: AtomicU64,
-    /// Notices parked.
+    /// Callbacks parked.
     pub parked: AtomicU64,
     /// Times the breaker opened.
     pub breaker_opened: AtomicU64,
@@ -20,19 +20,19 @@ pub struct LaneMetrics {
     pub catch_ups: AtomicU64,
     /// Times the outbox could not be read.
     pub backlog_failures: AtomicU64,
-    /// Messages that are nobody's notices, answered with any status.
+    /// Messages that are nobody's callbacks, answered with any status.
     pub relayed: AtomicU64,
     /// Such messages that were not answered, or not sent.
     pub relay_failures: AtomicU64,
     /// From sending a request to its answer.
     pub attempt_duration: Histogram,
-    /// From a notice's arrival in the lane to its delivery.
+    /// From a callback's arrival in the lane to its callback.
     pub delivery_duration: Histogram,
-    /// From a notice's arrival in the lane to the end of an attempt that failed.
+    /// From a callback's arrival in the lane to the end of an attempt that failed.
     pub failure_duration: Histogram,
-    /// From the decision of a prepare to its delivery to the payee.
+    /// From the decision of a prepare to its callback to the payee.
     pub prepare_duration: Histogram,
-    /// From the decision of a payee's fulfil or decline to its delivery to the payer.
+    /// From the decision of a payee's fulfil or decline to its callback to the payer.
     pub fulfil_duration: Histogram,
     /// From the decision of a prepare to the delivery of the payee's fulfil or decline to the payer, once per transfer.
     pub transfer_duration: Histogram,

@@ -1,19 +1,9 @@
 //! What an operator sees of a lane.
 
+use upesi_http::BreakerState;
 use upesi_ledger::{CallbackKey, ParticipantId};
 
-/// Whether a lane sends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerState {
-    /// It sends.
-    Closed,
-    /// It pauses: the DFSP could not be reached several times in a row.
-    Open,
-    /// One request tries whether the DFSP is back.
-    Probing,
-}
-
-/// A notice that was tried in vain and is not given up.
+/// A callback that was tried in vain and is not given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Which.
@@ -29,21 +19,21 @@ pub struct Failure {
 pub struct LaneStatus {
     /// Whose lane.
     pub target: ParticipantId,
-    /// Notices in memory that wait for their first attempt.
+    /// Callbacks in memory that wait for their first attempt.
     pub queued: usize,
-    /// Notices that wait to be repeated.
+    /// Callbacks that wait to be repeated.
     pub retrying: usize,
     /// Those of them that are not in memory, because more wait than may be there.
     pub retrying_away: usize,
-    /// Notices that the DFSP has refused for ten seconds or longer and that are still repeated.
+    /// Callbacks that the DFSP has refused for ten seconds or longer and that are still repeated.
     pub refused: usize,
-    /// Whether new notices are held back, because the DFSP refused many of them in a row.
+    /// Whether new callbacks are held back, because the DFSP refused many of them in a row.
     pub refuses_new: bool,
     /// Requests sent and not yet answered.
     pub in_flight: usize,
     /// Memory held by all of these that are in memory.
     pub bytes: usize,
-    /// Whether the outbox may hold further notices that are not in memory.
+    /// Whether the outbox may hold further callbacks that are not in memory.
     pub catching_up: bool,
     /// Whether it sends.
     pub breaker: BreakerState,
@@ -65,6 +55,6 @@ pub struct LaneStatus {
     pub relay_failures: u64,
     /// What went wrong last.
     pub last_error: Option<String>,
-    /// The oldest notice in memory that is not delivered.
+    /// The oldest callback in memory that is not delivered.
     pub oldest_pending: Option<CallbackKey>,
 }

@@ -1,4 +1,4 @@
-//! Why a message did not arrive, and what its sender is told.
+//! Failures of relayed messages, and the errors that their senders get.
 
 use serde::Deserialize;
 use upesi_fspiop::render::write_error;
@@ -6,6 +6,7 @@ use upesi_http::Bytes;
 use upesi_types::ErrorCode;
 use upesi_types::error_code::DESCRIPTION_CHARS_MAX;
 
+use crate::Unroutable;
 use crate::relayed::TransportError;
 
 /// An error as the FSPIOP API writes it.
@@ -63,23 +64,9 @@ impl ErrorInformation {
 /// Why a message did not arrive.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// No participant has that name.
-    #[error("no such participant")]
-    UnknownReceiver,
-    /// The receiver registered no endpoint of the type.
-    #[error("no endpoint of type {endpoint_type}")]
-    NoEndpoint {
-        /// The type's name.
-        endpoint_type: &'static str,
-    },
-    /// The endpoint cannot be called, or the message cannot be made.
-    #[error("the endpoint of type {endpoint_type} cannot be called: {reason}")]
-    BadEndpoint {
-        /// The type's name.
-        endpoint_type: &'static str,
-        /// What is wrong.
-        reason: String,
-    },
+    /// It could not be sent at all.
+    #[error(transparent)]
+    Unroutable(#[from] Unroutable),
     /// The receiver did not answer.
     #[error(transparent)]
     Transport(#[from] TransportError),
@@ -93,22 +80,27 @@ pub enum Failure {
     },
 }
 
+impl Unroutable {
+    /// The error that the sender of the message gets. It says nothing of the hub's inside.
+    pub fn to_error(&self) -> ErrorInformation {
+        let detail = match self {
+            Self::UnknownReceiver => {
+                return ErrorInformation::new(ErrorCode::DESTINATION_FSP, "Destination FSP not found");
+            }
+            Self::NoEndpoint { endpoint_type } => &format!("No {endpoint_type} found"),
+            Self::BadEndpoint { endpoint_type, .. } => &format!("{endpoint_type} cannot be called"),
+            Self::BadRecord { .. } => "The message cannot be forwarded",
+        };
+        ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, detail)
+    }
+}
+
 impl Failure {
-    /// What the sender is told: the receiver's own error where it gave one, else that it could not be reached (1001) or
-    /// did not understand (3000). Nothing of the hub's inside is told.
+    /// The error that the sender of the message gets: the receiver's own error if it returned one, else that it could not be
+    /// reached (1001) or did not understand (3000). It says nothing of the hub's inside.
     pub fn to_error(&self) -> ErrorInformation {
         match self {
-            Self::UnknownReceiver => {
-                ErrorInformation::new(ErrorCode::DESTINATION_FSP, "Destination FSP not found")
-            }
-            Self::NoEndpoint { endpoint_type } => {
-                let detail = format!("No {endpoint_type} found");
-                ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, &detail)
-            }
-            Self::BadEndpoint { endpoint_type, .. } => {
-                let detail = format!("{endpoint_type} cannot be called");
-                ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, &detail)
-            }
+            Self::Unroutable(unroutable) => unroutable.to_error(),
             Self::Transport(_) => {
                 ErrorInformation::new(ErrorCode::DESTINATION_COMMUNICATION, "Network error")
             }
@@ -131,8 +123,24 @@ mod tests {
     #[test]
     fn a_senders_error_depends_on_what_the_receiver_did() {
         let told = ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, "");
+        let endpoint_type = "QUOTES";
         for (failure, code, description) in [
-            (Failure::UnknownReceiver, 3201, "Destination FSP Error - Destination FSP not found"),
+            (Unroutable::UnknownReceiver.into(), 3201, "Destination FSP Error - Destination FSP not found"),
+            (
+                Unroutable::NoEndpoint { endpoint_type }.into(),
+                1001,
+                "Destination communication error - No QUOTES found",
+            ),
+            (
+                Unroutable::BadEndpoint { endpoint_type, reason: "10.0.0.7 is no name".to_owned() }.into(),
+                1001,
+                "Destination communication error - QUOTES cannot be called",
+            ),
+            (
+                Unroutable::BadRecord { reason: "inside".to_owned() }.into(),
+                1001,
+                "Destination communication error - The message cannot be forwarded",
+            ),
             (
                 Failure::Transport(TransportError::Barred),
                 1001,

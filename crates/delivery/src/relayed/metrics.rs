@@ -11,6 +11,7 @@ use prometheus_client::registry::Registry;
 use upesi_engine::MOJALOOP_SECONDS;
 use upesi_fspiop::Resource;
 
+use crate::Unroutable;
 use crate::relayed::{Author, Failure, Outgoing, TransportError};
 
 /// Times to delivery, in seconds: 250 µs to 16 s, doubling.
@@ -122,10 +123,7 @@ impl RelayMetrics {
             ) => failed.observe(seconds),
             // Nothing was sent.
             Err(
-                Failure::UnknownReceiver
-                | Failure::NoEndpoint { .. }
-                | Failure::BadEndpoint { .. }
-                | Failure::Transport(TransportError::Barred | TransportError::Busy),
+                Failure::Unroutable(_) | Failure::Transport(TransportError::Barred | TransportError::Busy),
             ) => {}
         }
     }
@@ -141,8 +139,8 @@ fn labels(message: &Outgoing, result: Result<(), &Failure>) -> Labels {
         },
         result: match result {
             Ok(()) => "delivered",
-            Err(Failure::UnknownReceiver) => "unknown_receiver",
-            Err(Failure::NoEndpoint { .. } | Failure::BadEndpoint { .. }) => "no_endpoint",
+            Err(Failure::Unroutable(Unroutable::UnknownReceiver)) => "unknown_receiver",
+            Err(Failure::Unroutable(_)) => "no_endpoint",
             Err(Failure::Transport(TransportError::Barred)) => "barred",
             Err(Failure::Transport(TransportError::Busy)) => "busy",
             Err(Failure::Transport(TransportError::Unreachable(_) | TransportError::Stale)) => "unreachable",

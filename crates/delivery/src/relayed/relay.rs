@@ -7,14 +7,16 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout_at};
 use upesi_engine::{Clock, Participants, SharedParticipants};
-use upesi_fspiop::headers::SpanId;
+use upesi_fspiop::headers::{Forward, MessageSource, SpanId};
 use upesi_fspiop::{SyncError, Versions};
+use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
-use crate::relayed::render::Context;
 use crate::relayed::{
-    Address, ErrorInformation, Failure, Outgoing, Received, RelayMetrics, Transport, TransportError,
+    Address, Author, ErrorInformation, Failure, Outgoing, Received, RelayMetrics, Transport, TransportError,
 };
+use crate::render::{Message, Url};
+use crate::{OutgoingRequest, Unroutable};
 
 /// The bounds of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -150,21 +152,48 @@ impl Relay {
     }
 
     async fn attempt(&self, message: &Outgoing) -> Result<(), Failure> {
-        let (receiver, request) = {
-            let participants = self.participants();
-            let context = Context {
-                participants: &participants,
-                versions: &self.shared.config.versions,
-                now: self.now(),
-                span_id: self.span_id(),
-            };
-            context.request(message)?
-        };
+        let (receiver, request) = self.render(message)?;
         let answer = self.shared.transport.send(receiver, request).await?;
         if answer.status.is_success() {
             return Ok(());
         }
         Err(Failure::Refused { status: answer.status.as_u16(), error: ErrorInformation::read(&answer.body) })
+    }
+
+    /// Finds the receiver of a message and makes the request for it.
+    pub(crate) fn render(&self, message: &Outgoing) -> Result<(ParticipantId, OutgoingRequest), Unroutable> {
+        let participants = self.participants();
+        let receiver = participants.named(&message.receiver).ok_or(Unroutable::UnknownReceiver)?;
+        let hub = participants.hub_name();
+        let source = match &message.author {
+            Author::Sender(name) => MessageSource::Dfsp { name: name.as_str() },
+            Author::Hub => MessageSource::Hub {
+                name: hub.as_ref().map_or("Hub", FspId::as_str),
+                version: self.shared.config.versions.hub_made_of(message.resource),
+                now: self.now(),
+            },
+        };
+        let query = message.query.as_deref();
+        let rendered = Message {
+            receiver,
+            endpoint: message.address.endpoint(),
+            url: match message.address {
+                Address::Template(_) => Url::Path(query),
+                Address::Base(_) => Url::Base(query),
+            },
+            forward: Forward {
+                source,
+                receiver: message.receiver.as_str(),
+                resource: message.resource,
+                method: message.method,
+                uri: &message.path,
+                span_id: self.span_id(),
+            },
+            caused_by: &message.headers,
+            additions: message.additions.as_deref(),
+            body: message.body.clone(),
+        };
+        Ok((receiver.id, rendered.into_request()?))
     }
 
     /// Sends an error callback of the hub's because of `request`. Where that does not arrive either, it is counted and
@@ -200,11 +229,10 @@ impl Relay {
 mod tests {
     use std::sync::Mutex;
 
-    use crate::lanes::OutgoingRequest;
     use prometheus_client::registry::Registry;
     use upesi_engine::SystemClock;
     use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
-    use upesi_ledger::{Participant, ParticipantId};
+    use upesi_ledger::Participant;
 
     use super::*;
     use crate::relayed::{Content, TransportFuture};
@@ -302,7 +330,7 @@ mod tests {
             relay.send(&lookup).await.unwrap_err();
         }
         let nobody = Outgoing { receiver: FspId::parse("nobody").unwrap(), ..lookup };
-        assert_eq!(relay.send(&nobody).await, Err(Failure::UnknownReceiver));
+        assert_eq!(relay.send(&nobody).await, Err(Failure::Unroutable(Unroutable::UnknownReceiver)));
         assert!(script.0.lock().unwrap().is_empty());
         let mut text = String::new();
         prometheus_client::encoding::text::encode(&mut text, &registry).unwrap();

@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::pin::Pin;
 
-pub use crate::lanes::DirectError as TransportError;
-use crate::lanes::{Courier, OutgoingRequest};
+use crate::OutgoingRequest;
+use crate::lanes::Courier;
+use crate::lanes::TransportError;
 use upesi_http::Answer;
 use upesi_ledger::ParticipantId;
 
@@ -17,7 +18,7 @@ pub trait Transport: Send + Sync + 'static {
     fn send(&self, receiver: ParticipantId, request: OutgoingRequest) -> TransportFuture<'_>;
 }
 
-impl<R: Send + Sync + 'static> Transport for Courier<R> {
+impl Transport for Courier {
     fn send(&self, receiver: ParticipantId, request: OutgoingRequest) -> TransportFuture<'_> {
         Box::pin(Self::send(self, receiver, request))
     }

@@ -10,31 +10,47 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::{Instant, timeout};
 use upesi_delivery::lanes::{
-    Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, Delivery, Leg,
-    OutgoingRequest, Outlet, Page, ParticipantId, Position, Renderer, Room, Unroutable,
+    Backlog, BacklogError, BacklogFuture, CallbackKey, Courier, CourierConfig, HopTiming, Outlet,
+    OwedCallback, Page, ParticipantId, Position, Renderer, Room,
 };
+use upesi_delivery::{OutgoingRequest, Unroutable};
+use upesi_engine::{DurableRecord, Payload};
 use upesi_http::{
     Bytes, Connection, Full, HeaderMap, HeaderValue, Incoming, Limits, Method, Request, Response, Server,
     Service, StatusCode, Target, Workers, body,
 };
+use upesi_types::Timestamp;
 
 /// Long enough never to be reached by a test that passes.
 pub const AMPLE: Duration = Duration::from_secs(60);
 
 pub const ENDPOINT: &str = "FSPIOP_CALLBACK_URL_TRANSFER_PUT";
 
-/// A notice: about which transfer, saying what.
-#[derive(Debug)]
-pub struct Note {
-    pub transfer: u64,
-    pub text: String,
+/// A record that owes callbacks about a transfer, whose number its header block holds.
+fn record(seq: u64, transfer: u64) -> Arc<DurableRecord> {
+    let payload = Payload {
+        headers: Bytes::from(transfer.to_string()),
+        body: Bytes::from(format!("{transfer}/{seq}")),
+    };
+    Arc::new(DurableRecord {
+        seq,
+        time: Timestamp::EPOCH,
+        callbacks: Vec::new(),
+        payload,
+        prepared_before: None,
+        asker: None,
+    })
+}
+
+fn transfer(record: &DurableRecord) -> u64 {
+    str::from_utf8(&record.payload.headers).unwrap().parse().unwrap()
 }
 
 pub fn participant(number: u32) -> ParticipantId {
     ParticipantId::new(number).unwrap()
 }
 
-/// What the engine will be: the outbox with its durable notices.
+/// What the engine will be: the outbox with its durable callbacks.
 #[derive(Default)]
 pub struct Outbox {
     inner: Mutex<Inner>,
@@ -45,22 +61,23 @@ pub struct Outbox {
 
 #[derive(Default)]
 struct Inner {
-    undelivered: BTreeMap<CallbackKey, Arc<Note>>,
+    undelivered: BTreeMap<CallbackKey, Arc<DurableRecord>>,
     delivered: Vec<CallbackKey>,
     parked: Vec<(CallbackKey, String, u32)>,
     page_items_max: usize,
 }
 
-fn delivery(key: CallbackKey, note: &Arc<Note>) -> Delivery<Note> {
-    Delivery { key, order: note.transfer, bytes: note.text.len(), awaits_answer: false, record: note.clone() }
+fn callback(key: CallbackKey, record: &Arc<DurableRecord>) -> OwedCallback {
+    let bytes = record.payload.body.len();
+    OwedCallback { key, order: transfer(record), bytes, awaits_answer: false, record: record.clone() }
 }
 
 impl Outbox {
-    pub fn add(&self, target: ParticipantId, seq: u64, transfer: u64) -> Delivery<Note> {
+    pub fn add(&self, target: ParticipantId, seq: u64, transfer: u64) -> OwedCallback {
         let key = CallbackKey { target, seq, index: 0 };
-        let note = Arc::new(Note { transfer, text: format!("{transfer}/{seq}") });
-        self.inner.lock().unwrap().undelivered.insert(key, note.clone());
-        delivery(key, &note)
+        let record = record(seq, transfer);
+        self.inner.lock().unwrap().undelivered.insert(key, record.clone());
+        callback(key, &record)
     }
 
     pub fn delivered(&self) -> Vec<CallbackKey> {
@@ -76,7 +93,7 @@ impl Outbox {
         self.inner.lock().unwrap().page_items_max
     }
 
-    /// Makes all parked notices undelivered again, as the ledger does before the courier is told.
+    /// Makes all parked callbacks undelivered again, as the ledger does before the courier is told.
     pub fn unpark(&self) -> Vec<CallbackKey> {
         self.inner.lock().unwrap().parked.drain(..).map(|(key, _, _)| key).collect()
     }
@@ -103,13 +120,8 @@ impl Outbox {
     }
 }
 
-impl Backlog<Note> for Outbox {
-    fn pending(
-        &self,
-        target: ParticipantId,
-        after: Option<Position>,
-        room: Room,
-    ) -> BacklogFuture<'_, Page<Note>> {
+impl Backlog for Outbox {
+    fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page> {
         Box::pin(async move {
             let fails = |left: usize| left.checked_sub(1);
             if self.failures.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fails).is_ok() {
@@ -122,7 +134,7 @@ impl Backlog<Note> for Outbox {
                     && !inner.parked.iter().any(|(parked, _, _)| parked == *key)
             });
             let mut items: Vec<_> =
-                pending.take(room.items + 1).map(|(key, note)| delivery(*key, note)).collect();
+                pending.take(room.items + 1).map(|(key, record)| callback(*key, record)).collect();
             let more = items.len() > room.items;
             items.truncate(room.items);
             inner.page_items_max = inner.page_items_max.max(items.len());
@@ -147,10 +159,10 @@ impl Backlog<Note> for Outbox {
         })
     }
 
-    fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<Delivery<Note>>> {
+    fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<OwedCallback>> {
         Box::pin(async move {
             let inner = self.inner.lock().unwrap();
-            let find = |key| inner.undelivered.get(&key).map(|note| delivery(key, note));
+            let find = |key| inner.undelivered.get(&key).map(|record| callback(key, record));
             Ok(keys.into_iter().filter_map(find).collect())
         })
     }
@@ -189,25 +201,25 @@ impl Endpoints {
     }
 }
 
-impl Renderer<Note> for Endpoints {
-    fn render(&self, key: CallbackKey, note: &Note) -> Result<OutgoingRequest, Unroutable> {
+impl Renderer for Endpoints {
+    fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
         let url = self.url(key.target).ok_or(Unroutable::NoEndpoint { endpoint_type: ENDPOINT })?;
-        let target = Target::parse(&format!("{url}/{}", note.transfer)).map_err(|error| {
+        let target = Target::parse(&format!("{url}/{}", transfer(record))).map_err(|error| {
             Unroutable::BadEndpoint { endpoint_type: ENDPOINT, reason: error.to_string() }
         })?;
         let mut headers = HeaderMap::new();
         headers.insert("x-seq", HeaderValue::from(key.seq));
-        Ok(OutgoingRequest { target, method: Method::PUT, headers, body: Bytes::from(note.text.clone()) })
+        Ok(OutgoingRequest { target, method: Method::PUT, headers, body: record.payload.body.clone() })
     }
 
-    /// Of three notices in a row one brings a prepare, one a fulfil, and one is the hub's own.
-    fn leg(&self, key: CallbackKey, _note: &Note) -> Option<Leg> {
+    /// Of three callbacks in a row one brings a prepare, one a fulfil, and one is the hub's own.
+    fn hop_timing(&self, key: CallbackKey, _record: &DurableRecord) -> Option<HopTiming> {
         match key.seq % 3 {
-            1 => Some(Leg::Prepare(Duration::from_millis(2))),
+            1 => Some(HopTiming::Prepare(Duration::from_millis(2))),
             2 => {
                 // Of the second fulfil it is not known when its transfer was prepared.
                 let in_all = (key.seq < 6).then_some(Duration::from_millis(43));
-                Some(Leg::Fulfil { took: Duration::from_millis(3), in_all })
+                Some(HopTiming::Fulfil { took: Duration::from_millis(3), in_all })
             }
             _ => None,
         }
@@ -292,8 +304,8 @@ impl Service for Dfsp {
 pub struct World {
     pub outbox: Arc<Outbox>,
     pub endpoints: Arc<Endpoints>,
-    pub courier: Courier<Note>,
-    pub outlet: Outlet<Note>,
+    pub courier: Courier,
+    pub outlet: Outlet,
     /// Those of the DFSPs; the courier has its own.
     workers: Workers,
     _courier_workers: Workers,
@@ -336,7 +348,7 @@ impl World {
         dfsp
     }
 
-    /// Notices about the given transfers become durable from `first_seq` on and are offered as one batch.
+    /// Callbacks about the given transfers become durable from `first_seq` on and are offered as one batch.
     pub fn notify(&mut self, target: ParticipantId, first_seq: u64, transfers: &[u64]) {
         for (seq, transfer) in (first_seq..).zip(transfers) {
             self.outlet.offer(self.outbox.add(target, seq, *transfer));

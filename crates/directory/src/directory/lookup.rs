@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tokio::task::JoinSet;
+use upesi_delivery::Unroutable;
 use upesi_delivery::relayed::{Accepted, ErrorInformation, Failure, Outgoing, Received};
 use upesi_fspiop::{PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
@@ -226,7 +227,7 @@ impl Shared {
                 None => {
                     drop(body);
                     ticket.shrink_to(request.bytes());
-                    shared.tell(&request, &party, &Failure::UnknownReceiver.to_error()).await;
+                    shared.tell(&request, &party, &Unroutable::UnknownReceiver.to_error()).await;
                 }
             }
             drop(ticket);

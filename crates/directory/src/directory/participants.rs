@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use upesi_delivery::relayed::{Accepted, Content, ErrorInformation, Failure, Received};
+use upesi_delivery::Unroutable;
+use upesi_delivery::relayed::{Accepted, Content, ErrorInformation, Received};
 use upesi_fspiop::render::{PartyEntry, write_fsp_id, write_party_list};
 use upesi_fspiop::{Action, PartyPath, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
@@ -131,7 +132,7 @@ impl Shared {
         let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
         // Looked at before anything is registered: nobody could be told of it, and lookups would go nowhere.
         if request.destination.is_some_and(|destination| !self.is_known(&destination)) {
-            return Err(Failure::UnknownReceiver.to_error());
+            return Err(Unroutable::UnknownReceiver.to_error());
         }
         if !self.is_known(&owner) {
             let detail = format!("fspId {owner} is no participant");

@@ -5,11 +5,13 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use upesi_delivery::lanes::{Breaker, Jitter, Passage};
+
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::uri::encode_segment;
 use upesi_http::header::{self, HeaderMap, HeaderName};
-use upesi_http::{Answer, Bytes, Full, Method, Request, SendError, Target, header_block};
+use upesi_http::{
+    Answer, Breaker, Bytes, Full, Jitter, Method, Passage, Request, SendError, Target, header_block,
+};
 use upesi_types::FspId;
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailure, OracleFuture};

@@ -11,7 +11,7 @@ use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
 use upesi_directory::registry::OracleRegistry;
 use upesi_directory::{Directory, DirectoryMetrics};
-use upesi_engine::{Clock, DurableRecord, SharedParticipants};
+use upesi_engine::{Clock, SharedParticipants};
 use upesi_fspiop::Resource;
 use upesi_gateway::Gateway;
 use upesi_http::{Outbound, WorkerHandle};
@@ -49,7 +49,7 @@ impl Conversations {
         settings: &Settings,
         registry: &mut Registry,
         participants: SharedParticipants,
-        courier: Courier<DurableRecord>,
+        courier: Courier,
         outbound: &Outbound,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, HubError> {

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_delivery::lanes::{BreakerState, Courier, Histogram, LaneMetrics, LaneStatus};
-use upesi_engine::{DurableRecord, EngineHandle, EngineMetrics, SharedParticipants};
-use upesi_http::{Outbound, Server};
+use upesi_delivery::lanes::{Courier, Histogram, LaneMetrics, LaneStatus};
+use upesi_engine::{EngineHandle, EngineMetrics, SharedParticipants};
+use upesi_http::{BreakerState, Outbound, Server};
 use upesi_ledger::{Ledger, LedgerAccountTypeId};
 use upesi_profile::Holder;
 use upesi_tables::store::Store;
@@ -50,7 +50,7 @@ pub(super) struct MetricsText {
     pub(super) registry: Registry,
     counted: EngineMetrics,
     pub(super) engine: EngineHandle,
-    pub(super) courier: Courier<DurableRecord>,
+    pub(super) courier: Courier,
     pub(super) participants: SharedParticipants,
     store: Store,
     process: ProcessMetrics,
@@ -66,7 +66,7 @@ impl MetricsText {
         counted: EngineMetrics,
         registry: Registry,
         engine: EngineHandle,
-        courier: Courier<DurableRecord>,
+        courier: Courier,
         participants: SharedParticipants,
         store: Store,
     ) -> Self {

@@ -15,14 +15,14 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane};
-use upesi_delivery::lanes::{BreakerState, CallbackKey, Courier};
+use upesi_delivery::lanes::{CallbackKey, Courier};
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_engine::{
-    Clock, DurableRecord, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError,
-    StopReason, SystemClock,
+    Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError, StopReason,
+    SystemClock,
 };
 use upesi_gateway::Gateway;
-use upesi_http::{BindError, BoundServer, Outbound, Server, Workers, WorkersError};
+use upesi_http::{BindError, BoundServer, BreakerState, Outbound, Server, Workers, WorkersError};
 use upesi_quoting::QuotingError;
 use upesi_tables::store::StoreError;
 
@@ -120,7 +120,7 @@ pub(crate) fn exit_of(error: &StartError) -> Exit {
 pub struct Hub {
     engine: Engine,
     handle: EngineHandle,
-    courier: Courier<DurableRecord>,
+    courier: Courier,
     conversations: Conversations,
     retention: Option<Retention>,
     fspiop: Arc<Server>,
@@ -287,7 +287,7 @@ fn start_courier(
     workers: &Workers,
     participants: &SharedParticipants,
     engine: &Arc<OnceLock<EngineHandle>>,
-) -> Result<Courier<DurableRecord>, HubError> {
+) -> Result<Courier, HubError> {
     let renderer = CallbackRenderer {
         participants: participants.clone(),
         version: options::versions(settings).hub_made,
@@ -311,7 +311,7 @@ fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
 }
 
 /// The courier's lanes as the admin API shows them.
-struct Lanes(Courier<DurableRecord>);
+struct Lanes(Courier);
 
 impl upesi_admin::LaneStatus for Lanes {
     fn lanes(&self) -> Vec<Lane> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_delivery::lanes::OutgoingRequest;
+use upesi_delivery::OutgoingRequest;
 use upesi_delivery::relayed::{
     Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
     TransportError, TransportFuture,

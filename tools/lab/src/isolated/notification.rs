@@ -7,10 +7,11 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use upesi_delivery::lanes::{
-    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Delivery, OutgoingRequest, Outlet, Page,
-    ParticipantId, Position, Renderer, Room, Unroutable,
+    Backlog, BacklogFuture, CallbackKey, Courier, CourierConfig, Outlet, OwedCallback, Page, ParticipantId,
+    Position, Renderer, Room,
 };
-use upesi_delivery::owed::{CallbackRenderer, delivery};
+use upesi_delivery::owed::CallbackRenderer;
+use upesi_delivery::{OutgoingRequest, Unroutable};
 use upesi_engine::{DurableRecord, Participants, Payload, SharedParticipants};
 use upesi_fspiop::Version;
 use upesi_http::{HeaderName, HeaderValue, Workers};
@@ -152,13 +153,7 @@ impl Settings {
         Ok(measurement)
     }
 
-    fn describe(
-        &self,
-        measurement: &mut Measurement,
-        stream: &Stream,
-        courier: &Courier<DurableRecord>,
-        cpu: &UsedCpu,
-    ) {
+    fn describe(&self, measurement: &mut Measurement, stream: &Stream, courier: &Courier, cpu: &UsedCpu) {
         let (wall, completed) = (measurement.took(), measurement.completed());
         let (mut attempts, mut attempts_us, mut refused) = (0, 0, 0);
         for lane in courier.lanes() {
@@ -196,7 +191,7 @@ impl Settings {
         workers: &Workers,
         progress: Arc<Progress>,
         renderer: Numbered,
-    ) -> Result<Courier<DurableRecord>, IsolatedError> {
+    ) -> Result<Courier, IsolatedError> {
         let config = CourierConfig {
             in_flight_max: self.connections,
             // Lanes never overflow: what is handed over is bounded by `queued`.
@@ -293,7 +288,7 @@ fn numbered_from(records: &[Arc<DurableRecord>], offset: u64) -> Vec<Arc<Durable
 }
 
 /// Opens the lanes of all receivers and waits until they take what they are given, instead of asking for it.
-fn open_lanes(courier: &Courier<DurableRecord>, records: &[Arc<DurableRecord>]) -> Result<(), IsolatedError> {
+fn open_lanes(courier: &Courier, records: &[Arc<DurableRecord>]) -> Result<(), IsolatedError> {
     let targets: BTreeSet<_> =
         records.iter().flat_map(|record| record.keys()).map(|key| key.target).collect();
     targets.iter().for_each(|target| courier.open(*target));
@@ -336,13 +331,13 @@ impl Progress {
     }
 }
 
-impl Backlog<DurableRecord> for Progress {
+impl Backlog for Progress {
     fn pending(
         &self,
         _target: ParticipantId,
         _after: Option<Position>,
         _room: Room,
-    ) -> BacklogFuture<'_, Page<DurableRecord>> {
+    ) -> BacklogFuture<'_, Page> {
         // What is handed over always fits into the lane, so nothing stands here only.
         Box::pin(async { Ok(Page { items: Vec::new(), more: false }) })
     }
@@ -356,7 +351,7 @@ impl Backlog<DurableRecord> for Progress {
         Box::pin(async { Ok(Vec::new()) })
     }
 
-    fn load(&self, _keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<Delivery<DurableRecord>>> {
+    fn load(&self, _keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<OwedCallback>> {
         Box::pin(async { Ok(Vec::new()) })
     }
 
@@ -377,7 +372,7 @@ impl Backlog<DurableRecord> for Progress {
 /// The hub's own callbacks, each with a number by which its receiver can tell when it was handed over.
 struct Numbered(CallbackRenderer);
 
-impl Renderer<DurableRecord> for Numbered {
+impl Renderer for Numbered {
     fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable> {
         let mut request = self.0.render(key, record)?;
         let number = number_of(record.seq);
@@ -396,7 +391,7 @@ const fn number_of(seq: u64) -> usize {
 
 /// Hands callbacks over, a bounded number at a time.
 struct Feed {
-    outlet: Outlet<DurableRecord>,
+    outlet: Outlet,
     progress: Arc<Progress>,
     watch: Arc<Stopwatch>,
     handed_over: u64,
@@ -416,7 +411,7 @@ impl Feed {
             }
             for key in record.keys() {
                 self.watch.begin(number_of(record.seq));
-                self.outlet.offer(delivery(key, record));
+                self.outlet.offer(OwedCallback::new(key, record));
                 self.handed_over += 1;
             }
             if index % HANDED_OVER == HANDED_OVER - 1 {

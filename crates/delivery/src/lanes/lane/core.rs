@@ -1,6 +1,6 @@
 //! The decisions of a lane, without IO: what is sent next, what waits, what is repeated, given up, reported.
 //!
-//! Every method takes the time; what must happen outside is left in [`Effects`] for the caller to carry out once it has
+//! Every method takes the time; what must happen outside is left in [`LaneActions`] for the caller to carry out once it has
 //! let go of the lock.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -10,32 +10,32 @@ use hashbrown::hash_map::Entry as MapEntry;
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use super::admission::{Admission, Asked, Live};
-use super::entry::{Effects, Entry, InFlight, ParkedNotice, Reason, Tries};
+use super::catch_up::{CatchUp, Live, PageRequest};
+use super::entry::{Entry, InFlight, LaneActions, ParkedCallback, Reason, Tries};
 use super::holds::Holds;
 use super::recall::{Load, Recall};
 use super::repeats::{AWAY_MAX, Repeats};
 use crate::lanes::CourierConfig;
-use crate::lanes::backoff::Jitter;
-use crate::lanes::breaker::{Breaker, Passage};
-use crate::lanes::contract::{Delivery, Page, Room};
+use crate::lanes::backlog::{Page, Room};
+use crate::lanes::callback::OwedCallback;
+use upesi_http::{Breaker, Jitter, Passage};
 
-/// The share of a lane's memory, one in so many parts, for notices to be repeated; for those that wait behind others there is as
+/// The share of a lane's memory, one in so many parts, for callbacks to be repeated; for those that wait behind others there is as
 /// much again.
 const REPEATS_SHARE: usize = 4;
 
-/// A later notice of a transfer that waits for an earlier one.
+/// A later callback of a transfer that waits for an earlier one.
 #[derive(Debug)]
-pub(super) enum Follower<R> {
-    Here(Entry<R>),
+pub(super) enum Follower {
+    Here(Entry),
     /// Left to the outbox.
     Away(CallbackKey),
 }
 
-impl<R> Follower<R> {
+impl Follower {
     pub(super) const fn key(&self) -> CallbackKey {
         match self {
-            Self::Here(entry) => entry.delivery.key,
+            Self::Here(entry) => entry.callback.key,
             Self::Away(key) => *key,
         }
     }
@@ -58,20 +58,20 @@ enum Choice {
 }
 
 #[derive(Debug)]
-pub(super) struct Core<R> {
+pub(super) struct Core {
     pub(super) config: CourierConfig,
-    pub(super) admission: Admission,
+    pub(super) catch_up: CatchUp,
     /// Not yet attempted, in order.
-    pub(super) ready: VecDeque<Entry<R>>,
+    pub(super) ready: VecDeque<Entry>,
     /// Not yet attempted, and no longer held back; they go first.
-    pub(super) released: VecDeque<Entry<R>>,
+    pub(super) released: VecDeque<Entry>,
     /// Those that wait for the answer to the request that caused them.
-    pub(super) holds: Holds<R>,
-    /// Transfers with a notice that is held, released, in flight or to be repeated, and the later ones that wait for it.
-    pub(super) busy: HashMap<u64, VecDeque<Follower<R>>, foldhash::fast::RandomState>,
+    pub(super) holds: Holds,
+    /// Transfers with a callback that is held, released, in flight or to be repeated, and the later ones that wait for it.
+    pub(super) busy: HashMap<u64, VecDeque<Follower>, foldhash::fast::RandomState>,
     pub(super) followers: Followers,
-    pub(super) repeats: Repeats<R>,
-    /// Whether the notice that was taken last was a repeat.
+    pub(super) repeats: Repeats,
+    /// Whether the callback that was taken last was a repeat.
     last_was_repeat: bool,
     pub(super) in_flight: Vec<InFlight>,
     pub(super) repeats_in_flight: usize,
@@ -80,29 +80,29 @@ pub(super) struct Core<R> {
     /// Being loaded.
     pub(super) loading: BTreeMap<CallbackKey, Load>,
     pub(super) recall: Option<Recall>,
-    /// Times that an operator has sent parked notices again.
+    /// Times that an operator has sent parked callbacks again.
     pub(super) recalls: u64,
     pub(super) items: usize,
     pub(super) bytes: usize,
     pub(super) breaker: Breaker,
-    /// Opens when new notices are refused, one after the other.
+    /// Opens when new callbacks are refused, one after the other.
     pub(super) refusals: Breaker,
     pub(super) jitter: Jitter,
     pub(super) reports: Vec<CallbackKey>,
     pub(super) reports_due: Option<Instant>,
     pub(super) draining: bool,
     pub(super) last_error: Option<Reason>,
-    pub(super) effects: Effects,
+    pub(super) actions: LaneActions,
 }
 
-impl<R> Core<R> {
+impl Core {
     pub(super) fn new(config: CourierConfig, seed: u64) -> Self {
         let breaker = |failures| Breaker::new(failures, config.breaker_pause_first, config.breaker_pause_max);
         // All that were under way when a DFSP began to refuse are one failure of its, not many.
         let in_flight_max = u32::try_from(config.in_flight_max).unwrap_or(u32::MAX);
         let repeats_max = config.retrying_max.min(config.queue_items_max / REPEATS_SHARE).max(1);
         Self {
-            admission: Admission::new(),
+            catch_up: CatchUp::new(),
             ready: VecDeque::new(),
             released: VecDeque::new(),
             holds: Holds::new(),
@@ -125,58 +125,58 @@ impl<R> Core<R> {
             reports_due: None,
             draining: false,
             last_error: None,
-            effects: Effects::default(),
+            actions: LaneActions::default(),
             config,
         }
     }
 
     /// What happened since the last call and must now happen outside.
-    pub(super) fn effects(&mut self) -> Effects {
-        std::mem::take(&mut self.effects)
+    pub(super) fn actions(&mut self) -> LaneActions {
+        std::mem::take(&mut self.actions)
     }
 
     // ---- coming in ----
 
-    /// Takes a notice that has just become durable, or leaves it to the outbox.
-    pub(super) fn offer(&mut self, delivery: Delivery<R>, now: Instant) {
+    /// Takes a callback that has just become durable, or leaves it to the outbox.
+    pub(super) fn offer(&mut self, callback: OwedCallback, now: Instant) {
         if self.draining {
             return;
         }
-        if delivery.awaits_answer {
-            self.holds.hold(delivery.key);
+        if callback.awaits_answer {
+            self.holds.hold(callback.key);
         }
         let has_room = self.items < self.config.queue_items_max
-            && (self.items == 0 || self.bytes + delivery.bytes <= self.config.queue_bytes_max);
-        match self.admission.live(delivery.position(), has_room) {
-            Live::Admitted => self.admit(delivery, now),
+            && (self.items == 0 || self.bytes + callback.bytes <= self.config.queue_bytes_max);
+        match self.catch_up.live(callback.position(), has_room) {
+            Live::Admitted => self.admit(callback, now),
             Live::Known => {}
             Live::Noted { fell_behind } => {
-                self.effects.fell_behind |= fell_behind;
-                self.effects.wake_keeper |= fell_behind;
+                self.actions.fell_behind |= fell_behind;
+                self.actions.wake_keeper |= fell_behind;
             }
         }
     }
 
-    /// The target has the answer to the request that caused this notice.
+    /// The target has the answer to the request that caused this callback.
     pub(super) fn answered(&mut self, key: CallbackKey) {
         if !self.draining {
             self.released.extend(self.holds.answered(key));
         }
     }
 
-    fn admit(&mut self, delivery: Delivery<R>, now: Instant) {
+    fn admit(&mut self, callback: OwedCallback, now: Instant) {
         self.items += 1;
-        self.bytes += delivery.bytes;
-        self.ready.push_back(Entry::new(delivery, Tries::none(now)));
+        self.bytes += callback.bytes;
+        self.ready.push_back(Entry::new(callback, Tries::none(now)));
     }
 
     /// The page to fetch now, where the lane is behind and at least half empty, but for what waits to be repeated.
-    pub(super) fn ask(&mut self) -> Option<(Asked, Room)> {
+    pub(super) fn ask(&mut self) -> Option<(PageRequest, Room)> {
         let room = self.room();
         if self.draining || !self.has_room() {
             return None;
         }
-        self.admission.ask().map(|asked| (asked, room))
+        self.catch_up.ask().map(|asked| (asked, room))
     }
 
     pub(super) fn room(&self) -> Room {
@@ -186,7 +186,7 @@ impl<R> Core<R> {
         }
     }
 
-    /// Whether so much of the memory for new notices is free that it is worth reading the outbox.
+    /// Whether so much of the memory for new callbacks is free that it is worth reading the outbox.
     pub(super) fn has_room(&self) -> bool {
         let waiting = self.repeats.here_len() + self.followers.here;
         let room = self.room();
@@ -194,30 +194,30 @@ impl<R> Core<R> {
     }
 
     /// Takes a page. More than was asked for is left to the next.
-    pub(super) fn page(&mut self, asked: Asked, page: Page<R>, now: Instant) {
+    pub(super) fn page(&mut self, asked: PageRequest, page: Page, now: Instant) {
         let mut complete = !page.more;
-        for delivery in page.items {
+        for callback in page.items {
             let room = self.room();
             if room.items == 0 || (room.bytes == 0 && self.items > 0) {
                 complete = false;
                 break;
             }
-            if self.admission.fetched(delivery.position()) {
-                self.admit(delivery, now);
+            if self.catch_up.fetched(callback.position()) {
+                self.admit(callback, now);
             }
         }
-        self.admission.page_done(asked, complete);
-        self.effects.wake_keeper = true;
+        self.catch_up.page_done(asked, complete);
+        self.actions.wake_keeper = true;
     }
 
     pub(super) const fn page_failed(&mut self) {
-        self.admission.page_failed();
+        self.catch_up.page_failed();
     }
 
     // ---- going out ----
 
-    /// The next notice to send, if one may be sent now.
-    pub(super) fn take(&mut self, now: Instant) -> Option<Entry<R>> {
+    /// The next callback to send, if one may be sent now.
+    pub(super) fn take(&mut self, now: Instant) -> Option<Entry> {
         if self.draining {
             return None;
         }
@@ -236,12 +236,12 @@ impl<R> Core<R> {
         let first_at = *tries.first_at.get_or_insert(now);
         tries.deadline.get_or_insert(first_at + self.config.callback_deadline);
         self.repeats_in_flight += usize::from(entry.is_repeated());
-        let key = entry.delivery.key;
+        let key = entry.callback.key;
         self.in_flight.push(InFlight { key, attempts, first_at, reason, was_refused });
         Some(entry)
     }
 
-    /// Whether a new notice or a repeat goes next. Neither kind waits for the other: repeats have at most half of the slots,
+    /// Whether a new callback or a repeat goes next. Neither kind waits for the other: repeats have at most half of the slots,
     /// and where both wait they take turns.
     fn choice(&self, now: Instant) -> Choice {
         let repeats_max = (self.config.in_flight_max / 2).max(1);
@@ -255,14 +255,14 @@ impl<R> Core<R> {
         }
     }
 
-    fn next_free(&mut self, now: Instant) -> Option<Entry<R>> {
+    fn next_free(&mut self, now: Instant) -> Option<Entry> {
         loop {
             match self.choice(now) {
                 Choice::Nothing => return None,
                 Choice::Repeat => {
                     self.last_was_repeat = true;
                     let entry = self.repeats.take_due(now)?;
-                    self.effects.wake_keeper |= self.repeats.is_away_due(now);
+                    self.actions.wake_keeper |= self.repeats.is_away_due(now);
                     if !entry.tries.is_late(now) {
                         return Some(entry);
                     }
@@ -284,7 +284,7 @@ impl<R> Core<R> {
     }
 
     /// The oldest of those that failed, whether its time has come or not.
-    fn next_for_probe(&mut self) -> Option<Entry<R>> {
+    fn next_for_probe(&mut self) -> Option<Entry> {
         self.repeats.take_oldest().or_else(|| self.next_new())
     }
 
@@ -292,7 +292,7 @@ impl<R> Core<R> {
         !(self.released.is_empty() && self.ready.is_empty())
     }
 
-    fn next_new(&mut self) -> Option<Entry<R>> {
+    fn next_new(&mut self) -> Option<Entry> {
         loop {
             let entry = match self.released.pop_front() {
                 Some(entry) => entry,
@@ -304,9 +304,9 @@ impl<R> Core<R> {
         }
     }
 
-    fn next_ready(&mut self) -> Option<Entry<R>> {
+    fn next_ready(&mut self) -> Option<Entry> {
         while let Some(entry) = self.ready.pop_front() {
-            match self.busy.entry(entry.delivery.order) {
+            match self.busy.entry(entry.callback.order) {
                 MapEntry::Occupied(_) => self.follow(entry),
                 MapEntry::Vacant(free) => {
                     free.insert(VecDeque::new());
@@ -317,9 +317,9 @@ impl<R> Core<R> {
         None
     }
 
-    /// Lets a notice wait behind the earlier ones of its transfer; beyond a share of the memory, in the outbox.
-    fn follow(&mut self, entry: Entry<R>) {
-        let Delivery { key, order, bytes, .. } = entry.delivery;
+    /// Lets a callback wait behind the earlier ones of its transfer; beyond a share of the memory, in the outbox.
+    fn follow(&mut self, entry: Entry) {
+        let OwedCallback { key, order, bytes, .. } = entry.callback;
         let followers = &mut self.followers;
         let fits = followers.here < self.config.retrying_max.min(self.config.queue_items_max / REPEATS_SHARE)
             && followers.here_bytes + bytes <= self.config.queue_bytes_max / REPEATS_SHARE;
@@ -332,7 +332,7 @@ impl<R> Core<R> {
             self.bytes -= bytes;
             if followers.away >= AWAY_MAX {
                 let reason = "too many callbacks wait behind others of the same transfer".to_owned();
-                return self.effects.parked.push(ParkedNotice { key, reason, attempts: 0 });
+                return self.actions.parked.push(ParkedCallback { key, reason, attempts: 0 });
             }
             followers.away += 1;
             Follower::Away(key)
@@ -340,19 +340,19 @@ impl<R> Core<R> {
         self.busy.entry(order).or_default().push_back(follower);
     }
 
-    /// The first notice of this order has left the lane; the next may go.
+    /// The first callback of this order has left the lane; the next may go.
     pub(super) fn release_order(&mut self, order: u64) {
         let MapEntry::Occupied(mut waiting) = self.busy.entry(order) else { return };
         match waiting.get_mut().pop_front() {
             Some(Follower::Here(next)) => {
                 self.followers.here -= 1;
-                self.followers.here_bytes -= next.delivery.bytes;
+                self.followers.here_bytes -= next.callback.bytes;
                 self.released.push_back(next);
             }
             Some(Follower::Away(key)) => {
                 self.followers.away -= 1;
                 self.loads.insert(key, Load::Follower(order));
-                self.effects.wake_keeper = true;
+                self.actions.wake_keeper = true;
             }
             None => drop(waiting.remove()),
         }

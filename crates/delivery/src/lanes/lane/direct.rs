@@ -7,9 +7,27 @@ use tokio::time::Instant;
 use upesi_http::{Answer, SendError, current_worker};
 
 use super::{Lane, Wake, pools};
+use crate::OutgoingRequest;
 use crate::lanes::CourierConfig;
-use crate::lanes::contract::{DirectError, OutgoingRequest};
 use crate::lanes::metrics::add;
+
+/// Why a message that is sent at once was not answered.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TransportError {
+    /// The lane pauses, because the DFSP could not be reached several times in a row; nothing was sent.
+    #[error("the lane pauses after repeated failures")]
+    Barred,
+    /// As many as are allowed are on their way or wait; nothing was sent.
+    #[error("too many messages are on their way")]
+    Busy,
+    /// A kept connection was closed, for being idle it seems, just as it was used again: send it once more. Whether it
+    /// arrived is not known.
+    #[error("the connection was closed as it was used again")]
+    Stale,
+    /// The DFSP could not be reached, or gave no answer in time.
+    #[error("{0}")]
+    Unreachable(String),
+}
 
 /// Connections for direct messages, apart for each worker, so that none is used from two threads.
 pub(super) struct Direct {
@@ -23,8 +41,8 @@ pub(super) struct Direct {
 }
 
 /// One message on its way. Dropped without an end, it says nothing about the DFSP.
-struct Attempt<'a, R: Send + Sync + 'static> {
-    lane: &'a Arc<Lane<R>>,
+struct Attempt<'a> {
+    lane: &'a Arc<Lane>,
     is_probe: bool,
     end: Option<Result<(), String>>,
 }
@@ -57,14 +75,14 @@ impl Direct {
         }
     }
 
-    fn begin(&self, bytes: usize) -> Result<Begun<'_>, DirectError> {
+    fn begin(&self, bytes: usize) -> Result<Begun<'_>, TransportError> {
         let max = self.config.direct_in_flight_max + self.config.direct_waiting_max;
         // Counted before they are compared, so that no two take the last place; the guard gives it back.
         let begun = Begun { direct: self, bytes };
         let before = self.begun.fetch_add(1, Ordering::Relaxed);
         let bytes_before = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let fits = bytes_before == 0 || bytes_before.saturating_add(bytes) <= self.config.direct_bytes_max;
-        if before < max && fits { Ok(begun) } else { Err(DirectError::Busy) }
+        if before < max && fits { Ok(begun) } else { Err(TransportError::Busy) }
     }
 }
 
@@ -81,20 +99,20 @@ impl Drop for Begun<'_> {
     }
 }
 
-impl<R: Send + Sync + 'static> Lane<R> {
+impl Lane {
     pub(crate) async fn send_directly(
         self: &Arc<Self>,
         request: OutgoingRequest,
-    ) -> Result<Answer, DirectError> {
+    ) -> Result<Answer, TransportError> {
         let sent = self.try_directly(request).await;
         let counter = if sent.is_ok() { &self.metrics.relayed } else { &self.metrics.relay_failures };
         add(counter, 1);
         sent
     }
 
-    async fn try_directly(self: &Arc<Self>, request: OutgoingRequest) -> Result<Answer, DirectError> {
+    async fn try_directly(self: &Arc<Self>, request: OutgoingRequest) -> Result<Answer, TransportError> {
         let _begun = self.direct.begin(request.bytes())?;
-        let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(DirectError::Barred)?;
+        let is_probe = self.state().core.begin_direct(Instant::now()).ok_or(TransportError::Barred)?;
         let mut attempt = Attempt { lane: self, is_probe, end: None };
         let deadline = Instant::now() + self.config.request_timeout;
         let pool = self.direct.pools().of(&request.target.origin);
@@ -104,27 +122,27 @@ impl<R: Send + Sync + 'static> Lane<R> {
                 Ok(answer)
             }
             // Neither is a fault of the DFSP's.
-            Err(SendError::Busy { .. }) => Err(DirectError::Busy),
-            Err(SendError::Closed { reused: true }) => Err(DirectError::Stale),
+            Err(SendError::Busy { .. }) => Err(TransportError::Busy),
+            Err(SendError::Closed { reused: true }) => Err(TransportError::Stale),
             Err(error) => {
                 let reason = error.to_string();
                 attempt.end = Some(Err(reason.clone()));
-                Err(DirectError::Unreachable(reason))
+                Err(TransportError::Unreachable(reason))
             }
         }
     }
 }
 
-impl<R: Send + Sync + 'static> Drop for Attempt<'_, R> {
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
         let now = Instant::now();
         let mut state = self.lane.state();
         let opened = state.core.breaker_opened();
         state.core.end_direct(self.is_probe, self.end.take(), now);
         add(&self.lane.metrics.breaker_opened, state.core.breaker_opened() - opened);
-        let wake = if self.is_probe { state.wake(now, &self.lane.config) } else { Wake::Nobody };
-        let effects = state.core.effects();
+        let wake = if self.is_probe { state.wake(now, &self.lane.config) } else { Wake::Nothing };
+        let actions = state.core.actions();
         drop(state);
-        self.lane.carry_out(effects, wake);
+        self.lane.perform(actions, wake);
     }
 }

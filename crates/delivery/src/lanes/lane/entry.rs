@@ -1,16 +1,16 @@
-//! A notice in the lane, and what becomes of it.
+//! A callback in the lane, and what becomes of it.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
-use crate::lanes::contract::{Delivery, Refusal, Repetition};
+use crate::lanes::callback::{OwedCallback, Refusal, Repetition};
 
 /// Why an attempt failed.
 pub(super) type Reason = Arc<str>;
 
-/// What was tried with a notice so far.
+/// What was tried with a callback so far.
 #[derive(Clone, Debug)]
 pub(super) struct Tries {
     /// When it first came into the lane.
@@ -36,20 +36,20 @@ impl Tries {
     }
 }
 
-/// A notice in the lane.
+/// A callback in the lane.
 #[derive(Debug)]
-pub(super) struct Entry<R> {
-    pub(super) delivery: Delivery<R>,
+pub(super) struct Entry {
+    pub(super) callback: OwedCallback,
     pub(super) tries: Tries,
     /// Whether this attempt tries if the DFSP is back.
     pub(super) is_probe: bool,
-    /// Whether this attempt tries if the DFSP takes new notices again.
+    /// Whether this attempt tries if the DFSP takes new callbacks again.
     pub(super) is_trial: bool,
 }
 
-impl<R> Entry<R> {
-    pub(super) const fn new(delivery: Delivery<R>, tries: Tries) -> Self {
-        Self { delivery, tries, is_probe: false, is_trial: false }
+impl Entry {
+    pub(super) const fn new(callback: OwedCallback, tries: Tries) -> Self {
+        Self { callback, tries, is_probe: false, is_trial: false }
     }
 
     /// Whether it was tried before the attempt that is under way.
@@ -58,7 +58,7 @@ impl<R> Entry<R> {
     }
 }
 
-/// A notice that a slot has in hand.
+/// A callback that a slot has in hand.
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) key: CallbackKey,
@@ -99,9 +99,9 @@ impl Outcome {
     }
 }
 
-/// A notice that is given up.
+/// A callback that is given up.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct ParkedNotice {
+pub(super) struct ParkedCallback {
     pub(super) key: CallbackKey,
     pub(super) reason: String,
     pub(super) attempts: u32,
@@ -109,9 +109,9 @@ pub(super) struct ParkedNotice {
 
 /// What must happen outside.
 #[derive(Debug, Default)]
-pub(super) struct Effects {
+pub(super) struct LaneActions {
     /// To report as parked.
-    pub(super) parked: Vec<ParkedNotice>,
+    pub(super) parked: Vec<ParkedCallback>,
     /// To report as delivered.
     pub(super) delivered: Vec<CallbackKey>,
     /// The keeper has something new to do or to wait for.

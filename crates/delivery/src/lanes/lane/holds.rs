@@ -1,4 +1,4 @@
-//! Notices that wait until their own target has the answer to the request that caused them.
+//! Callbacks that wait until their own target has the answer to the request that caused them.
 //!
 //! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to the
 //! DFSP that sent it waits until its answer was written, or until nobody waits for that any more.
@@ -11,27 +11,27 @@ use upesi_ledger::CallbackKey;
 use super::entry::Entry;
 
 #[derive(Debug)]
-pub(super) struct Holds<R> {
+pub(super) struct Holds {
     /// With the entry once nothing else holds it back.
-    held: HashMap<CallbackKey, Option<Entry<R>>, foldhash::fast::RandomState>,
+    held: HashMap<CallbackKey, Option<Entry>, foldhash::fast::RandomState>,
     /// Answered before the lane had heard of them.
     answered: HashSet<CallbackKey>,
 }
 
-impl<R> Holds<R> {
+impl Holds {
     pub(super) fn new() -> Self {
         Self { held: HashMap::default(), answered: HashSet::new() }
     }
 
-    /// A notice that waits for an answer has come.
+    /// A callback that waits for an answer has come.
     pub(super) fn hold(&mut self, key: CallbackKey) {
         if !self.answered.remove(&key) {
             self.held.insert(key, None);
         }
     }
 
-    /// The answer was written; gives the notice where it waited for nothing else.
-    pub(super) fn answered(&mut self, key: CallbackKey) -> Option<Entry<R>> {
+    /// The answer was written; gives the callback where it waited for nothing else.
+    pub(super) fn answered(&mut self, key: CallbackKey) -> Option<Entry> {
         match self.held.remove(&key) {
             Some(entry) => entry,
             None => {
@@ -41,12 +41,12 @@ impl<R> Holds<R> {
         }
     }
 
-    /// Keeps a notice that waits; gives back one that does not.
-    pub(super) fn keep(&mut self, entry: Entry<R>) -> Option<Entry<R>> {
+    /// Keeps a callback that waits; gives back one that does not.
+    pub(super) fn keep(&mut self, entry: Entry) -> Option<Entry> {
         if self.held.is_empty() {
             return Some(entry);
         }
-        match self.held.get_mut(&entry.delivery.key) {
+        match self.held.get_mut(&entry.callback.key) {
             None => Some(entry),
             Some(held) => {
                 *held = Some(entry);
@@ -56,7 +56,7 @@ impl<R> Holds<R> {
     }
 
     /// Those that wait for nothing else.
-    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry<R>> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = &Entry> {
         self.held.values().flatten()
     }
 }

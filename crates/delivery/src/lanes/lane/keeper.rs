@@ -7,13 +7,13 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Lane;
 use super::recall::SCANNED_KEYS_MAX;
-use crate::lanes::contract::BacklogError;
+use crate::lanes::backlog::BacklogError;
 use crate::lanes::metrics::add;
 
-/// Notices that are loaded together by their keys.
+/// Callbacks that are loaded together by their keys.
 const LOADED_ITEMS_MAX: usize = 16;
 
-pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>) {
+pub(super) async fn run(lane: Arc<Lane>) {
     let mut backlog_rests_until = None;
     let mut sweep = Instant::now() + lane.config.connection_idle_timeout;
     loop {
@@ -46,16 +46,16 @@ pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>) {
     }
 }
 
-impl<R: Send + Sync + 'static> Lane<R> {
+impl Lane {
     /// What time has made due; gives when to look again.
     fn keep(self: &Arc<Self>, now: Instant) -> Option<Instant> {
         let mut state = self.state();
         state.core.at(now);
         let wake = state.wake(now, &self.config);
         let next = state.core.next_time(now);
-        let effects = state.core.effects();
+        let actions = state.core.actions();
         drop(state);
-        self.carry_out(effects, wake);
+        self.perform(actions, wake);
         next
     }
 
@@ -86,7 +86,7 @@ impl<R: Send + Sync + 'static> Lane<R> {
                 return Ok(());
             }
             match self.backlog.load(keys.clone()).await {
-                Ok(deliveries) => self.take_in(|core, now| core.loaded(&keys, deliveries, now)),
+                Ok(callbacks) => self.take_in(|core, now| core.loaded(&keys, callbacks, now)),
                 Err(error) => {
                     self.state().core.load_failed(&keys);
                     return Err(error);
@@ -95,13 +95,13 @@ impl<R: Send + Sync + 'static> Lane<R> {
         }
     }
 
-    fn take_in(self: &Arc<Self>, admit: impl FnOnce(&mut super::core::Core<R>, Instant)) {
+    fn take_in(self: &Arc<Self>, admit: impl FnOnce(&mut super::core::Core, Instant)) {
         let now = Instant::now();
         let mut state = self.state();
         admit(&mut state.core, now);
-        let (wake, effects) = (state.wake(now, &self.config), state.core.effects());
+        let (wake, actions) = (state.wake(now, &self.config), state.core.actions());
         drop(state);
-        self.carry_out(effects, wake);
+        self.perform(actions, wake);
     }
 
     fn backlog_failed(&self, error: &BacklogError) -> Instant {

@@ -6,17 +6,17 @@ use tokio::time::Instant;
 use upesi_ledger::CallbackKey;
 
 use super::core::Core;
-use super::entry::{Entry, Outcome, ParkedNotice};
+use super::entry::{Entry, Outcome, ParkedCallback};
 use super::repeats::{AWAY_MAX, Away};
-use crate::lanes::contract::Repetition;
+use crate::lanes::callback::Repetition;
 
-/// Attempts at a notice that is repeated a few times only.
+/// Attempts at a callback that is repeated a few times only.
 pub(super) const ATTEMPTS_FEW: u32 = 5;
 
-impl<R> Core<R> {
-    /// Takes back a notice after its attempt.
-    pub(super) fn finish(&mut self, mut entry: Entry<R>, outcome: Outcome, now: Instant) {
-        let key = entry.delivery.key;
+impl Core {
+    /// Takes back a callback after its attempt.
+    pub(super) fn finish(&mut self, mut entry: Entry, outcome: Outcome, now: Instant) {
+        let key = entry.callback.key;
         if let Some(index) = self.in_flight.iter().position(|in_flight| in_flight.key == key) {
             self.in_flight.swap_remove(index);
         }
@@ -39,7 +39,7 @@ impl<R> Core<R> {
     }
 
     /// What the outcome says about the DFSP.
-    fn judge(&mut self, entry: &mut Entry<R>, outcome: &Outcome, now: Instant) {
+    fn judge(&mut self, entry: &mut Entry, outcome: &Outcome, now: Instant) {
         let was_probe = std::mem::take(&mut entry.is_probe);
         let was_trial = std::mem::take(&mut entry.is_trial);
         let opened_before = self.breaker.opened + self.refusals.opened;
@@ -59,7 +59,7 @@ impl<R> Core<R> {
             _ => {}
         }
         let opened = self.breaker.opened + self.refusals.opened != opened_before;
-        self.effects.wake_keeper |= was_probe || was_trial || opened;
+        self.actions.wake_keeper |= was_probe || was_trial || opened;
     }
 
     pub(super) fn report(&mut self, key: CallbackKey, now: Instant) {
@@ -68,16 +68,16 @@ impl<R> Core<R> {
             self.take_reports();
         } else if self.reports_due.is_none() {
             self.reports_due = Some(now + self.config.report_interval);
-            self.effects.wake_keeper = true;
+            self.actions.wake_keeper = true;
         }
     }
 
     pub(super) fn take_reports(&mut self) {
-        self.effects.delivered.append(&mut self.reports);
+        self.actions.delivered.append(&mut self.reports);
         self.reports_due = None;
     }
 
-    fn repeat(&mut self, entry: Entry<R>, repetition: Repetition, now: Instant) {
+    fn repeat(&mut self, entry: Entry, repetition: Repetition, now: Instant) {
         let (first, longest) = (self.config.retry_wait_first, self.config.retry_wait_max);
         let wait = match repetition {
             Repetition::UntilDeadline => {
@@ -88,7 +88,7 @@ impl<R> Core<R> {
         let due = now + wait;
         // At its deadline the keeper parks it.
         let due = entry.tries.deadline.map_or(due, |deadline| due.min(deadline));
-        self.effects.wake_keeper |= self.repeats.next(now).is_none_or(|next| due < next);
+        self.actions.wake_keeper |= self.repeats.next(now).is_none_or(|next| due < next);
         self.repeats.insert(due, entry);
         self.keep_within_budget(now);
     }
@@ -99,8 +99,8 @@ impl<R> Core<R> {
             let wait = self.jitter.pause(2 * self.config.retry_wait_max, 2 * self.config.retry_wait_max, 0);
             let later = entry.tries.deadline.map_or(now + wait, |deadline| deadline.min(now + wait));
             self.items -= 1;
-            self.bytes -= entry.delivery.bytes;
-            self.repeats.leave(entry.delivery.key, entry.delivery.order, entry.tries, due.max(later));
+            self.bytes -= entry.callback.bytes;
+            self.repeats.leave(entry.callback.key, entry.callback.order, entry.tries, due.max(later));
         }
         while let Some((key, away)) = self.repeats.crowded_out() {
             self.park_away(
@@ -111,36 +111,36 @@ impl<R> Core<R> {
         }
     }
 
-    pub(super) fn park(&mut self, entry: Entry<R>) {
+    pub(super) fn park(&mut self, entry: Entry) {
         self.release(&entry);
         let reason = entry.tries.reason.as_deref().unwrap_or_default().to_owned();
-        let (key, attempts) = (entry.delivery.key, entry.tries.attempts);
-        self.effects.parked.push(ParkedNotice { key, reason, attempts });
+        let (key, attempts) = (entry.callback.key, entry.tries.attempts);
+        self.actions.parked.push(ParkedCallback { key, reason, attempts });
     }
 
-    /// Gives up a notice that is not in memory.
+    /// Gives up a callback that is not in memory.
     pub(super) fn park_away(&mut self, key: CallbackKey, away: Away, why: &str) {
         let reason = format!("{}{why}", away.tries.reason.as_deref().unwrap_or_default());
-        self.effects.parked.push(ParkedNotice { key, reason, attempts: away.tries.attempts });
+        self.actions.parked.push(ParkedCallback { key, reason, attempts: away.tries.attempts });
         self.release_order(away.order);
     }
 
-    /// The notice leaves the lane; the next of its transfer may go.
-    fn release(&mut self, entry: &Entry<R>) {
+    /// The callback leaves the lane; the next of its transfer may go.
+    fn release(&mut self, entry: &Entry) {
         self.items -= 1;
-        self.bytes -= entry.delivery.bytes;
-        self.release_order(entry.delivery.order);
-        if self.admission.is_behind() || self.recall.is_some() {
-            self.effects.wake_keeper |= self.has_room();
+        self.bytes -= entry.callback.bytes;
+        self.release_order(entry.callback.order);
+        if self.catch_up.is_behind() || self.recall.is_some() {
+            self.actions.wake_keeper |= self.has_room();
         }
-        self.effects.wake_keeper |= !self.loads.is_empty() && self.room().items > 0;
+        self.actions.wake_keeper |= !self.loads.is_empty() && self.room().items > 0;
     }
 
-    // ---- beside the notices ----
+    // ---- beside the callbacks ----
 
-    /// Whether a message that is no notice may be sent now: not (`None`), or as the one that probes (`Some(true)`).
+    /// Whether a message that is no callback may be sent now: not (`None`), or as the one that probes (`Some(true)`).
     pub(super) fn begin_direct(&mut self, now: Instant) -> Option<bool> {
-        use crate::lanes::breaker::Passage;
+        use upesi_http::Passage;
         if self.draining {
             return None;
         }
@@ -166,6 +166,6 @@ impl<R> Core<R> {
             None if was_probe => self.breaker.probe_void(now),
             None => {}
         }
-        self.effects.wake_keeper |= was_probe || self.breaker.opened != opened_before;
+        self.actions.wake_keeper |= was_probe || self.breaker.opened != opened_before;
     }
 }

@@ -16,7 +16,7 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    /// For notices: of an answer the status counts, and what it says beside if it can be read.
+    /// For callbacks: of an answer the status counts, and what it says beside if it can be read.
     pub(super) fn new(config: &CourierConfig) -> Self {
         Self::with(config, config.in_flight_max, ResponseBody::KeepReadable)
     }

@@ -1,4 +1,4 @@
-//! What a lane loads from the outbox by key: notices that an operator sends again, and those that left memory.
+//! What a lane loads from the outbox by key: callbacks that an operator sends again, and those that left memory.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use upesi_ledger::CallbackKey;
 use super::core::{Core, Follower};
 use super::entry::{Entry, Tries};
 use super::repeats::Away;
-use crate::lanes::breaker::Passage;
-use crate::lanes::contract::{Delivery, Position};
+use crate::lanes::callback::{OwedCallback, Position};
+use upesi_http::Passage;
 
 /// Keys that are looked through at a time for those that an operator sends again.
 pub(crate) const SCANNED_KEYS_MAX: usize = 1024;
 
-/// Where in the outbox notices stand that an operator sends again. However many they are, only this is kept of them.
+/// Where in the outbox callbacks stand that an operator sends again. However many they are, only this is kept of them.
 #[derive(Debug)]
 pub(super) struct Recall {
     from: Position,
@@ -23,7 +23,7 @@ pub(super) struct Recall {
     calls: u64,
 }
 
-/// A part of the outbox that is looked through for such notices.
+/// A part of the outbox that is looked through for such callbacks.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scan {
     from: Position,
@@ -41,7 +41,7 @@ impl Scan {
     }
 }
 
-/// Why a notice is loaded by its key.
+/// Why a callback is loaded by its key.
 #[derive(Debug)]
 pub(super) enum Load {
     /// Its time to be repeated has come.
@@ -52,8 +52,8 @@ pub(super) enum Load {
     Recalled,
 }
 
-impl<R> Core<R> {
-    /// Notes notices that were parked and that an operator wants sent again; they are undelivered in the outbox.
+impl Core {
+    /// Notes callbacks that were parked and that an operator wants sent again; they are undelivered in the outbox.
     pub(super) fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         for key in keys {
             let at = (key.seq, key.index);
@@ -65,19 +65,19 @@ impl<R> Core<R> {
         if let Some(recall) = &mut self.recall {
             recall.calls = self.recalls;
         }
-        self.effects.wake_keeper = true;
+        self.actions.wake_keeper = true;
     }
 
     /// The part of the outbox to look through now for what an operator sends again. To be followed by [`Self::scanned`].
     pub(super) fn scan(&self) -> Option<Scan> {
-        let may = !self.draining && self.has_room() && self.loads.is_empty() && !self.admission.is_fetching();
+        let may = !self.draining && self.has_room() && self.loads.is_empty() && !self.catch_up.is_fetching();
         let recall = self.recall.as_ref().filter(|_| may)?;
         Some(Scan { from: recall.from, calls: recall.calls })
     }
 
-    /// Takes the keys of the undelivered notices of that part, oldest first, and whether there may be more behind them.
+    /// Takes the keys of the undelivered callbacks of that part, oldest first, and whether there may be more behind them.
     pub(super) fn scanned(&mut self, scan: Scan, keys: &[CallbackKey], more: bool) {
-        let fetching = self.admission.is_fetching();
+        let fetching = self.catch_up.is_fetching();
         let Some(recall) = self.recall.as_mut().filter(|recall| recall.calls == scan.calls && !fetching)
         else {
             return;
@@ -90,17 +90,17 @@ impl<R> Core<R> {
         }
         let here = self.keys();
         for key in keys.iter().take_while(|key| position(key) <= to) {
-            if !here.contains(key) && self.admission.recalled(position(key)) {
+            if !here.contains(key) && self.catch_up.recalled(position(key)) {
                 self.loads.insert(*key, Load::Recalled);
             }
         }
     }
 
-    /// The notices that the lane has in hand, in memory or by their keys.
+    /// The callbacks that the lane has in hand, in memory or by their keys.
     fn keys(&self) -> BTreeSet<CallbackKey> {
         let followers = self.busy.values().flatten().map(Follower::key);
         let waiting = self.ready.iter().chain(&self.released).chain(self.repeats.here());
-        let entries = waiting.chain(self.holds.entries()).map(|entry| entry.delivery.key);
+        let entries = waiting.chain(self.holds.entries()).map(|entry| entry.callback.key);
         let away = self.repeats.away().map(|(key, _)| key);
         let in_flight = self.in_flight.iter().map(|in_flight| in_flight.key);
         let loads = self.loads.keys().chain(self.loading.keys()).copied();
@@ -108,7 +108,7 @@ impl<R> Core<R> {
         followers.chain(entries).chain(away).chain(in_flight).chain(loads).chain(reports).collect()
     }
 
-    /// The notices to load now, at most so many. To be followed by [`Self::loaded`] or [`Self::load_failed`].
+    /// The callbacks to load now, at most so many. To be followed by [`Self::loaded`] or [`Self::load_failed`].
     pub(super) fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         let room = self.room();
         let count = if self.draining || room.bytes == 0 { 0 } else { items_max.min(room.items) };
@@ -116,7 +116,7 @@ impl<R> Core<R> {
         for key in &keys {
             self.loading.extend(self.loads.remove_entry(key));
         }
-        // Repeats take turns with new notices, however many of those there are; few are loaded at a time.
+        // Repeats take turns with new callbacks, however many of those there are; few are loaded at a time.
         if !self.draining && !matches!(self.breaker.passage(now), Passage::Barred(_)) {
             for (key, away) in self.repeats.take_away(now, items_max - keys.len()) {
                 keys.push(key);
@@ -127,20 +127,20 @@ impl<R> Core<R> {
     }
 
     /// Takes what was loaded of `asked`: those that are still owed.
-    pub(super) fn loaded(&mut self, asked: &[CallbackKey], deliveries: Vec<Delivery<R>>, now: Instant) {
-        for delivery in deliveries {
-            let Some(load) = self.loading.remove(&delivery.key) else { continue };
+    pub(super) fn loaded(&mut self, asked: &[CallbackKey], callbacks: Vec<OwedCallback>, now: Instant) {
+        for callback in callbacks {
+            let Some(load) = self.loading.remove(&callback.key) else { continue };
             // Others may have come in since there was room for it.
             if matches!(load, Load::Recalled) && self.room().items == 0 {
-                self.loads.insert(delivery.key, load);
+                self.loads.insert(callback.key, load);
                 continue;
             }
             self.items += 1;
-            self.bytes += delivery.bytes;
+            self.bytes += callback.bytes;
             match load {
-                Load::Repeat(away) => self.repeats.come_back(Entry::new(delivery, away.tries)),
-                Load::Follower(_) => self.released.push_back(Entry::new(delivery, Tries::none(now))),
-                Load::Recalled => self.ready.push_back(Entry::new(delivery, Tries::none(now))),
+                Load::Repeat(away) => self.repeats.come_back(Entry::new(callback, away.tries)),
+                Load::Follower(_) => self.released.push_back(Entry::new(callback, Tries::none(now))),
+                Load::Recalled => self.ready.push_back(Entry::new(callback, Tries::none(now))),
             }
         }
         for key in asked {
@@ -150,7 +150,7 @@ impl<R> Core<R> {
                 Some(Load::Recalled) | None => {}
             }
         }
-        self.effects.wake_keeper = true;
+        self.actions.wake_keeper = true;
     }
 
     /// They could not be loaded: later.

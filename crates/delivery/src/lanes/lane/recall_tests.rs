@@ -8,11 +8,11 @@ use upesi_ledger::CallbackKey;
 use super::core::Core;
 use super::entry::Outcome;
 use super::recall::SCANNED_KEYS_MAX;
-use super::tests::{ITEMS_MAX, config, delivery, key};
-use crate::lanes::contract::Page;
+use super::tests::{ITEMS_MAX, config, key, owed_callback};
+use crate::lanes::backlog::Page;
 
-/// Looks through an outbox that holds these notices, as the keeper does.
-fn scan(core: &mut Core<()>, outbox: &[CallbackKey]) {
+/// Looks through an outbox that holds these callbacks, as the keeper does.
+fn scan(core: &mut Core, outbox: &[CallbackKey]) {
     while let Some(scan) = core.scan() {
         let behind =
             outbox.iter().filter(|key| scan.after().is_none_or(|after| (key.seq, key.index) > after));
@@ -22,24 +22,24 @@ fn scan(core: &mut Core<()>, outbox: &[CallbackKey]) {
 }
 
 /// Loads what the lane asks for.
-fn load(core: &mut Core<()>, now: Instant) -> Vec<u64> {
+fn load(core: &mut Core, now: Instant) -> Vec<u64> {
     let keys = core.take_loads(16, now);
-    let load = |key: &CallbackKey| delivery((key.seq, key.index), (key.seq, 1));
+    let load = |key: &CallbackKey| owed_callback((key.seq, key.index), (key.seq, 1));
     core.loaded(&keys, keys.iter().map(load).collect(), now);
     keys.into_iter().map(|key| key.seq).collect()
 }
 
-fn page(core: &mut Core<()>, seqs: impl IntoIterator<Item = u64>, now: Instant) {
+fn page(core: &mut Core, seqs: impl IntoIterator<Item = u64>, now: Instant) {
     let (asked, _) = core.ask().unwrap();
-    let items = seqs.into_iter().map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    let items = seqs.into_iter().map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
     core.page(asked, Page { items, more: false }, now);
 }
 
 /// Sends everything that can be sent.
-fn send(core: &mut Core<()>, now: Instant) -> Vec<u64> {
+fn send(core: &mut Core, now: Instant) -> Vec<u64> {
     let mut sent = Vec::new();
     while let Some(entry) = core.take(now) {
-        sent.push(entry.delivery.key.seq);
+        sent.push(entry.callback.key.seq);
         core.finish(entry, Outcome::Delivered, now);
     }
     sent
@@ -51,16 +51,16 @@ fn keys(seqs: impl IntoIterator<Item = u64>) -> Vec<CallbackKey> {
 
 #[test]
 fn what_a_page_brings_beyond_the_room_is_fetched_again() {
-    let mut core = Core::<()>::new(config(), 1);
+    let mut core = Core::new(config(), 1);
     let now = Instant::now();
     page(&mut core, [], now);
     // More than fits comes in while it is level.
     for seq in 1..=2 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     assert!(!core.is_behind());
     for seq in 3..=7 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true));
     for _ in 0..3 {
@@ -69,17 +69,17 @@ fn what_a_page_brings_beyond_the_room_is_fetched_again() {
     }
     let (asked, room) = core.ask().unwrap();
     assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
-    let four = (6..=9).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    let four = (6..=9).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
     core.page(asked, Page { items: four, more: false }, now);
     assert_eq!((core.items(), core.is_behind()), (ITEMS_MAX, true), "the last did not fit");
 }
 
 /// An operator sends it again before the lane of a hub that has just started has caught up: a page brings it.
 #[test]
-fn a_recalled_notice_is_sent_once_whether_a_page_brings_it_or_not() {
+fn a_recalled_callback_is_sent_once_whether_a_page_brings_it_or_not() {
     let now = Instant::now();
     // A page has brought it.
-    let mut core = Core::<()>::new(config(), 1);
+    let mut core = Core::new(config(), 1);
     page(&mut core, 1..=3, now);
     core.recall(keys([2]));
     scan(&mut core, &keys(1..=3));
@@ -87,7 +87,7 @@ fn a_recalled_notice_is_sent_once_whether_a_page_brings_it_or_not() {
     assert_eq!(send(&mut core, now), [1, 2, 3]);
 
     // The next page will bring it.
-    let mut core = Core::<()>::new(config(), 1);
+    let mut core = Core::new(config(), 1);
     core.recall(keys([2]));
     scan(&mut core, &keys(1..=3));
     assert_eq!(load(&mut core, now), Vec::<u64>::new());
@@ -95,18 +95,18 @@ fn a_recalled_notice_is_sent_once_whether_a_page_brings_it_or_not() {
     assert_eq!(send(&mut core, now), [1, 2, 3]);
 
     // A page that was read before it was sent again lacks it; nothing is looked for while that is on its way.
-    let mut core = Core::<()>::new(config(), 1);
+    let mut core = Core::new(config(), 1);
     let (asked, _) = core.ask().unwrap();
     core.recall(keys([2]));
     assert!(core.scan().is_none());
-    let items = [1, 3].map(|seq| delivery((seq, 0), (seq, 1))).into();
+    let items = [1, 3].map(|seq| owed_callback((seq, 0), (seq, 1))).into();
     core.page(asked, Page { items, more: false }, now);
     scan(&mut core, &keys(1..=3));
     assert_eq!(load(&mut core, now), [2]);
     assert_eq!(send(&mut core, now), [1, 3, 2]);
 
     // The lane is level, and nothing of what it has seen stands behind it.
-    let mut core = Core::<()>::new(config(), 1);
+    let mut core = Core::new(config(), 1);
     page(&mut core, [1], now);
     core.recall(keys([2, 4]));
     scan(&mut core, &keys([1, 2, 4]));
@@ -114,7 +114,7 @@ fn a_recalled_notice_is_sent_once_whether_a_page_brings_it_or_not() {
     assert_eq!(send(&mut core, now), [1, 2, 4]);
     // It falls behind; no page brings them again.
     for seq in 5..=11 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     assert!(core.is_behind());
     send(&mut core, now);
@@ -124,7 +124,7 @@ fn a_recalled_notice_is_sent_once_whether_a_page_brings_it_or_not() {
 
 #[test]
 fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgotten() {
-    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([2]));
     scan(&mut core, &keys([2]));
@@ -143,7 +143,7 @@ fn what_could_not_be_loaded_is_loaded_later_and_what_is_no_longer_owed_is_forgot
 /// What was read before an operator's last call may lack what that call sends again.
 #[test]
 fn a_call_while_the_outbox_is_read_is_heard() {
-    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     core.recall(keys([1]));
     let early = core.scan().unwrap();
@@ -155,9 +155,9 @@ fn a_call_while_the_outbox_is_read_is_heard() {
 
 /// However many an operator sends again, a lane takes all of them, with its memory as bounded as ever.
 #[test]
-fn any_number_of_recalled_notices_is_sent_each_once() {
+fn any_number_of_recalled_callbacks_is_sent_each_once() {
     const COUNT: u64 = 120_000;
-    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
     page(&mut core, [], now);
     let mut outbox: Vec<_> = keys((1..=COUNT).map(|number| number * 3));
     // In the portions in which operators send them, while the first are on their way.
@@ -181,7 +181,7 @@ fn any_number_of_recalled_notices_is_sent_each_once() {
             }
         }
         core.report_all();
-        let delivered: BTreeSet<_> = core.effects().delivered.into_iter().collect();
+        let delivered: BTreeSet<_> = core.actions().delivered.into_iter().collect();
         outbox.retain(|key| !delivered.contains(key));
     }
     assert!(outbox.is_empty() && core.recall.is_none());

@@ -1,8 +1,8 @@
-//! Notices that failed and are to be repeated, within a budget of their own.
+//! Callbacks that failed and are to be repeated, within a budget of their own.
 //!
-//! What exceeds the budget leaves memory: of the notice that was tried most only the key and the tries are kept, and its
-//! content is loaded from the outbox again when its time comes. So a DFSP that refuses some notices for long costs little
-//! memory, and its other notices go out as if there were none of these.
+//! What exceeds the budget leaves memory: of the callback that was tried most only the key and the tries are kept, and its
+//! content is loaded from the outbox again when its time comes. So a DFSP that refuses some callbacks for long costs little
+//! memory, and its other callbacks go out as if there were none of these.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -13,10 +13,10 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 
 use super::entry::{Entry, Tries};
 
-/// Notices of a lane that failed and are not in memory, at most. Of each some 150 bytes are kept.
+/// Callbacks of a lane that failed and are not in memory, at most. Of each some 150 bytes are kept.
 pub(super) const AWAY_MAX: usize = 16_384;
 
-/// A notice that left memory.
+/// A callback that left memory.
 #[derive(Debug)]
 pub(super) struct Away {
     pub(super) order: u64,
@@ -25,20 +25,20 @@ pub(super) struct Away {
 }
 
 #[derive(Debug)]
-pub(super) struct Repeats<R> {
+pub(super) struct Repeats {
     items_max: usize,
     bytes_max: usize,
     /// In memory, by time.
-    here: BTreeMap<(Instant, CallbackKey), Entry<R>>,
+    here: BTreeMap<(Instant, CallbackKey), Entry>,
     here_bytes: usize,
     /// In memory again, because their time has come.
-    loaded: VecDeque<Entry<R>>,
+    loaded: VecDeque<Entry>,
     /// Not in memory.
     away: BTreeMap<CallbackKey, Away>,
     away_due: BTreeSet<(Instant, CallbackKey)>,
 }
 
-impl<R> Repeats<R> {
+impl Repeats {
     pub(super) const fn new(items_max: usize, bytes_max: usize) -> Self {
         Self {
             items_max,
@@ -51,14 +51,14 @@ impl<R> Repeats<R> {
         }
     }
 
-    /// Takes a notice that is to be repeated at `due`.
-    pub(super) fn insert(&mut self, due: Instant, entry: Entry<R>) {
-        self.here_bytes += entry.delivery.bytes;
-        self.here.insert((due, entry.delivery.key), entry);
+    /// Takes a callback that is to be repeated at `due`.
+    pub(super) fn insert(&mut self, due: Instant, entry: Entry) {
+        self.here_bytes += entry.callback.bytes;
+        self.here.insert((due, entry.callback.key), entry);
     }
 
-    /// The notice that must leave memory, if one must: the one that was tried most, of several the oldest.
-    pub(super) fn excess(&mut self) -> Option<(Instant, Entry<R>)> {
+    /// The callback that must leave memory, if one must: the one that was tried most, of several the oldest.
+    pub(super) fn excess(&mut self) -> Option<(Instant, Entry)> {
         if self.here.len() <= self.items_max && (self.here_bytes <= self.bytes_max || self.here.len() <= 1) {
             return None;
         }
@@ -67,19 +67,19 @@ impl<R> Repeats<R> {
         Some((at.0, self.remove(at)?))
     }
 
-    fn remove(&mut self, at: (Instant, CallbackKey)) -> Option<Entry<R>> {
+    fn remove(&mut self, at: (Instant, CallbackKey)) -> Option<Entry> {
         let entry = self.here.remove(&at)?;
-        self.here_bytes -= entry.delivery.bytes;
+        self.here_bytes -= entry.callback.bytes;
         Some(entry)
     }
 
-    /// Notes a notice that left memory until `due`.
+    /// Notes a callback that left memory until `due`.
     pub(super) fn leave(&mut self, key: CallbackKey, order: u64, tries: Tries, due: Instant) {
         self.away_due.insert((due, key));
         self.away.insert(key, Away { order, tries, due });
     }
 
-    /// The notice that is given up because too many have left memory, if there are: the oldest.
+    /// The callback that is given up because too many have left memory, if there are: the oldest.
     pub(super) fn crowded_out(&mut self) -> Option<(CallbackKey, Away)> {
         if self.away.len() <= AWAY_MAX {
             return None;
@@ -89,7 +89,7 @@ impl<R> Repeats<R> {
         Some((key, away))
     }
 
-    /// Notices to be loaded now, at most so many; those that were loaded before go first.
+    /// Callbacks to be loaded now, at most so many; those that were loaded before go first.
     pub(super) fn take_away(&mut self, now: Instant, items_max: usize) -> Vec<(CallbackKey, Away)> {
         let count = items_max.saturating_sub(self.loaded.len());
         let due: Vec<_> =
@@ -108,8 +108,8 @@ impl<R> Repeats<R> {
         self.away.insert(key, away);
     }
 
-    /// Takes a notice that is in memory again.
-    pub(super) fn come_back(&mut self, entry: Entry<R>) {
+    /// Takes a callback that is in memory again.
+    pub(super) fn come_back(&mut self, entry: Entry) {
         self.loaded.push_back(entry);
     }
 
@@ -124,7 +124,7 @@ impl<R> Repeats<R> {
     }
 
     /// The next one that is due.
-    pub(super) fn take_due(&mut self, now: Instant) -> Option<Entry<R>> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Entry> {
         if let Some(entry) = self.loaded.pop_front() {
             return Some(entry);
         }
@@ -133,13 +133,13 @@ impl<R> Repeats<R> {
     }
 
     /// The oldest one in memory, whether its time has come or not.
-    pub(super) fn take_oldest(&mut self) -> Option<Entry<R>> {
+    pub(super) fn take_oldest(&mut self) -> Option<Entry> {
         let oldest = self.here.keys().copied().min_by_key(|(_, key)| *key);
         oldest.and_then(|at| self.remove(at)).or_else(|| self.loaded.pop_front())
     }
 
     /// Takes out those that are past their deadline: in memory, and away from it.
-    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry<R>>, Vec<(CallbackKey, Away)>) {
+    pub(super) fn take_late(&mut self, now: Instant) -> (Vec<Entry>, Vec<(CallbackKey, Away)>) {
         let late = |tries: &Tries| tries.is_late(now);
         // None of these is due after its deadline.
         let due = self.here.iter().take_while(|((due, _), _)| *due <= now);
@@ -174,7 +174,7 @@ impl<R> Repeats<R> {
     }
 
     /// Those in memory.
-    pub(super) fn here(&self) -> impl Iterator<Item = &Entry<R>> {
+    pub(super) fn here(&self) -> impl Iterator<Item = &Entry> {
         self.here.values().chain(&self.loaded)
     }
 

@@ -1,4 +1,4 @@
-//! A slot: sends one notice at a time.
+//! A slot: sends one callback at a time.
 
 use std::sync::Arc;
 
@@ -8,10 +8,11 @@ use upesi_http::{Answer, Pool, SendError};
 
 use super::Lane;
 use super::entry::{Entry, Outcome};
-use crate::lanes::contract::{Delivery, Leg, Unroutable};
+use crate::Unroutable;
+use crate::lanes::callback::{HopTiming, OwedCallback};
 use crate::lanes::metrics::add;
 
-pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>, index: usize, wake: Arc<Notify>) {
+pub(super) async fn run(lane: Arc<Lane>, index: usize, wake: Arc<Notify>) {
     let mut pool = None;
     let mut done = None;
     loop {
@@ -25,9 +26,9 @@ pub(super) async fn run<R: Send + Sync + 'static>(lane: Arc<Lane<R>>, index: usi
     }
 }
 
-impl<R: Send + Sync + 'static> Lane<R> {
+impl Lane {
     /// Gives back what was done and takes the next; puts the slot to sleep where there is none.
-    fn step(self: &Arc<Self>, index: usize, done: Option<(Entry<R>, Outcome)>) -> Option<Entry<R>> {
+    fn step(self: &Arc<Self>, index: usize, done: Option<(Entry, Outcome)>) -> Option<Entry> {
         let now = Instant::now();
         if let Some((entry, outcome)) = &done {
             self.count(entry, outcome, now);
@@ -42,18 +43,18 @@ impl<R: Send + Sync + 'static> Lane<R> {
         if next.is_none() {
             state.asleep.push(index);
         }
-        let wake = if next.is_some() { state.wake(now, &self.config) } else { super::Wake::Nobody };
-        let effects = state.core.effects();
+        let wake = if next.is_some() { state.wake(now, &self.config) } else { super::Wake::Nothing };
+        let actions = state.core.actions();
         let drained = state.core.draining && state.core.in_flight() == 0;
         drop(state);
-        self.carry_out(effects, wake);
+        self.perform(actions, wake);
         if drained {
             self.drained.notify_waiters();
         }
         next
     }
 
-    fn count(&self, entry: &Entry<R>, outcome: &Outcome, now: Instant) {
+    fn count(&self, entry: &Entry, outcome: &Outcome, now: Instant) {
         let metrics = &self.metrics;
         let (counter, durations) = match outcome {
             Outcome::Delivered => (&metrics.delivered, &metrics.delivery_duration),
@@ -65,28 +66,28 @@ impl<R: Send + Sync + 'static> Lane<R> {
         if self.config.times_deliveries {
             durations.observe(now.duration_since(entry.tries.since));
             if *outcome == Outcome::Delivered {
-                self.observe_leg(&entry.delivery);
+                self.observe_hop(&entry.callback);
             }
         }
     }
 
     /// How long the parties of the transfer have waited for what has just been delivered.
-    fn observe_leg(&self, delivery: &Delivery<R>) {
+    fn observe_hop(&self, callback: &OwedCallback) {
         let metrics = &self.metrics;
-        match self.renderer.leg(delivery.key, &delivery.record) {
+        match self.renderer.hop_timing(callback.key, &callback.record) {
             None => {}
-            Some(Leg::Prepare(took)) => metrics.prepare_duration.observe(took),
-            Some(Leg::Fulfil { took, in_all }) => {
+            Some(HopTiming::Prepare(took)) => metrics.prepare_duration.observe(took),
+            Some(HopTiming::Fulfil { took, in_all }) => {
                 metrics.fulfil_duration.observe(took);
                 in_all.into_iter().for_each(|in_all| metrics.transfer_duration.observe(in_all));
             }
         }
     }
 
-    async fn attempt(&self, entry: &Entry<R>, pool: &mut Option<Arc<Pool>>) -> Outcome {
+    async fn attempt(&self, entry: &Entry, pool: &mut Option<Arc<Pool>>) -> Outcome {
         if entry.is_repeated()
             && entry.tries.was_refused
-            && let Some(why) = self.renderer.is_moot(entry.delivery.key, &entry.delivery.record)
+            && let Some(why) = self.renderer.is_moot(entry.callback.key, &entry.callback.record)
         {
             let last = entry.tries.reason.as_deref().unwrap_or_default();
             return Outcome::Unroutable(format!("{last}; {why}"));
@@ -117,11 +118,11 @@ impl<R: Send + Sync + 'static> Lane<R> {
 
     async fn send(
         &self,
-        entry: &Entry<R>,
+        entry: &Entry,
         pool: &mut Option<Arc<Pool>>,
         deadline: Instant,
     ) -> Result<Result<Answer, SendError>, Unroutable> {
-        let outgoing = self.renderer.render(entry.delivery.key, &entry.delivery.record)?;
+        let outgoing = self.renderer.render(entry.callback.key, &entry.callback.record)?;
         let origin = &outgoing.target.origin;
         let pool = match pool {
             Some(used) if used.origin() == origin => used,

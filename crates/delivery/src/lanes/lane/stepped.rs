@@ -7,28 +7,29 @@ use super::core::Core;
 use super::entry::{Entry, Outcome};
 use super::recall::{SCANNED_KEYS_MAX, Scan};
 use crate::lanes::CourierConfig;
-use crate::lanes::contract::{Delivery, Page, Position, Refusal, Room};
-use crate::lanes::lane::admission::Asked;
-use crate::lanes::status::BreakerState;
+use crate::lanes::backlog::{Page, Room};
+use crate::lanes::callback::{OwedCallback, Position, Refusal};
+use crate::lanes::lane::catch_up::PageRequest;
+use upesi_http::BreakerState;
 
 /// The decisions of a lane, step by step, for simulations: what a lane's slots and keeper do between two waits is here one
 /// call each. All instants come from the caller.
 #[derive(Debug)]
-pub struct SteppedLane<R> {
-    core: Core<R>,
+pub struct SteppedLane {
+    core: Core,
     config: CourierConfig,
-    asked: Option<Asked>,
+    asked: Option<PageRequest>,
     scan: Option<Scan>,
 }
 
-/// A notice on its way.
+/// A callback on its way.
 #[derive(Debug)]
-pub struct Sending<R>(Entry<R>);
+pub struct Sending(Entry);
 
-impl<R> Sending<R> {
+impl Sending {
     /// What is sent.
-    pub const fn delivery(&self) -> &Delivery<R> {
-        &self.0.delivery
+    pub const fn callback(&self) -> &OwedCallback {
+        &self.0.callback
     }
 }
 
@@ -54,15 +55,15 @@ pub struct Settled {
     pub parked: Vec<(CallbackKey, String, u32)>,
 }
 
-impl<R> SteppedLane<R> {
+impl SteppedLane {
     /// A lane that begins with what the outbox holds; the seed decides its waits.
     pub fn new(config: CourierConfig, seed: u64) -> Self {
         Self { core: Core::new(config.clone(), seed), config, asked: None, scan: None }
     }
 
-    /// Takes a notice that has just become durable.
-    pub fn offer(&mut self, delivery: Delivery<R>, now: Instant) {
-        self.core.offer(delivery, now);
+    /// Takes a callback that has just become durable.
+    pub fn offer(&mut self, callback: OwedCallback, now: Instant) {
+        self.core.offer(callback, now);
     }
 
     /// The page to fetch now: behind which position, and how much. To be followed by [`Self::page`].
@@ -73,19 +74,19 @@ impl<R> SteppedLane<R> {
     }
 
     /// Takes the page that was asked for, or learns that it could not be read.
-    pub fn page(&mut self, page: Option<Page<R>>, now: Instant) {
+    pub fn page(&mut self, page: Option<Page>, now: Instant) {
         match (self.asked.take(), page) {
             (Some(asked), Some(page)) => self.core.page(asked, page, now),
             _ => self.core.page_failed(),
         }
     }
 
-    /// The target has the answer to the request that caused this notice.
+    /// The target has the answer to the request that caused this callback.
     pub fn answered(&mut self, key: CallbackKey) {
         self.core.answered(key);
     }
 
-    /// Notes notices that were parked and that an operator wants sent again.
+    /// Notes callbacks that were parked and that an operator wants sent again.
     pub fn recall(&mut self, keys: impl IntoIterator<Item = CallbackKey>) {
         self.core.recall(keys);
     }
@@ -105,29 +106,29 @@ impl<R> SteppedLane<R> {
         }
     }
 
-    /// The notices to load now by their keys. To be followed by [`Self::loaded`].
+    /// The callbacks to load now by their keys. To be followed by [`Self::loaded`].
     pub fn take_loads(&mut self, items_max: usize, now: Instant) -> Vec<CallbackKey> {
         self.core.take_loads(items_max, now)
     }
 
-    /// Takes those of the loaded notices that are still owed, or learns that they could not be read.
-    pub fn loaded(&mut self, asked: &[CallbackKey], deliveries: Option<Vec<Delivery<R>>>, now: Instant) {
-        match deliveries {
-            Some(deliveries) => self.core.loaded(asked, deliveries, now),
+    /// Takes those of the loaded callbacks that are still owed, or learns that they could not be read.
+    pub fn loaded(&mut self, asked: &[CallbackKey], callbacks: Option<Vec<OwedCallback>>, now: Instant) {
+        match callbacks {
+            Some(callbacks) => self.core.loaded(asked, callbacks, now),
             None => self.core.load_failed(asked),
         }
     }
 
-    /// The next notice to send, if one may be sent now and a slot is free.
-    pub fn take(&mut self, now: Instant) -> Option<Sending<R>> {
+    /// The next callback to send, if one may be sent now and a slot is free.
+    pub fn take(&mut self, now: Instant) -> Option<Sending> {
         if self.core.in_flight() >= self.config.in_flight_max {
             return None;
         }
         self.core.take(now).map(Sending)
     }
 
-    /// Takes a notice back after its attempt.
-    pub fn finish(&mut self, sending: Sending<R>, done: Done, now: Instant) {
+    /// Takes a callback back after its attempt.
+    pub fn finish(&mut self, sending: Sending, done: Done, now: Instant) {
         let outcome = match done {
             Done::Delivered => Outcome::Delivered,
             Done::Refused(refusal) => Outcome::Refused(refusal),
@@ -145,12 +146,12 @@ impl<R> SteppedLane<R> {
 
     /// What is to be reported since the last call.
     pub fn settled(&mut self) -> Settled {
-        let effects = self.core.effects();
-        let parked = effects.parked.into_iter().map(|parked| (parked.key, parked.reason, parked.attempts));
-        Settled { delivered: effects.delivered, parked: parked.collect() }
+        let actions = self.core.actions();
+        let parked = actions.parked.into_iter().map(|parked| (parked.key, parked.reason, parked.attempts));
+        Settled { delivered: actions.delivered, parked: parked.collect() }
     }
 
-    /// Notices in memory, those in flight included.
+    /// Callbacks in memory, those in flight included.
     pub const fn items(&self) -> usize {
         self.core.items()
     }

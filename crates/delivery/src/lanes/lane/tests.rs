@@ -1,19 +1,22 @@
-//! The decisions of a lane against a model: any interleaving of live notices, pages from the outbox, attempts and time.
+//! The decisions of a lane against a model: any interleaving of live callbacks, pages from the outbox, attempts and time.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tokio::time::Instant;
+use upesi_engine::{DurableRecord, Payload};
 use upesi_ledger::{CallbackKey, ParticipantId};
+use upesi_types::Timestamp;
 
-use super::admission::Asked;
+use super::catch_up::PageRequest;
 use super::core::Core;
 use super::entry::{Entry, Outcome};
 use super::recall::Scan;
 use crate::lanes::CourierConfig;
-use crate::lanes::contract::{Delivery, Page, Position, Room};
+use crate::lanes::backlog::{Page, Room};
+use crate::lanes::callback::{OwedCallback, Position};
 
 pub(super) const ITEMS_MAX: usize = 5;
 const BYTES_MAX: usize = 40;
@@ -41,9 +44,9 @@ pub(super) fn config() -> CourierConfig {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A record with so many notices becomes durable; each is about one of few transfers, and some wait for an answer.
+    /// A record with so many callbacks becomes durable; each is about one of few transfers, and some wait for an answer.
     Record(Vec<(u64, usize, bool)>),
-    /// The journal's thread offers so many of the durable notices.
+    /// The journal's thread offers so many of the durable callbacks.
     Offer(usize),
     Take,
     Finish(usize, Ending),
@@ -58,7 +61,7 @@ enum Step {
     Scan,
     ScanArrives,
     Load,
-    /// The answer to the request behind one of the notices that wait for it is written.
+    /// The answer to the request behind one of the callbacks that wait for it is written.
     Answer(usize),
 }
 
@@ -98,9 +101,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 /// The outbox, the journal's thread and the DFSP around one lane.
 struct World {
-    core: Core<()>,
+    core: Core,
     now: Instant,
-    /// All durable notices with their order and size, as the outbox and the offers have them.
+    /// All durable callbacks with their order and size, as the outbox and the offers have them.
     durable: BTreeMap<Position, (u64, usize)>,
     next_seq: u64,
     offered_up_to: Option<Position>,
@@ -108,13 +111,13 @@ struct World {
     delivered: BTreeSet<Position>,
     /// Reported parked and not recalled.
     parked: BTreeSet<Position>,
-    asked: Option<(Asked, Room)>,
-    page: Option<Page<()>>,
+    asked: Option<(PageRequest, Room)>,
+    page: Option<Page>,
     scan: Option<(Scan, Vec<CallbackKey>)>,
-    /// Notices that wait for an answer, and those that have not got it.
+    /// Callbacks that wait for an answer, and those that have not got it.
     awaiting: BTreeSet<Position>,
     unanswered: Vec<Position>,
-    in_hand: Vec<Entry<()>>,
+    in_hand: Vec<Entry>,
     /// Answered with success, reported or not.
     succeeded: BTreeSet<Position>,
     /// Parked at some time: these have left their place in the order.
@@ -125,8 +128,23 @@ pub(super) fn key((seq, index): Position) -> CallbackKey {
     CallbackKey { target: ParticipantId::HUB, seq, index }
 }
 
-pub(super) fn delivery(position: Position, (order, bytes): (u64, usize)) -> Delivery<()> {
-    Delivery { key: key(position), order, bytes, awaits_answer: false, record: Arc::new(()) }
+/// Lanes do not look into the records that their callbacks are made from.
+fn record() -> Arc<DurableRecord> {
+    static RECORD: LazyLock<Arc<DurableRecord>> = LazyLock::new(|| {
+        Arc::new(DurableRecord {
+            seq: 0,
+            time: Timestamp::EPOCH,
+            callbacks: Vec::new(),
+            payload: Payload::default(),
+            prepared_before: None,
+            asker: None,
+        })
+    });
+    RECORD.clone()
+}
+
+pub(super) fn owed_callback(position: Position, (order, bytes): (u64, usize)) -> OwedCallback {
+    OwedCallback { key: key(position), order, bytes, awaits_answer: false, record: record() }
 }
 
 impl World {
@@ -152,8 +170,8 @@ impl World {
 
     fn step(&mut self, step: Step) {
         match step {
-            Step::Record(notices) => {
-                for (index, (order, bytes, awaits_answer)) in notices.into_iter().enumerate() {
+            Step::Record(callbacks) => {
+                for (index, (order, bytes, awaits_answer)) in callbacks.into_iter().enumerate() {
                     let position = (self.next_seq, index as u8);
                     self.durable.insert(position, (order, bytes));
                     self.unanswered.extend(awaits_answer.then_some(position));
@@ -208,7 +226,7 @@ impl World {
                 let owed: BTreeMap<_, _> = self.pending(None).collect();
                 let load = |key: &CallbackKey| {
                     let position = (key.seq, key.index);
-                    owed.get(&position).map(|notice| delivery(position, **notice))
+                    owed.get(&position).map(|callback| owed_callback(position, **callback))
                 };
                 let loaded = keys.iter().filter_map(load).collect();
                 self.core.loaded(&keys, loaded, self.now);
@@ -221,8 +239,8 @@ impl World {
             }
         }
         self.outside();
-        // Each of the two that are loaded together may exceed the bounds, and so may the notice that reaches that of bytes.
-        assert!(self.core.items() <= ITEMS_MAX + 2, "{} notices in memory", self.core.items());
+        // Each of the two that are loaded together may exceed the bounds, and so may the callback that reaches that of bytes.
+        assert!(self.core.items() <= ITEMS_MAX + 2, "{} callbacks in memory", self.core.items());
         assert!(
             self.core.bytes() <= BYTES_MAX + 3 * BYTES_OF_ONE_MAX,
             "{} bytes in memory",
@@ -233,9 +251,9 @@ impl World {
     fn offer(&mut self, count: usize) {
         let after = self.offered_up_to.map_or(std::ops::Bound::Unbounded, std::ops::Bound::Excluded);
         let next: Vec<_> = self.durable.range((after, std::ops::Bound::Unbounded)).take(count).collect();
-        for (position, notice) in next {
+        for (position, callback) in next {
             let awaits_answer = self.awaiting.contains(position);
-            self.core.offer(Delivery { awaits_answer, ..delivery(*position, *notice) }, self.now);
+            self.core.offer(OwedCallback { awaits_answer, ..owed_callback(*position, *callback) }, self.now);
             self.offered_up_to = Some(*position);
         }
     }
@@ -255,7 +273,7 @@ impl World {
         let mut bytes = 0;
         // The journal's thread offers what it made durable before it lets the outbox be read.
         let is_offered = |position: &Position| self.offered_up_to.is_some_and(|offered| *position <= offered);
-        for (position, notice) in self.pending(asked.after) {
+        for (position, callback) in self.pending(asked.after) {
             if self.awaiting.contains(position) && !is_offered(position) {
                 break;
             }
@@ -263,8 +281,8 @@ impl World {
                 page.more = true;
                 break;
             }
-            bytes += notice.1;
-            page.items.push(delivery(*position, *notice));
+            bytes += callback.1;
+            page.items.push(owed_callback(*position, *callback));
         }
         self.page = Some(page);
     }
@@ -273,16 +291,16 @@ impl World {
         let had_work = self.core.has_work(self.now);
         let Some(entry) = self.core.take(self.now) else { return };
         assert!(had_work, "work that nobody would have been woken for");
-        let position = entry.delivery.position();
-        let order = entry.delivery.order;
+        let position = entry.callback.position();
+        let order = entry.callback.order;
         assert!(!self.succeeded.contains(&position), "{position:?} is sent again after a success");
         assert!(!self.unanswered.contains(&position), "{position:?} goes out before the answer");
         assert!(
-            self.in_hand.iter().all(|other| other.delivery.order != order),
-            "two notices of one transfer are in flight"
+            self.in_hand.iter().all(|other| other.callback.order != order),
+            "two callbacks of one transfer are in flight"
         );
         if !self.ever_parked.contains(&position) {
-            for (earlier, _) in self.durable.range(..position).filter(|(_, notice)| notice.0 == order) {
+            for (earlier, _) in self.durable.range(..position).filter(|(_, callback)| callback.0 == order) {
                 assert!(
                     self.succeeded.contains(earlier) || self.ever_parked.contains(earlier),
                     "{position:?} overtakes {earlier:?}"
@@ -299,7 +317,7 @@ impl World {
         let entry = self.in_hand.swap_remove(which % self.in_hand.len());
         let outcome = match ending {
             Ending::Delivered => {
-                self.succeeded.insert(entry.delivery.position());
+                self.succeeded.insert(entry.callback.position());
                 Outcome::Delivered
             }
             Ending::Refused => Outcome::refused("answered 500"),
@@ -310,13 +328,13 @@ impl World {
     }
 
     fn outside(&mut self) {
-        let effects = self.core.effects();
-        for key in effects.delivered {
+        let actions = self.core.actions();
+        for key in actions.delivered {
             let position = (key.seq, key.index);
             assert!(self.succeeded.contains(&position), "reported without a success");
             assert!(self.delivered.insert(position), "reported twice");
         }
-        for parked in effects.parked {
+        for parked in actions.parked {
             let position = (parked.key.seq, parked.key.index);
             assert!(parked.attempts > 0 && !parked.reason.is_empty(), "{parked:?}");
             assert!(self.parked.insert(position), "parked twice");
@@ -373,7 +391,7 @@ proptest! {
 mod budget;
 
 /// A lane that is level from the start.
-fn level(config: CourierConfig) -> (Core<()>, Instant) {
+fn level(config: CourierConfig) -> (Core, Instant) {
     let mut core = Core::new(config, 1);
     let (asked, _) = core.ask().unwrap();
     let now = Instant::now();
@@ -390,8 +408,8 @@ fn a_full_lane_falls_behind_once_and_becomes_level_again() {
     let (mut core, now) = level(config());
     let mut fell_behind = 0;
     for seq in 1..=10 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
-        fell_behind += usize::from(core.effects().fell_behind);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
+        fell_behind += usize::from(core.actions().fell_behind);
     }
     assert_eq!((core.items(), fell_behind, core.is_behind()), (ITEMS_MAX, 1, true));
     assert!(core.ask().is_none(), "there is no room yet");
@@ -399,47 +417,47 @@ fn a_full_lane_falls_behind_once_and_becomes_level_again() {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::Delivered, now);
     }
-    assert!(core.effects().wake_keeper);
+    assert!(core.actions().wake_keeper);
     let (asked, room) = core.ask().unwrap();
     assert_eq!((asked.after, room.items), (Some((5, 0)), 3));
-    let rest = (6..=8).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    let rest = (6..=8).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
     core.page(asked, Page { items: rest, more: true }, now);
     assert!(core.is_behind());
 }
 
 #[test]
-fn live_notices_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
-    let mut core = Core::<()>::new(config(), 1);
+fn live_callbacks_while_a_page_is_on_its_way_are_neither_lost_nor_doubled() {
+    let mut core = Core::new(config(), 1);
     let now = Instant::now();
     let (asked, _) = core.ask().unwrap();
     // Read from the outbox with the first of them; the second became durable just after.
-    core.offer(delivery((1, 0), (1, 1)), now);
-    core.offer(delivery((2, 0), (2, 1)), now);
-    core.page(asked, Page { items: vec![delivery((1, 0), (1, 1))], more: false }, now);
+    core.offer(owed_callback((1, 0), (1, 1)), now);
+    core.offer(owed_callback((2, 0), (2, 1)), now);
+    core.page(asked, Page { items: vec![owed_callback((1, 0), (1, 1))], more: false }, now);
     assert!(core.is_behind(), "the second is not in memory");
     let (asked, _) = core.ask().unwrap();
     core.page(
         asked,
-        Page { items: vec![delivery((2, 0), (2, 1)), delivery((3, 0), (3, 1))], more: false },
+        Page { items: vec![owed_callback((2, 0), (2, 1)), owed_callback((3, 0), (3, 1))], more: false },
         now,
     );
     assert!(!core.is_behind());
     // Offered after it was found in the outbox.
-    core.offer(delivery((3, 0), (3, 1)), now);
-    core.offer(delivery((4, 0), (4, 1)), now);
+    core.offer(owed_callback((3, 0), (3, 1)), now);
+    core.offer(owed_callback((4, 0), (4, 1)), now);
     assert_eq!(core.items(), 4);
 }
 
 #[test]
 fn a_page_that_cannot_be_read_is_asked_for_again() {
-    let (mut core, now) = (Core::<()>::new(config(), 1), Instant::now());
+    let (mut core, now) = (Core::new(config(), 1), Instant::now());
     let (first, _) = core.ask().unwrap();
-    core.offer(delivery((2, 0), (2, 1)), now);
+    core.offer(owed_callback((2, 0), (2, 1)), now);
     core.page_failed();
     assert_eq!((core.items(), core.is_behind()), (0, true), "what is owed stands in the outbox");
     let (second, _) = core.ask().unwrap();
     assert_eq!(second.after, first.after);
-    let both = (1..=2).map(|seq| delivery((seq, 0), (seq, 1))).collect();
+    let both = (1..=2).map(|seq| owed_callback((seq, 0), (seq, 1))).collect();
     core.page(second, Page { items: both, more: false }, now);
     assert_eq!((core.items(), core.is_behind()), (2, false));
 }
@@ -449,7 +467,7 @@ fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     let (mut core, mut now) =
         level(CourierConfig { in_flight_max: 10, queue_items_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=5 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     let taken: Vec<_> = std::iter::from_fn(|| core.take(now)).collect();
     assert_eq!(taken.len(), 5);
@@ -465,17 +483,17 @@ fn an_unreachable_dfsp_is_probed_by_one_request_at_a_time() {
     }
     now = core.next_time(now).unwrap();
     let probe = core.take(now).unwrap();
-    assert_eq!(probe.delivery.position(), (1, 0), "the oldest goes first");
+    assert_eq!(probe.callback.position(), (1, 0), "the oldest goes first");
     core.finish(probe, Outcome::refused("answered 500"), now);
     now += Duration::from_millis(100);
     assert_eq!(std::iter::from_fn(|| core.take(now)).count(), 5, "any answer ends the pause");
 }
 
 #[test]
-fn a_notice_past_its_deadline_is_parked_even_while_the_lane_pauses() {
+fn a_callback_past_its_deadline_is_parked_even_while_the_lane_pauses() {
     let (mut core, mut now) = level(CourierConfig { breaker_failures: 1, ..config() });
-    core.offer(delivery((1, 0), (1, 1)), now);
-    core.offer(delivery((2, 0), (1, 1)), now);
+    core.offer(owed_callback((1, 0), (1, 1)), now);
+    core.offer(owed_callback((2, 0), (1, 1)), now);
     let mut attempts = 0;
     let parked = loop {
         if let Some(entry) = core.take(now) {
@@ -484,39 +502,39 @@ fn a_notice_past_its_deadline_is_parked_even_while_the_lane_pauses() {
         }
         now = core.next_time(now).unwrap();
         core.at(now);
-        if let Some(parked) = core.effects().parked.pop() {
+        if let Some(parked) = core.actions().parked.pop() {
             break parked;
         }
     };
     assert_eq!((parked.key.seq, parked.attempts, parked.reason.as_str()), (1, attempts, "no connection"));
     assert!(attempts > 2);
-    assert_eq!(core.items(), 1, "the second notice of the transfer may go now");
+    assert_eq!(core.items(), 1, "the second callback of the transfer may go now");
 }
 
 #[test]
 fn a_drained_lane_takes_nothing_more_and_reports_what_it_delivered() {
     let (mut core, now) = level(config());
     for seq in 1..=3 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     let entry = core.take(now).unwrap();
     core.draining = true;
     assert!(core.take(now).is_none());
-    core.offer(delivery((4, 0), (4, 1)), now);
+    core.offer(owed_callback((4, 0), (4, 1)), now);
     assert_eq!((core.items(), core.in_flight()), (3, 1));
     core.finish(entry, Outcome::Delivered, now);
-    core.effects();
+    core.actions();
     core.report_all();
-    assert_eq!(core.effects().delivered.len(), 1);
+    assert_eq!(core.actions().delivered.len(), 1);
     assert_eq!(core.in_flight(), 0);
 }
 
 /// The keeper and the slots of a lane in virtual time. Nobody looks at the lane but when an alarm or an attempt ends.
 struct Wakes {
-    core: Core<()>,
+    core: Core,
     now: Instant,
     alarm: Option<Instant>,
-    in_hand: Vec<(Instant, Entry<()>)>,
+    in_hand: Vec<(Instant, Entry)>,
     /// Attempts so far.
     begun: u64,
     parked: usize,
@@ -526,10 +544,10 @@ impl Wakes {
     /// As the keeper does: slots are woken, but take only after it has set its alarm.
     fn keep(&mut self) {
         let keys = self.core.take_loads(16, self.now);
-        let loaded = keys.iter().map(|key| delivery((key.seq, key.index), (key.seq, 1))).collect();
+        let loaded = keys.iter().map(|key| owed_callback((key.seq, key.index), (key.seq, 1))).collect();
         self.core.loaded(&keys, loaded, self.now);
         // This is who would be woken.
-        self.core.effects.wake_keeper = false;
+        self.core.actions.wake_keeper = false;
         self.core.at(self.now);
         let has_work = self.core.has_work(self.now);
         self.alarm = self.core.next_time(self.now);
@@ -546,15 +564,15 @@ impl Wakes {
         {
             // Attempts last differently long: from 0 to 16 ms.
             self.begun += 1;
-            let lasts = Duration::from_millis(entry.delivery.key.seq * 7 * self.begun % 17);
+            let lasts = Duration::from_millis(entry.callback.key.seq * 7 * self.begun % 17);
             self.in_hand.push((self.now + lasts, entry));
         }
     }
 
     fn outside(&mut self) {
-        let effects = self.core.effects();
-        self.parked += effects.parked.len();
-        if effects.wake_keeper {
+        let actions = self.core.actions();
+        self.parked += actions.parked.len();
+        if actions.wake_keeper {
             self.keep();
         }
     }
@@ -590,12 +608,12 @@ proptest! {
         let start = Instant::now();
         core.page(asked, Page { items: Vec::new(), more: false }, start);
         for seq in 1..=count as u64 {
-            core.offer(delivery((seq, 0), (seq, 1)), start);
+            core.offer(owed_callback((seq, 0), (seq, 1)), start);
         }
         let mut wakes = Wakes { core, now: start, alarm: None, in_hand: Vec::new(), begun: 0, parked: 0 };
         wakes.keep();
         while wakes.parked < count {
-            prop_assert!(wakes.next(), "{} notices wait for ever", count - wakes.parked);
+            prop_assert!(wakes.next(), "{} callbacks wait for ever", count - wakes.parked);
             // A first attempt may have to wait for a slot, and a last one may begin just before the deadline.
             prop_assert!(wakes.now <= start + deadline + Duration::from_millis(100), "nobody woke in time");
         }

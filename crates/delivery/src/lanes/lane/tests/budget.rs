@@ -1,27 +1,27 @@
-//! What repeats may use, when new notices wait, and what is seen of both.
+//! What repeats may use, when new callbacks wait, and what is seen of both.
 
 use std::time::Duration;
 
-use super::{config, delivery, key, level};
+use super::{config, key, level, owed_callback};
 use crate::lanes::CourierConfig;
-use crate::lanes::contract::Delivery;
+use crate::lanes::callback::OwedCallback;
 use crate::lanes::lane::core::Core;
 use crate::lanes::lane::entry::Outcome;
 
 /// Those that wait to be repeated have half of the slots, and where both kinds wait they take turns.
 #[test]
-fn repeats_and_new_notices_do_not_wait_for_each_other() {
+fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
     let config = CourierConfig { in_flight_max: 4, queue_items_max: 40, retrying_max: 8, ..config() };
     let (mut core, mut now) = level(config);
     for seq in 1..=6 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     for _ in 1..=6 {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::Delivered, now);
     }
     for seq in 11..=13 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     for _ in 11..=13 {
         let entry = core.take(now).unwrap();
@@ -30,19 +30,19 @@ fn repeats_and_new_notices_do_not_wait_for_each_other() {
     assert_eq!((core.retrying(), core.items()), (3, 3));
     now += Duration::from_millis(200);
     for seq in 21..=24 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     let kinds: Vec<_> = std::iter::from_fn(|| core.take(now)).map(|entry| entry.is_repeated()).collect();
     assert_eq!(kinds, [true, false, true, false, false, false], "two repeats at a time");
     assert!(!core.has_work(now));
 }
 
-/// The DFSP that refuses many new notices in a row is tried with one at a time; what waits to be repeated is no such sign.
+/// The DFSP that refuses many new callbacks in a row is tried with one at a time; what waits to be repeated is no such sign.
 #[test]
-fn new_notices_wait_only_when_new_ones_are_refused() {
+fn new_callbacks_wait_only_when_new_ones_are_refused() {
     let (mut core, mut now) = level(CourierConfig { queue_items_max: 40, retrying_max: 8, ..config() });
     for seq in 1..=9 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     for _ in 0..3 {
         let entry = core.take(now).unwrap();
@@ -78,19 +78,19 @@ fn new_notices_wait_only_when_new_ones_are_refused() {
     assert_eq!(new, 3);
 }
 
-/// What a lane knows of a notice that is not given up is there to be seen, wherever the notice is.
+/// What a lane knows of a callback that is not given up is there to be seen, wherever the callback is.
 #[test]
-fn attempts_and_reasons_are_seen_while_a_notice_is_pending() {
+fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
     let (mut core, mut now) = level(CourierConfig { breaker_failures: 9, ..config() });
     for seq in 1..=4 {
-        core.offer(delivery((seq, 0), (seq, 1)), now);
+        core.offer(owed_callback((seq, 0), (seq, 1)), now);
     }
     assert_eq!(core.failed().count(), 0);
     for seq in 1..=3 {
         let entry = core.take(now).unwrap();
         core.finish(entry, Outcome::refused(&format!("answered {}", 500 + seq)), now);
     }
-    let seen = |core: &Core<()>| {
+    let seen = |core: &Core| {
         let mut seen: Vec<_> =
             core.failed().map(|(key, attempts, reason)| (key.seq, attempts, reason.to_string())).collect();
         seen.sort();
@@ -109,25 +109,25 @@ fn attempts_and_reasons_are_seen_while_a_notice_is_pending() {
 }
 
 #[test]
-fn a_notice_waits_for_the_answer_to_its_request_and_its_followers_wait_with_it() {
+fn a_callback_waits_for_the_answer_to_its_request_and_its_followers_wait_with_it() {
     let (mut core, now) = level(config());
-    let awaiting = |seq, order| Delivery { awaits_answer: true, ..delivery((seq, 0), (order, 1)) };
+    let awaiting = |seq, order| OwedCallback { awaits_answer: true, ..owed_callback((seq, 0), (order, 1)) };
     core.offer(awaiting(1, 9), now);
-    core.offer(delivery((2, 0), (9, 1)), now);
-    core.offer(delivery((3, 0), (8, 1)), now);
+    core.offer(owed_callback((2, 0), (9, 1)), now);
+    core.offer(owed_callback((3, 0), (8, 1)), now);
     let taken = core.take(now).unwrap();
-    assert_eq!(taken.delivery.key.seq, 3, "one of another transfer does not wait");
+    assert_eq!(taken.callback.key.seq, 3, "one of another transfer does not wait");
     assert!(core.take(now).is_none() && !core.has_work(now));
     assert_eq!((core.items(), core.oldest()), (3, Some(key((1, 0)))));
     core.answered(key((1, 0)));
     assert!(core.has_work(now));
     let first = core.take(now).unwrap();
-    assert_eq!(first.delivery.key.seq, 1);
+    assert_eq!(first.callback.key.seq, 1);
     assert!(core.take(now).is_none());
     core.finish(first, Outcome::Delivered, now);
-    assert_eq!(core.take(now).unwrap().delivery.key.seq, 2);
+    assert_eq!(core.take(now).unwrap().callback.key.seq, 2);
     // Answered before the lane has heard of it.
     core.answered(key((4, 0)));
     core.offer(awaiting(4, 7), now);
-    assert_eq!(core.take(now).unwrap().delivery.key.seq, 4);
+    assert_eq!(core.take(now).unwrap().callback.key.seq, 4);
 }

@@ -1,12 +1,22 @@
-//! The circuit breaker of a lane, or of anyone else who calls a peer: after several connection-level failures in a row
-//! nothing is sent for a while, then one request probes whether the peer is back.
+//! The circuit breaker of whoever calls a peer: after several connection-level failures in a row nothing is sent for a
+//! while, then one request probes whether the peer is back.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::lanes::backoff::Jitter;
-use crate::lanes::status::BreakerState;
+use crate::Jitter;
+
+/// Whether requests go to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// They do.
+    Closed,
+    /// They do not: the peer could not be reached several times in a row.
+    Open,
+    /// One request tries whether the peer is back.
+    Probing,
+}
 
 /// A circuit breaker. It holds no lock and no clock: its user does.
 #[derive(Debug)]

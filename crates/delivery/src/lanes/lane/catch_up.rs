@@ -1,18 +1,18 @@
-//! Which notices a lane admits, so that none is missed and none is taken twice.
+//! Which callbacks a lane admits, so that none is missed and none is taken twice.
 //!
-//! Notices reach a lane on two ways: live, as they become durable, and from the outbox, a page at a time. Both come in
+//! Callbacks reach a lane on two ways: live, as they become durable, and from the outbox, a page at a time. Both come in
 //! ascending order. The *watermark* is the last one admitted, on whichever way; nothing at or below it is admitted again.
-//! While the lane is behind, live notices are only noted (they stand in the outbox) and pages are fetched from the
+//! While the lane is behind, live callbacks are only noted (they stand in the outbox) and pages are fetched from the
 //! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for: what
 //! was noted before then was durable, so it was on that page or on one before.
 
-use crate::lanes::contract::Position;
+use crate::lanes::callback::Position;
 
 #[derive(Debug)]
-pub(super) struct Admission {
+pub(super) struct CatchUp {
     behind: bool,
     watermark: Option<Position>,
-    /// The last live notice that was not admitted.
+    /// The last live callback that was not admitted.
     noted: Option<Position>,
     /// A page is being fetched.
     fetching: bool,
@@ -20,13 +20,13 @@ pub(super) struct Admission {
 
 /// A page that was asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct PageRequest {
     /// What it must stand behind.
     pub(super) after: Option<Position>,
     noted: Option<Position>,
 }
 
-impl Admission {
+impl CatchUp {
     /// Behind: what was owed before the start is in the outbox.
     pub(super) const fn new() -> Self {
         Self { behind: true, watermark: None, noted: None, fetching: false }
@@ -36,7 +36,7 @@ impl Admission {
         self.behind
     }
 
-    /// A live notice; gives whether to admit it. Tells whether the lane has just fallen behind through `fell_behind`.
+    /// A live callback; gives whether to admit it. Tells whether the lane has just fallen behind through `fell_behind`.
     pub(super) fn live(&mut self, position: Position, has_room: bool) -> Live {
         if self.watermark.is_some_and(|watermark| position <= watermark) {
             return Live::Known;
@@ -52,12 +52,12 @@ impl Admission {
     }
 
     /// What to fetch next; `None` where nothing is to be fetched or that is already happening.
-    pub(super) const fn ask(&mut self) -> Option<Asked> {
+    pub(super) const fn ask(&mut self) -> Option<PageRequest> {
         if !self.behind || self.fetching {
             return None;
         }
         self.fetching = true;
-        Some(Asked { after: self.watermark, noted: self.noted })
+        Some(PageRequest { after: self.watermark, noted: self.noted })
     }
 
     /// Whether a page that is fetched now or later may hold this one.
@@ -70,7 +70,7 @@ impl Admission {
         self.fetching
     }
 
-    /// A notice that was parked and is owed again; gives whether to admit it. No page must be being fetched. Behind the
+    /// A callback that was parked and is owed again; gives whether to admit it. No page must be being fetched. Behind the
     /// watermark no page will bring it, and before it one will as long as the lane is behind.
     pub(super) fn recalled(&mut self, position: Position) -> bool {
         if self.behind && self.may_fetch(position) {
@@ -80,7 +80,7 @@ impl Admission {
         true
     }
 
-    /// A notice of the page that was fetched; gives whether to admit it.
+    /// A callback of the page that was fetched; gives whether to admit it.
     pub(super) fn fetched(&mut self, position: Position) -> bool {
         let is_new = self.may_fetch(position);
         if is_new {
@@ -90,11 +90,11 @@ impl Admission {
     }
 
     /// The page has been taken; `complete` when nothing was behind it and all of it was admitted.
-    pub(super) fn page_done(&mut self, asked: Asked, complete: bool) {
+    pub(super) fn page_done(&mut self, asked: PageRequest, complete: bool) {
         self.fetching = false;
         if complete && self.noted == asked.noted {
             self.behind = false;
-            // What was noted but is no longer undelivered needs no delivery.
+            // What was noted but is no longer undelivered needs no callback.
             self.watermark = self.watermark.max(self.noted);
         }
     }
@@ -105,7 +105,7 @@ impl Admission {
     }
 }
 
-/// What became of a live notice.
+/// What became of a live callback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Live {
     Admitted,

@@ -8,12 +8,12 @@ use upesi_ledger::CallbackKey;
 use super::core::Core;
 use super::entry::{Entry, Reason, Tries};
 use super::recall::Load;
-use crate::lanes::status::BreakerState;
+use upesi_http::BreakerState;
 
-/// How long a notice must have been refused for its lane to count as refused.
+/// How long a callback must have been refused for its lane to count as refused.
 const REFUSED_LONG: Duration = Duration::from_secs(10);
 
-impl<R> Core<R> {
+impl Core {
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -48,7 +48,7 @@ impl<R> Core<R> {
 
     /// Those that failed so far: how often they were tried, and why the last attempt failed.
     pub(super) fn failed(&self) -> impl Iterator<Item = (CallbackKey, u32, &Reason)> {
-        let here = self.repeats.here().map(|entry: &Entry<R>| (entry.delivery.key, &entry.tries));
+        let here = self.repeats.here().map(|entry: &Entry| (entry.callback.key, &entry.tries));
         let waiting = here.chain(self.away());
         let waiting = waiting.filter_map(|(key, tries)| Some((key, tries.attempts, tries.reason.as_ref()?)));
         let in_flight = self.in_flight.iter();
@@ -64,14 +64,14 @@ impl<R> Core<R> {
     }
 
     pub(super) const fn is_behind(&self) -> bool {
-        self.admission.is_behind()
+        self.catch_up.is_behind()
     }
 
     pub(super) const fn breaker(&self) -> BreakerState {
         self.breaker.state()
     }
 
-    /// Whether new notices are held back because the DFSP refused many in a row.
+    /// Whether new callbacks are held back because the DFSP refused many in a row.
     pub(super) const fn refuses_new(&self) -> bool {
         !matches!(self.refusals.state(), BreakerState::Closed)
     }
@@ -82,7 +82,7 @@ impl<R> Core<R> {
 
     pub(super) fn oldest(&self) -> Option<CallbackKey> {
         let entries = self.repeats.here().chain(&self.released).chain(self.ready.front());
-        let keys = entries.chain(self.holds.entries()).map(|entry| entry.delivery.key);
+        let keys = entries.chain(self.holds.entries()).map(|entry| entry.callback.key);
         let keys = keys.chain(self.in_flight.iter().map(|in_flight| in_flight.key));
         keys.chain(self.away().map(|(key, _)| key)).min()
     }

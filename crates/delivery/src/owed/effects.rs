@@ -1,0 +1,56 @@
+//! From the engine to the lanes.
+
+use std::sync::Arc;
+
+use upesi_engine::{Answered, DurableRecord, Effects, Participants, SharedParticipants};
+use upesi_ledger::CallbackKey;
+
+use crate::lanes::{Courier, Outlet, OwedCallback};
+
+/// Brings callbacks to the lanes as soon as the engine lets them go.
+pub struct CourierEffects {
+    /// Sends again what operators redeliver.
+    pub courier: Courier,
+    /// Takes callbacks that have become durable.
+    pub outlet: Outlet,
+    /// Kept up to date with the engine.
+    pub participants: SharedParticipants,
+}
+
+impl Effects for CourierEffects {
+    fn publish(&mut self, record: &Arc<DurableRecord>) {
+        for key in record.keys() {
+            self.outlet.offer(OwedCallback::new(key, record));
+        }
+    }
+
+    fn redeliver(&mut self, keys: &[CallbackKey]) {
+        self.courier.redeliver(keys);
+    }
+
+    fn flush(&mut self) {
+        self.outlet.flush();
+    }
+
+    fn participants(&mut self, participants: Arc<Participants>) {
+        self.participants.set(participants);
+    }
+
+    fn answers(&self) -> Option<Arc<dyn Answered>> {
+        Some(Arc::new(Answers(self.courier.clone())))
+    }
+}
+
+/// Releases callbacks whose targets have their answers.
+struct Answers(Courier);
+
+impl Answered for Answers {
+    fn answered(&self, records: &[Arc<DurableRecord>]) {
+        self.0.answered(records.iter().flat_map(|record| to_asker(record)));
+    }
+}
+
+/// The callbacks of a record that wait for the answer to it.
+pub fn to_asker(record: &DurableRecord) -> impl Iterator<Item = CallbackKey> {
+    record.keys().filter(|key| record.asker == Some(key.target))
+}

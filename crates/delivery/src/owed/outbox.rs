@@ -1,0 +1,90 @@
+//! The engine's outbox, read by the lanes.
+
+use std::sync::{Arc, OnceLock};
+
+use upesi_engine::{EngineHandle, PendingCallback};
+use upesi_ledger::{CallbackKey, Command, ParticipantId};
+
+use crate::lanes::{Backlog, BacklogError, BacklogFuture, OwedCallback, Page, Position, Room};
+
+/// The engine's outbox as lanes need it. The engine is set once it runs.
+#[derive(Clone, Default)]
+pub struct OutboxBacklog(pub Arc<OnceLock<EngineHandle>>);
+
+impl OutboxBacklog {
+    fn engine(&self) -> Result<&EngineHandle, BacklogError> {
+        self.0.get().ok_or_else(|| BacklogError { reason: "the engine is not running yet".to_owned() })
+    }
+
+    async fn page(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        room: Room,
+    ) -> Result<Page, BacklogError> {
+        let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
+        let items_max = room.items.max(1);
+        let found = self.engine()?.pending_callbacks(target, after, items_max + 1).await.map_err(failed)?;
+        let mut page = Page { more: found.len() > items_max, items: Vec::with_capacity(found.len()) };
+        let mut bytes = 0;
+        for PendingCallback { key, record } in found.into_iter().take(items_max) {
+            if bytes >= room.bytes && !page.items.is_empty() {
+                page.more = true;
+                break;
+            }
+            let item = OwedCallback::new(key, &record);
+            bytes += item.bytes;
+            page.items.push(item);
+        }
+        Ok(page)
+    }
+
+    fn report(&self, command: Command) {
+        let reported = self.0.get().map(|engine| engine.submit_quietly(command));
+        if let Some(Err(error)) = reported {
+            // The callback stays in the outbox and is repeated after a restart.
+            tracing::warn!(%error, "a delivery report was lost");
+        }
+    }
+}
+
+impl Backlog for OutboxBacklog {
+    fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page> {
+        Box::pin(self.page(target, after, room))
+    }
+
+    fn keys(
+        &self,
+        target: ParticipantId,
+        after: Option<Position>,
+        limit: usize,
+    ) -> BacklogFuture<'_, Vec<CallbackKey>> {
+        Box::pin(async move {
+            let found = self.engine()?.pending_keys(target, after, limit).await;
+            found.map_err(|error| BacklogError { reason: error.to_string() })
+        })
+    }
+
+    fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<OwedCallback>> {
+        Box::pin(async move {
+            let failed = |error: upesi_engine::SubmitError| BacklogError { reason: error.to_string() };
+            let engine = self.engine()?;
+            let still_owed = move |ledger: &upesi_ledger::Ledger| {
+                let is_owed =
+                    |key: &CallbackKey| ledger.outbox().get(*key).is_some_and(|entry| entry.parked.is_none());
+                keys.into_iter().filter(is_owed).collect()
+            };
+            let keys = engine.read(still_owed).await.map_err(failed)?;
+            let found = engine.callbacks(keys).await.map_err(failed)?;
+            Ok(found.into_iter().map(|pending| OwedCallback::new(pending.key, &pending.record)).collect())
+        })
+    }
+
+    fn delivered(&self, keys: Vec<CallbackKey>) {
+        self.report(Command::Delivered(keys));
+    }
+
+    fn parked(&self, key: CallbackKey, reason: String, attempts: u32) {
+        self.report(Command::Park { key, attempts, reason: reason.into_boxed_str() });
+    }
+}

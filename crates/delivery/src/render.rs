@@ -1,0 +1,149 @@
+//! The one place where the headers and the body of an outgoing message are put together, and its URL is found.
+//!
+//! Callbacks of the ledger ([`owed`](crate::owed)) and messages between DFSPs ([`relayed`](crate::relayed)) say what they
+//! are made of in a [`Message`]. Whatever an outgoing message needs as a whole, such as a signature of the hub's own, is
+//! added in [`Message::into_request`].
+
+use upesi_fspiop::headers::{Forward, rewrite_for_forward};
+use upesi_fspiop::uri::{PathValues, append_to_base, fill_template};
+use upesi_http::{Bytes, Full, HeaderMap, Method, Request, Target, header_block};
+use upesi_ledger::{EndpointType, Participant};
+
+/// A message to a DFSP, before its URL and headers are made.
+pub(crate) struct Message<'a> {
+    pub(crate) receiver: &'a Participant,
+    /// The endpoint that the receiver must have registered.
+    pub(crate) endpoint: EndpointType,
+    pub(crate) url: Url<'a>,
+    /// Source, method, path and whatever else the headers depend on.
+    pub(crate) forward: Forward<'a>,
+    /// The header block of the request that caused it.
+    pub(crate) caused_by: &'a [u8],
+    /// Headers that a rule of the scheme adds, in place of the sender's of the same name.
+    pub(crate) additions: Option<&'a HeaderMap>,
+    pub(crate) body: Bytes,
+}
+
+/// How a URL is made from the one that the receiver registered.
+pub(crate) enum Url<'a> {
+    /// A template, filled with one id.
+    Id(&'a str),
+    /// A template, filled from the message's path, and the query.
+    Path(Option<&'a str>),
+    /// A base, to which the message's path and the query are appended.
+    Base(Option<&'a str>),
+}
+
+impl Message<'_> {
+    /// The request that carries the message.
+    pub(crate) fn into_request(self) -> Result<OutgoingRequest, Unroutable> {
+        Ok(OutgoingRequest {
+            target: self.target()?,
+            method: match self.forward.method {
+                upesi_fspiop::Method::Get => Method::GET,
+                upesi_fspiop::Method::Post => Method::POST,
+                upesi_fspiop::Method::Put => Method::PUT,
+                upesi_fspiop::Method::Patch => Method::PATCH,
+                upesi_fspiop::Method::Delete => Method::DELETE,
+            },
+            headers: self.headers()?,
+            body: self.body,
+        })
+    }
+
+    fn headers(&self) -> Result<HeaderMap, Unroutable> {
+        let mut block = Vec::with_capacity(self.caused_by.len() + 256);
+        rewrite_for_forward(self.caused_by, &self.forward, &mut block);
+        let mut headers = header_block::from_block(&Bytes::from(block))
+            .map_err(|error| Unroutable::BadRecord { reason: error.to_string() })?;
+        for (name, value) in self.additions.into_iter().flatten() {
+            headers.insert(name.clone(), value.clone());
+        }
+        Ok(headers)
+    }
+
+    fn target(&self) -> Result<Target, Unroutable> {
+        let endpoint_type = self.endpoint.name();
+        let Some(registered) = self.receiver.endpoint(self.endpoint) else {
+            return Err(Unroutable::NoEndpoint { endpoint_type });
+        };
+        let bad = |reason: String| Unroutable::BadEndpoint { endpoint_type, reason };
+        let path = self.forward.uri;
+        let mut url = String::with_capacity(registered.len() + path.len());
+        let filled = match self.url {
+            Url::Base(query) => {
+                append_to_base(registered, path, query, &mut url);
+                Ok(())
+            }
+            Url::Id(id) => fill_template(registered, id, &mut url),
+            Url::Path(_) => fill_template(registered, &PathValues::of(path, self.forward.receiver), &mut url),
+        };
+        filled.map_err(|error| bad(error.to_string()))?;
+        if let Url::Path(Some(query)) = self.url {
+            url.push(if url.contains('?') { '&' } else { '?' });
+            url.push_str(query);
+        }
+        Target::parse(&url).map_err(|error| bad(error.to_string()))
+    }
+}
+
+/// The HTTP request that carries a message.
+#[derive(Clone, Debug)]
+pub struct OutgoingRequest {
+    /// Its URL.
+    pub target: Target,
+    /// Its method.
+    pub method: Method,
+    /// All headers but `Host` and `Content-Length`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl OutgoingRequest {
+    /// Memory that it holds: headers and body.
+    pub(crate) fn bytes(&self) -> usize {
+        let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len());
+        self.body.len() + headers.sum::<usize>()
+    }
+
+    /// As a connection to its origin takes it.
+    pub(crate) fn into_http(self) -> Request<Full<Bytes>> {
+        let mut request = Request::new(Full::new(self.body));
+        *request.method_mut() = self.method;
+        *request.headers_mut() = self.headers;
+        *request.uri_mut() = self.target.into_uri();
+        request
+    }
+}
+
+/// Why a message cannot be sent at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unroutable {
+    /// No participant has the receiver's name.
+    #[error("no such participant")]
+    UnknownReceiver,
+    /// The receiver registered no endpoint of the type.
+    #[error("no endpoint of type {endpoint_type}")]
+    NoEndpoint {
+        /// Name of the endpoint type.
+        endpoint_type: &'static str,
+    },
+    /// The endpoint is there but cannot be called.
+    #[error("the endpoint of type {endpoint_type} cannot be called: {reason}")]
+    BadEndpoint {
+        /// Name of the endpoint type.
+        endpoint_type: &'static str,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// What the message is made from does not hold together.
+    #[error("the record is damaged: {reason}")]
+    BadRecord {
+        /// What is wrong with it.
+        reason: String,
+    },
+}
+
+#[cfg(test)]
+mod tests;
