@@ -52,10 +52,10 @@ impl Exit {
     /// What it means, and what to do: name, meaning, remedy.
     pub const fn explain(self) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Success => ("success", "The command did what it was asked.", "Nothing."),
+            Self::Success => ("success", "The command succeeded.", "Nothing."),
             Self::Failure => (
                 "failure",
-                "The command ran, but what it did or checked failed: a scheme could not be applied in full, lines of \
+                "The command ran, but its work or its check failed: a scheme could not be applied in full, lines of \
                  an import were refused, a lab run's audit does not hold.",
                 "Read the last lines on stderr.",
             ),
@@ -63,18 +63,18 @@ impl Exit {
                 "usage",
                 "The command line, the configuration file or an environment variable is wrong. Nothing was started or \
                  changed. Every mistake is named.",
-                "Correct what is named; `upesi config` shows what is in effect.",
+                "Correct the mistakes; `upesi config` shows the settings in effect.",
             ),
             Self::Data => (
                 "data",
                 "Stored data is damaged or contradicts itself (journal, snapshot, archive), or a given file has \
-                 contents that make no sense (scheme). Nothing was overwritten.",
+                 invalid contents (scheme). Nothing was overwritten.",
                 "For a data directory: keep it as it is, run `upesi audit` on a copy, restore the named file from a backup. \
                  For a scheme file: correct the named lines.",
             ),
             Self::NoInput => (
                 "no input",
-                "A file or directory that was to be read does not exist or may not be read.",
+                "An input file or directory does not exist or may not be read.",
                 "Check the path and its permissions.",
             ),
             Self::Unavailable => (
@@ -84,8 +84,8 @@ impl Exit {
             ),
             Self::Software => (
                 "software",
-                "The program contradicted itself and stopped before doing harm. Where it does so in the midst of its work it \
-                 aborts, which the shell shows as 134 (SIGABRT); stderr then names the place in the source.",
+                "The program found itself in an impossible state and stopped. If this happens during its work it aborts, which \
+                 the shell shows as 134 (SIGABRT); stderr then names the place in the source.",
                 "Keep the data directory and the log, and report it.",
             ),
             Self::CannotCreate => (
@@ -95,14 +95,14 @@ impl Exit {
             ),
             Self::InputOutput => (
                 "input/output",
-                "The disk failed, or output could not be written, while the command ran. What was acknowledged is safe: a \
+                "The disk failed, or output could not be written, while the command ran. Acknowledged requests are safe: a \
                  hub stops at the first failed write.",
                 "Check the disk, then start again; the hub recovers by itself.",
             ),
             Self::Temporary => (
                 "temporary",
-                "Another process is using the data directory, or a limit of the system is reached for the moment.",
-                "Try again once the other process is gone.",
+                "Another process is using the data directory, or a system limit is reached.",
+                "Try again when the other process is gone.",
             ),
         }
     }
@@ -111,7 +111,7 @@ impl Exit {
     pub fn reference() -> String {
         let mut page = String::from(
             "# Exit codes\n\n\
-             Every `upesi` command ends with one of these. Data goes to stdout; the reason of a failure is the last thing on \
+             Every `upesi` command ends with one of these. Data goes to stdout; the reason of a failure is the last text on \
              stderr.\nCodes from 64 on follow BSD's `sysexits.h`. A process that was killed ends with 128 + the signal's number, \
              as the shell shows it.\n\n\
              | code | name | meaning | what to do |\n|---|---|---|---|\n",

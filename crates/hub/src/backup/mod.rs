@@ -28,7 +28,7 @@ pub struct BackupArguments {
     /// The data directory; a hub may be using it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Where the backup goes: a directory of its own. Repeated into the same one, only what is new is copied.
+    /// Target: a separate directory. Repeated into the same one, only new files are copied.
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,
     /// Print one JSON object instead of text.

@@ -18,7 +18,7 @@ pub struct RestoreArguments {
     /// The backup, as `upesi backup` made it.
     #[arg(long, value_name = "DIR")]
     pub from: PathBuf,
-    /// The data directory to be: absent or empty.
+    /// The new data directory: absent or empty.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
     /// Print one JSON object, the audit's, instead of text.

@@ -36,7 +36,7 @@ pub enum Format {
     Csv,
     /// A JSON object per line.
     Jsonl,
-    /// Columns with types, compressed, for DuckDB, pandas, Spark and the like.
+    /// Typed, compressed columns, for DuckDB, pandas, Spark and others.
     Parquet,
 }
 
@@ -62,13 +62,13 @@ pub struct ExportArguments {
     /// The data directory; a hub may be using it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
-    /// Only transfers that finished before, such as 2031-04-01T00:00:00.000Z.
+    /// Only transfers that finished before this time, such as 2031-04-01T00:00:00.000Z.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub before: Option<Timestamp>,
     /// Only transfers that finished at this time or later.
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Timestamp>,
-    /// How it is written.
+    /// Output format.
     #[arg(long, value_enum, default_value = "csv")]
     pub format: Format,
     /// The file to write; it must not exist.

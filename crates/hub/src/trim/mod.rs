@@ -24,10 +24,10 @@ pub struct TrimArguments {
     /// Directory, on another volume, that the segments are moved to.
     #[arg(long, value_name = "DIR", conflicts_with = "delete", required_unless_present = "delete")]
     pub to: Option<PathBuf>,
-    /// Delete the segments. The history before them can then no longer be audited, and the archive not be rebuilt.
+    /// Delete the segments. The history in them can then no longer be audited, nor the archive rebuilt.
     #[arg(long)]
     pub delete: bool,
-    /// Only say what would be done.
+    /// Only report what would be done.
     #[arg(long)]
     pub dry_run: bool,
     /// Print one JSON object instead of text.

@@ -28,7 +28,7 @@ Data goes to stdout, everything else to stderr. Exit codes: 0 success, 1 failure
 #[command(name = "upesi", version = VERSION, after_help = AFTER_HELP, max_term_width = 110)]
 #[command(subcommand_required = true, arg_required_else_help = true)]
 pub struct Cli {
-    /// What to do.
+    /// The command to run.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -38,66 +38,64 @@ pub struct Cli {
 pub enum Command {
     /// Run the hub.
     ///
-    /// Listens for DFSPs (FSPIOP API) on one port and for operators (admin API, health, metrics) on another, and keeps
-    /// everything in one directory. Needs no configuration; it is ready when GET /health answers 200 on both ports.
-    /// SIGTERM or SIGINT stop it in order: it finishes what it has accepted and writes what it knows. A hub that is killed
-    /// loses nothing that it acknowledged.
+    /// Serves DFSPs (FSPIOP API) on one port and operators (admin API, health, metrics) on another; all data is in one
+    /// directory. Needs no configuration; ready when GET /health answers 200 on both ports. SIGTERM or SIGINT stop it in
+    /// order: accepted requests finish and a snapshot is written. A killed hub loses nothing that it acknowledged.
     Serve(SettingsArguments),
-    /// See it all in a minute: a hub, simulated DFSPs, one payment from a phone number, then load, measured and audited.
+    /// Show everything in a minute: a hub, simulated DFSPs, one payment to a phone number, then load, measured and audited.
     Demo(DemoArguments),
     /// Show the settings in effect and where each comes from.
     ///
-    /// Prints a TOML file that can be used with --config, the origin of each value as a comment: default, file with line,
-    /// environment variable or flag. Takes the same flags as serve, so that it answers "what would serve do?".
+    /// Prints a TOML file for --config, with the origin of each value as a comment: default, file and line, environment
+    /// variable or flag. Takes the flags of serve.
     Config(ConfigArguments),
-    /// Bring a hub to the state that a scheme file describes.
+    /// Apply a scheme file to a hub.
     #[command(subcommand)]
     Scheme(SchemeCommand),
-    /// Register parties in the hub's own directory, and look at them.
+    /// Register parties in the hub's own directory, or show them.
     #[command(subcommand)]
     Directory(DirectoryCommand),
     /// Run simulated DFSPs, or a simulated oracle.
     ///
-    /// Any number of DFSPs in one process: they answer what the hub forwards (lookups, quotes, transfers with the right
-    /// fulfilment, and more), with the delays and faults asked for, and keep their own books. GET /_sim/dfsps shows them,
-    /// PUT /_sim/dfsps/NAME changes how one behaves, GET /metrics tells Prometheus what they count and how long messages take.
-    /// Prints name and base URL of each, then runs until SIGTERM or SIGINT.
+    /// Any number of DFSPs in one process. They answer forwarded requests (lookups, quotes, transfers with the right
+    /// fulfilment, and more) with configurable delays and faults, and keep their own books. GET /_sim/dfsps shows them,
+    /// PUT /_sim/dfsps/NAME changes the behaviour of one, GET /metrics has counters and durations for Prometheus. Prints
+    /// name and base URL of each, then runs until SIGTERM or SIGINT.
     Sim(SimArguments),
     /// Measure a hub under load.
     #[command(subcommand)]
     Lab(LabCommand),
     /// Print the records of a data directory, oldest first.
     ///
-    /// One line per record: sequence number, time, what changed, who is told, size of the request. The directory is only
-    /// read; a hub may be using it.
+    /// One line per record: sequence number, time, events, callbacks, size of the request. Reads only; a hub may be using the
+    /// directory.
     Journal(JournalArguments),
     /// Verify a data directory: every record, every invariant, snapshots and archive.
     ///
-    /// Reads every segment of the journal: checksums, chain, times, zeros in the free room. Then replays it from its
-    /// beginning, keeps books of its own beside it, and compares: money is conserved, no transfer takes effect twice, caps and
-    /// cover were kept, every outcome was told, snapshots are byte for byte what the journal leads to, archived transfers are
-    /// what was decided. Where the first segments were deleted, the replay begins with the oldest snapshot that the journal
-    /// continues, which nothing can be compared with; the records before it are read only. Prints counts and balances. Ends
-    /// with 65 if anything does not hold.
+    /// Reads every segment of the journal (checksums, chain, times, zeros in the free room), then replays it with independent
+    /// books and compares: money is conserved, no transfer takes effect twice, caps and cover were kept, every outcome has its
+    /// callbacks, snapshots equal the replay byte for byte, archived transfers equal the decisions. If the first segments were
+    /// deleted, the replay begins with the oldest snapshot that the journal continues, which itself cannot be compared; older
+    /// records are only read. Prints counts and balances. Ends with 65 if a check fails.
     Audit(AuditArguments),
-    /// Copy a data directory as it is at one moment, beside a running hub or without one.
+    /// Copy a data directory at one moment, beside a running hub or without one.
     ///
-    /// Takes a consistent view (second names of the files that never change, a copy of the rest), then copies it. Repeated
-    /// into the same directory, only new files are copied. Verify a backup by restoring it.
+    /// Takes a consistent view (hard links of files that never change, copies of the rest), then copies it. Repeated into the
+    /// same directory, it copies only new files. Verify a backup by restoring it.
     Backup(BackupArguments),
-    /// Make a data directory from a backup: every file verified, then audited, then put in its place.
+    /// Make a data directory from a backup: verify every file, audit the result, put it in place.
     ///
-    /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or anything in the audit does not hold.
+    /// Refuses a directory that is not empty. Ends with 65 if a file is damaged or the audit fails.
     Restore(RestoreArguments),
-    /// Make room on a full disk: move away, or delete, the journal's segments that are no longer needed.
+    /// Make room on a full disk: move or delete journal segments that are no longer needed.
     ///
-    /// Those before the oldest snapshot, whose transfers are in the archive and which no undelivered callback needs. The hub must be
-    /// stopped. Needs no room on the full volume.
+    /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback needs. The
+    /// hub must be stopped. Needs no room on the full volume.
     Trim(TrimArguments),
     /// Write finished transfers to a file for other tools, as CSV, JSON Lines or Parquet, beside a running hub or without one.
     ///
-    /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment. What the
-    /// columns mean is in docs/data-directory.md. Prints how many.
+    /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment; columns are
+    /// described in docs/data-directory.md. Prints their number.
     Export(ExportArguments),
     /// Print completions for a shell: `upesi completions bash > /etc/bash_completion.d/upesi`.
     Completions(CompletionsArguments),
@@ -111,19 +109,19 @@ pub struct SettingsArguments {
     /// TOML file with settings; see docs/configuration.md.
     #[arg(long, value_name = "FILE", env = "UPESI_CONFIG")]
     pub config: Option<PathBuf>,
-    /// Directory of everything that must survive (data.dir); made where it does not exist.
+    /// Data directory (data.dir); created if missing.
     #[arg(long, value_name = "DIR")]
     pub data: Option<String>,
-    /// Where to listen for DFSPs (fspiop.listen), such as 127.0.0.1:4000.
+    /// Address of the FSPIOP port (fspiop.listen), such as 127.0.0.1:4000.
     #[arg(long, value_name = "ADDRESS")]
     pub fspiop: Option<String>,
-    /// Where to listen for operators (admin.listen), such as 127.0.0.1:4001.
+    /// Address of the admin port (admin.listen), such as 127.0.0.1:4001.
     #[arg(long, value_name = "ADDRESS")]
     pub admin: Option<String>,
-    /// How much to log (log.level): off, error, warn, info, debug, trace, or directives.
+    /// Log level (log.level): off, error, warn, info, debug, trace, or directives.
     #[arg(long, value_name = "LEVEL")]
     pub log_level: Option<String>,
-    /// How log lines look (log.format): pretty or json.
+    /// Log format (log.format): pretty or json.
     #[arg(long, value_name = "FORMAT")]
     pub log_format: Option<String>,
     /// Any setting by its key, such as --set fspiop.workers=2. May be repeated.
@@ -160,7 +158,7 @@ impl SettingsArguments {
 /// Arguments of `upesi config`.
 #[derive(Args, Clone, Debug)]
 pub struct ConfigArguments {
-    /// The same as of serve.
+    /// The settings of serve.
     #[command(flatten)]
     pub settings: SettingsArguments,
     /// Print JSON instead of TOML.
@@ -180,7 +178,7 @@ pub struct JournalArguments {
     /// Print one JSON object per line instead of text. Amounts are strings.
     #[arg(long)]
     pub json: bool,
-    /// With --json: add the request's headers and body. They hold personal data.
+    /// With --json: add the request's headers and body, which contain personal data.
     #[arg(long, requires = "json")]
     pub payload: bool,
     /// Begin with this record instead of the oldest.
@@ -189,13 +187,13 @@ pub struct JournalArguments {
     /// Print at most this many records.
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Only what is about this transfer, its callbacks included.
+    /// Only records about this transfer, its callbacks included.
     #[arg(long, value_name = "ID", value_parser = values::transfer_id)]
     pub transfer: Option<TransferId>,
-    /// Only what concerns this participant.
+    /// Only records about this participant.
     #[arg(long, value_name = "NAME", value_parser = values::dfsp_name)]
     pub fsp: Option<FspId>,
-    /// Only records of this instant or later: 2026-11-21T09:39:53.000Z, without what is zero, or 2026-11-21.
+    /// Only records from this instant on: 2026-11-21T09:39:53.000Z, shortened, or 2026-11-21.
     #[arg(long, value_name = "TIME", value_parser = values::instant)]
     pub since: Option<Timestamp>,
     /// Only records before this instant.
@@ -212,10 +210,10 @@ pub struct AuditArguments {
     /// Print one JSON object instead of a table.
     #[arg(long)]
     pub json: bool,
-    /// Audit although a hub is using the directory: what it has written so far, without the archive.
+    /// Audit beside a running hub: what it has written so far, without the archive.
     #[arg(long)]
     pub allow_live: bool,
-    /// Leave the archive of finished transfers out. Opening it may let its store tidy up files of its own.
+    /// Leave out the archive of finished transfers. Opening it may let its store remove obsolete files.
     #[arg(long)]
     pub no_archive: bool,
 }

@@ -15,15 +15,14 @@ use upesi_hub::values::{WAIT_DEFAULT, wait};
 pub enum DirectoryCommand {
     /// Register the parties of a CSV file.
     ///
-    /// The first line names the columns: partyIdType, partyIdentifier, fspId, and if wanted partySubIdOrType and currency, in
-    /// any order. Each further line is one entry. Lines that cannot be taken are told on stderr, with their number, and do
-    /// not stop the others; the command then ends with 1.
+    /// The first line names the columns in any order: partyIdType, partyIdentifier, fspId, optionally partySubIdOrType and
+    /// currency. Each further line is one entry. Refused lines are reported on stderr with their number and do not stop the
+    /// others; the command then ends with 1.
     ///
-    /// An import that was interrupted goes on where it stopped when the same command is run again: the hub remembers how
-    /// far it got, by the content of the file. A file that was changed is imported from its beginning; lines that are
-    /// registered already are no mistake.
+    /// An interrupted import continues if the same command is run again: the hub remembers its progress by the content of the
+    /// file. A changed file is imported from its beginning; lines that are registered already are no error.
     Import(ImportArguments),
-    /// Show who serves a party: one line per entry with DFSP, currency and sub id, separated by tabs.
+    /// Show the DFSPs of a party: one line per entry with DFSP, currency and sub id, separated by tabs.
     Get(GetArguments),
 }
 
@@ -33,16 +32,16 @@ pub struct ImportArguments {
     /// The CSV file, in UTF-8.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Let the file win where another DFSP is registered, instead of refusing the line.
+    /// Replace entries of other DFSPs instead of refusing the line.
     #[arg(long)]
     pub replace: bool,
-    /// Name of the import, instead of one from the file's content; with a new name, the same file is imported again.
+    /// Name of the import, by default derived from the file's content; under a new name the same file is imported again.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
-    /// Wait up to this many seconds for a hub that does not answer yet; 0 does not wait.
+    /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
     /// Print one JSON object instead of text.

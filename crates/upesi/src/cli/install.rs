@@ -22,7 +22,7 @@ pub struct CompletionsArguments {
 /// Arguments of `upesi man`.
 #[derive(Args, Clone, Debug)]
 pub struct ManArguments {
-    /// The directory to write to, such as /usr/local/share/man/man1; made where it does not exist.
+    /// Output directory, such as /usr/local/share/man/man1; created if missing.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
@@ -30,17 +30,17 @@ pub struct ManArguments {
 /// Prints the completions of a shell.
 ///
 /// # Errors
-/// 74 where stdout cannot be written to.
+/// 74 if stdout cannot be written to.
 pub fn completions(arguments: &CompletionsArguments) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command(), "upesi", &mut script);
     write_out(&String::from_utf8_lossy(&script))
 }
 
-/// Writes a man page for each command, and prints how many.
+/// Writes a man page for each command and prints their number.
 ///
 /// # Errors
-/// 73 where the directory or a page cannot be written.
+/// 73 if the directory or a page cannot be written.
 pub fn man(arguments: &ManArguments) -> Outcome {
     let out = &arguments.out;
     let cannot = |error: io::Error| Failure::new(Exit::CannotCreate, format!("{}: {error}", out.display()));

@@ -17,25 +17,25 @@ use upesi_hub::values::dfsp_name;
 /// Arguments of `upesi sim oracle`.
 #[derive(Args, Clone, Debug)]
 pub struct OracleArguments {
-    /// Of how many simulated DFSPs, named dfsp-1, dfsp-2 and so on, it knows the parties.
+    /// Number of simulated DFSPs (dfsp-1, dfsp-2, …) whose parties it knows.
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: usize,
-    /// The name of a simulated DFSP, instead of --dfsps, in the order of `upesi sim`. May be repeated.
+    /// Name of a simulated DFSP, instead of --dfsps, in the order of `upesi sim`. May be repeated.
     #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
     pub names: Vec<FspId>,
-    /// Parties of one DFSP, by how their identifiers begin: MSISDN:2609=greenbank. May be repeated.
+    /// Parties of one DFSP by prefix of their identifiers: MSISDN:2609=greenbank. May be repeated.
     #[arg(long = "rule", value_name = "TYPE:PREFIX=DFSP", value_parser = rule)]
     pub rules: Vec<OracleRule>,
-    /// Where it listens; register http://ADDRESS as the oracle's endpoint.
+    /// Address to listen on; register http://ADDRESS as the oracle's endpoint.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5100")]
     pub listen: SocketAddr,
-    /// Decides which requests the faults hit.
+    /// Seed of the faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// How it behaves.
+    /// Delays and faults.
     #[command(flatten)]
     pub behaviour: OracleBehaviourArguments,
 }
@@ -47,25 +47,25 @@ pub struct OracleBehaviourArguments {
     /// Time between a request and its answer, in milliseconds.
     #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u32,
-    /// Requests that are never answered.
+    /// Requests never answered.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub hang_per_mille: u16,
-    /// Requests that are answered with 404.
+    /// Requests answered with 404.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub not_found_per_mille: u16,
-    /// Requests that are answered with 500.
+    /// Requests answered with 500.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub server_error_per_mille: u16,
-    /// Requests that are answered with 503 and error 2003.
+    /// Requests answered with 503 and error 2003.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub unavailable_per_mille: u16,
-    /// Requests that are answered with 200 and no JSON.
+    /// Requests answered with 200 and invalid JSON.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub garbage_per_mille: u16,
     /// Lookups whose answer names a second owner.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub several_owners_per_mille: u16,
-    /// Lookups whose answer names a DFSP that does not exist.
+    /// Lookups whose answer names an unknown DFSP.
     #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub unknown_dfsp_per_mille: u16,
 }

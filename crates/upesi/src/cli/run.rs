@@ -21,7 +21,7 @@ use upesi_lab::cli as lab;
 
 use crate::demo;
 
-/// Runs what the arguments ask for and gives the exit code. What went wrong is printed on stderr.
+/// Runs the command and returns its exit code. Failures are printed on stderr.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
@@ -45,7 +45,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     }
 }
 
-/// Refuses variables that look like ours and set nothing; commands with settings report them with their other mistakes.
+/// Refuses unknown `UPESI_` variables; commands with settings report them with their other mistakes.
 fn check_environment(command: &Command) -> Outcome {
     if matches!(command, Command::Serve(_) | Command::Config(_)) {
         return Ok(());

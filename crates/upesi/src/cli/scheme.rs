@@ -13,12 +13,13 @@ use upesi_hub::values::{WAIT_DEFAULT, wait};
 /// Subcommands of `upesi scheme`.
 #[derive(Debug, Subcommand)]
 pub enum SchemeCommand {
-    /// Make the changes that a scheme file asks for, and show them.
+    /// Apply a scheme file and show the changes.
     ///
-    /// Reads the hub's present state through its admin API, then makes what differs: hub accounts, settlement models, DFSPs,
-    /// net debit caps, funds, endpoints. Applying a file again changes nothing. One line per change: `+` made, `~` changed,
-    /// `?` what this hub does not tell, and at the end how much was as described already. What cannot be changed (a model's
-    /// kind, a proxy) is told before anything is: the file is checked as a whole, and against the hub. Works with any hub that has this admin API.
+    /// Compares the file with the hub's state and makes the differences through the admin API: hub accounts, settlement
+    /// models, DFSPs, net debit caps, funds, endpoints. Applying a file again changes nothing. One line per change: `+` created,
+    /// `~` changed, `?` unknown to this hub, and the number of unchanged items. The whole file is checked, also against the
+    /// hub, before the first change; unchangeable items (a model's kind, a proxy) are refused. Works with any hub that has
+    /// Mojaloop's admin API.
     Apply(SchemeApplyArguments),
 }
 
@@ -28,13 +29,13 @@ pub struct SchemeApplyArguments {
     /// The scheme file (TOML); see examples/scheme.toml.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Only show what would be changed.
+    /// Only show the changes.
     #[arg(long)]
     pub plan: bool,
     /// Base URL of the hub's admin API.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4001", env = "UPESI_ADMIN_URL")]
     pub admin: String,
-    /// Wait up to this many seconds for a hub that does not answer yet; 0 does not wait.
+    /// Seconds to wait for the hub to answer; 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
     /// Print one JSON object instead of lines.

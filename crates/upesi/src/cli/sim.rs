@@ -34,8 +34,8 @@ pub enum SimCommand {
     /// Run a simulated oracle: an external party directory.
     ///
     /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more belong to the first DFSP,
-    /// 260001 to the second and so on), whatever rules say, and what a hub registers. GET /_sim/oracle shows settings and
-    /// counters, PUT /_sim/oracle changes how it behaves. Prints its base URL, then runs until SIGTERM or SIGINT.
+    /// 260001 to the second and so on), those of its rules, and those registered by a hub. GET /_sim/oracle shows settings and
+    /// counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then runs until SIGTERM or SIGINT.
     Oracle(OracleArguments),
 }
 
@@ -43,40 +43,40 @@ pub enum SimCommand {
 #[derive(Args, Clone, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
 pub struct SimArguments {
-    /// Something else than DFSPs.
+    /// Something other than DFSPs.
     #[command(subcommand)]
     pub command: Option<SimCommand>,
-    /// How many DFSPs, named dfsp-1, dfsp-2 and so on.
+    /// Number of DFSPs (dfsp-1, dfsp-2, …).
     #[arg(long, value_name = "N", default_value_t = 8)]
     pub dfsps: usize,
-    /// The name of a DFSP, instead of --dfsps. May be repeated.
+    /// Name of a DFSP, instead of --dfsps. May be repeated.
     #[arg(long = "dfsp", value_name = "NAME", value_parser = dfsp_name, conflicts_with = "dfsps")]
     pub names: Vec<FspId>,
-    /// Where the DFSPs listen; each has its name as base path: http://ADDRESS/dfsp-1.
+    /// Address of the DFSPs; each has its name as base path: http://ADDRESS/dfsp-1.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:5000")]
     pub listen: SocketAddr,
-    /// Where load scripts open web sockets, such as ws://ADDRESS/TRACE-ID/PUT/transfers/ID, to be told of callbacks.
+    /// Address of web sockets that report callbacks to load scripts: ws://ADDRESS/TRACE-ID/PUT/transfers/ID.
     #[arg(long, value_name = "ADDRESS")]
     pub sockets: Option<SocketAddr>,
-    /// The hub's FSPIOP base URL, to which payees send their answers.
+    /// FSPIOP base URL of the hub, for the DFSPs' answers.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:4000")]
     pub hub: String,
-    /// Wait up to this many seconds for a hub that does not answer yet, and end if none does; 0 does not look for it.
+    /// Seconds to wait for the hub to answer; the command ends if it does not. 0 does not wait.
     #[arg(long, value_name = "SECONDS", default_value = WAIT_DEFAULT, value_parser = wait)]
     pub wait: Duration,
-    /// A currency that parties can receive, XXX and XTS where none is given. May be repeated.
+    /// A currency that parties can receive; default XXX and XTS. May be repeated.
     #[arg(long = "currency", value_name = "CODE", value_parser = currency)]
     pub currencies: Vec<Currency>,
-    /// Decides which questions the faults hit.
+    /// Seed of the faults.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Threads; by default one per core.
     #[arg(long, value_name = "N")]
     pub workers: Option<usize>,
-    /// Print every message that the DFSPs send and receive. Under load, what cannot be printed in time is left out.
+    /// Print every message of the DFSPs. Under load, messages that cannot be printed in time are left out.
     #[arg(long)]
     pub show: bool,
-    /// How they behave.
+    /// Delays and faults.
     #[command(flatten)]
     pub behaviour: BehaviourArguments,
 }
