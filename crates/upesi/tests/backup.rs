@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
 
-use upesi_engine::{Engine, EngineMetrics, EngineOptions, NoEffects};
-use upesi_journal::{Access, Disk, Reader, RealDisk};
-use upesi_ledger::{Ledger, LedgerConfig, Record};
+use upesi_engine::{Engine, EngineMetrics, EngineOptions, Fold, NoEffects};
+use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
+use upesi_ledger::{Ledger, LedgerConfig};
 
 use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, RestoreReport, backup, restore};
 use upesi_hub::exit::{Exit, Failure};
@@ -34,13 +34,9 @@ fn files_below(directory: &Path) -> Vec<PathBuf> {
 /// The state after a record, from nothing but the journal, without the transfers that the archive has.
 fn state_after(data: &Path, seq: u64) -> Vec<u8> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(data, Access::Read));
-    let mut ledger = Ledger::new(LedgerConfig::default());
-    let mut reader = Reader::new(disk, 1);
-    while let Some(found) = reader.next_record(seq).unwrap() {
-        let record = Record::decode(found.bytes).unwrap();
-        ledger.evolve(found.seq, found.time, record.events, &record.callbacks);
-    }
-    state(ledger)
+    let mut fold = Fold::new(&EmbeddedLog::for_reading(&disk), Ledger::new(LedgerConfig::default()), 0);
+    while fold.next(seq).unwrap() {}
+    state(fold.ledger)
 }
 
 fn state(mut ledger: Ledger) -> Vec<u8> {

@@ -11,6 +11,7 @@ mod tests;
 
 use std::path::Path;
 
+use upesi_engine::FollowError;
 use upesi_journal::{DataDirectory, DataDirectoryError, JournalError};
 
 use crate::exit::{Exit, Failure};
@@ -47,6 +48,15 @@ pub fn journal_exit(error: &JournalError) -> Exit {
         }
         JournalError::Io { .. } | JournalError::DiskFull { .. } | JournalError::Poisoned => Exit::InputOutput,
         JournalError::Superseded { .. } => Exit::Temporary,
+    }
+}
+
+/// A record that cannot be read.
+pub(crate) fn follow_failure(error: FollowError) -> Failure {
+    match error {
+        FollowError::Journal(error) => journal_failure(error),
+        FollowError::Gone { .. } => Failure::new(Exit::Usage, error),
+        FollowError::Record { .. } => Failure::new(Exit::Data, error),
     }
 }
 

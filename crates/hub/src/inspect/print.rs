@@ -4,12 +4,13 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use upesi_journal::{Disk, END, JournalError, Reader, SnapshotStore};
-use upesi_ledger::{Ledger, LedgerConfig, Record};
+use upesi_engine::{FollowError, follow};
+use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, SnapshotStore};
+use upesi_ledger::{Ledger, LedgerConfig};
 
 use super::filter::{Filter, Sieve};
 use super::names::Names;
-use super::{describe, journal_failure, json, open};
+use super::{describe, follow_failure, journal_failure, json, open};
 use crate::exit::{Exit, Failure, Outcome};
 
 /// What to print.
@@ -42,19 +43,19 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
         );
     }
     let disk = directory.disk();
-    let oldest =
-        upesi_journal::segments(&*disk).map_err(journal_failure)?.first().map_or(1, |info| info.first_seq);
+    let log = EmbeddedLog::for_reading(&disk);
+    let oldest = log.oldest_seq().map_err(journal_failure)?.unwrap_or(1);
     let from = options.from_seq.unwrap_or(oldest).max(1);
-    let mut names = names_before(&disk, from, oldest)?;
-    let mut reader = Reader::new(disk, from);
+    let mut names = names_before(&disk, &log, from, oldest)?;
+    let mut records = follow(&log, from);
     let mut sieve = Sieve::new(options.filter.clone());
     let mut left = options.limit.unwrap_or(u64::MAX);
     while left > 0 {
-        let Some(found) = reader.next_record(END).map_err(journal_failure)? else { break };
+        let Some(found) = records.next().map_err(follow_failure)? else { break };
         if sieve.is_over(found.time) {
             break;
         }
-        let record = decode(found.seq, found.bytes)?;
+        let record = found.record;
         record.events.iter().for_each(|event| names.learn(event));
         if !sieve.passes(found.seq, found.time, &record, &names) {
             continue;
@@ -72,7 +73,7 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
         }
         left -= 1;
     }
-    if let Some(torn) = reader.torn() {
+    if let Some(torn) = records.torn() {
         let _ = writeln!(
             warn,
             "{} ends with {} bytes of a batch that was never acknowledged, at byte {}",
@@ -82,13 +83,9 @@ pub fn print(options: &PrintOptions, output: &mut dyn Write, warn: &mut dyn Writ
     Ok(())
 }
 
-pub(super) fn decode(seq: u64, bytes: &[u8]) -> Result<Record<'_>, Failure> {
-    Record::decode(bytes).map_err(|error| Failure::new(Exit::Data, format!("record {seq}: {error}")))
-}
-
 /// The names that are known before a record: those of the newest snapshot, and of the records between it and the first
 /// one printed. Names never change, so a snapshot from later serves as well.
-fn names_before(disk: &Arc<dyn Disk>, from: u64, oldest: u64) -> Result<Names, Failure> {
+fn names_before(disk: &Arc<dyn Disk>, log: &Arc<dyn Log>, from: u64, oldest: u64) -> Result<Names, Failure> {
     let snapshots = SnapshotStore::open_for_reading(Arc::clone(disk));
     let snapshot = snapshots.latest().map_err(journal_failure)?.snapshot;
     let known = snapshot.and_then(|snapshot| {
@@ -97,14 +94,17 @@ fn names_before(disk: &Arc<dyn Disk>, from: u64, oldest: u64) -> Result<Names, F
     });
     let (known_seq, mut names) =
         known.unwrap_or_else(|| (0, Names::of(&Ledger::new(LedgerConfig::default()))));
-    let mut reader = Reader::new(Arc::clone(disk), (known_seq + 1).max(oldest));
-    while reader.next_seq() < from {
-        let found = match reader.next_record(END) {
+    let mut records = follow(log, (known_seq + 1).max(oldest));
+    while records.next_seq() < from {
+        let found = match records.next() {
             Ok(Some(found)) => found,
-            Ok(None) | Err(JournalError::NoSuchRecord { .. }) => break,
-            Err(error) => return Err(journal_failure(error)),
+            Ok(None)
+            | Err(FollowError::Gone { .. } | FollowError::Journal(JournalError::NoSuchRecord { .. })) => {
+                break;
+            }
+            Err(error) => return Err(follow_failure(error)),
         };
-        decode(found.seq, found.bytes)?.events.iter().for_each(|event| names.learn(event));
+        found.record.events.iter().for_each(|event| names.learn(event));
     }
     Ok(names)
 }

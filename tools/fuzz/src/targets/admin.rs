@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use upesi_admin::{AdminContext, AdminService, NoLanes};
-use upesi_engine::{Engine, EngineHandle};
+use upesi_engine::{Engine, EngineHandle, follow};
 use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
 use upesi_http::{Bytes, Request, StatusCode};
-use upesi_journal::{Access, END, Reader, RealDisk};
+use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
 
 use super::edge;
 
@@ -92,10 +92,11 @@ impl Hub {
         });
         let snapshot = self.runtime.block_on(snapshot).expect("the engine runs");
         self.engine.shutdown();
-        let mut reader = Reader::new(Arc::new(RealDisk::new(self.directory.path(), Access::Read)), 1);
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk::new(self.directory.path(), Access::Read));
+        let mut followed = follow(&EmbeddedLog::for_reading(&disk), 1);
         let mut records = Vec::new();
-        while let Some(record) = reader.next_record(END).expect("a whole journal") {
-            records.push(record.bytes.to_vec());
+        while let Some(found) = followed.next().expect("a whole journal") {
+            records.push(found.bytes.to_vec());
         }
         (snapshot, records)
     }

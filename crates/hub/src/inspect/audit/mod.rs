@@ -13,8 +13,9 @@ mod snapshots;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use upesi_journal::{Disk, END, JournalError, Reader, TornTail};
-use upesi_ledger::{Ledger, LedgerConfig, Record, Totals};
+use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
+use upesi_journal::{Disk, EmbeddedLog, JournalError, Log, TornTail};
+use upesi_ledger::{Ledger, LedgerConfig, Totals};
 
 pub use archived::ArchiveResult;
 pub use books::Counts;
@@ -162,8 +163,9 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     } else {
         archived::Comparison::open(&options.directory, &mut findings)
     };
+    let log = EmbeddedLog::for_reading(&disk);
     let early_records = match started_from {
-        Some(seq) => read_early(&disk, first_seq..=seq, is_live.is_some(), &mut findings)?,
+        Some(seq) => read_early(&log, first_seq..=seq, is_live.is_some(), &mut findings)?,
         None => 0,
     };
     let mut replay = Replay::new(ledger, snapshots, archive);
@@ -171,11 +173,11 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         // Nothing leads up to it, but it must hold together by itself.
         replay.check(&mut findings);
     }
-    let mut reader = Reader::new(disk, replay.ledger.last_seq() + 1);
+    let mut records = follow(&log, replay.ledger.last_seq() + 1);
     if first_seq <= replay.ledger.last_seq() + 1 {
-        run(&mut reader, &mut replay, &mut findings)?;
+        run(&mut records, &mut replay, &mut findings)?;
     }
-    let torn = reader.torn().cloned();
+    let torn = records.torn().cloned();
     let mut is_rehearsed = false;
     if let (0, Some(archive)) = (findings.total, replay.archive_of_start()) {
         // What is contradictory would end a start, and this.
@@ -216,26 +218,25 @@ fn verify(disk: &Arc<dyn Disk>, findings: &mut Findings) -> Result<JournalState,
 
 /// Reads the records that are still there but lie before the replay. Returns how many.
 fn read_early(
-    disk: &Arc<dyn Disk>,
+    log: &Arc<dyn Log>,
     range: std::ops::RangeInclusive<u64>,
     is_live: bool,
     findings: &mut Findings,
 ) -> Result<u64, Failure> {
-    let mut reader = Reader::once(Arc::clone(disk), *range.start());
+    let mut records = follow_once(log, *range.start());
     let mut count = 0;
-    while range.contains(&reader.next_seq()) {
-        match reader.next_record(END) {
-            Ok(Some(found)) => {
+    while range.contains(&records.next_seq()) {
+        match records.next() {
+            Ok(Some(_)) => count += 1,
+            Err(error @ FollowError::Record { .. }) => {
                 count += 1;
-                if let Err(error) = Record::decode(found.bytes) {
-                    findings.add(format!("record {}: {error}", found.seq));
-                }
+                findings.add(error.to_string());
             }
             Ok(None) => break,
             // The hub that is using it has deleted these meanwhile.
             Err(error) if is_live && has_left(&error) => break,
             Err(error) => {
-                note_damage(error, findings)?;
+                note_unreadable(error, findings)?;
                 break;
             }
         }
@@ -243,8 +244,14 @@ fn read_early(
     Ok(count)
 }
 
-fn has_left(error: &JournalError) -> bool {
-    error.is_not_found() || matches!(error, JournalError::NoSuchRecord { .. })
+fn has_left(error: &FollowError) -> bool {
+    match error {
+        FollowError::Gone { .. } => true,
+        FollowError::Journal(error) => {
+            error.is_not_found() || matches!(error, JournalError::NoSuchRecord { .. })
+        }
+        FollowError::Record { .. } => false,
+    }
 }
 
 /// From nothing where the journal is whole, else from the oldest snapshot that reaches it.
@@ -259,23 +266,16 @@ fn starting_state(first_seq: u64, snapshots: &mut Snapshots) -> Option<(Ledger, 
     Some((start, Some(seq)))
 }
 
-fn run(reader: &mut Reader, replay: &mut Replay, findings: &mut Findings) -> Result<(), Failure> {
+fn run(records: &mut Follow, replay: &mut Replay, findings: &mut Findings) -> Result<(), Failure> {
     loop {
-        let found = match reader.next_record(END) {
+        let Followed { seq, time, record, .. } = match records.next() {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
-            Err(JournalError::NoSuchRecord { .. }) if replay.ledger.last_seq() == 0 => return Ok(()),
-            Err(error) => return note_damage(error, findings),
+            Err(error) if replay.ledger.last_seq() == 0 && is_absent(&error) => return Ok(()),
+            Err(error) => return note_unreadable(error, findings),
         };
-        let record = match Record::decode(found.bytes) {
-            Ok(record) => record,
-            Err(error) => {
-                findings.add(format!("record {}: {error}", found.seq));
-                return Ok(());
-            }
-        };
-        if let Err(contradiction) = replay.step(found.seq, found.time, record, findings) {
-            findings.add(format!("record {}: {contradiction}; what follows was not replayed", found.seq));
+        if let Err(contradiction) = replay.step(seq, time, record, findings) {
+            findings.add(format!("record {seq}: {contradiction}; what follows was not replayed"));
             return Ok(());
         }
         if found_is_due(replay.ledger.last_seq()) {
@@ -286,6 +286,24 @@ fn run(reader: &mut Reader, replay: &mut Replay, findings: &mut Findings) -> Res
 
 fn found_is_due(seq: u64) -> bool {
     seq.is_multiple_of(CHECK_EVERY_RECORDS)
+}
+
+const fn is_absent(error: &FollowError) -> bool {
+    matches!(error, FollowError::Gone { .. } | FollowError::Journal(JournalError::NoSuchRecord { .. }))
+}
+
+/// A record that is damaged, absent or not understood is a finding.
+fn note_unreadable(error: FollowError, findings: &mut Findings) -> Result<(), Failure> {
+    match error {
+        FollowError::Journal(error) => note_damage(error, findings),
+        FollowError::Gone { seq, oldest } => {
+            note_damage(JournalError::NoSuchRecord { seq, oldest }, findings)
+        }
+        FollowError::Record { .. } => {
+            findings.add(error.to_string());
+            Ok(())
+        }
+    }
 }
 
 /// Damage is a finding; a disk that fails is not the data's fault.
