@@ -95,7 +95,7 @@ impl Renderer for CallbackRenderer {
         match &record.callbacks.get(usize::from(key.index))?.content {
             CallbackContent::ForwardPrepare => Some(HopTiming::Prepare(took())),
             CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => Some(fulfil(record, took())),
-            // The payee has only reserved: the hub commits, and tells the payer by the very record that ends the transfer.
+            // The payee has only reserved: the hub commits, and the record that ends the transfer owes the payer its state.
             // Answers to later questions differ in that alone.
             CallbackContent::State(StateMethod::Put, view) if view.completed_at == Some(record.time) => {
                 Some(fulfil(record, took()))
@@ -175,7 +175,7 @@ mod tests {
             (CallbackContent::ConfirmAbort, None),
             (state(StateMethod::Put, Some(time)), fulfil),
             (state(StateMethod::Patch, Some(time)), None),
-            // Answers to somebody who asks.
+            // Answers to a GET.
             (state(StateMethod::Put, Some(time.plus_ms(-1))), None),
             (state(StateMethod::Put, None), None),
         ];

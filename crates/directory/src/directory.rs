@@ -8,7 +8,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
 use upesi_delivery::relayed::{
-    Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Received, Relay, TakeFuture, Ticket,
+    Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Permit, Received, Relay, TakeFuture,
 };
 use upesi_fspiop::uri::decode_segment;
 use upesi_fspiop::{Action, PartyPath, Resource, Route, Segments, SyncError, Unroutable};
@@ -142,7 +142,7 @@ impl Shared {
     /// Sends the error callback that answers a request about a party to the DFSP that made it.
     async fn tell(&self, request: &Received, party: &PartyPath<'_>, error: &ErrorInformation) {
         let address = address(request.resource, Kind::Error, party);
-        self.relay.tell(request, request.source, address, error_path(request), error).await;
+        self.relay.send_error(request, request.source, address, error_path(request), error).await;
     }
 
     /// Sends a message that answers a request; where it does not arrive, the one who made the request is told so.
@@ -151,12 +151,12 @@ impl Shared {
         request: &Received,
         party: &PartyPath<'_>,
         message: Outgoing,
-        ticket: &mut Ticket,
+        permit: &mut Permit,
     ) {
         if let Err(failure) = self.relay.send(&message).await {
             // Telling may take its time, and needs nothing of the body.
             drop(message);
-            ticket.shrink_to(request.bytes());
+            permit.shrink_to(request.bytes());
             self.tell(request, party, &failure.to_error()).await;
         }
     }
@@ -184,7 +184,7 @@ impl Shared {
 
 /// A request that is being carried out: its room, and who waits for the part that has to be durable.
 struct Carried {
-    ticket: Ticket,
+    permit: Permit,
     durable: Option<oneshot::Sender<()>>,
 }
 
@@ -207,19 +207,19 @@ impl Carried {
 
 /// Starts to carry out a request. Gives its acknowledgement at once, or, where the hub keeps what is registered, once that
 /// is durable. The work goes on where the client hangs up meanwhile.
-async fn carry_out<W, F>(ticket: Ticket, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
+async fn carry_out<W, F>(permit: Permit, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
 where
     W: FnOnce(Carried) -> F,
     F: Future<Output = Carried> + Send + 'static,
 {
     let (durable, until_durable) = oneshot::channel();
-    let mut carried = Carried { ticket, durable: Some(durable) };
+    let mut carried = Carried { permit, durable: Some(durable) };
     if !is_kept_by_hub {
         // The connection's own turn lasts until the answer is written.
         carried.tell();
     }
     let work = work(carried);
-    tokio::spawn(async move { drop(work.await.ticket) });
+    tokio::spawn(async move { drop(work.await.permit) });
     // An error means that the work ended without: then there is nothing to wait for.
     let _ = until_durable.await;
     Ok(Accepted)

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use upesi_delivery::Unroutable;
 use upesi_delivery::relayed::{
-    Accepted, Address, Conversation, ErrorInformation, Failure, Outgoing, Received, Relay, TakeFuture, Ticket,
+    Accepted, Address, Conversation, ErrorInformation, Failure, Outgoing, Permit, Received, Relay, TakeFuture,
 };
 use upesi_engine::Participants;
 use upesi_fspiop::{Method, Resource, SyncError, fingerprint};
@@ -122,7 +122,7 @@ impl Shared {
         let Some(address) = family::address(request.resource) else {
             return Err(SyncError::not_implemented());
         };
-        let ticket = self.relay.admit(request.bytes())?;
+        let permit = self.relay.admit(request.bytes())?;
         let participants = self.relay.participants();
         if participants.named(&request.source).is_none() {
             // Nobody could be told later.
@@ -138,7 +138,7 @@ impl Shared {
             Ok(outgoing) => self.remember(&request, &message, outgoing, &participants).await?,
             Err(error) => Plan::Refuse(error),
         };
-        tokio::spawn(self.carry_out(ticket, request, message, address, plan));
+        tokio::spawn(self.carry_out(permit, request, message, address, plan));
         Ok(Accepted)
     }
 
@@ -296,10 +296,10 @@ impl Shared {
         }
     }
 
-    /// Sends what is to be sent, and tells the sender where it cannot be. The ticket goes with the last message.
+    /// Sends what is to be sent, and tells the sender where it cannot be. The permit goes with the last message.
     async fn carry_out(
         self: Arc<Self>,
-        mut ticket: Ticket,
+        mut permit: Permit,
         mut request: Received,
         message: Message,
         address: Address,
@@ -324,14 +324,14 @@ impl Shared {
         };
         // Telling may take its time, and needs nothing of the body.
         request.body = upesi_http::Bytes::new();
-        ticket.shrink_to(request.bytes());
+        permit.shrink_to(request.bytes());
         if is_undelivered {
             self.keep_failure(&request, &message, &error).await;
         }
         self.metrics.count_refusal(&error);
         let path = message.error_path(request.resource);
-        self.relay.tell(&request, request.source, address, path, &error).await;
-        drop(ticket);
+        self.relay.send_error(&request, request.source, address, path, &error).await;
+        drop(permit);
     }
 
     /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question for

@@ -11,7 +11,7 @@ pub struct CourierConfig {
     pub in_flight_max: usize,
     /// Callbacks that a lane holds in memory; further ones wait in the outbox.
     pub queue_items_max: usize,
-    /// Bytes of callbacks that a lane holds in memory, headers and bodies. One callback may exceed it where it is alone.
+    /// Bytes of callbacks that a lane holds in memory, headers and bodies. One callback may exceed it if it is alone.
     pub queue_bytes_max: usize,
     /// Callbacks of a lane that are in memory while they wait to be repeated, and as many that wait behind another of their
     /// transfer; a quarter of `queue_items_max` at most. Further ones wait in the outbox.
@@ -112,7 +112,7 @@ pub enum ConfigError {
 }
 
 impl CourierConfig {
-    /// Checks that the settings can work together; gives every mistake.
+    /// Checks that the settings can work together; returns every mistake.
     pub fn check(&self) -> Result<(), Vec<ConfigError>> {
         let mut mistakes = Vec::new();
         for (setting, is_zero) in [

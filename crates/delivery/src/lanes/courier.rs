@@ -17,33 +17,31 @@ use crate::lanes::lane::direct::TransportError;
 use crate::lanes::renderer::Renderer;
 use crate::lanes::{CourierConfig, Failure, LaneMetrics, LaneStatus};
 
-/// Delivers callbacks. `R` is the durable record that callbacks are made from. Cheap to clone.
+/// Delivers callbacks, and messages that are sent at once. Cheap to clone.
+#[derive(Clone)]
 pub struct Courier {
-    shared: Arc<Shared>,
+    registry: Arc<LaneRegistry>,
 }
 
-impl Clone for Courier {
-    fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
-    }
-}
-
-struct Shared {
+/// The lanes, which are opened as they are needed.
+struct LaneRegistry {
     config: CourierConfig,
     workers: Vec<WorkerHandle>,
     backlog: Arc<dyn Backlog>,
     renderer: Arc<dyn Renderer>,
-    lanes: Mutex<Lanes>,
+    lanes: Mutex<OpenLanes>,
 }
 
-struct Lanes {
+struct OpenLanes {
     by_target: BTreeMap<ParticipantId, Arc<Lane>>,
     draining: bool,
 }
 
 impl Courier {
-    /// A courier without lanes yet; they are opened as callbacks come, or by [`Self::open`]. Gives every mistake in the
-    /// configuration.
+    /// A courier without lanes yet; they are opened as callbacks come, or by [`Self::open`].
+    ///
+    /// # Errors
+    /// Every mistake in the configuration.
     pub fn start(
         workers: &Workers,
         config: CourierConfig,
@@ -51,20 +49,20 @@ impl Courier {
         renderer: Arc<dyn Renderer>,
     ) -> Result<Self, Vec<ConfigError>> {
         config.check()?;
-        let lanes = Mutex::new(Lanes { by_target: BTreeMap::new(), draining: false });
+        let lanes = Mutex::new(OpenLanes { by_target: BTreeMap::new(), draining: false });
         let workers = workers.iter().cloned().collect();
-        Ok(Self { shared: Arc::new(Shared { config, workers, backlog, renderer, lanes }) })
+        Ok(Self { registry: Arc::new(LaneRegistry { config, workers, backlog, renderer, lanes }) })
     }
 
     /// Opens the lane of a participant, which then delivers what the outbox holds for it. To be called at the start for
     /// everyone with undelivered callbacks; otherwise those wait until the next callback for the same participant.
     pub fn open(&self, target: ParticipantId) {
-        self.shared.lane(target);
+        self.registry.lane(target);
     }
 
     /// The way for the journal's thread to bring callbacks.
     pub fn outlet(&self) -> Outlet {
-        Outlet { shared: self.shared.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
+        Outlet { registry: self.registry.clone(), lanes: Vec::new(), touched: Vec::new(), posts: Vec::new() }
     }
 
     /// Sends parked callbacks again, however many, once the outbox has them as undelivered and no longer parked.
@@ -73,10 +71,10 @@ impl Courier {
         for key in keys {
             by_target.entry(key.target).or_default().push(*key);
         }
-        by_target.into_iter().for_each(|(target, keys)| self.shared.lane(target).recall(keys));
+        by_target.into_iter().for_each(|(target, keys)| self.registry.lane(target).recall(keys));
     }
 
-    /// Lets callbacks go that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or nobody waits for it any
+    /// Lets callbacks go that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or waits for it no
     /// more. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
     pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
@@ -85,7 +83,7 @@ impl Courier {
         }
         let mut by_worker = BTreeMap::<_, Vec<_>>::new();
         for (target, keys) in by_target {
-            let lane = self.shared.lane(target);
+            let lane = self.registry.lane(target);
             by_worker.entry(lane.worker().index()).or_default().push((lane, keys));
         }
         for posts in by_worker.into_values() {
@@ -98,12 +96,12 @@ impl Courier {
     pub fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
         let targets: BTreeSet<_> = keys.iter().map(|key| key.target).collect();
         let keys = keys.iter().copied().collect();
-        let lanes = targets.into_iter().filter_map(|target| self.shared.find(target));
+        let lanes = targets.into_iter().filter_map(|target| self.registry.find(target));
         lanes.flat_map(|lane| lane.failures(&keys)).collect()
     }
 
-    /// Sends a request that is nobody's callback to a participant, at once and from the worker that calls, and gives its
-    /// answer, whatever the status.
+    /// Sends a request that is no callback of the outbox to a participant, at once and from the worker that calls, and
+    /// returns its answer, whatever the status.
     ///
     /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only after
     /// [`TransportError::Stale`] should it be repeated at once.
@@ -112,29 +110,29 @@ impl Courier {
         target: ParticipantId,
         request: OutgoingRequest,
     ) -> Result<Answer, TransportError> {
-        self.shared.lane(target).send_directly(request).await
+        self.registry.lane(target).send_directly(request).await
     }
 
     /// The state of every lane, in order of participant.
     pub fn lanes(&self) -> Vec<LaneStatus> {
-        self.shared.all().iter().map(|lane| lane.status()).collect()
+        self.registry.all().iter().map(|lane| lane.status()).collect()
     }
 
     /// The state of one participant's lane, if it is open.
     pub fn lane(&self, target: ParticipantId) -> Option<LaneStatus> {
-        self.shared.find(target).map(|lane| lane.status())
+        self.registry.find(target).map(|lane| lane.status())
     }
 
     /// The counters of one participant's lane, if it is open.
     pub fn metrics(&self, target: ParticipantId) -> Option<Arc<LaneMetrics>> {
-        self.shared.find(target).map(|lane| lane.metrics().clone())
+        self.registry.find(target).map(|lane| lane.metrics().clone())
     }
 
-    /// Begins no further request, waits for those in flight until the deadline, and reports all that was delivered. Gives
-    /// the number of requests that were still in flight. What was not delivered is still in the outbox.
+    /// Begins no further request, waits for those in flight until the deadline, and reports all that was delivered.
+    /// Returns the number of requests that were still in flight. What was not delivered is still in the outbox.
     pub async fn drain(&self, deadline: Instant) -> usize {
-        self.shared.lanes().draining = true;
-        let lanes = self.shared.all();
+        self.registry.lanes().draining = true;
+        let lanes = self.registry.all();
         for lane in &lanes {
             lane.stop_taking();
         }
@@ -146,7 +144,7 @@ impl Courier {
     }
 }
 
-impl Shared {
+impl LaneRegistry {
     fn lane(&self, target: ParticipantId) -> Arc<Lane> {
         let mut lanes = self.lanes();
         if let Some(lane) = lanes.by_target.get(&target) {
@@ -170,8 +168,8 @@ impl Shared {
     }
 }
 
-impl Shared {
-    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+impl LaneRegistry {
+    fn lanes(&self) -> MutexGuard<'_, OpenLanes> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,7 +177,7 @@ impl Shared {
 /// Brings callbacks to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One thread
 /// has the outlet; the callbacks of one target must come in ascending order of key.
 pub struct Outlet {
-    shared: Arc<Shared>,
+    registry: Arc<LaneRegistry>,
     /// By number of participant.
     lanes: Vec<Option<Box<Collected>>>,
     /// Which of them have something collected.
@@ -204,9 +202,10 @@ impl Outlet {
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
         }
-        let shared = &self.shared;
-        let collected = self.lanes[index]
-            .get_or_insert_with(|| Box::new(Collected { lane: shared.lane(target), callbacks: Vec::new() }));
+        let registry = &self.registry;
+        let collected = self.lanes[index].get_or_insert_with(|| {
+            Box::new(Collected { lane: registry.lane(target), callbacks: Vec::new() })
+        });
         if collected.callbacks.is_empty() {
             self.touched.push(index);
         }

@@ -45,7 +45,7 @@ pub(crate) struct Lane {
     worker: WorkerHandle,
     state: Mutex<State>,
     keeper: Notify,
-    /// Told when the last request in flight ends while the lane drains.
+    /// Notified when the last request in flight ends while the lane drains.
     drained: Notify,
     backlog: Arc<dyn Backlog>,
     renderer: Arc<dyn Renderer>,
@@ -143,7 +143,7 @@ impl Lane {
         self.state().core.draining = true;
     }
 
-    /// Waits until no request is in flight, reports what was delivered, and gives the number still in flight.
+    /// Waits until no request is in flight, reports what was delivered, and returns the number still in flight.
     pub(crate) async fn drain(self: &Arc<Self>, deadline: Instant) -> usize {
         let none_in_flight = async {
             loop {
@@ -242,7 +242,7 @@ impl Lane {
 }
 
 impl State {
-    /// Whom to wake where there is work: one slot, which wakes the next if there is still more.
+    /// The slot to wake if there is work: one, which wakes the next if there is still more.
     fn wake(&mut self, now: Instant, config: &CourierConfig) -> Wake {
         if !self.core.has_work(now) {
             return Wake::Nothing;

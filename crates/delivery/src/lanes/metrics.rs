@@ -20,7 +20,7 @@ pub struct LaneMetrics {
     pub catch_ups: AtomicU64,
     /// Times the outbox could not be read.
     pub backlog_failures: AtomicU64,
-    /// Messages that are nobody's callbacks, answered with any status.
+    /// Messages that were sent at once and answered with any status.
     pub relayed: AtomicU64,
     /// Such messages that were not answered, or not sent.
     pub relay_failures: AtomicU64,

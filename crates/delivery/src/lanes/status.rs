@@ -6,7 +6,7 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 /// A callback that was tried in vain and is not given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// The callback.
     pub key: CallbackKey,
     /// How often it was tried.
     pub attempts: u32,
@@ -17,7 +17,7 @@ pub struct Failure {
 /// The state of one lane at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneStatus {
-    /// Whose lane.
+    /// Owner of the lane.
     pub target: ParticipantId,
     /// Callbacks in memory that wait for their first attempt.
     pub queued: usize,

@@ -25,7 +25,7 @@ impl ErrorInformation {
         Self { code, description: code.describe(detail) }
     }
 
-    /// As somebody else wrote it, cut to what the schema admits; `None` where the code is none.
+    /// From another system's message, cut to what the schema admits; `None` if the code is none.
     pub fn from_wire(code: &str, description: &str) -> Option<Self> {
         let code = ErrorCode::from_number(code.parse().ok()?)?;
         let description = match description {
@@ -35,7 +35,7 @@ impl ErrorInformation {
         Some(Self { code, description })
     }
 
-    /// Reads the `errorInformation` object in the body of an answer, where there is one.
+    /// Reads the `errorInformation` object in the body of an answer, if there is one.
     pub fn read(body: &[u8]) -> Option<Self> {
         #[derive(Deserialize)]
         struct Envelope<'a> {

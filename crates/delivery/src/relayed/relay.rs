@@ -1,4 +1,4 @@
-//! Sends messages, and tells their senders where it cannot.
+//! Sends messages, and error callbacks to the senders of those that do not arrive.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
@@ -38,10 +38,10 @@ impl Default for RelayConfig {
 /// Passes messages on. Cheap to clone.
 #[derive(Clone)]
 pub struct Relay {
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
-struct Shared {
+struct Inner {
     config: RelayConfig,
     participants: SharedParticipants,
     transport: Arc<dyn Transport>,
@@ -55,32 +55,32 @@ struct Shared {
 }
 
 /// Room for one accepted request, given back when it is dropped.
-pub struct Ticket {
+pub struct Permit {
     _permit: OwnedSemaphorePermit,
     bytes: usize,
-    shared: Arc<Shared>,
+    inner: Arc<Inner>,
 }
 
-impl Ticket {
-    /// Gives back the room of what is no longer held: of the request only so many bytes are left.
+impl Permit {
+    /// Releases room: of the request only so many bytes are still held.
     pub fn shrink_to(&mut self, bytes: usize) {
         let freed = self.bytes.saturating_sub(bytes);
         self.bytes -= freed;
-        self.shared.bytes.fetch_sub(freed, Ordering::Relaxed);
-        self.shared.metrics.bytes.dec_by(as_gauge(freed));
+        self.inner.bytes.fetch_sub(freed, Ordering::Relaxed);
+        self.inner.metrics.bytes.dec_by(as_gauge(freed));
     }
 }
 
-impl Drop for Ticket {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.shrink_to(0);
-        self.shared.metrics.in_flight.dec();
+        self.inner.metrics.in_flight.dec();
     }
 }
 
-impl std::fmt::Debug for Ticket {
+impl std::fmt::Debug for Permit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ticket").field("bytes", &self.bytes).finish_non_exhaustive()
+        f.debug_struct("Permit").field("bytes", &self.bytes).finish_non_exhaustive()
     }
 }
 
@@ -100,43 +100,43 @@ impl Relay {
         let room = Arc::new(Semaphore::new(config.in_flight_max));
         let (spans, span_hasher) = (AtomicU64::new(0), RandomState::new());
         let bytes = AtomicUsize::new(0);
-        let shared =
-            Shared { config, participants, transport, clock, metrics, room, bytes, spans, span_hasher };
-        Self { shared: Arc::new(shared) }
+        let inner =
+            Inner { config, participants, transport, clock, metrics, room, bytes, spans, span_hasher };
+        Self { inner: Arc::new(inner) }
     }
 
     /// The participants of this moment.
     pub fn participants(&self) -> Arc<Participants> {
-        self.shared.participants.get()
+        self.inner.participants.get()
     }
 
     /// The present instant.
     pub fn now(&self) -> Timestamp {
-        self.shared.clock.now()
+        self.inner.clock.now()
     }
 
     /// Takes room for a request that holds so many bytes, until all messages it causes are delivered or given up.
     ///
-    /// Errors: 503 with 2005 where there is none; nothing was accepted.
-    pub fn admit(&self, bytes: usize) -> Result<Ticket, SyncError> {
+    /// Errors: 503 with 2005 if there is none; nothing was accepted.
+    pub fn admit(&self, bytes: usize) -> Result<Permit, SyncError> {
         let busy = || SyncError::new(ErrorCode::SERVER_BUSY, "Try again later");
-        let shared = &self.shared;
-        let permit = Arc::clone(&shared.room).try_acquire_owned().map_err(|_| busy())?;
-        // Counted before it is compared, so that no two take the last place; the ticket gives it back.
-        let before = shared.bytes.fetch_add(bytes, Ordering::Relaxed);
-        shared.metrics.bytes.inc_by(as_gauge(bytes));
-        shared.metrics.in_flight.inc();
-        let ticket = Ticket { _permit: permit, bytes, shared: Arc::clone(shared) };
-        let fits = before == 0 || before.saturating_add(bytes) <= shared.config.bytes_max;
-        if fits { Ok(ticket) } else { Err(busy()) }
+        let inner = &self.inner;
+        let permit = Arc::clone(&inner.room).try_acquire_owned().map_err(|_| busy())?;
+        // Counted before it is compared, so that no two take the last place; dropping the permit releases it.
+        let before = inner.bytes.fetch_add(bytes, Ordering::Relaxed);
+        inner.metrics.bytes.inc_by(as_gauge(bytes));
+        inner.metrics.in_flight.inc();
+        let permit = Permit { _permit: permit, bytes, inner: Arc::clone(inner) };
+        let fits = before == 0 || before.saturating_add(bytes) <= inner.config.bytes_max;
+        if fits { Ok(permit) } else { Err(busy()) }
     }
 
-    /// Waits until no accepted request is being passed on, or until the deadline; gives how many are left.
+    /// Waits until no accepted request is being passed on, or until the deadline; returns how many are left.
     pub async fn drain(&self, deadline: Instant) -> usize {
-        let max = self.shared.config.in_flight_max;
+        let max = self.inner.config.in_flight_max;
         let all = u32::try_from(max).unwrap_or(u32::MAX);
-        let _ = timeout_at(deadline, self.shared.room.acquire_many(all)).await;
-        max - self.shared.room.available_permits()
+        let _ = timeout_at(deadline, self.inner.room.acquire_many(all)).await;
+        max - self.inner.room.available_permits()
     }
 
     /// Sends a message and waits for its receiver's answer, which must be 2xx.
@@ -147,13 +147,13 @@ impl Relay {
             // Receivers take a repetition for what it is.
             result = self.attempt(message).await;
         }
-        self.shared.metrics.count(message, result.as_ref().copied(), started.elapsed().as_secs_f64());
+        self.inner.metrics.count(message, result.as_ref().copied(), started.elapsed().as_secs_f64());
         result
     }
 
     async fn attempt(&self, message: &Outgoing) -> Result<(), Failure> {
         let (receiver, request) = self.render(message)?;
-        let answer = self.shared.transport.send(receiver, request).await?;
+        let answer = self.inner.transport.send(receiver, request).await?;
         if answer.status.is_success() {
             return Ok(());
         }
@@ -169,7 +169,7 @@ impl Relay {
             Author::Sender(name) => MessageSource::Dfsp { name: name.as_str() },
             Author::Hub => MessageSource::Hub {
                 name: hub.as_ref().map_or("Hub", FspId::as_str),
-                version: self.shared.config.versions.hub_made_of(message.resource),
+                version: self.inner.config.versions.hub_made_of(message.resource),
                 now: self.now(),
             },
         };
@@ -196,9 +196,8 @@ impl Relay {
         Ok((receiver.id, rendered.into_request()?))
     }
 
-    /// Sends an error callback of the hub's because of `request`. Where that does not arrive either, it is counted and
-    /// logged; there is nobody left to tell.
-    pub async fn tell(
+    /// Sends an error callback of the hub's because of `request`. If that does not arrive either, it is counted and logged.
+    pub async fn send_error(
         &self,
         request: &Received,
         receiver: FspId,
@@ -219,9 +218,9 @@ impl Relay {
     }
 
     fn span_id(&self) -> SpanId {
-        let drawn = self.shared.spans.fetch_add(1, Ordering::Relaxed);
+        let drawn = self.inner.spans.fetch_add(1, Ordering::Relaxed);
         // Zero is not allowed.
-        (self.shared.span_hasher.hash_one(drawn) | 1).to_be_bytes()
+        (self.inner.span_hasher.hash_one(drawn) | 1).to_be_bytes()
     }
 }
 
@@ -343,20 +342,20 @@ mod tests {
     #[tokio::test]
     async fn room_is_bounded_and_a_drain_waits_for_it() {
         let (relay, _script) = relay(&[], 2);
-        let tickets = (relay.admit(1).unwrap(), relay.admit(1).unwrap());
+        let permits = (relay.admit(1).unwrap(), relay.admit(1).unwrap());
         assert_eq!(relay.admit(1).unwrap_err().code, ErrorCode::SERVER_BUSY);
-        drop(tickets.0);
+        drop(permits.0);
         let third = relay.admit(1).unwrap();
         assert_eq!(relay.drain(Instant::now()).await, 2);
-        drop((tickets.1, third));
+        drop((permits.1, third));
         assert_eq!(relay.drain(Instant::now()).await, 0);
     }
 
     #[test]
     fn room_is_bounded_in_bytes_and_given_back_with_them() {
         let (relay, _script) = relay(&[], 100);
-        let max = relay.shared.config.bytes_max;
-        let held = || relay.shared.bytes.load(Ordering::Relaxed);
+        let max = relay.inner.config.bytes_max;
+        let held = || relay.inner.bytes.load(Ordering::Relaxed);
         drop(relay.admit(max + 1).unwrap());
         let mut first = relay.admit(max - 10).unwrap();
         let second = relay.admit(10).unwrap();
@@ -365,13 +364,10 @@ mod tests {
         drop(second);
         first.shrink_to(30);
         first.shrink_to(40);
-        assert_eq!((held(), relay.shared.metrics.bytes.get()), (30, 30));
+        assert_eq!((held(), relay.inner.metrics.bytes.get()), (30, 30));
         let third = relay.admit(max - 30).unwrap();
         assert!(relay.admit(1).is_err());
         drop((first, third));
-        assert_eq!(
-            (held(), relay.shared.metrics.bytes.get(), relay.shared.metrics.in_flight.get()),
-            (0, 0, 0)
-        );
+        assert_eq!((held(), relay.inner.metrics.bytes.get(), relay.inner.metrics.in_flight.get()), (0, 0, 0));
     }
 }

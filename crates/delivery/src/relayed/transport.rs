@@ -9,7 +9,7 @@ use crate::lanes::TransportError;
 use upesi_http::Answer;
 use upesi_ledger::ParticipantId;
 
-/// What sending gives: an answer of any status, or why there is none.
+/// A message under way: its answer, of any status, or why there is none.
 pub type TransportFuture<'a> = Pin<Box<dyn Future<Output = Result<Answer, TransportError>> + Send + 'a>>;
 
 /// Sends requests to participants: the courier's lanes, or a recording in tests.

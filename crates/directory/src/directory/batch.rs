@@ -46,7 +46,7 @@ impl Shared {
         content: BatchContent,
     ) -> Result<Accepted, SyncError> {
         self.check_requester(request)?;
-        let ticket = self.relay.admit(request.bytes() + body_bytes * MEMORY_PER_BODY)?;
+        let permit = self.relay.admit(request.bytes() + body_bytes * MEMORY_PER_BODY)?;
         let mut batch = Batch {
             request: request.clone(),
             request_id: content.request_id.to_string(),
@@ -59,7 +59,7 @@ impl Shared {
         };
         batch.group(&self);
         let is_kept_by_hub = batch.groups.first().is_some_and(|group| group.oracle.is_kept_by_hub());
-        carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
+        carry_out(permit, is_kept_by_hub, move |mut carried: Carried| async move {
             for group in std::mem::take(&mut batch.groups) {
                 if !group.oracle.is_kept_by_hub() {
                     carried.acknowledge().await;
@@ -79,12 +79,12 @@ impl Shared {
         let error_path = format!("{path}/error").into_boxed_str();
         let error_to = Address::Template(EndpointType::PARTICIPANT_BATCH_PUT_ERROR);
         if let Some(failure) = batch.whole_failure() {
-            return self.relay.tell(&batch.request, source, error_to, error_path, failure).await;
+            return self.relay.send_error(&batch.request, source, error_to, error_path, failure).await;
         }
         let to = Address::Template(EndpointType::PARTICIPANT_BATCH_PUT);
         let answer = batch.request.answer(source, to, path.into(), batch.body());
         if let Err(failure) = self.relay.send(&answer).await {
-            self.relay.tell(&batch.request, source, error_to, error_path, &failure.to_error()).await;
+            self.relay.send_error(&batch.request, source, error_to, error_path, &failure.to_error()).await;
         }
     }
 }

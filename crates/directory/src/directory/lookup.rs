@@ -65,7 +65,7 @@ impl Shared {
             self.metrics.count_lookup(LookupOutcome::Refused);
             refusal
         };
-        let ticket = self.relay.admit(request.bytes()).map_err(count_refused)?;
+        let permit = self.relay.admit(request.bytes()).map_err(count_refused)?;
         let place = self.pending.begin(request, party).map_err(count_refused)?;
         let (shared, request) = (self, request.clone());
         tokio::spawn(async move {
@@ -76,7 +76,7 @@ impl Shared {
                 shared.metrics.count_lookup(outcome);
                 shared.tell(&request, &party, &error).await;
             }
-            drop(ticket);
+            drop(permit);
         });
         Ok(Accepted)
     }
@@ -206,7 +206,7 @@ impl Shared {
         kind: Kind,
     ) -> Result<Accepted, SyncError> {
         self.check_requester(request)?;
-        let mut ticket = self.relay.admit(request.bytes() + body.len())?;
+        let mut permit = self.relay.admit(request.bytes() + body.len())?;
         if let (Some(destination), Resource::Parties) = (&request.destination, request.resource) {
             let answered = self.pending.answered(destination, party);
             let outcome = match kind {
@@ -222,15 +222,15 @@ impl Shared {
                 Some(destination) => {
                     let address = address(request.resource, kind, &party);
                     let message = Outgoing { body, ..request.forward(destination, address) };
-                    shared.send_answer(&request, &party, message, &mut ticket).await;
+                    shared.send_answer(&request, &party, message, &mut permit).await;
                 }
                 None => {
                     drop(body);
-                    ticket.shrink_to(request.bytes());
+                    permit.shrink_to(request.bytes());
                     shared.tell(&request, &party, &Unroutable::UnknownReceiver.to_error()).await;
                 }
             }
-            drop(ticket);
+            drop(permit);
         });
         Ok(Accepted)
     }

@@ -58,13 +58,13 @@ impl Shared {
     ) -> Result<Accepted, SyncError> {
         let (wish, currency) = wish(request, action, content)?;
         self.check_requester(request)?;
-        let ticket = self.relay.admit(request.bytes())?;
+        let permit = self.relay.admit(request.bytes())?;
         let party = party_of(request)?;
         let oracle = self.oracles.oracle(party.kind, currency);
         let is_kept_by_hub =
             !matches!(wish, Wish::Find) && oracle.is_some_and(|oracle| oracle.is_kept_by_hub());
         let request = request.clone();
-        carry_out(ticket, is_kept_by_hub, move |mut carried: Carried| async move {
+        carry_out(permit, is_kept_by_hub, move |mut carried: Carried| async move {
             let Ok(party) = party_of(&request) else { return carried };
             let outcome = self.fulfil_wish(&request, &party, currency, wish).await;
             carried.acknowledge().await;
@@ -72,7 +72,7 @@ impl Shared {
                 Ok(Callback { receiver, body }) => {
                     let to = address(Resource::Participants, Kind::Put, &party);
                     let answer = request.answer(receiver, to, request.path.clone(), Bytes::from(body));
-                    self.send_answer(&request, &party, answer, &mut carried.ticket).await;
+                    self.send_answer(&request, &party, answer, &mut carried.permit).await;
                 }
                 Err(error) => self.tell(&request, &party, &error).await,
             }

@@ -1,7 +1,7 @@
 //! Which callbacks a lane admits, so that none is missed and none is taken twice.
 //!
-//! Callbacks reach a lane on two ways: live, as they become durable, and from the outbox, a page at a time. Both come in
-//! ascending order. The *watermark* is the last one admitted, on whichever way; nothing at or below it is admitted again.
+//! Callbacks reach a lane in two ways: live, as they become durable, and from the outbox, a page at a time. Both come in
+//! ascending order. The *watermark* is the last one admitted, either way; nothing at or below it is admitted again.
 //! While the lane is behind, live callbacks are only noted (they stand in the outbox) and pages are fetched from the
 //! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for: what
 //! was noted before then was durable, so it was on that page or on one before.
@@ -36,7 +36,7 @@ impl CatchUp {
         self.behind
     }
 
-    /// A live callback; gives whether to admit it. Tells whether the lane has just fallen behind through `fell_behind`.
+    /// Takes a live callback; `fell_behind` says whether the lane has just fallen behind.
     pub(super) fn live(&mut self, position: Position, has_room: bool) -> Live {
         if self.watermark.is_some_and(|watermark| position <= watermark) {
             return Live::Known;
@@ -70,7 +70,7 @@ impl CatchUp {
         self.fetching
     }
 
-    /// A callback that was parked and is owed again; gives whether to admit it. No page must be being fetched. Behind the
+    /// A callback that was parked and is owed again; returns whether to admit it. No page must be being fetched. Behind the
     /// watermark no page will bring it, and before it one will as long as the lane is behind.
     pub(super) fn recalled(&mut self, position: Position) -> bool {
         if self.behind && self.may_fetch(position) {
@@ -80,7 +80,7 @@ impl CatchUp {
         true
     }
 
-    /// A callback of the page that was fetched; gives whether to admit it.
+    /// A callback of the page that was fetched; returns whether to admit it.
     pub(super) fn fetched(&mut self, position: Position) -> bool {
         let is_new = self.may_fetch(position);
         if is_new {

@@ -1,4 +1,4 @@
-//! A callback in the lane, and what becomes of it.
+//! A callback in the lane, and the outcome of its attempts.
 
 use std::sync::Arc;
 
@@ -88,7 +88,7 @@ impl Outcome {
         Self::Refused(Refusal { reason: reason.to_owned(), repetition: Repetition::UntilDeadline })
     }
 
-    /// What is to be noted of a failure, and how it may be repeated; `None` where it may not.
+    /// The reason of a failure, how it may be repeated (`None`: not at all), and whether it was answered.
     pub(super) fn failure(self) -> Option<(String, Option<Repetition>, bool)> {
         match self {
             Self::Delivered => None,

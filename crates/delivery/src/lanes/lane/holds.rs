@@ -1,7 +1,7 @@
 //! Callbacks that wait until their own target has the answer to the request that caused them.
 //!
 //! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to the
-//! DFSP that sent it waits until its answer was written, or until nobody waits for that any more.
+//! DFSP that sent it waits until its answer was written, or until that DFSP no longer waits for it.
 
 use std::collections::HashSet;
 
@@ -30,7 +30,7 @@ impl Holds {
         }
     }
 
-    /// The answer was written; gives the callback where it waited for nothing else.
+    /// The answer was written; returns the callback if it waited for nothing else.
     pub(super) fn answered(&mut self, key: CallbackKey) -> Option<Entry> {
         match self.held.remove(&key) {
             Some(entry) => entry,
@@ -41,7 +41,7 @@ impl Holds {
         }
     }
 
-    /// Keeps a callback that waits; gives back one that does not.
+    /// Keeps a callback that waits; returns one that does not.
     pub(super) fn keep(&mut self, entry: Entry) -> Option<Entry> {
         if self.held.is_empty() {
             return Some(entry);

@@ -47,7 +47,7 @@ pub(super) async fn run(lane: Arc<Lane>) {
 }
 
 impl Lane {
-    /// What time has made due; gives when to look again.
+    /// Does what time has made due; returns when to look again.
     fn keep(self: &Arc<Self>, now: Instant) -> Option<Instant> {
         let mut state = self.state();
         state.core.at(now);

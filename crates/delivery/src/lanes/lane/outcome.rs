@@ -154,7 +154,7 @@ impl Core {
         }
     }
 
-    /// How such a message ended: `Ok` where there was an answer, `None` where it says nothing about the DFSP.
+    /// How such a message ended: `Ok` if there was an answer, `None` if it says nothing about the DFSP.
     pub(super) fn end_direct(&mut self, was_probe: bool, end: Option<Result<(), String>>, now: Instant) {
         let opened_before = self.breaker.opened;
         match end {

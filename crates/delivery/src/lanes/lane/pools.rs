@@ -39,7 +39,7 @@ impl Pools {
         Self { config, pools: Mutex::default() }
     }
 
-    /// The pool of an origin, made where there is none; the one that was unused longest makes way.
+    /// The pool of an origin, made if there is none; the one that was unused longest makes way.
     pub(super) fn of(&self, origin: &Origin) -> Arc<Pool> {
         let mut pools = self.pools();
         if let Some(index) = pools.iter().position(|pool| pool.origin() == origin) {

@@ -145,7 +145,7 @@ impl Core {
         }
         for key in asked {
             match self.loading.remove(key) {
-                // No longer owed: whoever waits behind it may go.
+                // No longer owed: the next callback behind it may go.
                 Some(Load::Repeat(Away { order, .. }) | Load::Follower(order)) => self.release_order(order),
                 Some(Load::Recalled) | None => {}
             }

@@ -27,7 +27,7 @@ pub(super) async fn run(lane: Arc<Lane>, index: usize, wake: Arc<Notify>) {
 }
 
 impl Lane {
-    /// Gives back what was done and takes the next; puts the slot to sleep where there is none.
+    /// Finishes the last callback and takes the next; puts the slot to sleep if there is none.
     fn step(self: &Arc<Self>, index: usize, done: Option<(Entry, Outcome)>) -> Option<Entry> {
         let now = Instant::now();
         if let Some((entry, outcome)) = &done {

@@ -138,7 +138,7 @@ impl SteppedLane {
         self.core.finish(sending.0, outcome, now);
     }
 
-    /// Lets time pass: gives when to look again.
+    /// Lets time pass; returns when to look again.
     pub fn at(&mut self, now: Instant) -> Option<Instant> {
         self.core.at(now);
         self.core.next_time(now)
