@@ -113,8 +113,8 @@ settings! {
         on_us_transfers: flag = "false",
         /// Whether a payee that answered COMMITTED, or aborted, gets a copy from the hub.
         payee_confirmation: flag = "false",
-        /// What must stay covered after a withdrawal: the DFSP's `position`, or only a credit on the `settlement-
-        /// account`.
+        /// What must stay covered after a withdrawal: the DFSP's `position`, or only a credit on the
+        /// `settlement-account`.
         funds_out_guard: choice("position", "settlement-account") = "position",
         /// The error for a PUT about an unknown transfer: `2001`, internal error, as in Mojaloop, or `3208`, transfer
         /// id not found.

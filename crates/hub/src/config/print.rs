@@ -77,5 +77,6 @@ fn row(setting: &Setting) -> String {
         Ok(value) => value.to_toml(),
         Err(_) => setting.default.to_owned(),
     };
-    format!("| `{}` | `{default}` | {} | {} |\n", setting.name, setting.kind, setting.help_text())
+    let values = setting.kind.to_string().replace("a whole number from ", "").replace("a text of at most ", "text, ");
+    format!("| `{}` | `{default}` | {values} | {} |\n", setting.name, setting.help_text())
 }
