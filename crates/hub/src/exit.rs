@@ -112,8 +112,8 @@ impl Exit {
         let mut page = String::from(
             "# Exit codes\n\n\
              Every `upesi` command ends with one of these. Data goes to stdout; the reason of a failure is the last text on \
-             stderr.\nCodes from 64 on follow BSD's `sysexits.h`. A process that was killed ends with 128 + the signal's number, \
-             as the shell shows it.\n\n\
+             stderr.\n\nCodes from 64 on follow BSD's `sysexits.h`. A process that was killed ends with 128 + the signal's \
+             number, as the\nshell shows it.\n\n\
              | code | name | meaning | what to do |\n|---|---|---|---|\n",
         );
         for exit in Self::ALL {

@@ -54,16 +54,16 @@ pub fn reference() -> String {
          3. environment variables `UPESI__SECTION__NAME`, such as `UPESI__FSPIOP__LISTEN=0.0.0.0:4000`;\n\
          4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for any \
          setting.\n\n\
-         Everything is validated before a port is bound or a file is made. Every mistake is named with its place, and the \
-         command ends with code 64.\n\
-         `upesi config` prints the settings in effect with the origin of each, as a TOML file that can be used again; \
+         Everything is validated before a port is bound or a file is made. Every mistake is named with its place, and\n\
+         the command ends with code 64.\n\n\
+         `upesi config` prints the settings in effect with the origin of each, as a TOML file that can be used again;\n\
          `--json` prints them for programs.\n\n\
          Units stand in the names: `_ms` milliseconds, `_s` seconds, `_bytes` bytes. Numbers may have underscores: \
          `5_242_880`.\n",
     );
     for (section, help) in SECTIONS {
         let help: Vec<_> = help.iter().map(|line| line.trim()).collect();
-        page.push_str(&format!("\n## [{section}]\n\n{}\n\n", help.join(" ")));
+        page.push_str(&format!("\n## [{section}]\n\n{}\n\n", help.join("\n")));
         page.push_str("| name | default | values | meaning |\n|---|---|---|---|\n");
         for setting in CATALOGUE.iter().filter(|setting| setting.section == *section) {
             page.push_str(&row(setting));
