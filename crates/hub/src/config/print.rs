@@ -77,6 +77,7 @@ fn row(setting: &Setting) -> String {
         Ok(value) => value.to_toml(),
         Err(_) => setting.default.to_owned(),
     };
-    let values = setting.kind.to_string().replace("a whole number from ", "").replace("a text of at most ", "text, ");
+    let values =
+        setting.kind.to_string().replace("a whole number from ", "").replace("a text of at most ", "text, ");
     format!("| `{}` | `{default}` | {values} | {} |\n", setting.name, setting.help_text())
 }
