@@ -13,7 +13,7 @@ UPESI := target/release/upesi
 # The commit that lab results and evidence name, with a + where sources differ from it.
 export UPESI_COMMIT := $(shell git rev-parse --short HEAD 2>/dev/null)$(shell git diff --quiet HEAD -- crates tools Cargo.toml Cargo.lock 2>/dev/null || { test $$? -ne 1 || echo +; })
 
-.PHONY: help tools build demo test fmt lint unit deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
+.PHONY: help tools build demo test fmt lint unit tidy deny docs bench characterize soak overload grow monitor torture fuzz coverage mutants evidence clean
 
 help: ## This list.
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' $(MAKEFILE_LIST) | while IFS='|' read -r target text; do
@@ -32,6 +32,7 @@ demo: build ## A hub with eight simulated DFSPs: one payment step by step, then 
 test: tools ## Everything: format, lint, unit, property, integration and end-to-end tests.
 	@$(MAKE) fmt
 	$(MAKE) lint
+	$(MAKE) tidy
 	$(MAKE) unit
 
 fmt: tools ## Is everything formatted? `cargo fmt` does it.
@@ -47,6 +48,16 @@ unit: tools ## All tests of all crates.
 	else
 	    $(CARGO) test --workspace $(LOCKED)
 	fi
+
+# Pure crates: no_std, and built for a machine without an operating system.
+PURE := types fspiop ledger admission
+BARE := thumbv7em-none-eabi
+
+tidy: deny ## The house rules: layers, purity, widths, phrases, dead files, licences.
+	@[ -d "$$(rustc --print sysroot)/lib/rustlib/$(BARE)" ] || rustup target add $(BARE) ||
+	    { echo >&2 "make tidy: the Rust target $(BARE) is needed: rustup target add $(BARE)"; exit 69; }
+	$(CARGO) test --quiet $(LOCKED) -p upesi-tidy
+	$(CARGO) check $(LOCKED) --target $(BARE) $(PURE:%=-p upesi-%)
 
 deny: tools ## Licences, banned crates and sources of all dependencies. Installs cargo-deny where it is missing.
 	@command -v cargo-deny >/dev/null || $(CARGO) install --locked cargo-deny

@@ -1,10 +1,8 @@
 //! The documents by themselves: are they OpenAPI, and do their examples fit their own schemas?
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::Document;
+use crate::common::Document;
 use serde_json::Value;
 use upesi_types::ErrorCode;
 

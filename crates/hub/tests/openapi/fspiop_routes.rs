@@ -1,11 +1,9 @@
 //! The FSPIOP document against the gateway: the same paths, methods and statuses, seen from both sides.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::Document;
-use common::hub::Hub;
+use crate::common::Document;
+use crate::common::hub::Hub;
 use serde_json::Value;
 use upesi_apidocs::Surface;
 use upesi_fspiop::{Operation, Resource, Versions};

@@ -1,13 +1,11 @@
 //! The admin document against the running API: its examples, sent in order, are an onboarding whose answers are those of
 //! the document; every operation is called, and every schema of a request refuses what it forbids.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::client::{Answer, Client};
-use common::hub::Hub;
-use common::{Document, Operation, to_text};
+use crate::common::client::{Answer, Client};
+use crate::common::hub::Hub;
+use crate::common::{Document, Operation, to_text};
 use serde_json::{Value, json};
 use upesi_apidocs::Surface;
 use upesi_engine::Payload;
@@ -326,7 +324,7 @@ fn what_the_schemas_forbid_is_refused() {
 /// The paths of the router are those of the document, and so are the methods of each.
 #[test]
 fn the_router_is_the_document() {
-    let source = include_str!("../../admin/src/routes.rs");
+    let source = include_str!("../../../admin/src/routes.rs");
     let routed: BTreeSet<&str> =
         source.split('"').skip(1).step_by(2).filter(|text| text.starts_with('/')).collect();
     let walk = Walk::begin();

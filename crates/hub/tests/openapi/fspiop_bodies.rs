@@ -1,11 +1,9 @@
 //! The schemas of the FSPIOP document against the parsers: every example is mutilated in every way that a schema forbids,
 //! and sent to a real gateway.
 
-mod common;
-
-use common::client::Client;
-use common::hub::{Hub, Request};
-use common::{Document, to_text};
+use crate::common::client::Client;
+use crate::common::hub::{Hub, Request};
+use crate::common::{Document, to_text};
 use serde_json::{Value, json};
 
 /// Texts that are right in one place and wrong in most.

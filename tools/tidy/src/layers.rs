@@ -1,0 +1,109 @@
+//! Which crate may use which: the table of ARCHITECTURE.md against `cargo metadata`.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::tree;
+
+/// A crate's place in the table of ARCHITECTURE.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Layer {
+    /// A floor of `crates/`, counted from 0.
+    Floor(u8),
+    /// The command, which alone of `crates/` may use `tools/`.
+    Command,
+    /// A crate of `tools/`.
+    Tools,
+}
+
+/// A crate as cargo knows it.
+#[derive(Debug)]
+pub struct Package {
+    /// Without the prefix `upesi-`.
+    pub name: String,
+    /// Whether it lies in `crates/`.
+    pub ships: bool,
+    /// The crates of this workspace that it uses, in tests and build scripts, too.
+    pub uses: Vec<String>,
+}
+
+/// The layers that a page's table declares; a row without one continues the layer above it.
+///
+/// # Panics
+/// When a row cannot be read.
+pub fn declared(page: &str) -> BTreeMap<String, Layer> {
+    let rows = page.lines().skip_while(|line| !line.starts_with("| layer | crate |")).skip(2);
+    let (mut layers, mut current) = (BTreeMap::new(), None);
+    for row in rows.take_while(|line| line.starts_with('|')) {
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        current = match cells[1] {
+            "" => current,
+            "command" => Some(Layer::Command),
+            "tools" => Some(Layer::Tools),
+            floor => Some(Layer::Floor(floor.trim_start_matches('L').parse().expect("L and a number"))),
+        };
+        let name = cells[2].trim_matches('`').rsplit('/').next().unwrap_or_default();
+        layers.insert(name.to_owned(), current.expect("the first row has a layer"));
+    }
+    layers
+}
+
+/// The crates of the workspace.
+///
+/// # Panics
+/// When cargo fails.
+pub fn packages() -> Vec<Package> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = ["metadata", "--no-deps", "--offline", "--locked", "--format-version", "1"];
+    let output = Command::new(cargo).args(arguments).current_dir(tree::root()).output().expect("cargo");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    metadata["packages"].as_array().expect("packages").iter().map(package).collect()
+}
+
+fn package(value: &Value) -> Package {
+    let short = |name: &str| name.strip_prefix("upesi-").unwrap_or(name).to_owned();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let manifest = text(&value["manifest_path"]);
+    let dependencies = value["dependencies"].as_array().expect("dependencies");
+    let own = dependencies.iter().filter(|dependency| dependency["path"].is_string());
+    Package {
+        name: short(&text(&value["name"])),
+        ships: manifest.contains("/crates/"),
+        uses: own.map(|dependency| short(&text(&dependency["name"]))).collect(),
+    }
+}
+
+/// Every arrow that points upwards or sideways, or from what ships to a tool, and every crate without a layer.
+pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<String> {
+    let mut mistakes: Vec<String> = packages
+        .iter()
+        .filter(|package| !layers.contains_key(&package.name))
+        .map(|package| format!("{} has no row in ARCHITECTURE.md", package.name))
+        .collect();
+    let gone = layers.keys().filter(|name| packages.iter().all(|package| package.name != **name));
+    mistakes.extend(gone.map(|name| format!("{name} has a row in ARCHITECTURE.md and is no crate")));
+    for package in packages {
+        let Some(layer) = layers.get(&package.name) else { continue };
+        if package.ships == (*layer == Layer::Tools) {
+            mistakes.push(format!("{} lies in the wrong wing for {layer:?}", package.name));
+        }
+        for used in &package.uses {
+            let Some(below) = layers.get(used) else { continue };
+            let may = match (layer, below) {
+                (Layer::Floor(floor), Layer::Floor(other)) => other < floor,
+                (Layer::Floor(_), _) => false,
+                (Layer::Command, _) | (Layer::Tools, Layer::Floor(_) | Layer::Tools) => {
+                    *below != Layer::Command
+                }
+                (Layer::Tools, Layer::Command) => false,
+            };
+            if !may {
+                mistakes.push(format!("{} ({layer:?}) uses {used} ({below:?})", package.name));
+            }
+        }
+    }
+    mistakes
+}

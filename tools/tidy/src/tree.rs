@@ -1,0 +1,76 @@
+//! The files of the tree, and which of them nothing refers to.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The root of the repository.
+pub fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root")
+}
+
+/// The text of a file below the root.
+pub fn read(path: &Path) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Files with one of these endings, below the root, by name. Outside of a git checkout, those on disk.
+pub fn files(endings: &[&str]) -> Vec<PathBuf> {
+    let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root()).output();
+    let mut found: Vec<PathBuf> = match listed {
+        Ok(output) if output.status.success() => {
+            let names = String::from_utf8(output.stdout).expect("names in UTF-8");
+            names.split_terminator('\0').map(PathBuf::from).collect()
+        }
+        _ => walk(&root()).iter().map(|path| path.strip_prefix(root()).expect("below").to_owned()).collect(),
+    };
+    let is_wanted = |path: &PathBuf| {
+        path.extension().is_some_and(|ending| endings.iter().any(|wanted| ending == *wanted))
+    };
+    found.retain(|path| is_wanted(path) && root().join(path).is_file());
+    found.sort();
+    found
+}
+
+fn walk(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let is_source = |path: &PathBuf| !path.ends_with("target") && !path.ends_with("out");
+    let listed = |path: PathBuf| if path.is_dir() { walk(&path) } else { vec![path] };
+    entries.filter(is_source).flat_map(listed).collect()
+}
+
+/// Source files of a crate that no `mod`, `#[path]` or `include!` of that tree names.
+pub fn dead_modules(sources: &[(PathBuf, String)]) -> Vec<PathBuf> {
+    let named: BTreeSet<&str> = sources.iter().flat_map(|(_, text)| modules_named(text)).collect();
+    let is_dead = |path: &&PathBuf| {
+        let parts: Vec<_> = path.iter().map(|part| part.to_string_lossy()).collect();
+        let Some(at) = parts.iter().position(|part| part == "src") else { return false };
+        let stem = path.file_stem().expect("a name").to_string_lossy();
+        let is_root = at + 2 == parts.len() && matches!(&*stem, "lib" | "main") || parts[at + 1] == "bin";
+        let name = if stem == "mod" { parts[parts.len() - 2].clone() } else { stem };
+        !is_root && !named.contains(&*name)
+    };
+    sources.iter().map(|(path, _)| path).filter(is_dead).cloned().collect()
+}
+
+/// Names of modules that a source file declares; of a `#[path]`, the stem of the file.
+fn modules_named(text: &str) -> impl Iterator<Item = &str> {
+    let declared = text.lines().filter_map(|line| {
+        let (before, after) = line.trim().split_once("mod ")?;
+        let is_item = before.is_empty() || before.starts_with("pub") || before.starts_with("#[");
+        is_item.then(|| after.split_once(';').map(|(name, _)| name))?
+    });
+    let placed = text.split("#[path = \"").skip(1).filter_map(|rest| {
+        let file = rest.split_once(".rs\"")?.0;
+        Some(file.rsplit('/').next().unwrap_or(file))
+    });
+    declared.chain(placed)
+}
+
+/// Targets of the links of a Markdown page that lie in the tree, without anchors.
+pub fn links(text: &str) -> Vec<String> {
+    let targets = text.split("](").skip(1).filter_map(|rest| rest.split_once(')').map(|(target, _)| target));
+    let local = targets.filter(|target| !target.contains("://") && !target.starts_with(['#', '<']));
+    local.map(|target| target.split('#').next().unwrap_or(target).to_owned()).collect()
+}

@@ -1,0 +1,147 @@
+//! The tree keeps the house rules, and each rule finds what breaks it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use upesi_tidy::layers::{self, Layer, Package};
+use upesi_tidy::prose::{self, COMMENT_WIDTH_MAX, PROSE_WIDTH_MAX};
+use upesi_tidy::tree;
+
+/// Floors of `crates/`, the command included.
+const FLOORS_MAX: usize = 9;
+
+fn none_of(mistakes: &[String]) {
+    assert!(mistakes.is_empty(), "{} mistakes:\n{}", mistakes.len(), mistakes.join("\n"));
+}
+
+fn sources() -> Vec<(PathBuf, String)> {
+    let read = |path: PathBuf| {
+        let text = tree::read(&path);
+        (path, text)
+    };
+    tree::files(&["rs"]).into_iter().map(read).collect()
+}
+
+#[test]
+fn no_crate_uses_one_above_it_and_nothing_that_ships_uses_a_tool() {
+    let declared = layers::declared(&tree::read(Path::new("ARCHITECTURE.md")));
+    none_of(&layers::mistakes(&declared, &layers::packages()));
+    let floors: std::collections::BTreeSet<_> =
+        declared.values().filter(|layer| **layer != Layer::Tools).collect();
+    assert!(floors.len() <= FLOORS_MAX, "{floors:?}");
+}
+
+#[test]
+fn an_arrow_upwards_is_found() {
+    let page = "| layer | crate | |\n|---|---|\n| command | `crates/upesi` |\n| L1 | `hub` |\n| | `http` |\n| L0 | `types` |\n| tools | `lab` |\n";
+    let declared = layers::declared(page);
+    assert_eq!(declared["http"], Layer::Floor(1));
+    let package = |name: &str, ships, uses: &[&str]| Package {
+        name: name.to_owned(),
+        ships,
+        uses: uses.iter().map(|name| (*name).to_owned()).collect(),
+    };
+    let all = |hub: &[&str]| {
+        [
+            package("upesi", true, &["hub", "lab"]),
+            package("hub", true, hub),
+            package("http", true, &["types"]),
+            package("types", true, &[]),
+            package("lab", false, &["hub"]),
+        ]
+    };
+    none_of(&layers::mistakes(&declared, &all(&["types"])));
+    for wrong in ["http", "lab", "upesi"] {
+        assert_eq!(layers::mistakes(&declared, &all(&[wrong])).len(), 1, "{wrong}");
+    }
+    let moved = [package("types", false, &[]), package("new", true, &[])];
+    let one = BTreeMap::from([("types".to_owned(), Layer::Floor(0)), ("old".to_owned(), Layer::Tools)]);
+    assert_eq!(layers::mistakes(&one, &moved).len(), 3);
+}
+
+#[test]
+fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
+    let mut mistakes = Vec::new();
+    for (path, text) in sources() {
+        if path.starts_with("tools/tidy") {
+            continue;
+        }
+        for (index, line) in text.lines().enumerate() {
+            let Some(comment) = prose::comment(line) else { continue };
+            let place = format!("{}:{}", path.display(), index + 1);
+            if line.chars().count() > COMMENT_WIDTH_MAX
+                && comment.trim_start_matches('/').trim().contains(' ')
+            {
+                mistakes.push(format!("{place} is wider than {COMMENT_WIDTH_MAX}"));
+            }
+            if let Some((phrase, instead)) = prose::banned(comment) {
+                mistakes.push(format!("{place} says {phrase:?}: write {instead}"));
+            }
+        }
+    }
+    for path in tree::files(&["md"]) {
+        let text = tree::read(&path);
+        for (number, line) in prose::prose(&text) {
+            let place = format!("{}:{number}", path.display());
+            if line.chars().count() > PROSE_WIDTH_MAX {
+                mistakes.push(format!("{place} is wider than {PROSE_WIDTH_MAX}"));
+            }
+            if let Some((phrase, instead)) = prose::banned(line) {
+                mistakes.push(format!("{place} says {phrase:?}: write {instead}"));
+            }
+        }
+    }
+    none_of(&mistakes);
+}
+
+#[test]
+fn prose_is_told_from_tables_and_code() {
+    let page =
+        "One line.\n\n| a | b |\n    code that is long\n```\nfenced too\n```\n- [link](x)\n- a sentence\n";
+    assert_eq!(prose::prose(page).collect::<Vec<_>>(), [(1, "One line."), (9, "- a sentence")]);
+    assert!(prose::comment("    /// Which.").and_then(prose::banned).is_some());
+    assert_eq!(prose::comment("let url = \"http://x\";"), None);
+}
+
+#[test]
+fn every_source_file_is_part_of_its_crate() {
+    let dead = tree::dead_modules(&sources());
+    none_of(&dead.iter().map(|path| format!("{} is in no module", path.display())).collect::<Vec<_>>());
+    let of = |path: &str, text: &str| (PathBuf::from(path), text.to_owned());
+    let crate_of = [
+        of("crates/a/src/lib.rs", "pub mod used;\n#[path = \"odd/place.rs\"]\nmod x;\n"),
+        of("crates/a/src/used/mod.rs", ""),
+        of("crates/a/src/odd/place.rs", "// mod forgotten;"),
+        of("crates/a/src/forgotten.rs", ""),
+    ];
+    assert_eq!(tree::dead_modules(&crate_of), [PathBuf::from("crates/a/src/forgotten.rs")]);
+}
+
+#[test]
+fn every_link_of_a_page_leads_to_a_file_and_every_page_is_linked() {
+    let pages = tree::files(&["md"]);
+    let (mut mistakes, mut linked) = (Vec::new(), Vec::new());
+    for page in &pages {
+        for link in tree::links(&tree::read(page)).iter().filter(|link| !link.is_empty()) {
+            let target = tree::root().join(page.parent().expect("a folder")).join(link);
+            match target.canonicalize() {
+                Ok(target) => linked.push(target),
+                Err(_) => mistakes.push(format!("{} links to {link}, which is not there", page.display())),
+            }
+        }
+    }
+    for page in pages.iter().filter(|page| page.starts_with("docs")) {
+        let path = tree::root().join(page);
+        let is_linked = linked.iter().any(|target| *target == path || path.parent() == Some(target));
+        if !is_linked {
+            mistakes.push(format!("no page links to {}", page.display()));
+        }
+    }
+    none_of(&mistakes);
+}
+
+#[test]
+fn links_are_read_without_anchors_and_those_to_elsewhere_are_left() {
+    let page = "[a](b.md#c), [d](https://e.org/f), [g](#h) and [i](../j.md)";
+    assert_eq!(tree::links(page), ["b.md", "../j.md"]);
+}
