@@ -1,13 +1,13 @@
 //! New work before work that finishes something.
 
 use crate::limiter::{Limiter, LimiterConfig, Seen};
-use crate::shares::{Denied, SAVED_TURNS, SAVED_TURNS_OF_RATE, Shares, SharesConfig, SourceId};
+use crate::shares::{Denied, SAVED_INTERVALS, SAVED_INTERVALS_OF_RATE, Shares, SharesConfig, SourceId};
 use crate::{REQUEST, cost_of};
 
 /// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish something.
 const FINISHING_TARGET_FACTOR: u32 = 4;
 /// Turns that new work must have been at its floor before requests that finish something are limited: half a second.
-const FLOOR_TURNS: u32 = 25;
+const FLOOR_INTERVALS: u32 = 25;
 
 /// What a request is to the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +39,17 @@ pub enum Refusal {
 pub struct AdmissionConfig {
     /// The standing delay that is kept, in microseconds; 0 for no limit by delay.
     pub delay_target_us: u32,
-    /// New requests of all sources together per turn, in thousandths; `None` for no bound.
+    /// New requests of all sources together per interval, in thousandths; `None` for no bound.
     pub quota: Option<u64>,
-    /// New requests of one source per turn, in thousandths; `None` for no bound.
+    /// New requests of one source per interval, in thousandths; `None` for no bound.
     pub quota_per_source: Option<u64>,
-    /// Bytes of large bodies of one source's new requests per turn; `None` for no bound.
+    /// Bytes of large bodies of one source's new requests per interval; `None` for no bound.
     pub byte_quota_per_source: Option<u64>,
     /// Sources remembered at a time.
     pub sources_max: usize,
 }
 
-/// What was seen since the last turn.
+/// What was seen since the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Observed {
     /// The shortest wait in microseconds; `None` where there were too few to tell.
@@ -57,14 +57,14 @@ pub struct Observed {
     /// Requests taken without asking, by [`Class`].
     pub taken: [u64; 2],
     /// Turns that ended since the last time, at least one.
-    pub turns: u64,
+    pub intervals: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Gate {
     limiter: Limiter,
     shares: Shares,
-    /// Since the last turn, in thousandths of a request.
+    /// Since the last interval, in thousandths of a request.
     taken: u64,
     refused: u64,
 }
@@ -89,16 +89,26 @@ impl Gate {
         answer
     }
 
-    fn turn(&mut self, delay_us: Option<u32>, taken_unasked: u64, quota: Option<u64>, turns: u64) {
+    fn end_interval(
+        &mut self,
+        delay_us: Option<u32>,
+        taken_unasked: u64,
+        quota: Option<u64>,
+        intervals: u64,
+    ) {
         let taken = core::mem::take(&mut self.taken) / REQUEST + taken_unasked;
         let refused = core::mem::take(&mut self.refused);
-        self.limiter.turn(Seen { delay_us, taken, refused, turns });
+        self.limiter.end_interval(Seen { delay_us, taken, refused, intervals });
         let limit = match (self.limiter.limit(), quota) {
             (Some(limit), Some(quota)) => Some(limit.min(quota)),
             (limit, quota) => limit.or(quota),
         };
         let is_rate = limit != self.limiter.limit();
-        self.shares.turn_saving(limit, if is_rate { SAVED_TURNS_OF_RATE } else { SAVED_TURNS }, turns);
+        self.shares.end_interval_saving(
+            limit,
+            if is_rate { SAVED_INTERVALS_OF_RATE } else { SAVED_INTERVALS },
+            intervals,
+        );
     }
 }
 
@@ -109,7 +119,7 @@ pub struct Admission {
     new: Gate,
     finishing: Gate,
     /// Turns in a row that new work has been at its floor.
-    floor_turns: u32,
+    floor_intervals: u32,
 }
 
 impl Admission {
@@ -118,13 +128,13 @@ impl Admission {
         let AdmissionConfig { quota_per_source, byte_quota_per_source, sources_max, .. } = config;
         let shares = SharesConfig { quota_per_source, byte_quota_per_source, sources_max };
         let mut new = Gate::new(config.delay_target_us, shares);
-        new.shares.turn_saving(config.quota, SAVED_TURNS_OF_RATE, 1);
+        new.shares.end_interval_saving(config.quota, SAVED_INTERVALS_OF_RATE, 1);
         let target = config.delay_target_us.saturating_mul(FINISHING_TARGET_FACTOR);
         let shares = SharesConfig { quota_per_source: None, byte_quota_per_source: None, sources_max };
-        Self { config, new, finishing: Gate::new(target, shares), floor_turns: 0 }
+        Self { config, new, finishing: Gate::new(target, shares), floor_intervals: 0 }
     }
 
-    /// Whether [`Self::ask`] need not be called for this class until the next turn, because it would take everything of
+    /// Whether [`Self::ask`] need not be called for this class until the next interval, because it would take everything of
     /// ordinary size. [`Self::ask_for`] must always be called for what is larger.
     pub const fn is_open(&self, class: Class) -> bool {
         match class {
@@ -138,7 +148,7 @@ impl Admission {
         }
     }
 
-    /// What limits the new work of all together, in thousandths of a request per turn.
+    /// What limits the new work of all together, in thousandths of a request per interval.
     pub fn limit(&self) -> Option<u64> {
         match (self.new.limiter.limit(), self.config.quota) {
             (Some(limit), Some(quota)) => Some(limit.min(quota)),
@@ -151,7 +161,7 @@ impl Admission {
         self.finishing.limiter.limit().is_some()
     }
 
-    /// The sources whose new work was refused since the last turn, with how often.
+    /// The sources whose new work was refused since the last interval, with how often.
     pub fn refused(&self) -> impl Iterator<Item = (SourceId, u64)> {
         self.new.shares.refused()
     }
@@ -196,15 +206,15 @@ impl Admission {
         gate.taken = gate.taken.saturating_add(cost_of(body_bytes) - REQUEST);
     }
 
-    /// Ends a turn.
-    pub fn turn(&mut self, observed: Observed) {
-        let Observed { delay_us, taken, turns } = observed;
-        self.new.turn(delay_us, taken[Class::New as usize], self.config.quota, turns);
-        self.floor_turns =
-            if self.new.limiter.is_at_floor() { self.floor_turns.saturating_add(1) } else { 0 };
+    /// Ends an interval.
+    pub fn end_interval(&mut self, observed: Observed) {
+        let Observed { delay_us, taken, intervals } = observed;
+        self.new.end_interval(delay_us, taken[Class::New as usize], self.config.quota, intervals);
+        self.floor_intervals =
+            if self.new.limiter.is_at_floor() { self.floor_intervals.saturating_add(1) } else { 0 };
         // Until new work has given way, the delay says nothing about the rest.
-        let may_limit = self.floor_turns >= FLOOR_TURNS || self.limits_finishing();
+        let may_limit = self.floor_intervals >= FLOOR_INTERVALS || self.limits_finishing();
         let delay_us = delay_us.filter(|_| may_limit);
-        self.finishing.turn(delay_us, taken[Class::Finishing as usize], None, turns);
+        self.finishing.end_interval(delay_us, taken[Class::Finishing as usize], None, intervals);
     }
 }

@@ -23,29 +23,29 @@ pub const fn cost_of(body_bytes: u64) -> u64 {
     }
 }
 
-/// Length of a turn in milliseconds.
-pub const TURN_MS: u64 = 20;
+/// Length of an interval in milliseconds.
+pub const INTERVAL_MS: u64 = 20;
 
 /// Turns in a second.
-pub const TURNS_PER_S: u64 = 1000 / TURN_MS;
+pub const INTERVALS_PER_S: u64 = 1000 / INTERVAL_MS;
 
-/// One request in the units of quotas and credits, thousandths of a request, so that rates below one a turn are exact.
+/// One request in the units of quotas and credits, thousandths of a request, so that rates below one an interval are exact.
 pub const REQUEST: u64 = 1000;
 
-/// A rate per second as a quota per turn, in thousandths of a request.
+/// A rate per second as a quota per interval, in thousandths of a request.
 pub const fn quota_of_rate(requests_per_s: u64) -> u64 {
-    requests_per_s.saturating_mul(REQUEST) / TURNS_PER_S
+    requests_per_s.saturating_mul(REQUEST) / INTERVALS_PER_S
 }
 
-/// A rate of bytes per second as a quota per turn.
+/// A rate of bytes per second as a quota per interval.
 pub const fn quota_of_byte_rate(bytes_per_s: u64) -> u64 {
-    match bytes_per_s / TURNS_PER_S {
+    match bytes_per_s / INTERVALS_PER_S {
         0 => 1,
         quota => quota,
     }
 }
 
-/// A quota per turn, in thousandths of a request, as a rate per second.
+/// A quota per interval, in thousandths of a request, as a rate per second.
 pub const fn rate_of_quota(quota: u64) -> u64 {
-    quota.saturating_mul(TURNS_PER_S) / REQUEST
+    quota.saturating_mul(INTERVALS_PER_S) / REQUEST
 }

@@ -1,19 +1,19 @@
 //! One limit that follows a delay.
 
-use crate::{REQUEST, TURNS_PER_S, quota_of_rate};
+use crate::{INTERVALS_PER_S, REQUEST, quota_of_rate};
 
 /// Turns in a row with too long a delay before a limit is set: one alone may be the scheduler's doing.
-const TURNS_UNTIL_LIMIT: u32 = 2;
+const INTERVALS_UNTIL_LIMIT: u32 = 2;
 /// Turns without a refusal after which a limit is lifted: half a second.
-const TURNS_UNTIL_OPEN: u32 = TURNS_PER_S as u32 / 2;
+const INTERVALS_UNTIL_OPEN: u32 = INTERVALS_PER_S as u32 / 2;
 /// Turns without any request after which everything is forgotten: a second.
-const TURNS_UNTIL_FORGOTTEN: u64 = TURNS_PER_S;
+const INTERVALS_UNTIL_FORGOTTEN: u64 = INTERVALS_PER_S;
 /// A limit never falls below this part of what was lately taken: where the refusals themselves fill the time, taking less
 /// would not shorten the wait.
 const FLOOR_PART: u64 = 4;
 /// A limit never falls below this, in requests per second.
 const FLOOR_PER_S: u64 = 50;
-/// By what part the remembered peak falls each turn: it halves in about 14 seconds, and in 3.5 seconds while the delay is
+/// By what part the remembered peak falls each interval: it halves in about 14 seconds, and in 3.5 seconds while the delay is
 /// too long.
 const PEAK_DECAY: u64 = 1024;
 const PEAK_DECAY_LATE: u64 = 256;
@@ -25,7 +25,7 @@ pub struct LimiterConfig {
     pub delay_target_us: u32,
 }
 
-/// What was seen since the last turn.
+/// What was seen since the last interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     /// The shortest wait in microseconds; `None` where there were too few to tell.
@@ -35,37 +35,45 @@ pub struct Seen {
     /// Requests refused.
     pub refused: u64,
     /// Turns that ended since the last time, at least one.
-    pub turns: u64,
+    pub intervals: u64,
 }
 
 /// A limit on the rate of requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limiter {
     config: LimiterConfig,
-    /// Thousandths of a request per turn.
+    /// Thousandths of a request per interval.
     limit: Option<u64>,
     /// The same, of what is taken, smoothed.
     taken: u64,
     /// The most that was lately taken without too long a delay, the same.
     peak: u64,
-    late_turns: u32,
-    clear_turns: u32,
-    /// Of the turn before, in microseconds.
+    late_intervals: u32,
+    clear_intervals: u32,
+    /// Of the interval before, in microseconds.
     last_delay_us: u32,
 }
 
 impl Limiter {
     /// Without a limit.
     pub const fn new(config: LimiterConfig) -> Self {
-        Self { config, limit: None, taken: 0, peak: 0, late_turns: 0, clear_turns: 0, last_delay_us: 0 }
+        Self {
+            config,
+            limit: None,
+            taken: 0,
+            peak: 0,
+            late_intervals: 0,
+            clear_intervals: 0,
+            last_delay_us: 0,
+        }
     }
 
-    /// The limit in thousandths of a request per turn.
+    /// The limit in thousandths of a request per interval.
     pub const fn limit(&self) -> Option<u64> {
         self.limit
     }
 
-    /// What is taken per turn, smoothed, in thousandths of a request.
+    /// What is taken per interval, smoothed, in thousandths of a request.
     pub const fn taken(&self) -> u64 {
         self.taken
     }
@@ -75,14 +83,14 @@ impl Limiter {
         self.limit.is_some_and(|limit| limit <= self.floor())
     }
 
-    /// Ends a turn.
-    pub fn turn(&mut self, seen: Seen) {
-        let turns = seen.turns.max(1);
-        if turns > TURNS_UNTIL_FORGOTTEN {
+    /// Ends an interval.
+    pub fn end_interval(&mut self, seen: Seen) {
+        let intervals = seen.intervals.max(1);
+        if intervals > INTERVALS_UNTIL_FORGOTTEN {
             *self = Self::new(self.config);
             return;
         }
-        let taken = seen.taken.saturating_mul(REQUEST) / turns;
+        let taken = seen.taken.saturating_mul(REQUEST) / intervals;
         self.taken = (self.taken * 3).saturating_add(taken) / 4;
         match seen.delay_us {
             Some(delay_us) if self.is_late(delay_us) => self.late(delay_us),
@@ -95,11 +103,11 @@ impl Limiter {
     }
 
     fn late(&mut self, delay_us: u32) {
-        self.clear_turns = 0;
-        self.late_turns = self.late_turns.saturating_add(1);
+        self.clear_intervals = 0;
+        self.late_intervals = self.late_intervals.saturating_add(1);
         self.peak -= self.peak / PEAK_DECAY_LATE;
         let last_us = core::mem::replace(&mut self.last_delay_us, delay_us);
-        if self.late_turns < TURNS_UNTIL_LIMIT {
+        if self.late_intervals < INTERVALS_UNTIL_LIMIT {
             return;
         }
         let is_shrinking = delay_us < last_us - last_us / 8;
@@ -116,12 +124,12 @@ impl Limiter {
     }
 
     fn in_time(&mut self, delay_us: u32, refused: u64) {
-        self.late_turns = 0;
+        self.late_intervals = 0;
         self.last_delay_us = delay_us;
         self.peak = (self.peak - self.peak / PEAK_DECAY).max(self.taken);
         let Some(limit) = self.limit else { return };
         if refused > 0 {
-            self.clear_turns = 0;
+            self.clear_intervals = 0;
             let target = self.config.delay_target_us;
             let part = match delay_us {
                 _ if delay_us <= target / 8 => 8,
@@ -131,10 +139,10 @@ impl Limiter {
             self.limit = Some(limit.saturating_add((limit / part).max(REQUEST / 4)));
             return;
         }
-        self.clear_turns += 1;
-        if self.clear_turns >= TURNS_UNTIL_OPEN {
+        self.clear_intervals += 1;
+        if self.clear_intervals >= INTERVALS_UNTIL_OPEN {
             self.limit = None;
-            self.clear_turns = 0;
+            self.clear_intervals = 0;
         }
     }
 
@@ -154,27 +162,27 @@ mod tests {
     }
 
     fn seen(delay_us: u32, taken: u64, refused: u64) -> Seen {
-        Seen { delay_us: Some(delay_us), taken, refused, turns: 1 }
+        Seen { delay_us: Some(delay_us), taken, refused, intervals: 1 }
     }
 
-    /// A limiter that has long seen this many requests a turn in time.
+    /// A limiter that has long seen this many requests an interval in time.
     fn used_to(requests: u64) -> Limiter {
         let mut limiter = limiter();
         for _ in 0..100 {
-            limiter.turn(seen(0, requests, 0));
+            limiter.end_interval(seen(0, requests, 0));
         }
         limiter
     }
 
     #[test]
-    fn one_late_turn_sets_no_limit_and_two_do() {
+    fn one_late_interval_sets_no_limit_and_two_do() {
         let mut limiter = used_to(100);
-        limiter.turn(seen(TARGET_US + 1, 100, 0));
+        limiter.end_interval(seen(TARGET_US + 1, 100, 0));
         assert_eq!(limiter.limit(), None);
-        limiter.turn(seen(TARGET_US, 100, 0));
-        limiter.turn(seen(TARGET_US + 1, 100, 0));
+        limiter.end_interval(seen(TARGET_US, 100, 0));
+        limiter.end_interval(seen(TARGET_US + 1, 100, 0));
         assert_eq!(limiter.limit(), None);
-        limiter.turn(seen(TARGET_US + 1, 100, 0));
+        limiter.end_interval(seen(TARGET_US + 1, 100, 0));
         let limit = limiter.limit().unwrap();
         assert!((86 * REQUEST..88 * REQUEST).contains(&limit), "{limit}");
     }
@@ -183,7 +191,7 @@ mod tests {
     fn a_target_of_zero_never_sets_a_limit() {
         let mut limiter = Limiter::new(LimiterConfig { delay_target_us: 0 });
         for _ in 0..100 {
-            limiter.turn(seen(u32::MAX, 100, 0));
+            limiter.end_interval(seen(u32::MAX, 100, 0));
         }
         assert_eq!(limiter.limit(), None);
     }
@@ -192,13 +200,13 @@ mod tests {
     fn a_limit_never_falls_below_a_part_of_the_peak() {
         let mut limiter = used_to(1_000);
         for _ in 0..20 {
-            limiter.turn(seen(10 * TARGET_US, 1_000, 0));
+            limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
         }
         let limit = limiter.limit().unwrap();
         assert!(limiter.is_at_floor());
         assert!(limit >= 1_000 * REQUEST / FLOOR_PART * 9 / 10, "{limit}");
         for _ in 0..5_000 {
-            limiter.turn(seen(10 * TARGET_US, 0, 1_000));
+            limiter.end_interval(seen(10 * TARGET_US, 0, 1_000));
         }
         assert_eq!(limiter.limit(), Some(quota_of_rate(FLOOR_PER_S)));
     }
@@ -207,17 +215,17 @@ mod tests {
     fn a_limit_rises_while_it_refuses_and_goes_when_it_does_not() {
         let mut limiter = used_to(1_000);
         for _ in 0..3 {
-            limiter.turn(seen(10 * TARGET_US, 1_000, 0));
+            limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
         }
         let low = limiter.limit().unwrap();
-        limiter.turn(seen(0, 700, 100));
+        limiter.end_interval(seen(0, 700, 100));
         let higher = limiter.limit().unwrap();
         assert_eq!(higher, low + low / 8);
-        for _ in 1..TURNS_UNTIL_OPEN {
-            limiter.turn(seen(0, 500, 0));
+        for _ in 1..INTERVALS_UNTIL_OPEN {
+            limiter.end_interval(seen(0, 500, 0));
         }
         assert_eq!(limiter.limit(), Some(higher));
-        limiter.turn(seen(0, 500, 0));
+        limiter.end_interval(seen(0, 500, 0));
         assert_eq!(limiter.limit(), None);
     }
 
@@ -225,28 +233,28 @@ mod tests {
     fn a_pause_of_a_second_forgets_everything() {
         let mut limiter = used_to(1_000);
         for _ in 0..3 {
-            limiter.turn(seen(10 * TARGET_US, 1_000, 0));
+            limiter.end_interval(seen(10 * TARGET_US, 1_000, 0));
         }
-        limiter.turn(Seen { turns: TURNS_UNTIL_FORGOTTEN + 1, ..Seen::default() });
+        limiter.end_interval(Seen { intervals: INTERVALS_UNTIL_FORGOTTEN + 1, ..Seen::default() });
         assert_eq!(limiter, Limiter::new(limiter.config));
     }
 
-    /// A server that does 500 requests a turn and keeps the others waiting, before 5,000 requests a turn.
+    /// A server that does 500 requests an interval and keeps the others waiting, before 5,000 requests an interval.
     #[test]
     fn it_settles_near_the_capacity_and_keeps_the_queue_short() {
         const CAPACITY: u64 = 500;
         let (mut limiter, mut queue, mut done, mut longest) = (limiter(), 0_u64, 0, 0);
-        for turn in 0..1_000 {
+        for interval in 0..1_000 {
             let taken = limiter.limit().map_or(5_000, |limit| limit / REQUEST).min(5_000);
             queue += taken;
             let served = queue.min(CAPACITY);
             queue -= served;
             let delay_us = (queue * 20_000 / CAPACITY) as u32;
-            if turn >= 100 {
+            if interval >= 100 {
                 done += served;
                 longest = longest.max(u64::from(delay_us));
             }
-            limiter.turn(seen(delay_us, taken, 5_000 - taken));
+            limiter.end_interval(seen(delay_us, taken, 5_000 - taken));
         }
         assert!(done >= 900 * CAPACITY * 9 / 10, "goodput {done}");
         assert!(longest < 10 * u64::from(TARGET_US), "longest wait {longest} us");

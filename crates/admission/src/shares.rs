@@ -3,7 +3,7 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::{ORDINARY_BODY_BYTES_MAX, REQUEST, TURNS_PER_S, cost_of};
+use crate::{INTERVALS_PER_S, ORDINARY_BODY_BYTES_MAX, REQUEST, cost_of};
 
 /// Who asks: a number that the caller gives each DFSP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,22 +15,22 @@ impl SourceId {
 }
 
 /// Turns' worth of its share that a source can save up: more would be a burst, and a burst is a queue.
-pub(crate) const SAVED_TURNS: u64 = 2;
+pub(crate) const SAVED_INTERVALS: u64 = 2;
 /// The same where the limit is a rate that was agreed, not one that keeps a queue short: a fifth of a second.
-pub(crate) const SAVED_TURNS_OF_RATE: u64 = 10;
+pub(crate) const SAVED_INTERVALS_OF_RATE: u64 = 10;
 /// What a source can save up at least, so that one that asks rarely is never refused for the sake of those that flood.
 const SAVED_MIN: u64 = 2 * REQUEST;
 const ONE: i64 = REQUEST as i64;
-/// Below this demand per turn a source that does not ask is forgotten.
+/// Below this demand per interval a source that does not ask is forgotten.
 const FORGOTTEN_BELOW: u64 = REQUEST / 64;
 
 /// The bounds of shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharesConfig {
-    /// What one source may take per turn however little others ask for, in thousandths of a request; `None` for no bound.
+    /// What one source may take per interval however little others ask for, in thousandths of a request; `None` for no bound.
     /// It can save up a second's worth.
     pub quota_per_source: Option<u64>,
-    /// Bytes of large bodies that one source may send per turn, the same way; `None` for no bound.
+    /// Bytes of large bodies that one source may send per interval, the same way; `None` for no bound.
     pub byte_quota_per_source: Option<u64>,
     /// Sources remembered at a time; those beyond share one share. At least one.
     pub sources_max: usize,
@@ -56,9 +56,9 @@ struct Source {
     allowance: i64,
     /// Bytes of large bodies that it may send now, the same way.
     bytes: i64,
-    /// What it asks for per turn, smoothed, the same.
+    /// What it asks for per interval, smoothed, the same.
     demand: u64,
-    /// What it asked for since the last turn, the same.
+    /// What it asked for since the last interval, the same.
     asked: u64,
     refused: u64,
 }
@@ -68,12 +68,12 @@ struct Source {
 pub struct Shares {
     config: SharesConfig,
     sources: BTreeMap<SourceId, Source>,
-    /// Thousandths of a request per turn, of all together.
+    /// Thousandths of a request per interval, of all together.
     quota: Option<u64>,
-    /// What each may take per turn of it; `None` while all together ask for less.
+    /// What each may take per interval of it; `None` while all together ask for less.
     level: Option<u64>,
     /// Turns' worth that can be saved up.
-    saved_turns: u64,
+    saved_intervals: u64,
     /// What all together may take beyond their credit while there is no level.
     pool: u64,
 }
@@ -81,7 +81,14 @@ pub struct Shares {
 impl Shares {
     /// Without a limit.
     pub const fn new(config: SharesConfig) -> Self {
-        Self { config, sources: BTreeMap::new(), quota: None, level: None, saved_turns: SAVED_TURNS, pool: 0 }
+        Self {
+            config,
+            sources: BTreeMap::new(),
+            quota: None,
+            level: None,
+            saved_intervals: SAVED_INTERVALS,
+            pool: 0,
+        }
     }
 
     /// Sources remembered.
@@ -89,7 +96,7 @@ impl Shares {
         self.sources.len()
     }
 
-    /// Those that were refused something since the last turn, with how often.
+    /// Those that were refused something since the last interval, with how often.
     pub fn refused(&self) -> impl Iterator<Item = (SourceId, u64)> {
         self.sources.iter().filter(|(_, source)| source.refused > 0).map(|(id, source)| (*id, source.refused))
     }
@@ -156,17 +163,17 @@ impl Shares {
         if is_known { id } else { SourceId::OTHERS }
     }
 
-    /// Ends `turns` turns; from now on `quota`, in thousandths of a request, is shared in each.
-    pub fn turn(&mut self, quota: Option<u64>, turns: u64) {
-        self.turn_saving(quota, SAVED_TURNS, turns);
+    /// Ends `intervals` intervals; from now on `quota`, in thousandths of a request, is shared in each.
+    pub fn end_interval(&mut self, quota: Option<u64>, intervals: u64) {
+        self.end_interval_saving(quota, SAVED_INTERVALS, intervals);
     }
 
-    /// The same with so many turns' worth that can be saved up.
-    pub(crate) fn turn_saving(&mut self, quota: Option<u64>, saved_turns: u64, turns: u64) {
-        let turns = turns.max(1);
-        self.saved_turns = saved_turns;
+    /// The same with so many intervals' worth that can be saved up.
+    pub(crate) fn end_interval_saving(&mut self, quota: Option<u64>, saved_intervals: u64, intervals: u64) {
+        let intervals = intervals.max(1);
+        self.saved_intervals = saved_intervals;
         for source in self.sources.values_mut() {
-            let asked = core::mem::take(&mut source.asked) / turns;
+            let asked = core::mem::take(&mut source.asked) / intervals;
             source.demand = (source.demand * 3).saturating_add(asked) / 4;
             source.refused = 0;
         }
@@ -175,17 +182,17 @@ impl Shares {
         let grant = self.grant();
         let credit_max = self.credit_max(grant);
         let [requests, bytes] = [self.config.quota_per_source, self.config.byte_quota_per_source]
-            .map(|quota| Saved { per_turn: quota.unwrap_or(0), max: quota.map_or(0, allowance_max) });
+            .map(|quota| Saved { per_interval: quota.unwrap_or(0), max: quota.map_or(0, allowance_max) });
         for source in self.sources.values_mut() {
             // Where there is no limit, nothing is owed.
             let credit = if self.quota.is_some() { source.credit } else { source.credit.max(0) };
-            source.credit = grown(credit, grant, turns, credit_max);
-            source.allowance = grown(source.allowance, requests.per_turn, turns, requests.max);
-            source.bytes = grown(source.bytes, bytes.per_turn, turns, bytes.max);
+            source.credit = grown(credit, grant, intervals, credit_max);
+            source.allowance = grown(source.allowance, requests.per_interval, intervals, requests.max);
+            source.bytes = grown(source.bytes, bytes.per_interval, intervals, bytes.max);
         }
         let quota = quota.unwrap_or(0);
-        let pool_max = quota.saturating_mul(saved_turns).max(REQUEST);
-        self.pool = self.pool.saturating_add(quota.saturating_mul(turns)).min(pool_max);
+        let pool_max = quota.saturating_mul(saved_intervals).max(REQUEST);
+        self.pool = self.pool.saturating_add(quota.saturating_mul(intervals)).min(pool_max);
         self.sources.retain(|_, source| {
             source.demand >= FORGOTTEN_BELOW
                 || source.credit < 0
@@ -194,14 +201,14 @@ impl Shares {
         });
     }
 
-    /// What each source is credited per turn.
+    /// What each source is credited per interval.
     fn grant(&self) -> u64 {
         let sources = self.sources.len() as u64 + 1;
         self.level.unwrap_or_else(|| self.quota.unwrap_or(0) / sources)
     }
 
     fn credit_max(&self, grant: u64) -> u64 {
-        grant.saturating_mul(self.saved_turns).max(SAVED_MIN)
+        grant.saturating_mul(self.saved_intervals).max(SAVED_MIN)
     }
 
     /// A source that was not there before has everything saved up.
@@ -234,12 +241,12 @@ impl Shares {
 /// How an allowance grows.
 #[derive(Clone, Copy)]
 struct Saved {
-    per_turn: u64,
+    per_interval: u64,
     max: u64,
 }
 
-fn grown(now: i64, per_turn: u64, turns: u64, max: u64) -> i64 {
-    now.saturating_add(signed(per_turn.saturating_mul(turns))).min(signed(max))
+fn grown(now: i64, per_interval: u64, intervals: u64, max: u64) -> i64 {
+    now.saturating_add(signed(per_interval.saturating_mul(intervals))).min(signed(max))
 }
 
 /// The bytes of a body that count against a quota of bytes.
@@ -252,5 +259,5 @@ fn signed(amount: u64) -> i64 {
 }
 
 fn allowance_max(quota: u64) -> u64 {
-    quota.saturating_mul(TURNS_PER_S).max(REQUEST)
+    quota.saturating_mul(INTERVALS_PER_S).max(REQUEST)
 }

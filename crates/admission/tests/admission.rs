@@ -16,22 +16,22 @@ fn config() -> AdmissionConfig {
 }
 
 fn observed(delay_us: u32, taken: [u64; 2]) -> Observed {
-    Observed { delay_us: Some(delay_us), taken, turns: 1 }
+    Observed { delay_us: Some(delay_us), taken, intervals: 1 }
 }
 
 /// A hub that has been late for a while after a good time.
-fn overloaded(delay_us: u32, turns: u32) -> Admission {
+fn overloaded(delay_us: u32, intervals: u32) -> Admission {
     let mut admission = Admission::new(config());
     for _ in 0..50 {
-        admission.turn(observed(0, [100, 100]));
+        admission.end_interval(observed(0, [100, 100]));
     }
-    for _ in 0..turns {
-        admission.turn(observed(delay_us, [100, 100]));
+    for _ in 0..intervals {
+        admission.end_interval(observed(delay_us, [100, 100]));
     }
     admission
 }
 
-/// How many of a thousand are taken in one turn.
+/// How many of a thousand are taken in one interval.
 fn taken(admission: &mut Admission, class: Class) -> usize {
     (0..1_000).filter(|_| admission.ask(class, PAYER).is_ok()).count()
 }
@@ -64,7 +64,7 @@ fn finishing_is_refused_only_while_nothing_new_is_taken() {
     let finished = taken(&mut admission, Class::Finishing);
     assert!(finished > 0 && finished < 1_000, "{finished}");
     for _ in 0..200 {
-        admission.turn(observed(0, [0, 0]));
+        admission.end_interval(observed(0, [0, 0]));
     }
     assert!(admission.is_open(Class::New) && admission.is_open(Class::Finishing));
 }
@@ -77,7 +77,7 @@ fn a_quota_refuses_what_is_over_it_whatever_the_delay() {
     let mut total = 0;
     for _ in 0..100 {
         total += taken(&mut admission, Class::New);
-        admission.turn(observed(u32::MAX, [0, 0]));
+        admission.end_interval(observed(u32::MAX, [0, 0]));
     }
     assert!((1_000..1_210).contains(&total), "{total}");
     assert_eq!(admission.limit(), Some(10 * REQUEST));
@@ -94,7 +94,7 @@ fn a_rate_per_source_is_told_apart() {
 }
 
 #[test]
-fn the_same_turns_give_the_same_answers() {
+fn the_same_intervals_give_the_same_answers() {
     let run = || {
         let mut admission = overloaded(3 * TARGET_US, 10);
         let answers: Vec<bool> =

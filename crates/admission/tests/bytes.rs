@@ -1,7 +1,7 @@
 //! Requests with large bodies: what they cost their sender, and that they take nothing from the others.
 
 use upesi_admission::{
-    Denied, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SharesConfig, SourceId, TURNS_PER_S, cost_of,
+    Denied, INTERVALS_PER_S, ORDINARY_BODY_BYTES_MAX, REQUEST, Shares, SharesConfig, SourceId, cost_of,
     quota_of_byte_rate,
 };
 
@@ -24,23 +24,23 @@ fn a_request_counts_once_for_each_portion_of_its_body() {
     assert_eq!(cost_of(u64::MAX) % REQUEST, 0);
 }
 
-/// Of 100 requests a turn, one DFSP takes half by requests of 64 portions; seven others ask for little.
+/// Of 100 requests an interval, one DFSP takes half by requests of 64 portions; seven others ask for little.
 #[test]
 fn few_huge_bodies_leave_the_others_their_share() {
     let mut shares = shares(None, None);
-    let (mut heavy_bytes, mut turns) = (0, 0);
-    for turn in 0..400 {
-        shares.turn(Some(100 * REQUEST), 1);
+    let (mut heavy_bytes, mut intervals) = (0, 0);
+    for interval in 0..400 {
+        shares.end_interval(Some(100 * REQUEST), 1);
         let huge = taken(&mut shares, HEAVY, 50, MIB) as u64;
         let others: Vec<_> = (2..9).map(|id| taken(&mut shares, SourceId(id), 8, 1_000)).collect();
-        if turn >= 100 {
-            assert_eq!(others, [8; 7], "turn {turn}");
+        if interval >= 100 {
+            assert_eq!(others, [8; 7], "interval {interval}");
             heavy_bytes += huge * MIB;
-            turns += 1;
+            intervals += 1;
         }
     }
     // What is left of the 100 portions, in bytes.
-    let left = (100 - 7 * 8) * ORDINARY_BODY_BYTES_MAX * turns;
+    let left = (100 - 7 * 8) * ORDINARY_BODY_BYTES_MAX * intervals;
     assert!(heavy_bytes <= left * 11 / 10, "{heavy_bytes} of {left}");
     assert!(heavy_bytes >= left * 7 / 10, "{heavy_bytes} of {left}");
 }
@@ -48,15 +48,15 @@ fn few_huge_bodies_leave_the_others_their_share() {
 #[test]
 fn a_huge_request_is_taken_on_credit_and_paid_back() {
     let mut shares = shares(Some(REQUEST), None);
-    shares.turn(None, 1);
+    shares.end_interval(None, 1);
     // A second's worth is saved up, and the last of it may be large.
     assert_eq!(taken(&mut shares, HEAVY, 49, 0), 49);
     assert_eq!(shares.ask_for(HEAVY, 10 * ORDINARY_BODY_BYTES_MAX), Ok(()));
-    for turn in 0..9 {
-        assert_eq!(shares.ask(HEAVY), Err(Denied::Quota), "turn {turn}");
-        shares.turn(None, 1);
+    for interval in 0..9 {
+        assert_eq!(shares.ask(HEAVY), Err(Denied::Quota), "interval {interval}");
+        shares.end_interval(None, 1);
     }
-    shares.turn(None, 1);
+    shares.end_interval(None, 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     assert_eq!(shares.ask(HEAVY), Err(Denied::Quota));
 }
@@ -67,8 +67,8 @@ fn bytes_have_a_rate_of_their_own_which_small_bodies_do_not_use() {
     let mut shares = shares(None, Some(quota_of_byte_rate(rate)));
     let mut sent = 0;
     let seconds = 5;
-    for _ in 0..seconds * TURNS_PER_S {
-        shares.turn(None, 1);
+    for _ in 0..seconds * INTERVALS_PER_S {
+        shares.end_interval(None, 1);
         sent += taken(&mut shares, HEAVY, 10, MIB) as u64 * MIB;
         assert_eq!(taken(&mut shares, HEAVY, 100, ORDINARY_BODY_BYTES_MAX), 100);
         assert_eq!(shares.ask_for(SourceId(2), 100_000), Ok(()), "another's own rate");
@@ -81,12 +81,12 @@ fn bytes_have_a_rate_of_their_own_which_small_bodies_do_not_use() {
 #[test]
 fn what_was_not_announced_is_owed() {
     let mut shares = shares(Some(10 * REQUEST), Some(MIB));
-    shares.turn(Some(1_000 * REQUEST), 1);
+    shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     shares.charge(HEAVY, 100 * MIB);
     assert_eq!(shares.ask(HEAVY), Err(Denied::Quota));
     for _ in 0..1_000 {
-        shares.turn(Some(1_000 * REQUEST), 1);
+        shares.end_interval(Some(1_000 * REQUEST), 1);
     }
     assert_eq!(shares.ask_for(HEAVY, 100_000), Ok(()));
 }
@@ -95,21 +95,21 @@ fn what_was_not_announced_is_owed() {
 fn debts_are_not_forgotten_and_end() {
     let mut shares = shares(None, None);
     for _ in 0..3 {
-        shares.turn(Some(2 * REQUEST), 1);
+        shares.end_interval(Some(2 * REQUEST), 1);
         let _ = taken(&mut shares, SourceId(2), 2, 0);
         let _ = shares.ask_for(HEAVY, 1_000 * ORDINARY_BODY_BYTES_MAX);
     }
-    for turn in 0..100 {
-        shares.turn(Some(2 * REQUEST), 1);
-        assert!(taken(&mut shares, SourceId(2), 2, 0) >= 1, "turn {turn}");
-        assert_eq!(shares.ask(HEAVY), Err(Denied::Share), "turn {turn}");
+    for interval in 0..100 {
+        shares.end_interval(Some(2 * REQUEST), 1);
+        assert!(taken(&mut shares, SourceId(2), 2, 0) >= 1, "interval {interval}");
+        assert_eq!(shares.ask(HEAVY), Err(Denied::Share), "interval {interval}");
     }
     // Without a limit there is nothing to owe.
-    shares.turn(None, 1);
-    shares.turn(Some(1_000 * REQUEST), 1);
+    shares.end_interval(None, 1);
+    shares.end_interval(Some(1_000 * REQUEST), 1);
     assert_eq!(shares.ask(HEAVY), Ok(()));
     for _ in 0..2_000 {
-        shares.turn(None, 1);
+        shares.end_interval(None, 1);
     }
     assert_eq!(shares.sources(), 0, "and nobody is remembered for ever");
 }

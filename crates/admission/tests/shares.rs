@@ -4,25 +4,25 @@ use proptest::prelude::*;
 use upesi_admission::{Denied, REQUEST, Shares, SharesConfig, SourceId};
 
 /// Turns until demand is known and saved credit is spent.
-const SETTLING_TURNS: u64 = 100;
-const MEASURED_TURNS: u64 = 100;
+const SETTLING_INTERVALS: u64 = 100;
+const MEASURED_INTERVALS: u64 = 100;
 
 fn shares(quota_per_source: Option<u64>, sources_max: usize) -> Shares {
     Shares::new(SharesConfig { quota_per_source, byte_quota_per_source: None, sources_max })
 }
 
-/// Lets source `n + 1` ask `demands[n]` times a turn, all in turn; gives what each was granted in the measured turns.
+/// Lets source `n + 1` ask `demands[n]` times an interval, one after the other; gives what each was granted in the measured intervals.
 fn granted(shares: &mut Shares, quota: Option<u64>, demands: &[u64]) -> Vec<u64> {
     let mut granted = vec![0; demands.len()];
-    for turn in 0..SETTLING_TURNS + MEASURED_TURNS {
+    for interval in 0..SETTLING_INTERVALS + MEASURED_INTERVALS {
         let most = demands.iter().max().copied().unwrap_or(0);
         for round in 0..most {
             for (index, _) in demands.iter().enumerate().filter(|(_, demand)| round < **demand) {
                 let is_granted = shares.ask(SourceId(index as u32 + 1)).is_ok();
-                granted[index] += u64::from(is_granted && turn >= SETTLING_TURNS);
+                granted[index] += u64::from(is_granted && interval >= SETTLING_INTERVALS);
             }
         }
-        shares.turn(quota, 1);
+        shares.end_interval(quota, 1);
     }
     granted
 }
@@ -58,7 +58,7 @@ proptest! {
         let granted = granted(&mut shares(None, 64), Some(quota), &demands);
         let fair = max_min(quota, &demands);
         for (index, (granted, fair)) in granted.iter().zip(&fair).enumerate() {
-            let fair = fair * MEASURED_TURNS / REQUEST;
+            let fair = fair * MEASURED_INTERVALS / REQUEST;
             // What was saved up, and what rounding costs.
             let slack = fair / 10 + 10;
             prop_assert!(granted.abs_diff(fair) <= slack, "source {index}: {granted} of {fair}, {demands:?}, {quota}");
@@ -72,7 +72,7 @@ proptest! {
     ) {
         let total: u64 = granted(&mut shares(None, 64), Some(quota * REQUEST), &demands).iter().sum();
         let asked: u64 = demands.iter().sum();
-        let right = quota.min(asked) * MEASURED_TURNS;
+        let right = quota.min(asked) * MEASURED_INTERVALS;
         prop_assert!(total <= right + right / 20 + 10, "{total} of {right}");
         prop_assert!(total + right / 20 + 10 >= right, "{total} of {right}");
     }
@@ -85,11 +85,11 @@ proptest! {
             // The one that stands for all others may come on top.
             prop_assert!(shares.sources() <= max + 1);
             if index % 100 == 0 {
-                shares.turn(Some(10 * REQUEST), 1);
+                shares.end_interval(Some(10 * REQUEST), 1);
             }
         }
         for _ in 0..200 {
-            shares.turn(None, 1);
+            shares.end_interval(None, 1);
         }
         prop_assert_eq!(shares.sources(), 0);
     }
@@ -99,14 +99,14 @@ proptest! {
 fn one_that_asks_rarely_is_never_refused_beside_a_flood() {
     let mut shares = shares(None, 64);
     let (flood, rare) = (SourceId(1), SourceId(2));
-    for turn in 0..2_000 {
+    for interval in 0..2_000 {
         for _ in 0..1_000 {
             let _ = shares.ask(flood);
         }
-        if turn % 50 == 0 && turn > 0 {
-            assert_eq!(shares.ask(rare), Ok(()), "turn {turn}");
+        if interval % 50 == 0 && interval > 0 {
+            assert_eq!(shares.ask(rare), Ok(()), "interval {interval}");
         }
-        shares.turn(Some(10 * REQUEST), 1);
+        shares.end_interval(Some(10 * REQUEST), 1);
     }
 }
 
@@ -122,7 +122,7 @@ fn without_a_limit_nothing_is_refused() {
 fn a_quota_holds_where_others_ask_for_nothing() {
     let mut shares = shares(Some(2 * REQUEST), 64);
     let granted = granted(&mut shares, None, &[10, 1]);
-    assert_eq!(granted, [2 * MEASURED_TURNS, MEASURED_TURNS]);
+    assert_eq!(granted, [2 * MEASURED_INTERVALS, MEASURED_INTERVALS]);
     assert_eq!(shares.ask(SourceId(1)), Ok(()));
     assert_eq!(shares.ask(SourceId(1)), Ok(()));
     assert_eq!(shares.ask(SourceId(1)), Err(Denied::Quota));
@@ -130,7 +130,7 @@ fn a_quota_holds_where_others_ask_for_nothing() {
 }
 
 #[test]
-fn a_limit_below_one_request_a_turn_is_kept_over_many() {
+fn a_limit_below_one_request_a_interval_is_kept_over_many() {
     let mut shares = shares(None, 64);
     let granted = granted(&mut shares, Some(REQUEST / 4), &[3]);
     assert!((24..=26).contains(&granted[0]), "{granted:?}");
@@ -141,7 +141,7 @@ fn a_flood_that_ends_leaves_everything_to_the_others() {
     let mut shares = shares(None, 64);
     granted(&mut shares, Some(20 * REQUEST), &[1_000, 15]);
     for _ in 0..40 {
-        shares.turn(Some(20 * REQUEST), 1);
+        shares.end_interval(Some(20 * REQUEST), 1);
     }
     for _ in 0..15 {
         assert_eq!(shares.ask(SourceId(2)), Ok(()));

@@ -1,13 +1,16 @@
 //! Messages out (L4): callbacks of the ledger and messages relayed between DFSPs.
 //!
+//! - [`Handler`] takes each [`Request`] from the gateway, of whatever resource.
 //! - [`lanes`] delivers: one lane per DFSP, so that a slow or dead one delays no other.
 //! - [`owed`] brings the callbacks of the engine's outbox to the lanes.
 //! - [`relayed`] forwards messages between DFSPs over the same lanes.
 //! - `render` puts the headers and the body of either together.
 
+mod handler;
 pub mod lanes;
 pub mod owed;
 pub mod relayed;
 mod render;
 
+pub use handler::{Accepted, Handler, Request};
 pub use render::{OutgoingRequest, Unroutable};

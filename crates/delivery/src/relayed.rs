@@ -1,28 +1,23 @@
 //! Messages relayed between DFSPs (L4): what lookups, quotes and requests have in common.
 //!
-//! - [`Received`] is a request that passed the gateway's checks, with the [`Content`] of its body.
 //! - [`Outgoing`] is a message to a DFSP: a sender's own, forwarded with its bytes and signature, or one that the hub makes.
 //! - [`Relay`] sends it over the receiver's lane, at once and from the worker that calls. A [`Failure`] names the error that
 //!   the sender gets.
-//! - [`Conversation`] is what the gateway hands requests to.
 //!
 //! A relay keeps nothing. The sender of an accepted request hears of it from the receiver or, if that cannot be reached,
 //! from the hub. A hub that crashes in between forgets the request, as the sender's own deadline foresees. A relay never
 //! holds money.
 
-mod conversation;
 mod failure;
 mod message;
 mod metrics;
 mod relay;
 mod transport;
 
-pub use conversation::{Accepted, Conversation, TakeFuture};
 pub use failure::{ErrorInformation, Failure};
-pub use message::{Address, Author, Outgoing, Received};
+pub use message::{Address, Author, Outgoing};
 pub use metrics::RelayMetrics;
 pub use relay::{Permit, Relay, RelayConfig};
 pub use transport::{Transport, TransportFuture};
-pub use upesi_fspiop::message::{BatchContent, BatchEntry, Message as Content, QuoteContent};
 
 pub use crate::lanes::TransportError;

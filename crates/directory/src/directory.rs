@@ -7,12 +7,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until};
-use upesi_delivery::relayed::{
-    Accepted, Address, Content, Conversation, ErrorInformation, Outgoing, Permit, Received, Relay, TakeFuture,
-};
+use upesi_delivery::relayed::{Address, ErrorInformation, Outgoing, Permit, Relay};
+use upesi_delivery::{Accepted, Handler, Request};
 use upesi_fspiop::uri::decode_segment;
-use upesi_fspiop::{Action, PartyPath, Resource, Route, Segments, SyncError, Unroutable};
-use upesi_http::Bytes;
+use upesi_fspiop::{Action, Ids, Message, PartyPath, PathParty, Resource, SyncError};
 use upesi_ledger::EndpointType;
 use upesi_types::{Currency, ErrorCode, FspId};
 
@@ -78,42 +76,45 @@ impl Directory {
     }
 }
 
-impl Conversation for Directory {
-    fn take(&self, mut request: Received) -> TakeFuture<'_> {
-        // Only answers to lookups are passed on with their body; nothing else holds it any longer.
-        let body = std::mem::take(&mut request.body);
-        let content = std::mem::take(&mut request.content);
-        let request = Arc::new(request);
-        Box::pin(async move { self.shared.clone().take(&request, body, content).await })
+/// A request about one party.
+pub(crate) type PartyRequest = Request<PathParty>;
+
+impl Handler for Directory {
+    fn serves(&self, resource: Resource) -> bool {
+        matches!(resource, Resource::Participants | Resource::Parties)
+    }
+
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
+        Arc::clone(&self.shared).handle(request)
     }
 }
 
 impl Shared {
-    async fn take(
-        self: Arc<Self>,
-        request: &Arc<Received>,
-        body: Bytes,
-        content: Content,
-    ) -> Result<Accepted, SyncError> {
-        let route = resolve(request)?;
-        let Segments::Party(party) = route.segments else {
-            return match content {
-                Content::Batch(batch) => {
-                    let body_bytes = body.len();
-                    drop(body);
-                    self.take_batch(request, body_bytes, batch).await
+    async fn handle(self: Arc<Self>, mut request: Request) -> Result<Accepted, SyncError> {
+        // Only answers to lookups are forwarded with their body; nothing else holds it any longer.
+        let body = std::mem::take(&mut request.body);
+        let message = std::mem::take(&mut request.message);
+        let (request, ids) = request.with_ids(());
+        // What does not wait for an oracle stays out of the connection's memory.
+        match (ids, message) {
+            (Ids::Party(party), message) => {
+                let request = request.with_ids(party).0;
+                match (request.resource(), request.action()) {
+                    (Resource::Parties, Action::Get) => self.take_lookup(request),
+                    (_, Action::PutError) => self.take_answer(request, body, Kind::Error),
+                    (Resource::Parties, _) => self.take_answer(request, body, Kind::Put),
+                    _ => {
+                        drop(body);
+                        Box::pin(self.take_participant(request, message)).await
+                    }
                 }
-                _ => Err(SyncError::not_implemented()),
-            };
-        };
-        match (route.resource(), route.operation.action()) {
-            (Resource::Parties, Action::Get) => self.take_lookup(request, &party.check(true)?),
-            (_, Action::PutError) => self.take_answer(request, body, &party.check(true)?, Kind::Error),
-            (Resource::Parties, _) => self.take_answer(request, body, &party.check(true)?, Kind::Put),
-            (_, action) => {
-                drop(body);
-                self.take_participant(request, action, &content).await
             }
+            (Ids::Family, Message::Batch(batch)) => {
+                let body_bytes = body.len();
+                drop(body);
+                Box::pin(self.take_batch(request, body_bytes, batch)).await
+            }
+            _ => Err(SyncError::not_implemented()),
         }
     }
 
@@ -123,11 +124,12 @@ impl Shared {
     }
 
     /// Refuses at once who could not be told later.
-    fn check_requester(&self, request: &Received) -> Result<(), SyncError> {
-        if self.is_known(&request.source) {
+    fn check_requester<I>(&self, request: &Request<I>) -> Result<(), SyncError> {
+        let source = request.parties.source;
+        if self.is_known(&source) {
             return Ok(());
         }
-        let detail = format!("Requester FSP not found: no participant '{}'", request.source);
+        let detail = format!("Requester FSP not found: no participant '{source}'");
         Err(SyncError::new(ErrorCode::ID_NOT_FOUND, &detail))
     }
 
@@ -140,24 +142,18 @@ impl Shared {
     }
 
     /// Sends the error callback that answers a request about a party to the DFSP that made it.
-    async fn tell(&self, request: &Received, party: &PartyPath<'_>, error: &ErrorInformation) {
-        let address = address(request.resource, Kind::Error, party);
-        self.relay.send_error(request, request.source, address, error_path(request), error).await;
+    async fn tell(&self, request: &PartyRequest, error: &ErrorInformation) {
+        let address = address(request.resource(), Kind::Error, &request.ids);
+        self.relay.send_error(request, request.parties.source, address, request.error_path(), error).await;
     }
 
-    /// Sends a message that answers a request; where it does not arrive, the one who made the request is told so.
-    async fn send_answer(
-        &self,
-        request: &Received,
-        party: &PartyPath<'_>,
-        message: Outgoing,
-        permit: &mut Permit,
-    ) {
+    /// Sends a message that answers a request; if it does not arrive, its sender gets an error callback.
+    async fn send_answer(&self, request: &PartyRequest, message: Outgoing, permit: &mut Permit) {
         if let Err(failure) = self.relay.send(&message).await {
-            // Telling may take its time, and needs nothing of the body.
+            // The error callback may take its time, and needs nothing of the body.
             drop(message);
             permit.shrink_to(request.bytes());
-            self.tell(request, party, &failure.to_error()).await;
+            self.tell(request, &failure.to_error()).await;
         }
     }
 
@@ -172,23 +168,21 @@ impl Shared {
             shared.metrics.count_lookup(LookupOutcome::Expired);
             tokio::spawn(async move {
                 let detail = format!("No answer within {} s", shared.config.lookup_deadline.as_secs());
-                if let Ok(party) = party_of(&request) {
-                    let error = ErrorInformation::new(ErrorCode::EXPIRED, &detail);
-                    shared.tell(&request, &party, &error).await;
-                }
+                let error = ErrorInformation::new(ErrorCode::EXPIRED, &detail);
+                shared.tell(&request, &error).await;
                 drop(permit);
             });
         }
     }
 }
 
-/// A request that is being carried out: its room, and who waits for the part that has to be durable.
-struct Carried {
+/// A request in progress: its room, and the connection that waits until its effect is durable.
+struct InProgress {
     permit: Permit,
     durable: Option<oneshot::Sender<()>>,
 }
 
-impl Carried {
+impl InProgress {
     /// What had to be durable is, or was refused: the request may be acknowledged.
     ///
     /// Comes back once the connection has had its turn, and with it has written the answer: no callback may overtake that.
@@ -205,20 +199,20 @@ impl Carried {
     }
 }
 
-/// Starts to carry out a request. Gives its acknowledgement at once, or, where the hub keeps what is registered, once that
-/// is durable. The work goes on where the client hangs up meanwhile.
-async fn carry_out<W, F>(permit: Permit, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
+/// Starts the work of a request. Returns its acknowledgement at once, or, if the hub keeps what is registered, once that is
+/// durable. The work goes on if the client hangs up meanwhile.
+async fn run<W, F>(permit: Permit, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
 where
-    W: FnOnce(Carried) -> F,
-    F: Future<Output = Carried> + Send + 'static,
+    W: FnOnce(InProgress) -> F,
+    F: Future<Output = InProgress> + Send + 'static,
 {
     let (durable, until_durable) = oneshot::channel();
-    let mut carried = Carried { permit, durable: Some(durable) };
+    let mut progress = InProgress { permit, durable: Some(durable) };
     if !is_kept_by_hub {
         // The connection's own turn lasts until the answer is written.
-        carried.tell();
+        progress.tell();
     }
-    let work = work(carried);
+    let work = work(progress);
     tokio::spawn(async move { drop(work.await.permit) });
     // An error means that the work ended without: then there is nothing to wait for.
     let _ = until_durable.await;
@@ -233,7 +227,7 @@ enum Kind {
     Error,
 }
 
-fn address(resource: Resource, kind: Kind, party: &PartyPath<'_>) -> Address {
+fn address(resource: Resource, kind: Kind, party: &PathParty) -> Address {
     let (plain, with_sub_id) = match (resource, kind) {
         (Resource::Parties, Kind::Get) => (EndpointType::PARTIES_GET, EndpointType::PARTIES_SUB_ID_GET),
         (Resource::Parties, Kind::Put) => (EndpointType::PARTIES_PUT, EndpointType::PARTIES_SUB_ID_PUT),
@@ -246,30 +240,10 @@ fn address(resource: Resource, kind: Kind, party: &PartyPath<'_>) -> Address {
     Address::Template(if party.sub_id.is_some() { with_sub_id } else { plain })
 }
 
-/// The path of the error callback that answers a request.
-fn error_path(request: &Received) -> Box<str> {
-    match request.path.ends_with("/error") {
-        true => request.path.clone(),
-        false => [&request.path, "/error"].concat().into(),
-    }
-}
-
-/// The party that a request's path names.
-fn party_of(request: &Received) -> Result<PartyPath<'_>, SyncError> {
-    match resolve(request)?.segments {
-        Segments::Party(party) => party.check(true),
-        _ => Err(Unroutable::UnknownPath.to_error()),
-    }
-}
-
-fn resolve(request: &Received) -> Result<Route<'_>, SyncError> {
-    Route::resolve(Some(request.method), &request.path).map_err(Unroutable::to_error)
-}
-
 /// The currency in a request's query.
 ///
 /// Errors: 400 with 3100 for one that is none, 3101 for two of them.
-fn currency_of(request: &Received) -> Result<Option<Currency>, SyncError> {
+fn currency_of(request: &PartyRequest) -> Result<Option<Currency>, SyncError> {
     let parameters = request.query.as_deref().unwrap_or_default().split('&');
     let mut named = parameters.filter_map(|parameter| parameter.strip_prefix("currency="));
     let Some(text) = named.next() else { return Ok(None) };

@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::time::Instant;
-use upesi_delivery::relayed::Received;
+use upesi_fspiop::PathNames;
 use upesi_fspiop::{PartyIdType, PartyPath, SyncError};
 use upesi_types::{ErrorCode, FspId};
 
 use crate::DirectoryConfig;
+use crate::directory::PartyRequest;
 use crate::timed::{Place, Timed};
 
 /// The accepted `GET /parties` that nobody has answered yet, up to a number and to an amount of memory. Each leaves exactly
@@ -42,7 +43,7 @@ struct Lookup {
     /// Decoded, for an answer may be encoded otherwise.
     id: Box<str>,
     sub_id: Option<Box<str>>,
-    request: Arc<Received>,
+    request: Arc<PartyRequest>,
 }
 
 impl PendingLookups {
@@ -60,15 +61,15 @@ impl PendingLookups {
     /// Begins to wait for the answer to a request.
     ///
     /// Errors: 503 with 2005 where there is no room; nothing was accepted.
-    pub(crate) fn begin(&self, request: &Arc<Received>, party: &PartyPath<'_>) -> Result<Place, SyncError> {
-        let bytes = bytes(request);
+    pub(crate) fn begin(&self, request: &Arc<PartyRequest>) -> Result<Place, SyncError> {
+        let (bytes, party) = (bytes(request), request.ids.as_path());
         let lookup = Lookup {
             kind: party.kind,
             id: party.id_text().into(),
             sub_id: party.sub_id_text().map(Into::into),
             request: request.clone(),
         };
-        let hash = self.hash(&request.source, party.kind, &lookup.id, lookup.sub_id.as_deref());
+        let hash = self.hash(&request.parties.source, party.kind, &lookup.id, lookup.sub_id.as_deref());
         let mut state = self.state();
         if state.lookups.len() >= self.lookups_max || state.bytes + bytes > self.bytes_max {
             return Err(SyncError::new(ErrorCode::SERVER_BUSY, "Too many lookups wait for an answer"));
@@ -104,7 +105,7 @@ impl PendingLookups {
     }
 
     /// Ends a lookup whose deadline has passed and gives its request.
-    pub(crate) fn expire(&self, now: Instant) -> Option<Arc<Received>> {
+    pub(crate) fn expire(&self, now: Instant) -> Option<Arc<PartyRequest>> {
         let mut state = self.state();
         let expired = state.lookups.take_due(now);
         self.account(&mut state, expired.as_ref());
@@ -149,15 +150,15 @@ impl Lookup {
         self.kind == kind
             && *self.id == *id
             && self.sub_id.as_deref() == sub_id
-            && self.request.source == *requester
+            && self.request.parties.source == *requester
     }
 
     fn is_same(&self, other: &Self) -> bool {
-        self.is_about(&other.request.source, other.kind, &other.id, other.sub_id.as_deref())
+        self.is_about(&other.request.parties.source, other.kind, &other.id, other.sub_id.as_deref())
     }
 }
 
 /// What a lookup holds of its request.
-fn bytes(request: &Received) -> usize {
-    request.headers.len() + request.path.len() * 2 + request.query.as_ref().map_or(0, |query| query.len())
+fn bytes(request: &PartyRequest) -> usize {
+    request.headers.len() + request.ids.bytes() * 2 + request.query.as_ref().map_or(0, |query| query.len())
 }

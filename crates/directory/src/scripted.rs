@@ -7,11 +7,12 @@ use std::time::Duration;
 use prometheus_client::registry::Registry;
 use upesi_delivery::OutgoingRequest;
 use upesi_delivery::relayed::{
-    Accepted, Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
-    TransportError, TransportFuture,
+    ErrorInformation, Relay, RelayConfig, RelayMetrics, Transport, TransportError, TransportFuture,
 };
+use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Participants, SharedParticipants, SystemClock};
-use upesi_fspiop::{Method, PartyIdType, Resource, Route, SyncError};
+use upesi_fspiop::headers::Parties;
+use upesi_fspiop::{Action, Message, Method, PartyIdType, Resource, Route, SyncError, Version};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
 use upesi_ledger::{EndpointType, Participant, ParticipantId};
 use upesi_types::{Currency, FspId, Timestamp};
@@ -228,13 +229,7 @@ impl World {
         destination: Option<&str>,
         body: &str,
     ) -> Result<Accepted, SyncError> {
-        let mut request = request(line, source, destination, body);
-        if request.resource == Resource::Participants && !request.path.ends_with("/error") {
-            // Of other bodies the directory wants to know nothing.
-            let route = Route::resolve(Some(request.method), &request.path).unwrap();
-            request.content = Content::read(route.operation, &request.body)?;
-        }
-        self.directory.take(request).await
+        self.directory.handle(request(line, source, destination, body)?).await
     }
 
     /// Waits until nobody has anything to do, and gives what was sent meanwhile, one line each.
@@ -291,10 +286,18 @@ fn endpoints(name: &str) -> Vec<(EndpointType, Box<str>)> {
     templates.map(|(kind, path)| (kind, format!("http://{name}.example/{path}").into())).into()
 }
 
-pub(crate) fn request(line: &str, source: &str, destination: Option<&str>, body: &str) -> Received {
+fn request(line: &str, source: &str, destination: Option<&str>, body: &str) -> Result<Request, SyncError> {
     let (method, target) = line.split_once(' ').unwrap();
     let (path, query) = target.split_once('?').map_or((target, None), |(path, query)| (path, Some(query)));
-    let resource = Resource::parse(path.split('/').nth(1).unwrap()).unwrap();
+    let Route { operation, segments } = Route::resolve(Method::parse(method), path).unwrap();
+    let resource = operation.resource();
+    let message = match resource {
+        Resource::Participants if operation.action() != Action::PutError => {
+            Message::read(operation, body.as_bytes())?
+        }
+        // Of other bodies the directory needs nothing.
+        _ => Message::Other,
+    };
     let mut headers = format!(
         "content-type: application/vnd.interoperability.{}+json;version=1.1\r\n\
          date: Tue, 01 Jan 2030 00:00:00 GMT\r\nfspiop-source: {source}\r\n\
@@ -304,17 +307,16 @@ pub(crate) fn request(line: &str, source: &str, destination: Option<&str>, body:
     if let Some(destination) = destination {
         headers.push_str(&format!("fspiop-destination: {destination}\r\n"));
     }
-    Received {
-        method: Method::parse(method).unwrap(),
-        resource,
-        path: path.into(),
+    Ok(Request {
+        operation,
+        ids: segments.check(resource, true)?,
         query: query.map(Into::into),
-        source: fsp(source),
-        destination: destination.map(fsp),
+        parties: Parties { source: fsp(source), destination: destination.map(fsp), proxied: false },
+        version: Some(Version::V1_1),
+        message,
         headers: Bytes::from(headers),
         body: Bytes::copy_from_slice(body.as_bytes()),
-        content: Content::Other,
-    }
+    })
 }
 
 /// `PUT bluebank /parties/MSISDN/26097/error from Hub: 3204 Party not found`

@@ -2,12 +2,14 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use core::fmt;
+use alloc::string::String;
+use core::fmt::{self, Write};
 
 use upesi_types::{ErrorCode, TransferId};
 
 use crate::party::{PATH_ID_CHARS_MAX, check_path_id};
 use crate::percent::decode_segment;
+use crate::uri::{write_party_path, write_path};
 use crate::{PartyIdType, PartyPath, Resource, Segments, SyncError};
 
 /// What a path names.
@@ -45,6 +47,70 @@ pub struct PathParty {
     pub id: Box<str>,
     /// Tells apart parties under one identifier, percent-encoded.
     pub sub_id: Option<Box<str>>,
+}
+
+/// The names in a path, from which the path as it was received is written again.
+pub trait PathNames {
+    /// Appends the path of a family: these names, and `/error` at the end of that of an error callback.
+    fn write_path(&self, resource: Resource, is_error: bool, out: &mut String);
+
+    /// How many bytes they take in a path.
+    fn bytes(&self) -> usize;
+}
+
+/// The path of the family itself.
+impl PathNames for () {
+    fn write_path(&self, resource: Resource, is_error: bool, out: &mut String) {
+        write_path(resource, None, is_error, out);
+    }
+
+    fn bytes(&self) -> usize {
+        0
+    }
+}
+
+impl PathNames for PathId {
+    fn write_path(&self, resource: Resource, is_error: bool, out: &mut String) {
+        write_path(resource, Some(""), false, out);
+        // Writing to a `String` cannot fail.
+        let _ = write!(out, "{self}");
+        out.push_str(if is_error { "/error" } else { "" });
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Plain(_) => TransferId::TEXT_BYTES_MAX,
+            Self::Text { text, .. } => text.len(),
+        }
+    }
+}
+
+impl PathNames for PathParty {
+    fn write_path(&self, resource: Resource, is_error: bool, out: &mut String) {
+        write_party_path(resource, &self.as_path(), is_error, out);
+    }
+
+    fn bytes(&self) -> usize {
+        self.kind.as_str().len() + self.id.len() + self.sub_id.as_ref().map_or(0, |sub_id| sub_id.len() + 1)
+    }
+}
+
+impl PathNames for Ids {
+    fn write_path(&self, resource: Resource, is_error: bool, out: &mut String) {
+        match self {
+            Self::Family => ().write_path(resource, is_error, out),
+            Self::Id(id) => id.write_path(resource, is_error, out),
+            Self::Party(party) => party.write_path(resource, is_error, out),
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Family => 0,
+            Self::Id(id) => id.bytes(),
+            Self::Party(party) => party.bytes(),
+        }
+    }
 }
 
 impl Segments<'_> {
@@ -125,9 +191,10 @@ fn check_transfer_id(segment: &str) -> Result<Option<TransferId>, SyncError> {
 
 #[cfg(test)]
 mod tests {
-    use alloc::string::{String, ToString};
+    use alloc::string::ToString;
 
     use super::*;
+    use crate::{Action, Method, Route};
 
     const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
 
@@ -175,6 +242,32 @@ mod tests {
             let error = read(text).unwrap_err();
             assert_eq!((error.status, error.code), (400, ErrorCode::VALIDATION), "{text}");
             assert!(error.description.contains(detail), "{text}: {}", error.description);
+        }
+    }
+
+    #[test]
+    fn paths_are_written_as_they_were_received() {
+        let encoded = ID.replacen('5', "%35", 1);
+        for path in [
+            "/participants",
+            "/transfers/any%20text",
+            "/authorizations/x/error",
+            &format!("/quotes/{ID}"),
+            &format!("/quotes/{encoded}/error"),
+            "/transactionRequests/01BX5ZZKBKACTAV9WEVGEMMVRZ",
+            "/parties/MSISDN/%2B26097",
+            "/parties/ALIAS/error",
+            "/participants/ALIAS/error/error",
+            "/participants/BUSINESS/acme/shop%207",
+            "/parties/BUSINESS/acme/7/error",
+        ] {
+            let method = if path == "/participants" { Method::Post } else { Method::Put };
+            let route = Route::resolve(Some(method), path).unwrap();
+            let ids = route.segments.check(route.resource(), true).unwrap();
+            let mut written = String::new();
+            ids.write_path(route.resource(), route.operation.action() == Action::PutError, &mut written);
+            assert_eq!(written, path);
+            assert!(path.contains("/error") || ids.bytes() < path.len(), "{path}");
         }
     }
 

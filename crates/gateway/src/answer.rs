@@ -3,10 +3,8 @@
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Response, StatusCode};
-use upesi_engine::SubmitError;
 use upesi_fspiop::SyncError;
 use upesi_http::{BodyError, Full};
-use upesi_ledger::Reply;
 use upesi_types::ErrorCode;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
@@ -86,49 +84,16 @@ pub(crate) fn unreadable_body(error: BodyError, body_bytes_max: usize) -> SyncEr
     }
 }
 
-/// What the sender is told of the engine's answer. Details of the hub's inside are logged, never sent.
-pub fn outcome(reply: Result<Reply, SubmitError>) -> Result<(), SyncError> {
-    match reply {
-        Ok(Reply::Accepted) => Ok(()),
-        Ok(Reply::UnknownSender(name)) => {
-            let detail = format!("invalid fspiop-source header: no participant '{name}'");
-            Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail))
-        }
-        Ok(Reply::NeedsArchive | Reply::Admin(_)) => {
-            tracing::error!("the engine gave a reply that no FSPIOP request can have");
-            Err(SyncError::new(ErrorCode::INTERNAL, ""))
-        }
-        Err(SubmitError::Busy) => Err(busy()),
-        Err(SubmitError::Full | SubmitError::Stopped) => Err(SyncError::new(ErrorCode::UNAVAILABLE, "")),
-        Err(SubmitError::Archive(reason) | SubmitError::Journal(reason)) => {
-            tracing::error!(%reason, "the disk could not be asked for a transfer");
-            Err(SyncError::new(ErrorCode::INTERNAL, ""))
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use upesi_ledger::AdminOutcome;
 
     #[test]
-    fn the_engines_answers_become_statuses() {
-        assert_eq!(outcome(Ok(Reply::Accepted)), Ok(()));
-        let ghost = upesi_types::FspId::parse("ghost").unwrap();
-        for (reply, status, code) in [
-            (Ok(Reply::UnknownSender(ghost)), 400, ErrorCode::MALFORMED_SYNTAX),
-            (Ok(Reply::NeedsArchive), 500, ErrorCode::INTERNAL),
-            (Ok(Reply::Admin(Ok(AdminOutcome::Done))), 500, ErrorCode::INTERNAL),
-            (Err(SubmitError::Busy), 503, ErrorCode::SERVER_BUSY),
-            (Err(SubmitError::Full), 503, ErrorCode::UNAVAILABLE),
-            (Err(SubmitError::Stopped), 503, ErrorCode::UNAVAILABLE),
-            (Err(SubmitError::Archive("secret".into())), 500, ErrorCode::INTERNAL),
-        ] {
-            let error = outcome(reply).unwrap_err();
-            assert_eq!((error.status, error.code), (status, code));
-            assert!(!error.description.contains("secret"));
-            let answer = refusal(&error);
+    fn a_busy_hub_says_when_to_come_back() {
+        for (code, status) in
+            [(ErrorCode::SERVER_BUSY, 503), (ErrorCode::UNAVAILABLE, 503), (ErrorCode::INTERNAL, 500)]
+        {
+            let answer = refusal(&SyncError::new(code, ""));
             assert_eq!(answer.status().as_u16(), status);
             assert_eq!(answer.headers()[CONTENT_TYPE], "application/json; charset=utf-8");
             assert_eq!(answer.headers().contains_key(RETRY_AFTER), code == ErrorCode::SERVER_BUSY);

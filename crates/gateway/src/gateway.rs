@@ -5,44 +5,40 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::CONNECTION;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::Body;
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, sleep};
 use upesi_admission::ORDINARY_BODY_BYTES_MAX;
-use upesi_delivery::relayed::{Accepted, Conversation};
-use upesi_engine::{Clock, EngineHandle, Payload, SharedParticipants};
-use upesi_fspiop::{Operation, Resource, Route, SyncError};
+use upesi_delivery::{Accepted, Handler, Request};
+use upesi_engine::{Clock, EngineHandle, SharedParticipants};
+use upesi_fspiop::{Operation, Route, SyncError};
 use upesi_http::{BodyError, Connection, Full, Incoming, OverPace, Pace, Service, body, server};
-use upesi_ledger::Command;
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::access::Access;
-use crate::admission::{Door, Refusal, class_of};
+use crate::admission::{AdmissionGate, Refusal, class_of};
 use crate::answer::{self, Answer};
 use crate::authenticator::{Authenticator, TrustEveryone};
 use crate::config::GatewayConfig;
-use crate::headers::payload;
-use crate::interpret::interpret;
 use crate::large_bodies::{LargeBodies, SMALL_BODY_BYTES_MAX, Unread};
 use crate::metrics::{GatewayMetrics, Labels};
 use crate::operations::{self, OperatorEndpoint};
-use crate::receive::receive;
+use crate::request;
 use crate::route::{self, Endpoint, NoEndpoint};
 use crate::strangers::{Seat, StrangersBodies};
 
 /// Bodies over 64 KiB, or of unknown length, that strangers of one address may be sending at a time.
 const STRANGERS_BODIES_MAX: usize = 16;
 
-/// Takes FSPIOP requests, submits them to the engine, and answers when their record is durable.
-pub struct Gateway {
+/// Takes FSPIOP requests, hands them to a handler, and answers when that has accepted them.
+pub struct Gateway<H> {
     engine: EngineHandle,
     config: GatewayConfig,
-    door: Door,
+    gate: AdmissionGate,
     clock: Arc<dyn Clock>,
     authenticator: Box<dyn Authenticator>,
-    /// By [`Resource`].
-    conversations: [Option<Arc<dyn Conversation>>; Resource::ALL.len()],
+    handler: H,
     endpoint_cache: Box<dyn Fn() + Send + Sync>,
     large_bodies: LargeBodies,
     metrics: GatewayMetrics,
@@ -56,30 +52,26 @@ fn success(operation: Operation) -> StatusCode {
     StatusCode::from_u16(operation.success_status()).unwrap_or(StatusCode::ACCEPTED)
 }
 
-/// A request that passed every check.
-struct Taken {
-    command: Command,
-    payload: Payload,
-}
-
-impl Gateway {
-    /// A gateway in front of an engine, with its metrics registered. It trusts every sender until it is told otherwise.
+impl<H: Handler> Gateway<H> {
+    /// A gateway in front of a handler, with its metrics registered. It trusts every sender until it gets an authenticator.
+    /// The engine is the one whose health it shows.
     pub fn new(
         engine: EngineHandle,
         config: GatewayConfig,
         registry: &mut Registry,
         clock: Arc<dyn Clock>,
+        handler: H,
     ) -> Self {
         Self {
             engine,
+            handler,
             authenticator: Box::new(TrustEveryone),
-            conversations: Default::default(),
             endpoint_cache: Box::new(|| {}),
             large_bodies: LargeBodies::new(config.large_bodies_bytes_max),
             metrics: GatewayMetrics::register(registry, config.records_metrics),
             pace: Pace::new(config.pace),
             strangers: StrangersBodies::new(STRANGERS_BODIES_MAX),
-            door: Door::new(config.admission.clone(), registry),
+            gate: AdmissionGate::new(config.admission.clone(), registry),
             metadata: operations::metadata(&config),
             started_at: clock.now(),
             config,
@@ -95,15 +87,7 @@ impl Gateway {
 
     /// Lets it tell the DFSPs apart where they must share. Without it they all count as one.
     pub fn with_participants(mut self, participants: SharedParticipants) -> Self {
-        self.door.set_participants(participants);
-        self
-    }
-
-    /// Hands requests of these families to a conversation. Those of families that have none are answered 501.
-    pub fn with_conversation(mut self, resources: &[Resource], conversation: Arc<dyn Conversation>) -> Self {
-        for resource in resources {
-            self.conversations[*resource as usize] = Some(Arc::clone(&conversation));
-        }
+        self.gate.set_participants(participants);
         self
     }
 
@@ -116,16 +100,16 @@ impl Gateway {
     /// Decides by the head alone whether a request is taken.
     fn admit(
         &self,
+        operation: Operation,
         parts: &Parts,
         body: &Incoming,
-        needs_engine: bool,
         received: Instant,
     ) -> Result<(), Refusal> {
         let class = class_of(&parts.method);
-        if needs_engine {
-            self.door.ask_engine(class, received)?;
+        if operation.resource().moves_money() {
+            self.gate.ask_engine(class, received)?;
         }
-        self.door.ask(class, &parts.headers, body.size_hint().lower(), received)
+        self.gate.ask(class, &parts.headers, body.size_hint().lower(), received)
     }
 
     /// Answers a request that is not taken. Its body is read, as long as it is small, so that the connection can be used
@@ -144,47 +128,38 @@ impl Gateway {
             let _ = body::read(request_body, SMALL_BODY_BYTES_MAX, received + self.config.body_timeout).await;
         }
         drop(parts);
-        if let Some(hold) = self.door.hold() {
-            sleep(hold).await;
+        if let Some(delay) = self.gate.refusal_delay() {
+            sleep(delay).await;
         }
-        let (error, text) = self.door.body(refusal);
+        let (error, text) = self.gate.body(refusal);
         self.metrics.count_turned_away(labels, &error);
         answer::refusal_with_body(&error, text)
     }
 
-    async fn take_transfer(
+    /// Reads body and request, of a family that a handler serves.
+    async fn read(
         &self,
         route: Route<'_>,
         parts: &Parts,
         body: Incoming,
         connection: &Connection,
         received: Instant,
-    ) -> Result<Taken, SyncError> {
-        let max = self.config.transfer_body_bytes_max.min(self.config.body_bytes_max);
-        if body.size_hint().lower() > max as u64 {
-            return Err(answer::unreadable_body(BodyError::TooLarge, max));
+    ) -> Result<Request, SyncError> {
+        if !self.handler.serves(route.resource()) {
+            return Err(SyncError::not_implemented());
+        }
+        let mut max = self.config.body_bytes_max;
+        if route.resource().moves_money() {
+            max = max.min(self.config.transfer_body_bytes_max);
+            if body.size_hint().lower() > max as u64 {
+                return Err(answer::unreadable_body(BodyError::TooLarge, max));
+            }
         }
         let bytes = self.read_body(parts, body, max, connection, received).await?;
-        let present = self.clock.present();
-        let command = interpret(route, parts, &bytes, &self.config, &*self.authenticator, present)?;
+        let present = || self.clock.present();
+        let request = request::read(route, parts, bytes, &self.config, &*self.authenticator, present)?;
         self.introduce(parts, connection);
-        Ok(Taken { command, payload: payload(&parts.headers, bytes) })
-    }
-
-    async fn take_conversation(
-        &self,
-        route: Route<'_>,
-        parts: &Parts,
-        body: Incoming,
-        connection: &Connection,
-        received: Instant,
-    ) -> Result<Accepted, SyncError> {
-        let conversation = self.conversations[route.resource() as usize].as_ref();
-        let conversation = conversation.ok_or_else(SyncError::not_implemented)?;
-        let bytes = self.read_body(parts, body, self.config.body_bytes_max, connection, received).await?;
-        let request = receive(route, parts, bytes, &self.config, &*self.authenticator)?;
-        self.introduce(parts, connection);
-        conversation.take(request).await
+        Ok(request)
     }
 
     /// Counts a body that may be large and that comes from a stranger who names no participant.
@@ -195,7 +170,7 @@ impl Gateway {
         connection: &Connection,
     ) -> Result<Option<Seat<'_>>, SyncError> {
         let is_small = body.size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES_MAX as u64);
-        if is_small || connection.is_known() || self.door.knows(&parts.headers) {
+        if is_small || connection.is_known() || self.gate.knows(&parts.headers) {
             return Ok(None);
         }
         self.strangers.seat(connection.address()).map(Some).ok_or_else(answer::busy)
@@ -203,7 +178,7 @@ impl Gateway {
 
     /// Once a connection has carried a sound request of a participant it is no stranger's any more.
     fn introduce(&self, parts: &Parts, connection: &Connection) {
-        if !connection.is_known() && self.door.knows(&parts.headers) {
+        if !connection.is_known() && self.gate.knows(&parts.headers) {
             connection.become_known();
         }
     }
@@ -227,7 +202,7 @@ impl Gateway {
         if let (Ok(bytes), false) = (&read, is_announced)
             && bytes.len() as u64 > ORDINARY_BODY_BYTES_MAX
         {
-            self.door.charge(class_of(&parts.method), &parts.headers, bytes.len() as u64);
+            self.gate.charge(class_of(&parts.method), &parts.headers, bytes.len() as u64);
         }
         read.map_err(|unread| match unread {
             Unread::Failed(error) => answer::unreadable_body(error, max),
@@ -235,40 +210,29 @@ impl Gateway {
         })
     }
 
-    /// Waits for the engine where there is a command, counts, and answers.
-    async fn submit(&self, call: Operation, taken: Result<Taken, SyncError>, received: Instant) -> Answer {
-        let outcome = match taken {
-            Ok(Taken { command, payload }) => {
-                let waiting = self.door.wait();
-                let reply = self.engine.submit(command, payload).await;
-                waiting.answered();
-                answer::outcome(reply)
+    /// Waits for the handler, counts, and answers.
+    async fn answer(
+        &self,
+        operation: Operation,
+        request: Result<Request, SyncError>,
+        received: Instant,
+    ) -> Answer {
+        let outcome = match request {
+            Ok(request) => {
+                let in_flight = operation.resource().moves_money().then(|| self.gate.enter_engine());
+                let outcome = self.handler.handle(request).await;
+                if let Some(in_flight) = in_flight {
+                    in_flight.answered();
+                }
+                outcome
             }
             Err(error) => Err(error),
         };
-        self.metrics.count_call(call, outcome.as_ref().copied(), received.elapsed());
+        self.metrics.count_call(operation, outcome.as_ref().map(|Accepted| ()), received.elapsed());
         match outcome {
-            Ok(()) => answer::empty(success(call)),
+            Ok(Accepted) => answer::empty(success(operation)),
             Err(error) => {
-                let Labels { method, resource } = call.into();
-                tracing::debug!(method, resource, %error, "refused a request");
-                answer::refusal(&error)
-            }
-        }
-    }
-
-    fn answer_conversation(
-        &self,
-        call: Operation,
-        taken: Result<Accepted, SyncError>,
-        received: Instant,
-    ) -> Answer {
-        let outcome = taken.as_ref().map(|Accepted| ());
-        self.metrics.count_call(call, outcome, received.elapsed());
-        match taken {
-            Ok(Accepted) => answer::empty(success(call)),
-            Err(error) => {
-                let Labels { method, resource } = call.into();
+                let Labels { method, resource } = operation.into();
                 tracing::debug!(method, resource, %error, "refused a request");
                 answer::refusal(&error)
             }
@@ -336,37 +300,23 @@ impl Gateway {
     }
 }
 
-impl Service for Gateway {
-    async fn call(&self, request: Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
+impl<H: Handler> Service for Gateway<H> {
+    async fn call(&self, request: http::Request<Incoming>, connection: &Connection) -> Response<Full<Bytes>> {
         let received = Instant::now();
         let (parts, body) = request.into_parts();
         let (labels, answer) = match route::resolve(&parts.method, parts.uri.path()) {
-            Ok(Endpoint::Api(route)) if route.resource() == Resource::Transfers => {
-                let call = route.operation;
-                if let Err(refusal) = self.admit(&parts, &body, true, received) {
-                    return self.turn_away(refusal, call.into(), parts, body, received).await;
+            Ok(Endpoint::Api(route)) => {
+                let operation = route.operation;
+                if let Err(refusal) = self.admit(operation, &parts, &body, received) {
+                    return self.turn_away(refusal, operation.into(), parts, body, received).await;
                 }
                 let access = Access::of(self.config.logs_access, &parts.headers, Some(route));
-                let taken = self.take_transfer(route, &parts, body, connection, received).await;
+                let read = self.read(route, &parts, body, connection, received).await;
                 // The head is a slice of the connection's buffer, which the next request needs.
                 drop(parts);
-                let answer = self.submit(call, taken, received).await;
+                let answer = self.answer(operation, read, received).await;
                 if let Some(access) = access {
-                    access.log(call.into(), answer.status(), received);
-                }
-                return answer;
-            }
-            Ok(Endpoint::Api(route)) => {
-                let call = route.operation;
-                if let Err(refusal) = self.admit(&parts, &body, false, received) {
-                    return self.turn_away(refusal, call.into(), parts, body, received).await;
-                }
-                let access = Access::of(self.config.logs_access, &parts.headers, None);
-                let taken = self.take_conversation(route, &parts, body, connection, received).await;
-                drop(parts);
-                let answer = self.answer_conversation(call, taken, received);
-                if let Some(access) = access {
-                    access.log(call.into(), answer.status(), received);
+                    access.log(operation.into(), answer.status(), received);
                 }
                 return answer;
             }
@@ -379,7 +329,7 @@ impl Service for Gateway {
         answer
     }
 
-    fn reject(&self, _request: &Request<Incoming>, refusal: server::Refusal) -> Response<Full<Bytes>> {
+    fn reject(&self, _request: &http::Request<Incoming>, refusal: server::Refusal) -> Response<Full<Bytes>> {
         let error = SyncError {
             status: refusal.status.as_u16(),
             ..SyncError::new(ErrorCode::MALFORMED_SYNTAX, refusal.reason)

@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use http::HeaderMap;
-use upesi_engine::Payload;
 use upesi_fspiop::SyncError;
 use upesi_fspiop::headers::HeaderLookup;
 use upesi_http::header_block;
@@ -51,19 +50,19 @@ pub(crate) fn refuse_repeated(headers: &HeaderMap) -> Result<(), SyncError> {
     }
 }
 
-/// The request as the journal keeps it: a header block and the exact body, in one allocation where that is cheap.
-pub(crate) fn payload(headers: &HeaderMap, body: Bytes) -> Payload {
+/// A request's header block and its exact body, in one allocation if that is cheap.
+pub(crate) fn beside_headers(headers: &HeaderMap, body: Bytes) -> (Bytes, Bytes) {
     let copied = if body.len() <= COPIED_BODY_BYTES_MAX { body.len() } else { 0 };
     let mut bytes = Vec::with_capacity(block_bytes(headers) + copied);
     header_block::to_block(headers, &mut bytes);
     let block_end = bytes.len();
     if copied == 0 {
-        return Payload { headers: Bytes::from(bytes), body };
+        return (Bytes::from(bytes), body);
     }
     bytes.extend_from_slice(&body);
     let mut block = Bytes::from(bytes);
     let body = block.split_off(block_end);
-    Payload { headers: block, body }
+    (block, body)
 }
 
 /// The exact length of the block.
@@ -96,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_payload_is_the_block_and_the_exact_body() {
+    fn a_request_is_kept_as_the_block_and_the_exact_body() {
         let headers = headers(&[
             ("host", "hub"),
             ("fspiop-source", "greenbank"),
@@ -109,9 +108,7 @@ mod tests {
         assert_eq!(block.len(), block_bytes(&headers));
         for length in [0, 1, COPIED_BODY_BYTES_MAX, COPIED_BODY_BYTES_MAX + 1] {
             let body = Bytes::from(vec![b'x'; length]);
-            let payload = payload(&headers, body.clone());
-            assert_eq!(payload.headers, block);
-            assert_eq!(payload.body, body);
+            assert_eq!(beside_headers(&headers, body.clone()), (Bytes::from(block.clone()), body));
         }
     }
 }

@@ -2,43 +2,25 @@
 
 mod common;
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use common::{Answer, Running, Settings, chunked, request};
-use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
-use upesi_fspiop::Resource;
-use upesi_gateway::{Gateway, GatewayConfig};
+use common::{Answer, Recorder, Running, Settings, chunked, request};
+use upesi_delivery::Request;
+use upesi_gateway::GatewayConfig;
 
 const KIB: usize = 1024;
 const BODY_BYTES_MAX: usize = 5 * KIB * KIB;
 
-/// Passes nothing on, so that it holds everything.
-#[derive(Default)]
-struct Silent(Mutex<Vec<Received>>);
-
-impl Conversation for Silent {
-    fn take(&self, request: Received) -> TakeFuture<'_> {
-        self.0.lock().unwrap().push(request);
-        Box::pin(async { Ok(Accepted) })
-    }
+/// The recorder passes nothing on, so that it holds everything.
+fn let_go(recorder: &Recorder) -> Request {
+    recorder.0.lock().unwrap().remove(0)
 }
 
-thread_local! {
-    /// This test's.
-    static SILENT: Arc<Silent> = Arc::default();
-}
-
-impl Silent {
-    fn let_go(&self) -> Received {
-        self.0.lock().unwrap().remove(0)
-    }
-}
-
-fn start(large_bodies_bytes_max: usize) -> (Running, Arc<Silent>) {
-    SILENT.with(|silent| silent.0.lock().unwrap().clear());
+fn start(large_bodies_bytes_max: usize) -> (Running, Arc<Recorder>) {
     let gateway = GatewayConfig { large_bodies_bytes_max, ..GatewayConfig::default() };
-    let dress = |gateway: Gateway| gateway.with_conversation(&[Resource::Quotes], SILENT.with(Arc::clone));
-    (Running::start(Settings { gateway, dress, ..Settings::default() }), SILENT.with(Arc::clone))
+    let recorder = Arc::<Recorder>::default();
+    let settings = Settings { gateway, recorder: Some(Arc::clone(&recorder)), ..Settings::default() };
+    (Running::start(settings), recorder)
 }
 
 /// A quote of exactly this many bytes, most of them white space.
@@ -73,7 +55,7 @@ fn a_large_body_counts_until_it_is_passed_on() {
             assert_eq!(send(&running, &quote(64 * KIB), is_chunked).status, 202, "small ones always pass");
         }
         // Whoever holds a piece of it holds it.
-        let piece = silent.let_go().body.slice(1_000..1_001);
+        let piece = let_go(&silent).body.slice(1_000..1_001);
         assert!(is_busy(&send(&running, &quote(64 * KIB + 1), is_chunked)));
         drop(piece);
         assert_eq!(send(&running, &quote(64 * KIB + 1), is_chunked).status, 202);
@@ -96,6 +78,6 @@ fn a_body_of_the_limit_is_taken_whole() {
     let (running, silent) = start(8 * KIB * KIB);
     for is_chunked in [false, true] {
         assert_eq!(send(&running, &quote(BODY_BYTES_MAX), is_chunked).status, 202);
-        assert!(silent.let_go().body == quote(BODY_BYTES_MAX));
+        assert!(let_go(&silent).body == quote(BODY_BYTES_MAX));
     }
 }

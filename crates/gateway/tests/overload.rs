@@ -5,15 +5,17 @@ mod common;
 use std::sync::{Arc, mpsc};
 
 use common::scheme::position;
-use common::{Answer, Client, ID, Running, Settings, fulfil_body, get, post, prepare_body, put, request};
+use common::{
+    Answer, Client, ID, Running, Settings, TestGateway, fulfil_body, get, post, prepare_body, put, request,
+};
 use upesi_engine::{Participants, SharedParticipants};
-use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
+use upesi_gateway::{AdmissionSettings, GatewayConfig};
 use upesi_ledger::{Participant, ParticipantId};
 use upesi_types::{FspId, Timestamp};
 
 const FLOOD: usize = 300;
 
-fn with_two_banks(gateway: Gateway) -> Gateway {
+fn with_two_banks(gateway: TestGateway) -> TestGateway {
     let participant = |number, name: &str| Participant {
         id: ParticipantId::new(number).unwrap(),
         name: FspId::parse(name).unwrap(),

@@ -292,7 +292,7 @@ impl Authenticator for RefuseEveryone {
 
 #[test]
 fn signatures() {
-    let dress = |gateway: upesi_gateway::Gateway| gateway.with_authenticator(RefuseEveryone);
+    let dress = |gateway: common::TestGateway| gateway.with_authenticator(RefuseEveryone);
     let running = Running::start(Settings { dress, ..Settings::default() });
     let description = "Invalid signature - no key for this DFSP";
     let refused = |answer: Answer, status: u16, code: u16, contains: &str| {

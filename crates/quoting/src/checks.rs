@@ -1,20 +1,22 @@
 //! Whether the participants of a message may send and get it. Refusals go back as error callbacks.
 
-use upesi_delivery::relayed::{ErrorInformation, QuoteContent, Received};
+use upesi_delivery::Request;
+use upesi_delivery::relayed::ErrorInformation;
 use upesi_engine::Participants;
 use upesi_fspiop::headers::{Block, check_no_accept};
+use upesi_fspiop::message::QuoteContent;
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use crate::reading::Ask;
 
 /// Checks who takes part, in the order in which other hubs check; the first failure counts.
 pub(crate) fn check(
-    request: &Received,
+    request: &Request,
     destination: &FspId,
     ask: &Ask,
     participants: &Participants,
 ) -> Result<(), ErrorInformation> {
-    let parties = Parties { source: &request.source, destination, participants };
+    let parties = Parties { source: &request.parties.source, destination, participants };
     match ask {
         Ask::Quote(ask) => parties.check_quote(ask),
         Ask::Bulk { currency, .. } => parties.check_bulk(*currency),
@@ -25,7 +27,9 @@ pub(crate) fn check(
                 description: refusal.description,
             })?;
             match currency {
-                Some(currency) => parties.require(&request.source, &[*currency], ErrorCode::DESTINATION_FSP),
+                Some(currency) => {
+                    parties.require(&request.parties.source, &[*currency], ErrorCode::DESTINATION_FSP)
+                }
                 None => Ok(()),
             }
         }

@@ -1,6 +1,6 @@
 //! Which quote a message is about.
 
-use upesi_fspiop::{Resource, SyncError, check_path_id};
+use upesi_fspiop::Resource;
 use upesi_types::TransferId;
 
 /// The kinds of quotes, each with ids of its own.
@@ -20,12 +20,6 @@ impl QuoteKey {
         let mut key = [*kind; Self::BYTES];
         key[1..].copy_from_slice(&id.to_bytes());
         Some(Self(key))
-    }
-
-    /// From the id in a path, which may be percent-encoded; `None` for a resource that is no quote.
-    pub(crate) fn of_segment(resource: Resource, segment: &str) -> Result<Option<Self>, SyncError> {
-        let id = TransferId::parse(&check_path_id(resource, segment)?);
-        Ok(id.and_then(|id| Self::new(resource, id)))
     }
 
     /// All keys that an id can have.

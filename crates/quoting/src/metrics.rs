@@ -5,7 +5,8 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
-use upesi_delivery::relayed::{ErrorInformation, Received};
+use upesi_delivery::Request;
+use upesi_delivery::relayed::ErrorInformation;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct MessageLabels {
@@ -78,19 +79,19 @@ impl QuotingMetrics {
         metrics
     }
 
-    pub(crate) fn count(&self, request: &Received, outcome: Outcome) {
+    pub(crate) fn count(&self, request: &Request, outcome: Outcome) {
         let outcome = match outcome {
             Outcome::Forwarded => "forwarded",
             Outcome::Refused => "refused",
             Outcome::Undelivered => "undelivered",
         };
-        let (resource, method) = (request.resource.as_str(), request.method.as_str());
+        let (resource, method) = (request.resource().as_str(), request.operation.method().as_str());
         self.messages.get_or_create(&MessageLabels { resource, method, outcome }).inc();
     }
 
-    pub(crate) fn count_duplicate(&self, request: &Received, is_modified: bool) {
+    pub(crate) fn count_duplicate(&self, request: &Request, is_modified: bool) {
         let kind = if is_modified { "modified" } else { "resend" };
-        let (resource, method) = (request.resource.as_str(), request.method.as_str());
+        let (resource, method) = (request.resource().as_str(), request.operation.method().as_str());
         self.duplicates.get_or_create(&DuplicateLabels { resource, method, kind }).inc();
     }
 

@@ -1,19 +1,19 @@
-//! What is read of a message: which quote it is about, and what the checks need of its body.
+//! The quote that a message is about, and what the checks need of its body.
 
-use upesi_delivery::relayed::{Content, QuoteContent, Received};
-use upesi_fspiop::uri::write_path;
-use upesi_fspiop::{Action, Resource, Route, Segments, SyncError, Unroutable};
+use upesi_delivery::Request;
+use upesi_fspiop::message::QuoteContent;
+use upesi_fspiop::{Action, Ids, Message, PathId, PathNames, Resource, SyncError};
 use upesi_types::{Currency, Timestamp, TransferId};
 
 use crate::identity::QuoteKey;
 
-/// A message, as far as it is understood.
+/// What a message is about, and what it asks.
 #[derive(Debug)]
-pub(crate) struct Message {
-    /// The quote that it is about; `None` for payment requests.
+pub(crate) struct Reading {
+    /// The quote; `None` for payment requests.
     pub(crate) quote: Option<QuoteKey>,
     /// The id as it stands in paths.
-    pub(crate) path_id: Box<str>,
+    pub(crate) path_id: PathId,
     /// What is asked.
     pub(crate) ask: Ask,
 }
@@ -60,52 +60,42 @@ impl Ask {
     }
 }
 
-impl Message {
-    /// Reads a message, and takes its content. It has passed the gateway, so that an error here means that somebody forgot a
-    /// check there.
-    pub(crate) fn read(request: &mut Received) -> Result<Self, SyncError> {
-        let content = std::mem::take(&mut request.content);
-        let route = Route::resolve(Some(request.method), &request.path).map_err(Unroutable::to_error)?;
-        let resource = route.resource();
-        let Segments::Id(id) = route.segments else { return Self::create(resource, content) };
-        match route.operation.action() {
-            Action::Put if resource.is_quoting() => {
-                let currency = match content {
-                    Content::QuoteAnswer { currency } => Some(currency),
-                    _ => None,
-                };
-                Self::about(resource, id, Ask::Response(currency))
-            }
-            Action::PutError if resource.is_quoting() => Self::about(resource, id, Ask::Error),
-            _ => Self::about(resource, id, Ask::PassOn),
-        }
+impl Reading {
+    /// Reads a request, and takes its message.
+    pub(crate) fn of(request: &mut Request) -> Result<Self, SyncError> {
+        let (resource, action) = (request.resource(), request.action());
+        let message = std::mem::take(&mut request.message);
+        let Ids::Id(path_id) = &request.ids else { return Self::of_post(resource, message) };
+        let ask = match (action, message) {
+            (Action::Put, Message::QuoteAnswer { currency }) => Ask::Response(Some(currency)),
+            (Action::Put, _) if resource.is_quoting() => Ask::Response(None),
+            (Action::PutError, _) if resource.is_quoting() => Ask::Error,
+            _ => Ask::PassOn,
+        };
+        let quote = path_id.id().and_then(|id| QuoteKey::new(resource, id));
+        Ok(Self { quote, path_id: path_id.clone(), ask })
     }
 
-    fn about(resource: Resource, segment: &str, ask: Ask) -> Result<Self, SyncError> {
-        let quote = QuoteKey::of_segment(resource, segment)?;
-        Ok(Self { quote, path_id: segment.into(), ask })
-    }
-
-    fn create(resource: Resource, content: Content) -> Result<Self, SyncError> {
-        let (id, ask): (TransferId, Ask) = match content {
-            Content::Quote(quote) => (quote.id, Ask::Quote(quote)),
-            Content::BulkQuote { id, currency: Some(currency), expires_at } => {
+    fn of_post(resource: Resource, message: Message) -> Result<Self, SyncError> {
+        let (id, ask): (TransferId, Ask) = match message {
+            Message::Quote(quote) => (quote.id, Ask::Quote(quote)),
+            Message::BulkQuote { id, currency: Some(currency), expires_at } => {
                 (id, Ask::Bulk { currency, expires_at })
             }
-            Content::BulkQuote { id, currency: None, .. } => (id, Ask::PassOn),
-            Content::FxQuote { id, source, target, expires_at } => {
+            Message::BulkQuote { id, currency: None, .. } => (id, Ask::PassOn),
+            Message::FxQuote { id, source, target, expires_at } => {
                 (id, Ask::Fx { source, target, expires_at })
             }
-            Content::TransactionRequest { id } => (id, Ask::PassOn),
+            Message::TransactionRequest { id } => (id, Ask::PassOn),
             _ => return Err(SyncError::not_implemented()),
         };
-        Ok(Self { quote: QuoteKey::new(resource, id), path_id: id.to_string().into(), ask })
+        Ok(Self { quote: QuoteKey::new(resource, id), path_id: PathId::Plain(id), ask })
     }
 
-    /// Where an error about it is told.
+    /// The path of the error callback about it.
     pub(crate) fn error_path(&self, resource: Resource) -> Box<str> {
         let mut path = String::with_capacity(64);
-        write_path(resource, Some(&self.path_id), true, &mut path);
+        self.path_id.write_path(resource, true, &mut path);
         path.into()
     }
 }

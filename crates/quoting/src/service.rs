@@ -1,13 +1,12 @@
 //! From a request to the message it becomes, or to the error that its sender is told.
 
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use upesi_delivery::Unroutable;
-use upesi_delivery::relayed::{
-    Accepted, Address, Conversation, ErrorInformation, Failure, Outgoing, Permit, Received, Relay, TakeFuture,
-};
+use upesi_delivery::relayed::{Address, ErrorInformation, Failure, Outgoing, Permit, Relay};
+use upesi_delivery::{Accepted, Handler, Request, Unroutable};
 use upesi_engine::Participants;
-use upesi_fspiop::{Method, Resource, SyncError, fingerprint};
+use upesi_fspiop::{Method, PathId, Resource, SyncError, fingerprint};
 use upesi_tables::store::{Store, StoreError};
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
@@ -15,7 +14,7 @@ use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};
 use crate::identity::QuoteKey;
 use crate::kept::{KeptQuote, KeptQuotes, MessageToKeep, Part};
 use crate::metrics::Outcome;
-use crate::reading::{Ask, Message};
+use crate::reading::{Ask, Reading};
 use crate::rules::{Facts, Verdict};
 use crate::{QuotingConfig, QuotingError, QuotingMetrics, Rules, checks, family, query};
 
@@ -111,53 +110,58 @@ impl Quoting {
     }
 }
 
-impl Conversation for Quoting {
-    fn take(&self, request: Received) -> TakeFuture<'_> {
-        Box::pin(Arc::clone(&self.shared).take(request))
+impl Handler for Quoting {
+    fn serves(&self, resource: Resource) -> bool {
+        family::address(resource).is_some()
+    }
+
+    fn handle(&self, request: Request) -> impl Future<Output = Result<Accepted, SyncError>> + Send {
+        // Whatever a quote holds until it is kept stays out of the connection's memory.
+        Box::pin(Arc::clone(&self.shared).handle(request))
     }
 }
 
 impl Shared {
-    async fn take(self: Arc<Self>, mut request: Received) -> Result<Accepted, SyncError> {
-        let Some(address) = family::address(request.resource) else {
+    async fn handle(self: Arc<Self>, mut request: Request) -> Result<Accepted, SyncError> {
+        let Some(address) = family::address(request.resource()) else {
             return Err(SyncError::not_implemented());
         };
         let permit = self.relay.admit(request.bytes())?;
         let participants = self.relay.participants();
-        if participants.named(&request.source).is_none() {
+        if participants.named(&request.parties.source).is_none() {
             // Nobody could be told later.
-            let detail = format!("invalid fspiop-source header: no participant '{}'", request.source);
+            let detail = format!("invalid fspiop-source header: no participant '{}'", request.parties.source);
             return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, &detail));
         }
-        let Some(destination) = request.destination else {
+        let Some(destination) = request.parties.destination else {
             let detail = "/header must have required property 'fspiop-destination'";
             return Err(SyncError::new(ErrorCode::MISSING_ELEMENT, detail));
         };
-        let message = Message::read(&mut request)?;
-        let plan = match self.judge(&request, destination, &message, address, &participants) {
-            Ok(outgoing) => self.remember(&request, &message, outgoing, &participants).await?,
+        let reading = Reading::of(&mut request)?;
+        let plan = match self.judge(&request, destination, &reading, address, &participants) {
+            Ok(outgoing) => self.remember(&request, &reading, outgoing, &participants).await?,
             Err(error) => Plan::Refuse(error),
         };
-        tokio::spawn(self.carry_out(permit, request, message, address, plan));
+        tokio::spawn(self.run(permit, request, reading, address, plan));
         Ok(Accepted)
     }
 
     /// The checks that need no memory, and the message that goes on if they pass.
     fn judge(
         &self,
-        request: &Received,
+        request: &Request,
         destination: FspId,
-        message: &Message,
+        reading: &Reading,
         address: Address,
         participants: &Participants,
     ) -> Result<Outgoing, ErrorInformation> {
-        checks::check(request, &destination, &message.ask, participants)?;
+        checks::check(request, &destination, &reading.ask, participants)?;
         let mut outgoing = request.forward(destination, address);
-        if matches!(message.ask, Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. }) {
+        if matches!(reading.ask, Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. }) {
             self.apply_rules(request, &mut outgoing, participants)?;
-            self.check_expiry(message.ask.expires_at())?;
+            self.check_expiry(reading.ask.expires_at())?;
         }
-        if request.resource == Resource::Authorizations && request.method == Method::Get {
+        if request.resource() == Resource::Authorizations && request.operation.method() == Method::Get {
             outgoing.query = outgoing.query.map(|text| query::reencode(&text).into());
         }
         Ok(outgoing)
@@ -165,7 +169,7 @@ impl Shared {
 
     fn apply_rules(
         &self,
-        request: &Received,
+        request: &Request,
         outgoing: &mut Outgoing,
         participants: &Participants,
     ) -> Result<(), ErrorInformation> {
@@ -201,18 +205,18 @@ impl Shared {
     /// Errors: the store does not take it; nothing was accepted.
     async fn remember(
         &self,
-        request: &Received,
-        message: &Message,
+        request: &Request,
+        reading: &Reading,
         outgoing: Outgoing,
         participants: &Participants,
     ) -> Result<Plan, SyncError> {
-        let Some(quote) = message.quote else { return Ok(Plan::Forward(outgoing)) };
-        let (stage, payee) = match message.ask {
+        let Some(quote) = reading.quote else { return Ok(Plan::Forward(outgoing)) };
+        let (stage, payee) = match reading.ask {
             Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => (Stage::Request, outgoing.receiver),
-            Ask::Response(_) => (Stage::Response, request.source),
+            Ask::Response(_) => (Stage::Response, request.parties.source),
             Ask::Error => {
                 if let Memory::Kept(kept) = &self.memory {
-                    let note = self.note(request, Part::Error, [0; 16], Some(request.source));
+                    let note = self.note(request, Part::Error, [0; 16], Some(request.parties.source));
                     kept.keep(quote, note).await.map_err(|error| refuse_of_store(&error))?;
                 }
                 return Ok(Plan::Forward(outgoing));
@@ -221,10 +225,10 @@ impl Shared {
         };
         let fingerprint = fingerprint(&request.body);
         let (sighting, wanted_until) = match &self.memory {
-            Memory::None => (Sighting::New, message.ask.expires_at()),
+            Memory::None => (Sighting::New, reading.ask.expires_at()),
             Memory::Recent(table) => {
                 let payee = participants.named(&payee).map(|payee| payee.id);
-                let sight = Sight { stage, fingerprint, payee, expires_at: message.ask.expires_at() };
+                let sight = Sight { stage, fingerprint, payee, expires_at: reading.ask.expires_at() };
                 self.sight(&mut lock(table), quote, sight)
             }
             Memory::Kept(kept) => {
@@ -233,7 +237,7 @@ impl Shared {
                     Stage::Response => Part::Response,
                 };
                 let note = MessageToKeep {
-                    expires_at: message.ask.expires_at(),
+                    expires_at: reading.ask.expires_at(),
                     too_late_at: self.refuse_expired.then(|| self.relay.now()),
                     ..self.note(request, part, fingerprint, Some(payee))
                 };
@@ -253,7 +257,7 @@ impl Shared {
             }
             Sighting::Modified => {
                 self.metrics.count_duplicate(request, true);
-                Plan::Refuse(modified(stage, &message.path_id))
+                Plan::Refuse(modified(stage, &reading.path_id))
             }
         })
     }
@@ -277,7 +281,7 @@ impl Shared {
 
     fn note(
         &self,
-        request: &Received,
+        request: &Request,
         part: Part,
         fingerprint: Fingerprint,
         payee: Option<FspId>,
@@ -286,8 +290,8 @@ impl Shared {
             part,
             fingerprint,
             at: self.relay.now(),
-            source: request.source,
-            destination: request.destination,
+            source: request.parties.source,
+            destination: request.parties.destination,
             payee,
             expires_at: None,
             too_late_at: None,
@@ -297,11 +301,11 @@ impl Shared {
     }
 
     /// Sends what is to be sent, and tells the sender where it cannot be. The permit goes with the last message.
-    async fn carry_out(
+    async fn run(
         self: Arc<Self>,
         mut permit: Permit,
-        mut request: Received,
-        message: Message,
+        mut request: Request,
+        reading: Reading,
         address: Address,
         plan: Plan,
     ) {
@@ -318,7 +322,7 @@ impl Shared {
                 }
                 Err(failure) => {
                     self.metrics.count(&request, Outcome::Undelivered);
-                    told(&failure, &request, &message, &outgoing.receiver)
+                    told(&failure, &request, &reading, &outgoing.receiver)
                 }
             },
         };
@@ -326,43 +330,43 @@ impl Shared {
         request.body = upesi_http::Bytes::new();
         permit.shrink_to(request.bytes());
         if is_undelivered {
-            self.keep_failure(&request, &message, &error).await;
+            self.keep_failure(&request, &reading, &error).await;
         }
         self.metrics.count_refusal(&error);
-        let path = message.error_path(request.resource);
-        self.relay.send_error(&request, request.source, address, path, &error).await;
+        let path = reading.error_path(request.resource());
+        self.relay.send_error(&request, request.parties.source, address, path, &error).await;
         drop(permit);
     }
 
     /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question for
     /// a quote, which anybody may ask, there is no note.
-    async fn keep_failure(&self, request: &Received, message: &Message, error: &ErrorInformation) {
-        let (Memory::Kept(kept), Some(quote)) = (&self.memory, message.quote) else { return };
-        let payee = match message.ask {
+    async fn keep_failure(&self, request: &Request, reading: &Reading, error: &ErrorInformation) {
+        let (Memory::Kept(kept), Some(quote)) = (&self.memory, reading.quote) else { return };
+        let payee = match reading.ask {
             Ask::Quote(_) | Ask::Bulk { .. } | Ask::Fx { .. } => None,
-            Ask::Response(_) | Ask::Error => Some(request.source),
+            Ask::Response(_) | Ask::Error => Some(request.parties.source),
             Ask::PassOn => return,
         };
-        let hub = self.relay.participants().hub_name().unwrap_or(request.source);
+        let hub = self.relay.participants().hub_name().unwrap_or(request.parties.source);
         let note = MessageToKeep {
             source: hub,
-            destination: Some(request.source),
+            destination: Some(request.parties.source),
             headers: upesi_http::Bytes::new(),
             body: error.to_body(),
             ..self.note(request, Part::Error, [0; 16], payee)
         };
         if let Err(error) = kept.keep(quote, note).await {
-            tracing::warn!(%error, quote = &*message.path_id, "the failure of a kept quote could not be kept");
+            tracing::warn!(%error, quote = %reading.path_id, "the failure of a kept quote could not be kept");
         }
     }
 }
 
 /// What the sender is told of a message that did not arrive.
-fn told(failure: &Failure, request: &Received, message: &Message, receiver: &FspId) -> ErrorInformation {
+fn told(failure: &Failure, request: &Request, reading: &Reading, receiver: &FspId) -> ErrorInformation {
     match failure {
         Failure::Unroutable(Unroutable::NoEndpoint { endpoint_type }) => {
-            let side = if request.method == Method::Put { "PAYER" } else { "PAYEE" };
-            let (noun, id) = (family::noun(request.resource), &message.path_id);
+            let side = if request.operation.method() == Method::Put { "PAYER" } else { "PAYEE" };
+            let (noun, id) = (family::noun(request.resource()), &reading.path_id);
             let detail = format!("No {endpoint_type} found for {noun} {id}, {side} party {receiver}");
             ErrorInformation::new(ErrorCode::DESTINATION_FSP, &detail)
         }
@@ -370,7 +374,7 @@ fn told(failure: &Failure, request: &Received, message: &Message, receiver: &Fsp
     }
 }
 
-fn modified(stage: Stage, id: &str) -> ErrorInformation {
+fn modified(stage: Stage, id: &PathId) -> ErrorInformation {
     let detail = match stage {
         Stage::Request => format!("Quote {id} is a duplicate but hashes dont match"),
         Stage::Response => format!("Update for quote {id} is a duplicate but hashes don't match"),

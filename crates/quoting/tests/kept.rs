@@ -229,7 +229,7 @@ async fn what_the_store_does_not_take_is_refused_at_once() {
     let quoting = quoting.unwrap();
     store.close();
     let request = received(POST, "bluebank", "greenbank", &quote(&[]), &[]);
-    let refused = upesi_delivery::relayed::Conversation::take(&quoting, request).await.unwrap_err();
+    let refused = upesi_delivery::Handler::handle(&quoting, request).await.unwrap_err();
     assert_eq!((refused.status, refused.code.number()), (503, 2003));
     assert!(bare.sent().is_empty());
     let without = Quoting::new(&config, bare.relay.clone(), None, Rules::default(), metrics);

@@ -15,6 +15,9 @@ pub struct TransferId {
 const CROCKFORD: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 impl TransferId {
+    /// Bytes of the longest text of an id, a UUID.
+    pub const TEXT_BYTES_MAX: usize = 36;
+
     /// Reads either form; `None` when the text is neither.
     pub fn parse(text: &str) -> Option<Self> {
         match text.len() {

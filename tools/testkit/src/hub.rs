@@ -9,6 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use upesi_delivery::Accepted;
 use upesi_delivery::lanes::{
     Backlog as _, BacklogError, CourierConfig, Done, OwedCallback, Page, Sending, SteppedLane,
 };
@@ -19,8 +20,9 @@ use upesi_engine::{
     Participants, SharedParticipants, StartError, SteppedEngine, StopReason, SubmitError,
 };
 use upesi_fspiop::{SyncError, Unroutable, Version};
-use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_ledger::{Command, Ledger, Reply};
+use upesi_transfers::{into_command, outcome};
 
 use crate::message::Request;
 use crate::plan::Bug;
@@ -197,8 +199,8 @@ impl Hub {
         *head.uri_mut() = request.path.parse().map_err(|_| Unroutable::UnknownPath.to_error())?;
         let (parts, ()) = head.into_parts();
         let present = self.handle.clock().present();
-        let (mut command, payload) =
-            read_transfer_request(&parts, request.body.clone(), &self.gateway, &TrustEveryone, present)?;
+        let read = read_request(&parts, request.body.clone(), &self.gateway, &TrustEveryone, || present)?;
+        let (mut command, payload) = into_command(read)?;
         self.bugs.distort(&mut command, &self.handle);
         let handle = self.handle.clone();
         let submitted = Box::pin(async move { handle.submit(command, payload).await });
@@ -250,7 +252,7 @@ impl Hub {
         self.requests.retain(|number, pending| match poll(pending) {
             None => true,
             Some(reply) => {
-                out.push(Output::Answer { number: *number, outcome: upesi_gateway::outcome(reply) });
+                out.push(Output::Answer { number: *number, outcome: outcome(reply).map(|Accepted| ()) });
                 false
             }
         });

@@ -1,36 +1,13 @@
-//! Requests that came in and messages that go out.
+//! Messages that go out.
 
 use std::sync::Arc;
 
-use upesi_fspiop::{Method, Resource};
+use upesi_fspiop::{Method, PathNames, Resource};
 use upesi_http::{Bytes, HeaderMap};
 use upesi_ledger::EndpointType;
 use upesi_types::FspId;
 
-use crate::relayed::Content;
-
-/// A request that passed the checks of the gateway.
-#[derive(Clone, Debug)]
-pub struct Received {
-    /// How.
-    pub method: Method,
-    /// Of which family.
-    pub resource: Resource,
-    /// The path as it was received, percent-encoding and all, without the query. It begins with the resource.
-    pub path: Box<str>,
-    /// The query as it was received, without its question mark.
-    pub query: Option<Box<str>>,
-    /// `FSPIOP-Source`.
-    pub source: FspId,
-    /// `FSPIOP-Destination`.
-    pub destination: Option<FspId>,
-    /// Its headers as a header block.
-    pub headers: Bytes,
-    /// Its body, byte for byte.
-    pub body: Bytes,
-    /// What the body says.
-    pub content: Content,
-}
+use crate::Request;
 
 /// How the URL of a receiver is made from what it registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,36 +61,32 @@ pub struct Outgoing {
     pub body: Bytes,
 }
 
-impl Received {
-    /// Memory that it holds: headers, body, path and query.
-    pub fn bytes(&self) -> usize {
-        let query = self.query.as_deref().map_or(0, str::len);
-        self.headers.len() + self.body.len() + self.path.len() + query
-    }
-
-    /// This request, passed on as it is to a receiver.
+impl<I: PathNames> Request<I> {
+    /// This request, forwarded as it is to a receiver.
     pub fn forward(&self, receiver: FspId, address: Address) -> Outgoing {
         Outgoing {
             receiver,
             address,
-            method: self.method,
-            resource: self.resource,
-            path: self.path.clone(),
+            method: self.operation.method(),
+            resource: self.resource(),
+            path: self.path(),
             query: self.query.clone(),
-            author: Author::Sender(self.source),
+            author: Author::Sender(self.parties.source),
             headers: self.headers.clone(),
             additions: None,
             body: self.body.clone(),
         }
     }
+}
 
+impl<I> Request<I> {
     /// A `PUT` that the hub makes because of this request.
     pub fn answer(&self, receiver: FspId, address: Address, path: Box<str>, body: Bytes) -> Outgoing {
         Outgoing {
             receiver,
             address,
             method: Method::Put,
-            resource: self.resource,
+            resource: self.resource(),
             path,
             query: None,
             author: Author::Hub,

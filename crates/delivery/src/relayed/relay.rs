@@ -13,10 +13,10 @@ use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::relayed::{
-    Address, Author, ErrorInformation, Failure, Outgoing, Received, RelayMetrics, Transport, TransportError,
+    Address, Author, ErrorInformation, Failure, Outgoing, RelayMetrics, Transport, TransportError,
 };
 use crate::render::{Message, Url};
-use crate::{OutgoingRequest, Unroutable};
+use crate::{OutgoingRequest, Request, Unroutable};
 
 /// The bounds of a relay.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -197,9 +197,9 @@ impl Relay {
     }
 
     /// Sends an error callback of the hub's because of `request`. If that does not arrive either, it is counted and logged.
-    pub async fn send_error(
+    pub async fn send_error<I>(
         &self,
-        request: &Received,
+        request: &Request<I>,
         receiver: FspId,
         address: Address,
         path: Box<str>,
@@ -234,7 +234,7 @@ mod tests {
     use upesi_ledger::Participant;
 
     use super::*;
-    use crate::relayed::{Content, TransportFuture};
+    use crate::relayed::TransportFuture;
 
     /// Answers from the back of a list.
     struct Scripted(Mutex<Vec<Result<u16, TransportError>>>);
@@ -280,19 +280,18 @@ mod tests {
     }
 
     fn message() -> Outgoing {
-        let received = Received {
+        Outgoing {
+            receiver: FspId::parse("greenbank").unwrap(),
+            address: Address::Base(upesi_ledger::EndpointType::QUOTES),
             method: upesi_fspiop::Method::Put,
             resource: upesi_fspiop::Resource::Quotes,
             path: "/quotes/x".into(),
             query: None,
-            source: FspId::parse("bluebank").unwrap(),
-            destination: FspId::parse("greenbank"),
+            author: crate::relayed::Author::Sender(FspId::parse("bluebank").unwrap()),
             headers: Bytes::new(),
+            additions: None,
             body: Bytes::new(),
-            content: Content::default(),
-        };
-        received
-            .forward(FspId::parse("greenbank").unwrap(), Address::Base(upesi_ledger::EndpointType::QUOTES))
+        }
     }
 
     #[tokio::test]

@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use upesi_delivery::relayed::{Accepted, Address, BatchContent, BatchEntry, ErrorInformation, Received};
+use upesi_delivery::relayed::{Address, ErrorInformation};
+use upesi_delivery::{Accepted, Request};
+use upesi_fspiop::message::{BatchContent, BatchEntry};
 use upesi_fspiop::render::{BatchResult, PartyEntry, write_batch_result};
 use upesi_fspiop::{PartyIdType, SyncError, check_party_id};
 use upesi_http::Bytes;
 use upesi_ledger::EndpointType;
 use upesi_types::{Currency, ErrorCode};
 
-use super::{Carried, Shared, carry_out, no_oracle, to_information};
+use super::{InProgress, Shared, no_oracle, run, to_information};
 use crate::oracle::{BatchInquiry, Operation, Oracle};
 use crate::party::Entry;
 
-/// What a batch holds while it is carried out, as a multiple of its body: its entries, what became of them, the answer.
+/// What a batch holds while it is in progress, as a multiple of its body: its entries, what became of them, the answer.
 const MEMORY_PER_BODY: usize = 4;
 
 /// A batch on its way through the oracles.
 struct Batch {
-    request: Arc<Received>,
+    request: Request<()>,
     request_id: String,
     currency: Option<Currency>,
     entries: Vec<BatchEntry>,
@@ -41,14 +43,14 @@ impl Shared {
     /// Accepts a batch.
     pub(super) async fn take_batch(
         self: Arc<Self>,
-        request: &Arc<Received>,
+        request: Request<()>,
         body_bytes: usize,
         content: BatchContent,
     ) -> Result<Accepted, SyncError> {
-        self.check_requester(request)?;
+        self.check_requester(&request)?;
         let permit = self.relay.admit(request.bytes() + body_bytes * MEMORY_PER_BODY)?;
         let mut batch = Batch {
-            request: request.clone(),
+            request,
             request_id: content.request_id.to_string(),
             currency: content.currency,
             outcomes: vec![None; content.parties.len()],
@@ -59,22 +61,22 @@ impl Shared {
         };
         batch.group(&self);
         let is_kept_by_hub = batch.groups.first().is_some_and(|group| group.oracle.is_kept_by_hub());
-        carry_out(permit, is_kept_by_hub, move |mut carried: Carried| async move {
+        run(permit, is_kept_by_hub, move |mut progress: InProgress| async move {
             for group in std::mem::take(&mut batch.groups) {
                 if !group.oracle.is_kept_by_hub() {
-                    carried.acknowledge().await;
+                    progress.acknowledge().await;
                 }
                 batch.register(&group).await;
             }
-            carried.acknowledge().await;
+            progress.acknowledge().await;
             self.answer_batch(&batch).await;
-            carried
+            progress
         })
         .await
     }
 
     async fn answer_batch(&self, batch: &Batch) {
-        let source = batch.request.source;
+        let source = batch.request.parties.source;
         let path = format!("/participants/{}", batch.request_id);
         let error_path = format!("{path}/error").into_boxed_str();
         let error_to = Address::Template(EndpointType::PARTICIPANT_BATCH_PUT_ERROR);
@@ -113,7 +115,7 @@ impl Batch {
 
     /// The type of an entry that can be registered.
     fn kind_of(&self, entry: &BatchEntry, shared: &Shared) -> Result<PartyIdType, ErrorInformation> {
-        if entry.fsp != self.request.source {
+        if entry.fsp != self.request.parties.source {
             return Err(ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""));
         }
         let kind = entry.kind.as_ref().ok().copied();
@@ -134,7 +136,7 @@ impl Batch {
             request_id: &self.request_id,
             currency: self.currency,
             entries: &entries,
-            requester: self.request.source,
+            requester: self.request.parties.source,
             headers: &self.request.headers,
         };
         match group.oracle.register_batch(&inquiry).await {

@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use upesi_delivery::Unroutable;
-use upesi_delivery::relayed::{Accepted, Content, ErrorInformation, Received};
+use upesi_delivery::relayed::ErrorInformation;
+use upesi_delivery::{Accepted, Unroutable};
 use upesi_fspiop::render::{PartyEntry, write_fsp_id, write_party_list};
-use upesi_fspiop::{Action, PartyPath, Resource, SyncError, check_party_path};
+use upesi_fspiop::{Action, Message, Resource, SyncError, check_party_path};
 use upesi_http::Bytes;
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use super::{Carried, Kind, Shared, address, carry_out, currency_of, party_of, to_information};
+use super::{InProgress, Kind, PartyRequest, Shared, address, currency_of, run, to_information};
 use crate::oracle::{Inquiry, Operation, Oracle};
 
 /// What a DFSP asks about a party.
@@ -24,22 +24,18 @@ enum Wish {
     Remove,
 }
 
-fn wish(
-    request: &Received,
-    action: Action,
-    content: &Content,
-) -> Result<(Wish, Option<Currency>), SyncError> {
-    let operation = match action {
-        Action::Post => Operation::Register,
-        Action::Put => Operation::Change,
-        Action::Delete => return Ok((Wish::Remove, currency_of(request)?)),
-        _ => return Ok((Wish::Find, currency_of(request)?)),
+fn wish(request: &PartyRequest, message: Message) -> Result<(Wish, Option<Currency>), SyncError> {
+    let operation = match (request.action(), message) {
+        (Action::Delete, _) => return Ok((Wish::Remove, currency_of(request)?)),
+        (Action::Get, _) => return Ok((Wish::Find, currency_of(request)?)),
+        (Action::Put, Message::Registration { fsp, currency }) => (Operation::Change, fsp, currency),
+        (_, Message::Registration { fsp, currency }) => (Operation::Register, fsp, currency),
+        _ => return Err(SyncError::not_implemented()),
     };
-    // Without one, somebody forgot to read the body.
-    let Content::Registration { fsp, currency } = content else { return Err(SyncError::not_implemented()) };
+    let (operation, fsp, currency) = operation;
     // The schema of a change does not require it; who else would a DFSP mean than itself.
-    let owner = fsp.unwrap_or(request.source);
-    Ok((Wish::Note { operation, owner }, *currency))
+    let owner = fsp.unwrap_or(request.parties.source);
+    Ok((Wish::Note { operation, owner }, currency))
 }
 
 /// The callback of a wish that came true.
@@ -52,53 +48,48 @@ impl Shared {
     /// Accepts a request about one party.
     pub(super) async fn take_participant(
         self: Arc<Self>,
-        request: &Arc<Received>,
-        action: Action,
-        content: &Content,
+        request: PartyRequest,
+        message: Message,
     ) -> Result<Accepted, SyncError> {
-        let (wish, currency) = wish(request, action, content)?;
-        self.check_requester(request)?;
+        let (wish, currency) = wish(&request, message)?;
+        self.check_requester(&request)?;
         let permit = self.relay.admit(request.bytes())?;
-        let party = party_of(request)?;
-        let oracle = self.oracles.oracle(party.kind, currency);
+        let oracle = self.oracles.oracle(request.ids.kind, currency);
         let is_kept_by_hub =
             !matches!(wish, Wish::Find) && oracle.is_some_and(|oracle| oracle.is_kept_by_hub());
-        let request = request.clone();
-        carry_out(permit, is_kept_by_hub, move |mut carried: Carried| async move {
-            let Ok(party) = party_of(&request) else { return carried };
-            let outcome = self.fulfil_wish(&request, &party, currency, wish).await;
-            carried.acknowledge().await;
+        run(permit, is_kept_by_hub, move |mut progress: InProgress| async move {
+            let outcome = self.fulfil_wish(&request, currency, wish).await;
+            progress.acknowledge().await;
             match outcome {
                 Ok(Callback { receiver, body }) => {
-                    let to = address(Resource::Participants, Kind::Put, &party);
-                    let answer = request.answer(receiver, to, request.path.clone(), Bytes::from(body));
-                    self.send_answer(&request, &party, answer, &mut carried.permit).await;
+                    let to = address(Resource::Participants, Kind::Put, &request.ids);
+                    let answer = request.answer(receiver, to, request.path(), Bytes::from(body));
+                    self.send_answer(&request, answer, &mut progress.permit).await;
                 }
-                Err(error) => self.tell(&request, &party, &error).await,
+                Err(error) => self.tell(&request, &error).await,
             }
-            carried
+            progress
         })
         .await
     }
 
     async fn fulfil_wish(
         &self,
-        request: &Received,
-        party: &PartyPath<'_>,
+        request: &PartyRequest,
         currency: Option<Currency>,
         wish: Wish,
     ) -> Result<Callback, ErrorInformation> {
-        check_party_path(party).map_err(to_information)?;
-        let inquiry =
-            Inquiry { party: *party, currency, requester: request.source, headers: &request.headers };
+        let (party, source) = (request.ids.as_path(), request.parties.source);
+        check_party_path(&party).map_err(to_information)?;
+        let inquiry = Inquiry { party, currency, requester: source, headers: &request.headers };
         let mut body = Vec::with_capacity(160);
         let receiver = match wish {
             Wish::Find => {
-                let owners = self.owners(request, party, currency).await?;
+                let owners = self.owners(request, currency).await?;
                 let owner = owners.known.first();
                 let owner = owner.ok_or_else(|| ErrorInformation::new(ErrorCode::PARTY_NOT_FOUND, ""))?;
                 write_fsp_id(&mut body, owner.as_str());
-                request.source
+                source
             }
             Wish::Note { operation, owner } => {
                 let receiver = self.note(request, &inquiry, operation, owner).await?;
@@ -114,8 +105,8 @@ impl Shared {
             }
             Wish::Remove => {
                 self.remove(&inquiry).await?;
-                write_fsp_id(&mut body, request.source.as_str());
-                request.source
+                write_fsp_id(&mut body, source.as_str());
+                source
             }
         };
         Ok(Callback { receiver, body })
@@ -124,14 +115,14 @@ impl Shared {
     /// Registers a party or changes who serves it; gives who is to be told.
     async fn note(
         &self,
-        request: &Received,
+        request: &PartyRequest,
         inquiry: &Inquiry<'_>,
         operation: Operation,
         owner: FspId,
     ) -> Result<FspId, ErrorInformation> {
         let oracle = self.oracle(&inquiry.party, inquiry.currency)?;
         // Looked at before anything is registered: nobody could be told of it, and lookups would go nowhere.
-        if request.destination.is_some_and(|destination| !self.is_known(&destination)) {
+        if request.parties.destination.is_some_and(|destination| !self.is_known(&destination)) {
             return Err(Unroutable::UnknownReceiver.to_error());
         }
         if !self.is_known(&owner) {
@@ -143,7 +134,7 @@ impl Shared {
             _ => oracle.register(inquiry, owner).await,
         };
         noted.map_err(|failure| failure.to_error(operation))?;
-        Ok(request.destination.unwrap_or(owner))
+        Ok(request.parties.destination.unwrap_or(owner))
     }
 
     async fn remove(&self, inquiry: &Inquiry<'_>) -> Result<(), ErrorInformation> {

@@ -1,4 +1,4 @@
-//! What the door counts.
+//! What the gate counts.
 //!
 //! | name | labels | what |
 //! |---|---|---|
@@ -121,7 +121,7 @@ impl AdmissionMetrics {
         self.by_source.get_or_create(&Sender { fsp }).inc_by(count);
     }
 
-    pub(super) fn hold(&self) {
+    pub(super) fn delay_refusal(&self) {
         self.held.inc();
     }
 

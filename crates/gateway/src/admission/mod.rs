@@ -1,11 +1,11 @@
-//! The door: which requests are taken at all, decided by the head alone.
+//! The gate: which requests are taken at all, decided by the head alone.
 //!
 //! As long as nothing limits new work, a request costs a few loads and stores of its worker's own. The rest happens once a
-//! turn, by whichever request comes first, and under a limit.
+//! interval, by whichever request comes first, and under a limit.
 
-mod engine_watch;
+mod delay_probe;
+mod engine_backlog;
 mod metrics;
-mod pulse;
 mod settings;
 #[cfg(test)]
 mod tests;
@@ -19,7 +19,7 @@ use http::{HeaderMap, Method};
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admission::{
-    Admission, AdmissionConfig, Class, ORDINARY_BODY_BYTES_MAX, Observed, SourceId, TURN_MS,
+    Admission, AdmissionConfig, Class, INTERVAL_MS, ORDINARY_BODY_BYTES_MAX, Observed, SourceId,
     quota_of_byte_rate, quota_of_rate,
 };
 use upesi_engine::SharedParticipants;
@@ -27,15 +27,15 @@ use upesi_fspiop::SyncError;
 use upesi_ledger::ParticipantId;
 use upesi_types::{ErrorCode, FspId};
 
-use self::engine_watch::EngineWatch;
-pub(crate) use self::engine_watch::Waiting;
+use self::delay_probe::DelayProbes;
+use self::engine_backlog::EngineBacklog;
+pub(crate) use self::engine_backlog::InFlight;
 use self::metrics::AdmissionMetrics;
-use self::pulse::Pulses;
 pub use self::settings::AdmissionSettings;
 
 /// DFSPs remembered under a limit; a scheme has far fewer that are busy at a time.
 const SOURCES_MAX: usize = 4_096;
-const TURN_NS: u64 = TURN_MS * 1_000_000;
+const INTERVAL_NS: u64 = INTERVAL_MS * 1_000_000;
 
 /// Why a request is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,13 +83,13 @@ pub(crate) fn class_of(method: &Method) -> Class {
 
 /// Decides which requests are taken.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub(crate) struct AdmissionGate {
     settings: AdmissionSettings,
     started: Instant,
     participants: SharedParticipants,
-    pulses: Pulses,
-    engine: EngineWatch,
-    next_turn_ns: AtomicU64,
+    probes: DelayProbes,
+    engine: EngineBacklog,
+    next_interval_ns: AtomicU64,
     /// By [`Class`].
     is_open: [AtomicBool; 2],
     core: Mutex<Core>,
@@ -101,10 +101,10 @@ pub(crate) struct Door {
 #[derive(Debug)]
 struct Core {
     admission: Admission,
-    last_turn_ns: u64,
+    last_interval_ns: u64,
 }
 
-impl Door {
+impl AdmissionGate {
     pub(crate) fn new(settings: AdmissionSettings, registry: &mut Registry) -> Self {
         let quota = |rate: u64| (rate > 0).then(|| quota_of_rate(rate));
         let admission = Admission::new(AdmissionConfig {
@@ -119,11 +119,11 @@ impl Door {
         Self {
             started: Instant::now(),
             participants: SharedParticipants::default(),
-            pulses: Pulses::default(),
-            engine: EngineWatch::new(&settings),
-            next_turn_ns: AtomicU64::new(TURN_NS),
+            probes: DelayProbes::default(),
+            engine: EngineBacklog::new(&settings),
+            next_interval_ns: AtomicU64::new(INTERVAL_NS),
             is_open: Class::ALL.map(|class| AtomicBool::new(admission.is_open(class))),
-            core: Mutex::new(Core { admission, last_turn_ns: 0 }),
+            core: Mutex::new(Core { admission, last_interval_ns: 0 }),
             metrics: AdmissionMetrics::register(registry),
             bodies: Refusal::ALL.map(|refusal| Bytes::from(refusal.error().to_body())),
             settings,
@@ -144,13 +144,13 @@ impl Door {
         received: Instant,
     ) -> Result<(), Refusal> {
         let now_ns = self.ns(received);
-        let pulse = self.pulses.of_this_worker();
-        pulse.probe(now_ns);
-        if now_ns >= self.next_turn_ns.load(Ordering::Relaxed) {
-            self.turn(now_ns);
+        let probe = self.probes.of_this_worker();
+        probe.probe(now_ns);
+        if now_ns >= self.next_interval_ns.load(Ordering::Relaxed) {
+            self.end_interval(now_ns);
         }
         if self.is_open[class as usize].load(Ordering::Relaxed) && body_bytes <= ORDINARY_BODY_BYTES_MAX {
-            pulse.take(class);
+            probe.take(class);
             return Ok(());
         }
         let source = self.source(headers);
@@ -178,8 +178,8 @@ impl Door {
     }
 
     /// Begins to wait for the engine.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
-        self.engine.wait(self.started)
+    pub(crate) fn enter_engine(&self) -> InFlight<'_> {
+        self.engine.enter(self.started)
     }
 
     /// The refusal with its ready body.
@@ -189,10 +189,10 @@ impl Door {
 
     /// How long a refusal waits before it leaves. Most do not; where there are very many, waiting keeps those who ask
     /// again at once from taking the time of what is being finished.
-    pub(crate) fn hold(&self) -> Option<Duration> {
-        let must_wait = self.pulses.of_this_worker().refuse() && !self.settings.refusal_hold.is_zero();
+    pub(crate) fn refusal_delay(&self) -> Option<Duration> {
+        let must_wait = self.probes.of_this_worker().refuse() && !self.settings.refusal_hold.is_zero();
         must_wait.then(|| {
-            self.metrics.hold();
+            self.metrics.delay_refusal();
             self.settings.refusal_hold
         })
     }
@@ -217,21 +217,21 @@ impl Door {
         participants.named(&name).map_or(SourceId::OTHERS, |participant| SourceId(participant.id.number()))
     }
 
-    /// Ends the turns that are over, unless another worker is at it.
-    fn turn(&self, now_ns: u64) {
+    /// Ends the intervals that are over, unless another worker is at it.
+    fn end_interval(&self, now_ns: u64) {
         let Ok(mut core) = self.core.try_lock() else { return };
-        let turns = now_ns.saturating_sub(core.last_turn_ns) / TURN_NS;
-        if turns == 0 {
+        let intervals = now_ns.saturating_sub(core.last_interval_ns) / INTERVAL_NS;
+        if intervals == 0 {
             return;
         }
-        self.next_turn_ns.store(now_ns + TURN_NS, Ordering::Relaxed);
-        core.last_turn_ns = now_ns;
-        let seen = self.pulses.turn();
-        self.engine.turn(turns);
+        self.next_interval_ns.store(now_ns + INTERVAL_NS, Ordering::Relaxed);
+        core.last_interval_ns = now_ns;
+        let seen = self.probes.end_interval();
+        self.engine.end_interval(intervals);
         for (source, count) in core.admission.refused() {
             self.metrics.refuse_source(self.name(source), count);
         }
-        core.admission.turn(Observed { delay_us: seen.delay_us, taken: seen.taken, turns });
+        core.admission.end_interval(Observed { delay_us: seen.delay_us, taken: seen.taken, intervals });
         for class in Class::ALL {
             self.is_open[class as usize].store(core.admission.is_open(class), Ordering::Relaxed);
             self.metrics.take(class, seen.taken[class as usize]);

@@ -1,4 +1,4 @@
-//! Settings of the door.
+//! Settings of the gate.
 
 use std::time::Duration;
 

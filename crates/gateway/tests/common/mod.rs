@@ -4,17 +4,20 @@
 use std::future::Future;
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::time::Instant;
+use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects};
+use upesi_fspiop::{Resource, SyncError};
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, Server, Workers};
-use upesi_types::Timestamp;
+use upesi_transfers::Transfers;
+use upesi_types::{ErrorCode, Timestamp};
 
 pub mod scheme;
 
@@ -40,7 +43,33 @@ pub struct Settings {
     pub gateway: GatewayConfig,
     pub http: Limits,
     pub queue_commands_max: usize,
-    pub dress: fn(Gateway) -> Gateway,
+    pub dress: fn(TestGateway) -> TestGateway,
+    /// Takes what is not about transfers.
+    pub recorder: Option<Arc<Recorder>>,
+}
+
+pub type TestGateway = Gateway<(Transfers, Others)>;
+
+/// What is not about transfers goes to a recorder, if there is one.
+pub struct Others(Option<Arc<Recorder>>);
+
+/// Takes everything, but from senders that it does not know; tests tell theirs by the path.
+#[derive(Default)]
+pub struct Recorder(pub Mutex<Vec<Request>>);
+
+impl Handler for Others {
+    fn serves(&self, resource: Resource) -> bool {
+        self.0.is_some() && resource.is_built()
+    }
+
+    async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
+        if request.parties.source.as_str() == "stranger" {
+            return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "invalid fspiop-source header"));
+        }
+        let recorder = self.0.as_ref().expect("it serves nothing without");
+        recorder.0.lock().unwrap().push(request);
+        Ok(Accepted)
+    }
 }
 
 impl Default for Settings {
@@ -50,6 +79,7 @@ impl Default for Settings {
             http: Limits::default(),
             queue_commands_max: 1_000,
             dress: |gateway| gateway,
+            recorder: None,
         }
     }
 }
@@ -78,7 +108,8 @@ impl Running {
         };
         let (engine, handle) = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
         let mut registry = Registry::default();
-        let gateway = Gateway::new(handle.clone(), settings.gateway, &mut registry, clock);
+        let handler = (Transfers::new(handle.clone()), Others(settings.recorder));
+        let gateway = Gateway::new(handle.clone(), settings.gateway, &mut registry, clock, handler);
         let registry = Arc::new(registry);
         let gateway = (settings.dress)(gateway);
         let workers = Workers::start(2, "test").unwrap();

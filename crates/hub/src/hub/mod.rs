@@ -1,10 +1,10 @@
 //! The hub: gateway, engine, courier and admin API put together.
 
-mod conversations;
 mod descriptors;
 mod metrics;
 mod options;
 mod process;
+mod resources;
 mod retention;
 mod serve;
 
@@ -26,10 +26,10 @@ use upesi_http::{BindError, BoundServer, BreakerState, Outbound, Server, Workers
 use upesi_quoting::QuotingError;
 use upesi_tables::store::StoreError;
 
-use self::conversations::Conversations;
 use self::descriptors::{Descriptors, TooFewDescriptors};
 use self::metrics::{MetricsText, Ports};
 use self::process::ProcessMetrics;
+use self::resources::Resources;
 use self::retention::Retention;
 use crate::config::Settings;
 use crate::exit::Exit;
@@ -121,7 +121,7 @@ pub struct Hub {
     engine: Engine,
     handle: EngineHandle,
     courier: Courier,
-    conversations: Conversations,
+    resources: Resources,
     retention: Option<Retention>,
     fspiop: Arc<Server>,
     admin: Arc<Server>,
@@ -166,7 +166,7 @@ impl Hub {
             Engine::start(EngineOptions { clock, ..options::engine(settings) }, metrics, Box::new(effects))?;
         let _ = engine_slot.set(handle.clone());
         let clock = handle.clock();
-        let conversations = Conversations::start(
+        let resources = Resources::start(
             settings,
             &mut registry,
             participants.clone(),
@@ -178,8 +178,11 @@ impl Hub {
             .map(|policy| Retention::start(policy, handle.clone(), Arc::clone(&clock) as _))
             .transpose()
             .map_err(StartError::Thread)?;
-        let gateway = Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock);
-        let gateway = conversations.attach(gateway).with_participants(participants.clone());
+        let handlers = resources.handlers(handle.clone());
+        let gateway =
+            Gateway::new(handle.clone(), options::gateway(settings), &mut registry, clock, handlers)
+                .with_endpoint_cache(resources.clear_caches())
+                .with_participants(participants.clone());
         let text = Arc::new(MetricsText::new(
             ProcessMetrics::new(settings, &descriptors),
             counted,
@@ -187,13 +190,13 @@ impl Hub {
             handle.clone(),
             courier.clone(),
             participants.clone(),
-            conversations.store.clone(),
+            resources.store.clone(),
         ));
         let mut context = AdminContext::new(handle.clone());
         context.hostname = settings.admin.hostname.as_str().into();
         context.directory =
-            Some(DirectoryHandle::new(conversations.built_in.clone(), conversations.oracles.clone())?);
-        context.quotes = conversations.find_quotes();
+            Some(DirectoryHandle::new(resources.built_in.clone(), resources.oracles.clone())?);
+        context.quotes = resources.find_quotes();
         context.lanes = Arc::new(Lanes(courier.clone()));
         context.metrics =
             upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), {
@@ -206,7 +209,7 @@ impl Hub {
         });
         context.log_level = Arc::new(log);
         keep_positions(&admin_workers, Arc::clone(&text));
-        conversations.keep(admin_workers.get(0));
+        resources.keep(admin_workers.get(0));
         for target in participants.get().ids() {
             courier.open(target);
         }
@@ -217,7 +220,7 @@ impl Hub {
         let limits = options::limits(settings, &descriptors);
         let fspiop = Arc::new(Server::serve(fspiop, limits, &workers, Arc::new(gateway)));
         let _ = text.ports.set(Ports { outbound, fspiop: Arc::clone(&fspiop), admin: Arc::clone(&admin) });
-        Ok(Self { engine, handle, courier, conversations, retention, fspiop, admin, workers, admin_workers })
+        Ok(Self { engine, handle, courier, resources, retention, fspiop, admin, workers, admin_workers })
     }
 
     /// Where the FSPIOP API listens.
@@ -246,7 +249,7 @@ impl Hub {
     pub async fn shutdown(self, patience: Duration) {
         let deadline = Instant::now() + patience;
         let cut_off = self.fspiop.shutdown(deadline).await;
-        let relays = self.conversations.drain(deadline).await;
+        let relays = self.resources.drain(deadline).await;
         let in_flight = self.courier.drain(deadline).await;
         self.admin.shutdown(deadline).await;
         if cut_off + relays + in_flight > 0 {
@@ -257,7 +260,7 @@ impl Hub {
         let stop = move || {
             drop(self.retention);
             self.engine.shutdown();
-            self.conversations.close();
+            self.resources.close();
             self.workers.shutdown();
             self.admin_workers.shutdown();
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use upesi_delivery::relayed::Received;
+use upesi_delivery::Request;
 use upesi_engine::Participants;
 use upesi_fspiop::Resource;
 use upesi_fspiop::headers::Block;
@@ -52,11 +52,11 @@ pub(crate) struct Facts {
 impl Facts {
     /// Those of a request. Participants that do not exist are `null`.
     pub(crate) fn of(
-        request: &Received,
+        request: &Request,
         destination: &FspId,
         participants: &Participants,
     ) -> Result<Self, serde_json::Error> {
-        let operation = match request.resource {
+        let operation = match request.resource() {
             Resource::BulkQuotes => "bulkQuoteRequest",
             Resource::FxQuotes => "fxQuoteRequest",
             _ => "quoteRequest",
@@ -66,7 +66,7 @@ impl Facts {
         };
         Ok(Self {
             operation: Json::text(operation),
-            payer: participant(&request.source),
+            payer: participant(&request.parties.source),
             payee: participant(destination),
             payload: Json::read(&String::from_utf8_lossy(&request.body))?,
             headers: headers(&request.headers),

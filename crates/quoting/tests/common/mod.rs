@@ -11,11 +11,12 @@ use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_delivery::OutgoingRequest;
 use upesi_delivery::relayed::{
-    Content, Conversation, ErrorInformation, Received, Relay, RelayConfig, RelayMetrics, Transport,
-    TransportError, TransportFuture,
+    ErrorInformation, Relay, RelayConfig, RelayMetrics, Transport, TransportError, TransportFuture,
 };
+use upesi_delivery::{Handler, Request};
 use upesi_engine::{Clock, Participants, SharedParticipants};
-use upesi_fspiop::{Method, Resource};
+use upesi_fspiop::headers::Parties;
+use upesi_fspiop::{Message, Method, Route, Version};
 use upesi_http::{Answer, Bytes, HeaderMap, StatusCode};
 use upesi_ledger::{
     Account, AccountId, AccountRef, EndpointType, LedgerAccountTypeId, Participant, ParticipantId,
@@ -197,7 +198,7 @@ impl Hub {
         body: &str,
         headers: &[(&str, &str)],
     ) -> Result<(), String> {
-        let taken = self.quoting.take(received(line, from, to, body, headers)).await;
+        let taken = self.quoting.handle(received(line, from, to, body, headers)).await;
         let left = self.relay.drain(Instant::now() + Duration::from_secs(30)).await;
         assert_eq!(left, 0, "a message is still on its way");
         let refuse =
@@ -235,38 +236,37 @@ fn describe(receiver: ParticipantId, request: &OutgoingRequest) -> String {
     format!("{name} {} {} < {source}{told}", request.method, request.target.path)
 }
 
-pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, &str)]) -> Received {
+pub fn received(line: &str, from: &str, to: &str, body: &str, headers: &[(&str, &str)]) -> Request {
     let (method, target) = line.split_once(' ').unwrap();
     let (path, query) = match target.split_once('?') {
         Some((path, query)) => (path, Some(query.into())),
         None => (target, None),
     };
-    let resource = Resource::parse(path.split('/').nth(1).unwrap()).unwrap();
-    let method = Method::parse(method).unwrap();
+    let Route { operation, segments } = Route::resolve(Method::parse(method), path).unwrap();
+    let resource = operation.resource();
     let mut block = format!(
         "date: Tue, 01 Jan 2030 00:00:00 GMT\r\nfspiop-source: {from}\r\nfspiop-destination: {to}\r\n\
          content-type: application/vnd.interoperability.{0}+json;version=1.0\r\nfspiop-signature: sig\r\nx-own: 1\r\n",
         resource.as_str(),
     );
-    if method != Method::Put {
+    if operation.method() != Method::Put {
         block.push_str("accept: application/vnd.interoperability.quotes+json;version=1\r\n");
     }
     for (name, value) in headers {
         block.push_str(&format!("{name}: {value}\r\n"));
     }
-    // Tests bring along bodies that no gateway lets through where nobody looks at them.
-    let route = upesi_fspiop::Route::resolve(Some(method), path).unwrap();
-    let content = Content::read(route.operation, body.as_bytes()).unwrap_or_default();
-    Received {
-        method,
-        resource,
-        path: path.into(),
+    let parties =
+        Parties { source: FspId::parse(from).unwrap(), destination: FspId::parse(to), proxied: false };
+    Request {
+        operation,
+        ids: segments.check(resource, true).unwrap(),
         query,
-        source: FspId::parse(from).unwrap(),
-        destination: FspId::parse(to),
+        parties,
+        version: Some(Version::V1_0),
+        // Tests bring along bodies that no gateway lets through where nobody looks at them.
+        message: Message::read(operation, body.as_bytes()).unwrap_or_default(),
         headers: block.into(),
         body: Bytes::copy_from_slice(body.as_bytes()),
-        content,
     }
 }
 

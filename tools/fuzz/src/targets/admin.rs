@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tempfile::TempDir;
 use upesi_admin::{AdminContext, AdminService, NoLanes};
 use upesi_engine::{Engine, EngineHandle, follow};
-use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_http::{Bytes, Request, StatusCode};
 use upesi_journal::{Access, Disk, EmbeddedLog, RealDisk};
+use upesi_transfers::into_command;
 
 use super::edge;
 
@@ -76,8 +77,8 @@ impl Hub {
         let (parts, body) = edge::split(request).expect("a whole request");
         let body = Bytes::copy_from_slice(body);
         let now = upesi_types::Timestamp::parse_iso(edge::NOW).expect("a valid instant");
-        let read = read_transfer_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, now);
-        if let Ok((command, payload)) = read {
+        let read = read_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into());
+        if let Ok((command, payload)) = read.and_then(into_command) {
             let reply = self.runtime.block_on(self.handle.submit(command, payload));
             reply.expect("the engine runs");
         }

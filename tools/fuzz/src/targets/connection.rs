@@ -16,12 +16,13 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::runtime::{Builder, Runtime};
-use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
+use upesi_delivery::{Accepted, Handler, Request};
 use upesi_engine::{Clock, EngineHandle};
-use upesi_fspiop::Resource;
+use upesi_fspiop::{Resource, SyncError};
 use upesi_gateway::{AdmissionSettings, Gateway, GatewayConfig};
 use upesi_http::server::Direct;
 use upesi_http::{Limits, Service};
+use upesi_transfers::Transfers;
 use upesi_types::Timestamp;
 
 use self::answers::{Due, check};
@@ -165,7 +166,7 @@ fn stretch(wire: &[u8]) -> Vec<u8> {
 /// The gateway behind the server's loop, without sockets.
 struct Edge {
     runtime: Runtime,
-    service: Arc<Noted<Gateway>>,
+    service: Arc<Noted<Gateway<(Transfers, TakesAll)>>>,
     stories: u32,
 }
 
@@ -182,9 +183,11 @@ impl Edge {
             },
             ..GatewayConfig::default()
         };
-        let gateway = Gateway::new(ended_engine(), config, &mut Registry::default(), Arc::new(StandingClock))
-            .with_authenticator(calls.clone())
-            .with_conversation(Resource::ALL, Arc::new(TakesAll));
+        let engine = ended_engine();
+        let handlers = (Transfers::new(engine.clone()), TakesAll);
+        let clock = Arc::new(StandingClock);
+        let gateway = Gateway::new(engine, config, &mut Registry::default(), clock, handlers)
+            .with_authenticator(calls.clone());
         let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
         Self { runtime, service: Arc::new(Noted { service: gateway, calls }), stories: 0 }
     }
@@ -244,9 +247,13 @@ impl Clock for StandingClock {
 /// Accepts whatever has passed the gateway's checks.
 struct TakesAll;
 
-impl Conversation for TakesAll {
-    fn take(&self, request: Received) -> TakeFuture<'_> {
+impl Handler for TakesAll {
+    fn serves(&self, _resource: Resource) -> bool {
+        true
+    }
+
+    async fn handle(&self, request: Request) -> Result<Accepted, SyncError> {
         assert!(request.body.len() <= BODY_BYTES_MAX, "a body of {} bytes is handed on", request.body.len());
-        Box::pin(async { Ok(Accepted) })
+        Ok(Accepted)
     }
 }

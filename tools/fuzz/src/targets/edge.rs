@@ -4,8 +4,9 @@ use http::request::Parts;
 use upesi_delivery::relayed::ErrorInformation;
 use upesi_fspiop::headers::{Block, HeaderRules, check_headers, check_no_accept, check_parties};
 use upesi_fspiop::{Message, Method, PathId, Resource, Route, Segments, Unroutable, check_party_path, uri};
-use upesi_gateway::{GatewayConfig, TrustEveryone, read_transfer_request};
+use upesi_gateway::{GatewayConfig, TrustEveryone, read_request};
 use upesi_http::{Bytes, Target as Address, header_block};
+use upesi_transfers::into_command;
 use upesi_types::Timestamp;
 
 use super::{Refusals, assert_can_be_told, assert_valid_refusal, chosen};
@@ -19,12 +20,17 @@ pub(crate) fn http_request(input: &[u8]) {
     let now = Timestamp::parse_iso(NOW).expect("a valid instant");
     let body = Bytes::copy_from_slice(body);
     let sent = body.clone();
-    match read_transfer_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, now) {
-        Err(error) => assert_valid_refusal(&error),
-        Ok((_, payload)) => {
-            assert_eq!(payload.body, sent, "the body is kept byte for byte");
-            header_block::from_block(&payload.headers).expect("the kept headers can be sent again");
-        }
+    let read = read_request(&parts, body, &GatewayConfig::default(), &TrustEveryone, || now.into());
+    let request = match read {
+        Err(error) => return assert_valid_refusal(&error),
+        Ok(request) => request,
+    };
+    assert_eq!(request.body, sent, "the body is kept byte for byte");
+    header_block::from_block(&request.headers).expect("the kept headers can be sent again");
+    assert_eq!(&*request.path(), parts.uri.path(), "the path is written as it was received");
+    match into_command(request.clone()) {
+        Err(error) => assert_ne!(request.resource(), Resource::Transfers, "{error}"),
+        Ok((_, payload)) => assert_eq!(payload.body, sent),
     }
 }
 

@@ -371,7 +371,7 @@ async fn owners_beyond_the_limit_are_not_asked() {
     world.take(PLAIN, "bluebank", None, "").await.unwrap();
     let mut sent = world.sent().await;
     sent.sort();
-    let first = BANKS[..super::super::lookup::OWNERS_ASKED_MAX].iter();
+    let first = BANKS[..super::super::lookup::OWNERS_QUERIED_MAX].iter();
     let mut expected: Vec<_> =
         first.map(|name| format!("GET {name} /parties/MSISDN/26097 from bluebank")).collect();
     expected.sort();

@@ -10,17 +10,18 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane, LaneStatus, MetricsText};
 use upesi_apidocs::Surface;
-use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
+use upesi_delivery::{Accepted, Handler, Request as Received};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_fspiop::{Resource, Versions};
+use upesi_fspiop::{Resource, SyncError, Versions};
 use upesi_gateway::{Gateway, GatewayConfig};
 use upesi_http::{Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
 use upesi_quoting::{KeptMessage, KeptQuote};
 use upesi_tables::store::{Store, StoreOptions};
+use upesi_transfers::Transfers;
 use upesi_types::{Currency, FspId, Timestamp, TransferId};
 
 use super::client::{Answer, Client};
@@ -39,9 +40,13 @@ impl Clock for StandingClock {
 
 struct TakesEverything;
 
-impl Conversation for TakesEverything {
-    fn take(&self, _: Received) -> TakeFuture<'_> {
-        Box::pin(async { Ok(Accepted) })
+impl Handler for TakesEverything {
+    fn serves(&self, _resource: Resource) -> bool {
+        true
+    }
+
+    async fn handle(&self, _request: Received) -> Result<Accepted, SyncError> {
+        Ok(Accepted)
     }
 }
 
@@ -134,8 +139,8 @@ impl Hub {
         // Walks ask faster than one address may.
         let pace = PaceLimits { rate: 1_000_000, ..PaceLimits::default() };
         let config = GatewayConfig { pace, ..GatewayConfig::default() };
-        let gateway = Gateway::new(handle.clone(), config, &mut Registry::default(), clock)
-            .with_conversation(Resource::ALL, Arc::new(TakesEverything));
+        let handlers = (Transfers::new(handle.clone()), TakesEverything);
+        let gateway = Gateway::new(handle.clone(), config, &mut Registry::default(), clock, handlers);
         let workers = Workers::start(1, "test").unwrap();
         let bind = || Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let fspiop = Server::serve(bind(), Limits::default(), &workers, Arc::new(gateway));

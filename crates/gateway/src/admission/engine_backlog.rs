@@ -4,34 +4,34 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
-use upesi_admission::TURN_MS;
+use upesi_admission::INTERVAL_MS;
 
 use super::AdmissionSettings;
 
 /// Counts the gateway's commands that wait for the engine.
 #[derive(Debug)]
-pub(super) struct EngineWatch {
+pub(super) struct EngineBacklog {
     wait_max_ns: u64,
-    /// The longest wait in turns.
-    wait_max_turns: u64,
+    /// The longest wait in intervals.
+    wait_max_intervals: u64,
     batch_commands: usize,
     hard_max: usize,
     waiting: AtomicUsize,
     /// So many may wait now: what the engine lately did in the longest wait.
     waiting_max: AtomicUsize,
     answered: AtomicU64,
-    /// Answers per turn, smoothed, in quarters.
+    /// Answers per interval, smoothed, in quarters.
     rate: AtomicU64,
     /// When the engine last answered, or began to be waited for.
     progress_ns: AtomicU64,
 }
 
-impl EngineWatch {
+impl EngineBacklog {
     pub(super) fn new(settings: &AdmissionSettings) -> Self {
         let hard_max = settings.engine_waiting_max.max(1);
         Self {
             wait_max_ns: ns(settings.engine_wait_max),
-            wait_max_turns: (ns(settings.engine_wait_max) / (TURN_MS * 1_000_000)).max(1),
+            wait_max_intervals: (ns(settings.engine_wait_max) / (INTERVAL_MS * 1_000_000)).max(1),
             batch_commands: settings.engine_batch_commands,
             hard_max,
             waiting: AtomicUsize::new(0),
@@ -53,32 +53,32 @@ impl EngineWatch {
         waiting > 0 && (waiting >= self.waiting_max.load(Ordering::Relaxed) || silence_ns > self.wait_max_ns)
     }
 
-    pub(super) fn wait(&self, started: Instant) -> Waiting<'_> {
+    pub(super) fn enter(&self, started: Instant) -> InFlight<'_> {
         if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 {
             self.progress_ns.store(ns(started.elapsed()), Ordering::Relaxed);
         }
-        Waiting { watch: self, started }
+        InFlight { watch: self, started }
     }
 
-    /// Looks at what the engine did in the last turns.
-    pub(super) fn turn(&self, turns: u64) {
-        let answered = self.answered.swap(0, Ordering::Relaxed) / turns.max(1);
+    /// Looks at what the engine did in the last intervals.
+    pub(super) fn end_interval(&self, intervals: u64) {
+        let answered = self.answered.swap(0, Ordering::Relaxed) / intervals.max(1);
         let rate = self.rate.load(Ordering::Relaxed);
         let rate = rate - rate / 4 + answered;
         self.rate.store(rate, Ordering::Relaxed);
-        let in_time = usize::try_from(rate / 4 * self.wait_max_turns).unwrap_or(usize::MAX);
+        let in_time = usize::try_from(rate / 4 * self.wait_max_intervals).unwrap_or(usize::MAX);
         self.waiting_max.store(in_time.max(self.batch_commands).min(self.hard_max), Ordering::Relaxed);
     }
 }
 
 /// A command that waits for the engine, as long as it does.
 #[derive(Debug)]
-pub(crate) struct Waiting<'a> {
-    watch: &'a EngineWatch,
+pub(crate) struct InFlight<'a> {
+    watch: &'a EngineBacklog,
     started: Instant,
 }
 
-impl Waiting<'_> {
+impl InFlight<'_> {
     /// The engine has answered.
     pub(crate) fn answered(self) {
         self.watch.answered.fetch_add(1, Ordering::Relaxed);
@@ -86,7 +86,7 @@ impl Waiting<'_> {
     }
 }
 
-impl Drop for Waiting<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.watch.waiting.fetch_sub(1, Ordering::Relaxed);
     }

@@ -8,36 +8,36 @@ use tokio::time::Instant;
 use upesi_admission::Class;
 use upesi_http::current_worker;
 
-/// Workers told apart; where there are more, some share a pulse.
-const PULSES: usize = 64;
+/// Workers told apart; where there are more, some share a probe.
+const PROBE_SLOTS: usize = 64;
 /// How often a worker is probed while it has requests.
 const PROBE_INTERVAL_NS: u64 = 1_000_000;
-/// Probes in a turn from which on the shortest tells something.
+/// Probes in an interval from which on the shortest tells something.
 const PROBES_MIN: u32 = 4;
-/// Refusals of a worker in a turn that leave at once.
+/// Refusals of a worker in an interval that leave at once.
 const PROMPT_REFUSALS: u32 = 50;
 
 /// One worker's.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(super) struct Pulse {
+pub(super) struct DelayProbe {
     next_probe_ns: AtomicU64,
     probes: AtomicU32,
-    /// Of the turn, in microseconds, inverted so that zero means none.
+    /// Of the interval, in microseconds, inverted so that zero means none.
     shortest_inverted: AtomicU32,
     taken: [AtomicU64; 2],
     refused: AtomicU32,
 }
 
-impl Pulse {
+impl DelayProbe {
     /// Now and then sends a task to the end of the worker's queue, to see how long that is.
     pub(super) fn probe(self: &Arc<Self>, now_ns: u64) {
         if now_ns < self.next_probe_ns.load(Ordering::Relaxed) {
             return;
         }
         self.next_probe_ns.store(now_ns + PROBE_INTERVAL_NS, Ordering::Relaxed);
-        let (pulse, sent) = (Arc::clone(self), Instant::now());
-        tokio::spawn(async move { pulse.note(sent.elapsed()) });
+        let (probe, sent) = (Arc::clone(self), Instant::now());
+        tokio::spawn(async move { probe.note(sent.elapsed()) });
     }
 
     pub(super) fn note(&self, wait: Duration) {
@@ -56,7 +56,7 @@ impl Pulse {
     }
 }
 
-/// What all workers saw in a turn.
+/// What all workers saw in an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct SeenByAll {
     /// The mean of the workers' shortest waits.
@@ -67,30 +67,30 @@ pub(super) struct SeenByAll {
 
 /// All workers'.
 #[derive(Debug)]
-pub(super) struct Pulses(Box<[Arc<Pulse>]>);
+pub(super) struct DelayProbes(Box<[Arc<DelayProbe>]>);
 
-impl Default for Pulses {
+impl Default for DelayProbes {
     fn default() -> Self {
-        Self((0..PULSES).map(|_| Arc::default()).collect())
+        Self((0..PROBE_SLOTS).map(|_| Arc::default()).collect())
     }
 }
 
-impl Pulses {
-    pub(super) fn of_this_worker(&self) -> &Arc<Pulse> {
-        &self.0[current_worker().unwrap_or(0) % PULSES]
+impl DelayProbes {
+    pub(super) fn of_this_worker(&self) -> &Arc<DelayProbe> {
+        &self.0[current_worker().unwrap_or(0) % PROBE_SLOTS]
     }
 
-    /// Ends a turn.
-    pub(super) fn turn(&self) -> SeenByAll {
+    /// Ends an interval.
+    pub(super) fn end_interval(&self) -> SeenByAll {
         let mut seen = SeenByAll::default();
         let (mut sum_us, mut workers) = (0_u64, 0_u64);
-        for pulse in &*self.0 {
+        for probe in &*self.0 {
             for class in Class::ALL {
-                seen.taken[class as usize] += pulse.taken[class as usize].swap(0, Ordering::Relaxed);
+                seen.taken[class as usize] += probe.taken[class as usize].swap(0, Ordering::Relaxed);
             }
-            pulse.refused.store(0, Ordering::Relaxed);
-            let probes = pulse.probes.swap(0, Ordering::Relaxed);
-            let shortest_us = !pulse.shortest_inverted.swap(0, Ordering::Relaxed);
+            probe.refused.store(0, Ordering::Relaxed);
+            let probes = probe.probes.swap(0, Ordering::Relaxed);
+            let shortest_us = !probe.shortest_inverted.swap(0, Ordering::Relaxed);
             if probes >= PROBES_MIN {
                 sum_us += u64::from(shortest_us);
                 workers += 1;

@@ -1,22 +1,23 @@
-//! Lookups and quotes put together: the store, the directory with its oracles, quoting, and the relay under them.
+//! The handlers of all resources put together: transfers, the directory with its oracles, quoting, and the store and the
+//! relay under them.
 
 use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
 use upesi_admin::FindQuote;
+use upesi_delivery::Handler;
 use upesi_delivery::lanes::Courier;
 use upesi_delivery::relayed::{Relay, RelayMetrics};
 use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
 use upesi_directory::registry::OracleRegistry;
 use upesi_directory::{Directory, DirectoryMetrics};
-use upesi_engine::{Clock, SharedParticipants};
-use upesi_fspiop::Resource;
-use upesi_gateway::Gateway;
+use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_http::{Outbound, WorkerHandle};
 use upesi_quoting::{Quoting, QuotingMetrics};
 use upesi_tables::store::Store;
+use upesi_transfers::Transfers;
 
 use super::{HubError, options};
 use crate::config::{Settings, quote_rules};
@@ -24,17 +25,8 @@ use crate::config::{Settings, quote_rules};
 /// Directory of the store inside the data directory.
 const STORE: &str = "store";
 
-const LOOKUP: [Resource; 2] = [Resource::Participants, Resource::Parties];
-const QUOTING: [Resource; 5] = [
-    Resource::Quotes,
-    Resource::BulkQuotes,
-    Resource::FxQuotes,
-    Resource::TransactionRequests,
-    Resource::Authorizations,
-];
-
-/// Everything that answers what is not about transfers.
-pub(super) struct Conversations {
+/// What answers requests about anything but transfers, and what is under it.
+pub(super) struct Resources {
     pub(super) store: Store,
     pub(super) built_in: BuiltInDirectory,
     pub(super) oracles: OracleRegistry,
@@ -43,7 +35,7 @@ pub(super) struct Conversations {
     directory: Directory,
 }
 
-impl Conversations {
+impl Resources {
     /// Opens the store, whose directory the engine has locked with everything around it, and puts the rest over it.
     pub(super) fn start(
         settings: &Settings,
@@ -88,13 +80,15 @@ impl Conversations {
         Ok(Self { store, built_in, oracles, quoting, relay, directory })
     }
 
-    /// Lets a gateway hand its requests over.
-    pub(super) fn attach(&self, gateway: Gateway) -> Gateway {
+    /// The handler of each resource. A new resource is served once its handler stands here.
+    pub(super) fn handlers(&self, engine: EngineHandle) -> impl Handler + use<> {
+        (Transfers::new(engine), (self.directory.clone(), self.quoting.clone()))
+    }
+
+    /// Forgets what oracles answered.
+    pub(super) fn clear_caches(&self) -> impl Fn() + Send + Sync + use<> {
         let directory = self.directory.clone();
-        gateway
-            .with_conversation(&LOOKUP, Arc::new(self.directory.clone()))
-            .with_conversation(&QUOTING, Arc::new(self.quoting.clone()))
-            .with_endpoint_cache(move || directory.clear_caches())
+        move || directory.clear_caches()
     }
 
     /// What lets operators look at kept quotes, if quotes are kept.

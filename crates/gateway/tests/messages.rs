@@ -1,54 +1,24 @@
-//! What is not about transfers: checked like everything else, then handed to the conversation of its family.
+//! What is not about transfers: checked like everything else, then handed over as one typed request.
 
 mod common;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use common::{Answer, ERROR_BODY, Running, Settings, request};
-use upesi_delivery::relayed::{Accepted, Conversation, Received, TakeFuture};
-use upesi_fspiop::{Resource, SyncError};
-use upesi_gateway::Gateway;
-use upesi_types::ErrorCode;
+use common::{Answer, ERROR_BODY, Recorder, Running, Settings, TestGateway, request};
+use upesi_delivery::Request;
 
 const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
-const FAMILIES: [Resource; 7] = [
-    Resource::Participants,
-    Resource::Parties,
-    Resource::Quotes,
-    Resource::BulkQuotes,
-    Resource::FxQuotes,
-    Resource::TransactionRequests,
-    Resource::Authorizations,
-];
-
-/// Takes everything, but from whom it does not know; all tests of this file share one, and tell theirs by the path.
-#[derive(Default)]
-struct Recorder(Mutex<Vec<Received>>);
-
-impl Conversation for Recorder {
-    fn take(&self, request: Received) -> TakeFuture<'_> {
-        Box::pin(async move {
-            if request.source.as_str() == "stranger" {
-                return Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, "invalid fspiop-source header"));
-            }
-            self.0.lock().unwrap().push(request);
-            Ok(Accepted)
-        })
-    }
-}
-
 fn recorder() -> &'static Arc<Recorder> {
     static RECORDER: OnceLock<Arc<Recorder>> = OnceLock::new();
     RECORDER.get_or_init(Arc::default)
 }
 
 fn start() -> Running {
-    let dress = |gateway: Gateway| gateway.with_conversation(&FAMILIES, recorder().clone());
-    Running::start(Settings { dress, ..Settings::default() })
+    Running::start(Settings { recorder: Some(recorder().clone()), ..Settings::default() })
 }
 
-fn last_of(path: &str) -> Option<Received> {
-    recorder().0.lock().unwrap().iter().rev().find(|request| &*request.path == path).cloned()
+fn last_of(path: &str) -> Option<Request> {
+    recorder().0.lock().unwrap().iter().rev().find(|request| &*request.path() == path).cloned()
 }
 
 /// A request with the media types of its family, in a version that all of them have.
@@ -116,8 +86,11 @@ fn every_route_answers_its_success_and_hands_over_what_it_got() {
         let taken = taken.unwrap_or_else(|| panic!("{line} was not handed over"));
         assert_eq!(taken.body, body.as_bytes(), "{line}");
         assert_eq!(taken.query.as_deref(), query, "{line}");
-        assert_eq!(taken.source.as_str(), "greenbank");
-        assert_eq!(taken.destination.map(|name| name.as_str().to_owned()).as_deref(), Some("bluewallet"));
+        assert_eq!(taken.parties.source.as_str(), "greenbank");
+        assert_eq!(
+            taken.parties.destination.map(|name| name.as_str().to_owned()).as_deref(),
+            Some("bluewallet")
+        );
         let headers = String::from_utf8(taken.headers.to_vec()).unwrap();
         assert_eq!(headers.contains("fspiop-signature: s\r\n"), !body.is_empty(), "{line}: {headers}");
         assert!(!headers.contains("host:"), "{headers}");
@@ -129,7 +102,7 @@ fn refusals_come_in_their_order_and_nothing_is_handed_over() {
     let running = start();
     let mut client = running.connect();
     let handed_over =
-        || recorder().0.lock().unwrap().iter().filter(|taken| taken.path.contains("990")).count();
+        || recorder().0.lock().unwrap().iter().filter(|taken| taken.path().contains("990")).count();
     for (line, edits, body, status, code, contains) in [
         ("GET /parties/MSISDN/990", &["-date"][..], "", 400, 3102, "Missing required date header"),
         ("GET /parties/MSISDN/990", &["+date: x"], "", 400, 3101, "/header/date must occur only once"),
@@ -219,7 +192,7 @@ fn counters_tell_families_apart_and_never_show_what_a_sender_chose() {
 #[test]
 fn clearing_the_endpoint_cache_is_passed_on() {
     static CLEARED: Mutex<u32> = Mutex::new(0);
-    let dress = |gateway: Gateway| gateway.with_endpoint_cache(|| *CLEARED.lock().unwrap() += 1);
+    let dress = |gateway: TestGateway| gateway.with_endpoint_cache(|| *CLEARED.lock().unwrap() += 1);
     let running = Running::start(Settings { dress, ..Settings::default() });
     assert_eq!(running.ask(b"DELETE /endpointcache HTTP/1.1\r\nhost: h\r\n\r\n").status, 202);
     assert_eq!(*CLEARED.lock().unwrap(), 1);

@@ -1,7 +1,9 @@
 use super::*;
-use http::{HeaderName, HeaderValue, Request};
-use upesi_fspiop::Method;
+use http::{HeaderName, HeaderValue};
+use upesi_fspiop::fingerprint;
 use upesi_fspiop::headers::HeaderRules;
+use upesi_ledger::command::{FulfilState, Fulfilment};
+use upesi_ledger::{Command, TransferRef};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::authenticator::TrustEveryone;
@@ -16,7 +18,7 @@ const ERROR: &str = r#"{"errorInformation":{"errorCode":"5104","errorDescription
 
 /// Headers that suit every request about transfers, with changes: a value replaces, `None` removes.
 fn parts(version: &str, changes: &[(&'static str, Option<&'static [u8]>)]) -> Parts {
-    let (mut parts, ()) = Request::new(()).into_parts();
+    let (mut parts, ()) = http::Request::new(()).into_parts();
     let media = format!("application/vnd.interoperability.transfers+json;version={version}");
     let media = HeaderValue::from_str(&media).unwrap();
     parts.headers.insert("content-type", media.clone());
@@ -42,18 +44,30 @@ fn now() -> Timestamp {
     Timestamp::parse_iso("2031-04-01T12:00:00.000Z").unwrap()
 }
 
-fn route(line: &str) -> Route<'_> {
-    let (method, path) = line.split_once(' ').unwrap();
-    Route::resolve(Method::parse(method), path).unwrap()
-}
-
 fn put(id: &str) -> String {
     format!("PUT /transfers/{id}")
 }
 
+/// The command that a request becomes.
 fn read(line: &str, parts: &Parts, body: &str) -> Result<Command, SyncError> {
-    let config = GatewayConfig::default();
-    interpret(route(line), parts, body.as_bytes(), &config, &TrustEveryone, now().into())
+    read_by(line, parts, body, &GatewayConfig::default(), &TrustEveryone)
+}
+
+fn read_by(
+    line: &str,
+    parts: &Parts,
+    body: &str,
+    config: &GatewayConfig,
+    authenticator: &dyn Authenticator,
+) -> Result<Command, SyncError> {
+    let (method, path) = line.split_once(' ').unwrap();
+    let mut parts = parts.clone();
+    (parts.method, parts.uri) = (method.parse().unwrap(), path.parse().unwrap());
+    let body = Bytes::copy_from_slice(body.as_bytes());
+    let request = read_request(&parts, body.clone(), config, authenticator, || now().into())?;
+    let (command, payload) = upesi_transfers::into_command(request)?;
+    assert_eq!(payload.body, body);
+    Ok(command)
 }
 
 fn refused(line: &str, parts: &Parts, body: &str) -> (u16, u16) {
@@ -153,7 +167,7 @@ fn a_get_needs_no_body_and_a_content_type_unless_its_absence_is_tolerated() {
     let headers = HeaderRules { content_type_required: false, ..HeaderRules::default() };
     let line = format!("GET /transfers/{ID}");
     let tolerant = GatewayConfig { headers, ..GatewayConfig::default() };
-    assert!(interpret(route(&line), &bare, b"", &tolerant, &TrustEveryone, now().into()).is_ok());
+    assert!(read_by(&line, &bare, "", &tolerant, &TrustEveryone).is_ok());
     assert_eq!((get.transfer, get.source), (TransferId::parse(ID).unwrap().into(), name("greenbank")));
 }
 
@@ -238,7 +252,7 @@ impl Authenticator for RefuseEveryone {
 fn the_sender_is_judged_between_headers_and_body() {
     let ask = |parts: &Parts| {
         let config = GatewayConfig::default();
-        interpret(route("POST /transfers"), parts, b"[]", &config, &RefuseEveryone, now().into()).unwrap_err()
+        read_by("POST /transfers", parts, "[]", &config, &RefuseEveryone).unwrap_err()
     };
     let error = ask(&parts("1.1", &[]));
     assert_eq!((error.status, &*error.description), (400, "Invalid signature - 2 bytes"));

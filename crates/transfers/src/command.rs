@@ -1,0 +1,157 @@
+//! From a request to the ledger command that it asks for.
+
+use std::mem::take;
+
+use upesi_delivery::Request;
+use upesi_engine::Payload;
+use upesi_fspiop::body::{FulfilBody, TransferState};
+use upesi_fspiop::{Ids, Message, PathId, SyncError, Version, fingerprint, message};
+use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
+use upesi_ledger::{Command, TransferRef};
+
+/// The command of a request about transfers, and what the journal keeps of it.
+///
+/// Errors: 501 for any other request.
+pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncError> {
+    let (headers, body) = (take(&mut request.headers), take(&mut request.body));
+    let command = match request.with_ids(()) {
+        (request, Ids::Family) => prepare(request, &body)?,
+        (request, Ids::Id(id)) => about(request, transfer_ref(id), &body)?,
+        (_, Ids::Party(_)) => return Err(SyncError::not_implemented()),
+    };
+    Ok((command, Payload { headers, body }))
+}
+
+/// A percent-encoded transfer id is the id. Any other text stays as it was written, to be answered by an error callback
+/// under that very path.
+fn transfer_ref(id: PathId) -> TransferRef {
+    match id {
+        PathId::Plain(id) | PathId::Text { id: Some(id), .. } => TransferRef::Id(id),
+        PathId::Text { text, id: None } => TransferRef::Text(text),
+    }
+}
+
+fn prepare(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
+    let Message::Prepare(prepare) = request.message else { return Err(SyncError::not_implemented()) };
+    Ok(Command::Prepare(Prepare {
+        id: prepare.transfer_id,
+        source: request.parties.source,
+        destination: request.parties.destination,
+        payer: prepare.payer,
+        payee: prepare.payee,
+        amount: prepare.amount,
+        currency: prepare.currency,
+        condition: prepare.condition,
+        expires_at: prepare.expires_at,
+        fingerprint: fingerprint(body),
+        extensions: prepare.extensions,
+    }))
+}
+
+fn about(request: Request<()>, transfer: TransferRef, body: &[u8]) -> Result<Command, SyncError> {
+    let (source, destination) = (request.parties.source, request.parties.destination);
+    Ok(match request.message {
+        Message::Fulfil(fulfil) => Command::Fulfil(Fulfil {
+            transfer,
+            source,
+            destination,
+            state: state(&fulfil),
+            may_reserve: request.version.is_some_and(Version::allows_reserved),
+            fulfilment: fulfil.fulfilment.map_or(Fulfilment::Missing, Fulfilment::Preimage),
+            fingerprint: fingerprint(body),
+            extensions: fulfil.extensions.map(String::into_boxed_str),
+        }),
+        Message::Abort(message::Abort { code, description }) => Command::Abort(Abort {
+            transfer,
+            source,
+            destination,
+            code,
+            description,
+            fingerprint: fingerprint(body),
+        }),
+        Message::Other => Command::Get(Get { transfer, source, is_proxied: request.parties.proxied }),
+        _ => return Err(SyncError::not_implemented()),
+    })
+}
+
+const fn state(fulfil: &FulfilBody) -> FulfilState {
+    match fulfil.transfer_state {
+        TransferState::Received => FulfilState::Received,
+        TransferState::Reserved => FulfilState::Reserved,
+        TransferState::Committed => FulfilState::Committed,
+        TransferState::Aborted => FulfilState::Aborted,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use upesi_fspiop::headers::Parties;
+    use upesi_fspiop::{Method, Resource, Route};
+    use upesi_types::{FspId, TransferId};
+
+    use super::*;
+
+    const ID: &str = "5b1c7d0e-2f34-4a6b-9c8d-0e1f2a3b4c5d";
+
+    fn request(line: &str, version: Version, body: &str) -> Request {
+        let (method, path) = line.split_once(' ').unwrap();
+        let Route { operation, segments } = Route::resolve(Method::parse(method), path).unwrap();
+        let parties = Parties {
+            source: FspId::parse("bluewallet").unwrap(),
+            destination: FspId::parse("greenbank"),
+            proxied: line.starts_with("GET"),
+        };
+        Request {
+            operation,
+            ids: segments.check(operation.resource(), false).unwrap(),
+            query: None,
+            parties,
+            version: Some(version),
+            message: Message::read(operation, body.as_bytes()).unwrap(),
+            headers: b"x-own: 1\r\n"[..].into(),
+            body: body.to_owned().into(),
+        }
+    }
+
+    #[test]
+    fn ids_are_ids_however_they_are_encoded_and_other_texts_stay() {
+        let id = TransferId::parse(ID).unwrap();
+        for (segment, expected) in [
+            (ID, TransferRef::Id(id)),
+            (&ID.replacen('5', "%35", 1), TransferRef::Id(id)),
+            ("any%20text", TransferRef::Text("any%20text".into())),
+        ] {
+            let request = request(&format!("GET /transfers/{segment}"), Version::V1_1, "kept");
+            let (command, payload) = into_command(request).unwrap();
+            let Command::Get(get) = command else { panic!("{command:?}") };
+            assert_eq!((get.transfer, get.is_proxied), (expected, true), "{segment}");
+            assert_eq!((&*payload.headers, &*payload.body), (&b"x-own: 1\r\n"[..], &b"kept"[..]));
+        }
+    }
+
+    #[test]
+    fn a_fulfil_may_reserve_from_version_1_1_on() {
+        let body = r#"{"transferState":"RESERVED"}"#;
+        for (version, may_reserve) in [(Version::V1_0, false), (Version::V1_1, true), (Version::V2_0, true)] {
+            let request = request(&format!("PUT /transfers/{ID}"), version, body);
+            let (command, _) = into_command(request).unwrap();
+            let Command::Fulfil(fulfil) = command else { panic!("{command:?}") };
+            assert_eq!((fulfil.state, fulfil.may_reserve), (FulfilState::Reserved, may_reserve));
+            assert_eq!((fulfil.source.as_str(), fulfil.fulfilment), ("bluewallet", Fulfilment::Missing));
+            assert_eq!(fulfil.fingerprint, fingerprint(body.as_bytes()));
+        }
+    }
+
+    #[test]
+    fn requests_about_anything_else_are_none() {
+        for line in ["GET /parties/MSISDN/1", "DELETE /participants/MSISDN/1"] {
+            let refusal = into_command(request(line, Version::V1_1, "")).unwrap_err();
+            assert_eq!((refusal.status, refusal.code.number()), (501, 2002), "{line}");
+        }
+        let mut unread =
+            request(&format!("PUT /transfers/{ID}"), Version::V1_1, r#"{"transferState":"ABORTED"}"#);
+        unread.message = Message::TransactionRequest { id: TransferId::parse(ID).unwrap() };
+        assert_eq!(into_command(unread).unwrap_err().status, 501);
+        assert!(Resource::Transfers.moves_money());
+    }
+}
