@@ -1,5 +1,6 @@
 //! What an operator changed, from what to what, as the log tells it.
 
+use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::command::{FundsAction, FundsPrepare};
 use upesi_ledger::{AdminCommand, AdminOutcome, FundsDirection, Ledger, Limit};
 use upesi_types::{Amount, Currency, FspId};
@@ -22,20 +23,7 @@ impl Change {
     pub(crate) fn of(command: &AdminCommand, ledger: &Ledger) -> Self {
         let (what, from, to) = match command {
             AdminCommand::CreateParticipant { name, currency, is_proxy } => {
-                let participant = ledger.participant_named(name);
-                let has = |currency| {
-                    participant.is_some_and(|participant| {
-                        participant.accounts.iter().any(|account| account.currency == currency)
-                    })
-                };
-                let to = if *is_proxy { "a proxy" } else { "a participant" };
-                let from = match participant {
-                    None => "none",
-                    Some(_) if has(*currency) => "accounts in it",
-                    Some(_) => "no accounts in it",
-                };
-                let to = if participant.is_some() { "accounts in it" } else { to };
-                (format!("participant {name} in {currency}"), from.to_owned(), to.to_owned())
+                participant_created(name, *currency, *is_proxy, ledger)
             }
             AdminCommand::SetParticipantActivity { name, is_active } => {
                 let before = ledger.participant_named(name).map(|participant| participant.is_active);
@@ -91,16 +79,7 @@ impl Change {
                 format!("by the wall clock: {reason}"),
             ),
             AdminCommand::CreateSettlementModel(model) => {
-                let currency =
-                    model.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());
-                let to = format!(
-                    "{} {} {} of {} for {currency}",
-                    model.granularity.as_str(),
-                    model.interchange.as_str(),
-                    model.delay.as_str(),
-                    model.ledger_account_type
-                );
-                (format!("settlement model {}", model.name), "none".to_owned(), to)
+                (format!("settlement model {}", model.name), "none".to_owned(), model_created(model))
             }
             AdminCommand::SetSettlementModelActivity { name, is_active } => {
                 let before = ledger.model_named(name).map(|model| model.is_active);
@@ -169,4 +148,37 @@ fn funds_prepared(funds: &FundsPrepare, ledger: &Ledger) -> (String, String, Str
     let what = format!("{kind} {} of {}, {} {}", funds.id, funds.name, funds.amount, funds.currency);
     let before = ledger.funds(funds.id).map_or("none", |found| found.state.as_str());
     (what, before.to_owned(), String::new())
+}
+
+fn participant_created(
+    name: &FspId,
+    currency: Currency,
+    is_proxy: bool,
+    ledger: &Ledger,
+) -> (String, String, String) {
+    let participant = ledger.participant_named(name);
+    let has_accounts =
+        participant.is_some_and(|found| found.accounts.iter().any(|account| account.currency == currency));
+    let from = match participant {
+        None => "none",
+        Some(_) if has_accounts => "accounts in it",
+        Some(_) => "no accounts in it",
+    };
+    let to = match participant {
+        Some(_) => "accounts in it",
+        None if is_proxy => "a proxy",
+        None => "a participant",
+    };
+    (format!("participant {name} in {currency}"), from.to_owned(), to.to_owned())
+}
+
+fn model_created(model: &NewSettlementModel) -> String {
+    let currency = model.currency.map_or_else(|| "every currency".to_owned(), |code| code.to_string());
+    format!(
+        "{} {} {} of {} for {currency}",
+        model.granularity.as_str(),
+        model.interchange.as_str(),
+        model.delay.as_str(),
+        model.ledger_account_type
+    )
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::time::Instant;
 use upesi_http::{
-    Connection, Full, HeaderMap, Incoming, Method, Request, Response, Service, StatusCode, body,
+    Connection, Full, HeaderMap, Incoming, Method, Request, Response, Service, StatusCode, Uri, body,
 };
 use upesi_types::TransferId;
 
@@ -33,6 +33,16 @@ const COMMUNITY_BASES: [&str; 2] = ["fspiop", "fxp"];
 
 pub(crate) struct SimService {
     shared: Arc<Shared>,
+}
+
+/// The head of a request, and the DFSP that it is for.
+struct Received<'a> {
+    receiver: u32,
+    method: &'a Method,
+    uri: &'a Uri,
+    headers: &'a HeaderMap,
+    /// Whether every party asked for is this DFSP's.
+    owns_it: bool,
 }
 
 impl Service for SimService {
@@ -74,26 +84,10 @@ impl Service for SimService {
         let arrived = self.shared.watch.is_on().then(std::time::Instant::now);
         let taken = if is_community { StatusCode::ACCEPTED } else { StatusCode::OK };
         let family = route.family();
-        let status = match route {
-            Route::Prepare => {
-                self.observe_way(family, Leg::Request, &head.headers);
-                payee::take_prepare(&self.shared, receiver, &head.headers, &body)
-            }
-            Route::Callback { id, is_error } => {
-                self.callback(receiver, id, is_error, &head.method, &head.headers, &body);
-                taken
-            }
-            Route::Answer { path, is_error, .. } => {
-                self.observe_way(family, Leg::Answer, &head.headers);
-                self.answer(receiver, path, is_error, &head.headers, body.clone());
-                taken
-            }
-            Route::Asked(asked) => {
-                self.observe_way(family, Leg::Request, &head.headers);
-                let owns_it = is_community || settings.owns_every_party;
-                self.asked(receiver, asked, owns_it, head.uri.query(), &head.headers, &body)
-            }
-        };
+        let owns_it = is_community || settings.owns_every_party;
+        let asked =
+            Received { receiver, method: &head.method, uri: &head.uri, headers: &head.headers, owns_it };
+        let status = self.handle(&asked, route, &body).unwrap_or(taken);
         if let Some(metrics) = &self.shared.metrics {
             metrics.handled(&head.method, family, began.elapsed());
         }
@@ -114,6 +108,30 @@ impl Service for SimService {
 }
 
 impl SimService {
+    /// The status to answer; `None` for callbacks and answers, which are taken.
+    fn handle(&self, head: &Received<'_>, route: Route<'_>, body: &Bytes) -> Option<StatusCode> {
+        let (family, receiver) = (route.family(), head.receiver);
+        match route {
+            Route::Prepare => {
+                self.observe_way(family, Leg::Request, head.headers);
+                Some(payee::take_prepare(&self.shared, receiver, head.headers, body))
+            }
+            Route::Callback { id, is_error } => {
+                self.callback(receiver, id, is_error, head.method, head.headers, body);
+                None
+            }
+            Route::Answer { path, is_error, .. } => {
+                self.observe_way(family, Leg::Answer, head.headers);
+                self.answer(receiver, path, is_error, head.headers, body.clone());
+                None
+            }
+            Route::Asked(asked) => {
+                self.observe_way(family, Leg::Request, head.headers);
+                Some(self.asked(receiver, asked, head.owns_it, head.uri.query(), head.headers, body))
+            }
+        }
+    }
+
     pub fn new(shared: Arc<Shared>) -> Self {
         Self { shared }
     }

@@ -60,6 +60,50 @@ pub(super) struct MetricsText {
     positions: Mutex<Vec<PositionSample>>,
 }
 
+/// A metric of every lane: its name without `_total`, its kind, its help, its value.
+type LaneFamily = (&'static str, &'static str, &'static str, fn(&LaneStatus) -> u64);
+
+const LANE_FAMILIES: [LaneFamily; 15] = [
+    ("upesi_lane_queued", "gauge", "Callbacks waiting for their first attempt", |lane| lane.queued as u64),
+    ("upesi_lane_retrying", "gauge", "Callbacks waiting to be repeated", |lane| lane.retrying as u64),
+    (
+        "upesi_lane_retrying_on_disk",
+        "gauge",
+        "Callbacks waiting to be repeated that are on disk only",
+        |lane| lane.retrying_away as u64,
+    ),
+    (
+        "upesi_lane_refused",
+        "gauge",
+        "Callbacks that the DFSP has refused for ten seconds or longer",
+        |lane| lane.refused as u64,
+    ),
+    ("upesi_lane_in_flight", "gauge", "Callbacks under way", |lane| lane.in_flight as u64),
+    ("upesi_lane_bytes", "gauge", "Memory held by callbacks", |lane| lane.bytes as u64),
+    ("upesi_lane_paused", "gauge", "1 while the DFSP cannot be reached", |lane| {
+        u64::from(lane.breaker != BreakerState::Closed)
+    }),
+    ("upesi_lane_delivered", "counter", "Callbacks delivered", |lane| lane.delivered),
+    ("upesi_lane_failed", "counter", "Attempts that failed", |lane| lane.failed),
+    ("upesi_lane_parked", "counter", "Callbacks given up", |lane| lane.parked),
+    ("upesi_lane_paused_times", "counter", "Times that so much failed that the lane paused", |lane| {
+        lane.breaker_opened
+    }),
+    (
+        "upesi_lane_catch_ups",
+        "counter",
+        "Times that the outbox was read for what memory had no room for",
+        |lane| lane.catch_ups,
+    ),
+    ("upesi_lane_backlog_failures", "counter", "Times that the outbox could not be read", |lane| {
+        lane.backlog_failures
+    }),
+    ("upesi_lane_relayed", "counter", "Lookups, quotes and the like answered", |lane| lane.relayed),
+    ("upesi_lane_relay_failures", "counter", "Lookups, quotes and the like not answered", |lane| {
+        lane.relay_failures
+    }),
+];
+
 impl MetricsText {
     pub(super) fn new(
         process: ProcessMetrics,
@@ -228,71 +272,13 @@ impl MetricsText {
         let lanes = self.courier.lanes();
         let name_of =
             |target| participants.name(target).map_or_else(String::new, |name| escape(name.as_str()));
-        let mut family =
-            |name: &str,
-             kind: &str,
-             help: &str,
-             value: &dyn Fn(&upesi_delivery::lanes::LaneStatus) -> u64| {
-                let suffix = if kind == "counter" { "_total" } else { "" };
-                head(text, name, kind, help);
-                for lane in &lanes {
-                    let _ =
-                        writeln!(text, "{name}{suffix}{{fsp=\"{}\"}} {}", name_of(lane.target), value(lane));
-                }
-            };
-        family("upesi_lane_queued", "gauge", "Callbacks waiting for their first attempt", &|lane| {
-            lane.queued as u64
-        });
-        family("upesi_lane_retrying", "gauge", "Callbacks waiting to be repeated", &|lane| {
-            lane.retrying as u64
-        });
-        family(
-            "upesi_lane_retrying_on_disk",
-            "gauge",
-            "Callbacks waiting to be repeated that are on disk only",
-            &|lane| lane.retrying_away as u64,
-        );
-        family(
-            "upesi_lane_refused",
-            "gauge",
-            "Callbacks that the DFSP has refused for ten seconds or longer",
-            &|lane| lane.refused as u64,
-        );
-        family("upesi_lane_in_flight", "gauge", "Callbacks under way", &|lane| lane.in_flight as u64);
-        family("upesi_lane_bytes", "gauge", "Memory held by callbacks", &|lane| lane.bytes as u64);
-        family("upesi_lane_paused", "gauge", "1 while the DFSP cannot be reached", &|lane| {
-            u64::from(lane.breaker != BreakerState::Closed)
-        });
-        family("upesi_lane_delivered", "counter", "Callbacks delivered", &|lane| lane.delivered);
-        family("upesi_lane_failed", "counter", "Attempts that failed", &|lane| lane.failed);
-        family("upesi_lane_parked", "counter", "Callbacks given up", &|lane| lane.parked);
-        family(
-            "upesi_lane_paused_times",
-            "counter",
-            "Times that so much failed that the lane paused",
-            &|lane| lane.breaker_opened,
-        );
-        family(
-            "upesi_lane_catch_ups",
-            "counter",
-            "Times that the outbox was read for what memory had no room for",
-            &|lane| lane.catch_ups,
-        );
-        family(
-            "upesi_lane_backlog_failures",
-            "counter",
-            "Times that the outbox could not be read",
-            &|lane| lane.backlog_failures,
-        );
-        family("upesi_lane_relayed", "counter", "Lookups, quotes and the like answered", &|lane| {
-            lane.relayed
-        });
-        family(
-            "upesi_lane_relay_failures",
-            "counter",
-            "Lookups, quotes and the like not answered",
-            &|lane| lane.relay_failures,
-        );
+        for (name, kind, help, value) in LANE_FAMILIES {
+            let suffix = if kind == "counter" { "_total" } else { "" };
+            head(text, name, kind, help);
+            for lane in &lanes {
+                let _ = writeln!(text, "{name}{suffix}{{fsp=\"{}\"}} {}", name_of(lane.target), value(lane));
+            }
+        }
         self.write_delivery_histogram(
             text,
             "upesi_callback_attempt_seconds",

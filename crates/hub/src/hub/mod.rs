@@ -192,29 +192,13 @@ impl Hub {
             participants.clone(),
             resources.store.clone(),
         ));
-        let mut context = AdminContext::new(handle.clone());
-        context.hostname = settings.admin.hostname.as_str().into();
-        context.directory =
-            Some(DirectoryHandle::new(resources.built_in.clone(), resources.oracles.clone())?);
-        context.quotes = resources.find_quotes();
-        context.lanes = Arc::new(Lanes(courier.clone()));
-        context.metrics =
-            upesi_admin::MetricsText::new(Duration::from_millis(settings.metrics.interval_ms), {
-                let text = Arc::clone(&text);
-                move || text.render()
-            });
-        context.profiling = settings.admin.profiling.then(|| {
-            let text = Arc::clone(&text);
-            Arc::new(move || text.holders()) as upesi_admin::Holders
-        });
-        context.log_level = Arc::new(log);
+        let service = admin_service(settings, &handle, &resources, &courier, &text, log)?;
         keep_positions(&admin_workers, Arc::clone(&text));
         resources.keep(admin_workers.get(0));
         for target in participants.get().ids() {
             courier.open(target);
         }
         warn_of_open_admin_port(admin.local_addr());
-        let service = AdminService::new(context).with_allowed_hosts(options::allowed_hosts(settings));
         let limits = upesi_admin::limits(options::size(settings.admin.connections_max));
         let admin = Arc::new(Server::serve(admin, limits, &admin_workers, Arc::new(service)));
         let limits = options::limits(settings, &descriptors);
@@ -301,6 +285,30 @@ fn start_courier(
             let texts: Vec<_> = mistakes.iter().map(ToString::to_string).collect();
             HubError::Settings(texts.join("; "))
         })
+}
+
+fn admin_service(
+    settings: &Settings,
+    engine: &EngineHandle,
+    resources: &Resources,
+    courier: &Courier,
+    text: &Arc<MetricsText>,
+    log: LogControl,
+) -> Result<AdminService, HubError> {
+    let mut context = AdminContext::new(engine.clone());
+    context.hostname = settings.admin.hostname.as_str().into();
+    context.directory = Some(DirectoryHandle::new(resources.built_in.clone(), resources.oracles.clone())?);
+    context.quotes = resources.find_quotes();
+    context.lanes = Arc::new(Lanes(courier.clone()));
+    let interval = Duration::from_millis(settings.metrics.interval_ms);
+    let rendered = Arc::clone(text);
+    context.metrics = upesi_admin::MetricsText::new(interval, move || rendered.render());
+    context.profiling = settings.admin.profiling.then(|| {
+        let text = Arc::clone(text);
+        Arc::new(move || text.holders()) as upesi_admin::Holders
+    });
+    context.log_level = Arc::new(log);
+    Ok(AdminService::new(context).with_allowed_hosts(options::allowed_hosts(settings)))
 }
 
 fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {

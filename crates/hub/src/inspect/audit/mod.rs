@@ -10,7 +10,7 @@ mod replay;
 mod report;
 mod snapshots;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use upesi_engine::{Follow, FollowError, Followed, follow, follow_once};
@@ -127,14 +127,7 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let directory = open(&options.directory)?;
     let is_live = directory.in_use_by();
     if let Some(pid) = is_live.filter(|_| !options.allow_live) {
-        let user = if pid == 0 { "another process".to_owned() } else { format!("process {pid}") };
-        let path = options.directory.display();
-        return Err(Failure::new(
-            Exit::Temporary,
-            format!(
-                "{path} is in use by {user}: stop that hub first, audit a copy, or give --allow-live to audit what is written so far"
-            ),
-        ));
+        return Err(in_use(&options.directory, pid));
     }
     let disk = directory.disk();
     let mut findings = Findings::default();
@@ -203,6 +196,17 @@ pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
         findings_total: findings.total,
         ledger: replay.ledger,
     })
+}
+
+fn in_use(directory: &Path, pid: u32) -> Failure {
+    let user = if pid == 0 { "another process".to_owned() } else { format!("process {pid}") };
+    let path = directory.display();
+    Failure::new(
+        Exit::Temporary,
+        format!(
+            "{path} is in use by {user}: stop that hub first, audit a copy, or give --allow-live to audit what is written so far"
+        ),
+    )
 }
 
 /// Reads everything that nobody writes to, before it is replayed: a replay may begin late, or end early.
