@@ -5,7 +5,8 @@ use std::env;
 use std::path::Path;
 use std::process::Command;
 
-/// From this crate's directory: what a build of it depends on. Evidence and documents may differ, they are what is being written.
+/// From this crate's directory: what a build of it depends on. Evidence and documents may differ, they are what is
+/// being written.
 const SOURCES: [&str; 4] = ["../../crates", "../../tools", "../../Cargo.toml", "../../Cargo.lock"];
 /// Where git keeps what is checked out, in its own directory.
 const HEADS: [&str; 3] = ["HEAD", "refs/heads", "packed-refs"];

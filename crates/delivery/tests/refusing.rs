@@ -35,7 +35,8 @@ fn callback(seq: u64) -> OwedCallback {
     OwedCallback { key: key(seq), order: seq, bytes: 1_000, awaits_answer: false, record: Arc::new(record) }
 }
 
-/// What the DFSP does with an attempt: the callback's number, how often it was tried before, and since when all this goes on.
+/// What the DFSP does with an attempt: the callback's number, how often it was tried before, and since when all
+/// this goes on.
 type Manner = fn(seq: u64, attempt: u32, at: Duration) -> Option<Repetition>;
 
 struct World {

@@ -13,8 +13,8 @@ use crate::record::{Answered, Effects};
 use crate::reply_batcher::ReplyBatcher;
 use crate::shared::SharedState;
 
-/// Owns the right to append to the journal, and the effects. It is on the thread that writes a batch: the engine's, or for a large one the
-/// commit thread.
+/// Owns the right to append to the journal, and the effects. It is on the thread that writes a batch: the engine's,
+/// or for a large one the commit thread.
 pub(crate) struct Committer {
     shared: Arc<SharedState>,
     metrics: EngineMetrics,

@@ -10,10 +10,10 @@ use crate::follow::{Follow, follow, follow_once};
 
 /// Folds the records of a journal into a ledger, one after the other.
 ///
-/// The meaning of a finished transfer's id depends on whether retention has removed the transfer, and retention goes by its own
-/// time. So a removal is a record of its own, before which no id that it frees comes again, and the ledger forgets at that record
-/// what a fold still holds. A fold that begins anew also skips what the archive holds already: it is neither kept in memory nor
-/// archived once more.
+/// The meaning of a finished transfer's id depends on whether retention has removed the transfer, and retention
+/// goes by its own time. So a removal is a record of its own, before which no id that it frees comes again, and the
+/// ledger forgets at that record what a fold still holds. A fold that begins anew also skips what the archive holds
+/// already: it is neither kept in memory nor archived once more.
 pub struct Fold {
     /// The state after the last record that was folded.
     pub ledger: Ledger,
@@ -22,7 +22,8 @@ pub struct Fold {
 }
 
 impl Fold {
-    /// Continues after the last record of `ledger`. The archive holds, or has removed, all that finished up to `archived_to`.
+    /// Continues after the last record of `ledger`. The archive holds, or has removed, all that finished up to
+    /// `archived_to`.
     pub fn new(log: &Arc<dyn Log>, ledger: Ledger, archived_to: u64) -> Self {
         Self { records: follow(log, ledger.last_seq() + 1), ledger, archived_to }
     }
@@ -32,8 +33,8 @@ impl Fold {
         Self { records: follow_once(log, ledger.last_seq() + 1), ledger, archived_to }
     }
 
-    /// Begins as early as possible: at the first record ever, or, if the journal has lost it to retention, behind the oldest of
-    /// `snapshots`. Finished transfers stay in the ledger.
+    /// Begins as early as possible: at the first record ever, or, if the journal has lost it to retention, behind
+    /// the oldest of `snapshots`. Finished transfers stay in the ledger.
     ///
     /// # Errors
     /// The journal cannot be read, or the snapshot is not understood.

@@ -51,8 +51,9 @@ pub enum FollowError {
 
 /// Records from `seq` on, in order, each as soon as it is durable.
 ///
-/// A stream of a running engine comes from [`EngineHandle::follow`](crate::EngineHandle::follow): it waits for new records and
-/// ends when the engine has stopped. A stream of a log without an appender, from [`follow`], reads to its end.
+/// A stream of a running engine comes from [`EngineHandle::follow`](crate::EngineHandle::follow): it waits for new
+/// records and ends when the engine has stopped. A stream of a log without an appender, from [`follow`], reads to
+/// its end.
 pub struct Follow {
     log: Arc<dyn Log>,
     reader: Box<dyn LogReader>,
@@ -108,8 +109,8 @@ impl Follow {
         }
     }
 
-    /// The next record; waits until it is durable. `None` if the engine has stopped and all its records were returned. Blocks
-    /// the thread: not for a runtime's workers.
+    /// The next record; waits until it is durable. `None` if the engine has stopped and all its records were
+    /// returned. Blocks the thread: not for a runtime's workers.
     ///
     /// # Errors
     /// As [`next`](Self::next).

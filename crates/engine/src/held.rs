@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use crate::record::{Answered, DurableRecord};
 
-/// A record whose callbacks to its asker wait for the answer. However it ends they may go then, also where the caller has hung
-/// up.
+/// A record whose callbacks to its asker wait for the answer. However it ends they may go then, also where the
+/// caller has hung up.
 pub(crate) struct Held {
     record: Option<Arc<DurableRecord>>,
     by: Arc<dyn Answered>,

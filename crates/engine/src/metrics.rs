@@ -196,7 +196,8 @@ impl EngineMetrics {
     }
 }
 
-/// The part of the registry with the labels that Mojaloop's dashboards select by: the name of Mojaloop's process for this work.
+/// The part of the registry with the labels that Mojaloop's dashboards select by: the name of Mojaloop's process
+/// for this work.
 fn of_handler<'r>(registry: &'r mut Registry, handler: &str) -> &'r mut Registry {
     let labels = [("serviceName", format!("central-handler-{handler}")), ("success", "true".to_owned())];
     let labels = labels.map(|(name, value)| (Cow::Borrowed(name), Cow::Owned(value)));

@@ -121,8 +121,8 @@ impl Queue {
         Ok(())
     }
 
-    /// Waits until something is there, the time is up, or the queue is closed or nudged; swaps all there is into `into`, which must
-    /// be empty. Returns false when the queue is closed and empty.
+    /// Waits until something is there, the time is up, or the queue is closed or nudged; swaps all there is into
+    /// `into`, which must be empty. Returns false when the queue is closed and empty.
     pub(crate) fn take_all(&self, into: &mut VecDeque<Submission>, patience: Duration) -> bool {
         debug_assert!(into.is_empty());
         let mut state = self.lock();

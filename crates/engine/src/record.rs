@@ -93,8 +93,9 @@ pub trait Effects: Send {
 
 /// Lets callbacks go that wait until their target has the answer to the request that caused them.
 pub trait Answered: Send + Sync {
-    /// The askers of these records have their answers, or nobody waits for them any more. Each record that has an asker comes
-    /// here once, some time after it was published, from whatever thread; must be quick and must not block.
+    /// The askers of these records have their answers, or nobody waits for them any more. Each record that has an
+    /// asker comes here once, some time after it was published, from whatever thread; must be quick and must not
+    /// block.
     fn answered(&self, records: &[Arc<DurableRecord>]);
 }
 

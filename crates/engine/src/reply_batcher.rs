@@ -48,7 +48,8 @@ impl ReplyBatcher {
         })
     }
 
-    /// Adds a reply. Returns whether it is the first since the last [`drain`](Self::drain): then the runtime must be notified.
+    /// Adds a reply. Returns whether it is the first since the last [`drain`](Self::drain): then the runtime must
+    /// be notified.
     pub(crate) fn push(&self, reply: Reply) -> bool {
         let mut replies = self.replies();
         replies.push(reply);

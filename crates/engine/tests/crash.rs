@@ -1,6 +1,7 @@
 //! Engines on a simulated disk that crashes, breaks and fills up at random operations, with requests in flight.
 //!
-//! `UPESI_ENGINE_SEED=n` runs one seed, `UPESI_ENGINE_SEEDS=n` that many. What is drawn repeats with the seed; how the engine's threads interleave does not.
+//! `UPESI_ENGINE_SEED=n` runs one seed, `UPESI_ENGINE_SEEDS=n` that many. What is drawn repeats with the seed; how
+//! the engine's threads interleave does not.
 
 mod common;
 mod simulation;

@@ -209,9 +209,9 @@ pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
 
 /// The same look at a party that stands in a body, such as one of a batch.
 ///
-/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id that has
-/// white space or one of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and for what has not the
-/// shape of an e-mail address or IBAN.
+/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id
+/// that has white space or one of ``
+/// {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and for what has not the shape of an e-mail address or IBAN.
 pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), SyncError> {
     let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
     if !is_plain(id) {

@@ -33,7 +33,8 @@ pub const PROGRESS_BYTES_MIN: usize = 64 * 1024;
 /// How often that is looked at.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Reads a body of at most `bytes_max` bytes by `deadline`, or until it stalls ([`PROGRESS_BYTES_MIN`]). A body that arrives in one piece is not copied.
+/// Reads a body of at most `bytes_max` bytes by `deadline`, or until it stalls ([`PROGRESS_BYTES_MIN`]). A body
+/// that arrives in one piece is not copied.
 ///
 /// Of a body that is too large some more is read and thrown away ([`DISCARD_FACTOR`], and never past the deadline), so
 /// that the refusal reaches its sender.

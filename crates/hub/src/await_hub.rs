@@ -12,8 +12,9 @@ const POLL: Duration = Duration::from_millis(100);
 /// Most time for one answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Waits until there is an answer to `GET /health` below a base URL, at most that long; with no time to wait it does not ask.
-/// Any answer will do. One that says the hub is not ready (502, 503, 504) is waited out, and taken as an answer in the end.
+/// Waits until there is an answer to `GET /health` below a base URL, at most that long; with no time to wait it
+/// does not ask. Any answer will do. One that says the hub is not ready (502, 503, 504) is waited out, and taken as
+/// an answer in the end.
 ///
 /// # Errors
 /// 64 for a URL that cannot be called, 69 if nothing answered in time.

@@ -1,4 +1,5 @@
-//! Lines of the OpenMetrics text format, for figures that are read when they are asked for. Writing into a String does not fail.
+//! Lines of the OpenMetrics text format, for figures that are read when they are asked for. Writing into a String
+//! does not fail.
 
 use std::fmt::Write as _;
 

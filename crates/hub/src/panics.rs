@@ -2,9 +2,9 @@
 
 use crate::exit::Exit;
 
-/// Has a panic of any thread end the process, however the command was built. A panic of the embedded store while it opens its
-/// files ends it as the damage that it is: the embedded store would not survive unwinding. Any other panic is a mistake of the
-/// program, and aborts it.
+/// Has a panic of any thread end the process, however the command was built. A panic of the embedded store while it
+/// opens its files ends it as the damage that it is: the embedded store would not survive unwinding. Any other
+/// panic is a mistake of the program, and aborts it.
 pub fn end_the_process() {
     let usual = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {

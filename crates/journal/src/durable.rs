@@ -1,7 +1,7 @@
 //! Names that survive a power loss.
 //!
-//! What is synced of a file are its bytes. Its name is an entry of the directory above it, and so is that directory's own name:
-//! each is durable once the directory that holds it is synced.
+//! What is synced of a file are its bytes. Its name is an entry of the directory above it, and so is that
+//! directory's own name: each is durable once the directory that holds it is synced.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -12,8 +12,9 @@ type Step<'a> = &'a mut dyn FnMut(&Path) -> io::Result<()>;
 
 /// Makes a directory, and those above it that are missing, so that all their names are durable when this returns `Ok`.
 ///
-/// They are made from the top, each synced before the next is made in it, so that a crash can leave only the lowest without a
-/// durable name. That one is synced where it is found: a directory that is there already is not trusted to be durable.
+/// They are made from the top, each synced before the next is made in it, so that a crash can leave only the lowest
+/// without a durable name. That one is synced where it is found: a directory that is there already is not trusted
+/// to be durable.
 pub fn create_directory(path: &Path) -> io::Result<()> {
     create_by(path, &mut |missing: &Path| fs::create_dir(missing), &mut sync_parent)
 }
@@ -67,8 +68,8 @@ mod tests {
 
     const PATH: &str = "a/b/c";
 
-    /// Stops before a step, begins again, and gives the names below `root` that a power loss could take then; `None` where it
-    /// needs no more steps than that.
+    /// Stops before a step, begins again, and gives the names below `root` that a power loss could take then;
+    /// `None` where it needs no more steps than that.
     fn loses_after(create: Create, steps: u64) -> Option<BTreeSet<PathBuf>> {
         let directory = tempfile::tempdir().unwrap();
         let (root, synced) = (directory.path(), RefCell::new(BTreeSet::new()));

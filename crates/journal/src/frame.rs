@@ -102,8 +102,8 @@ impl FrameHeader {
     }
 }
 
-/// The checksum of a header begins with the journal's identity, so that nothing that a record contains, and no frame of another
-/// journal, passes for a frame of this one.
+/// The checksum of a header begins with the journal's identity, so that nothing that a record contains, and no
+/// frame of another journal, passes for a frame of this one.
 fn header_crc(header: &[u8], identity: u64) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&identity.to_le_bytes()), &header[..60])
 }

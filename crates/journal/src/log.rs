@@ -49,8 +49,9 @@ pub struct Claimed {
 /// Appends to a log. It belongs on the thread that commits: submission and completion of a batch are one call there, while
 /// another thread decides the next batch.
 pub trait Appender: Send {
-    /// Appends a batch: when this returns `Ok`, all of it is durable and stands in the log at its sequence numbers. The contract
-    /// for errors is that of [`Writer::append`]; after [`JournalError::Superseded`] nothing of the batch counts.
+    /// Appends a batch: when this returns `Ok`, all of it is durable and stands in the log at its sequence numbers.
+    /// The contract for errors is that of [`Writer::append`]; after [`JournalError::Superseded`] nothing of the
+    /// batch counts.
     fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError>;
 
     /// Confirms that this appender still has the right to append, after all that was decided before the call: an answer that
@@ -69,7 +70,8 @@ pub trait Appender: Send {
 
 /// Reads a log in order, or one record at a time.
 pub trait LogReader: Send {
-    /// The next record; `None` if it is beyond `durable_seq`. [`END`](crate::END) reads a log that has no appender to its end.
+    /// The next record; `None` if it is beyond `durable_seq`. [`END`](crate::END) reads a log that has no appender
+    /// to its end.
     fn next_record(&mut self, durable_seq: u64) -> Result<Option<Record<'_>>, JournalError>;
 
     /// One record, which must be durable. Reading in order continues behind it.

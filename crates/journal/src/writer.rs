@@ -36,7 +36,8 @@ pub enum Durability {
 /// How a journal is opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Length of a segment in bytes, rounded up to whole sectors. A batch that does not fit gets a longer segment of its own.
+    /// Length of a segment in bytes, rounded up to whole sectors. A batch that does not fit gets a longer segment
+    /// of its own.
     pub segment_bytes: u64,
     /// Whether appends are synced.
     pub durability: Durability,

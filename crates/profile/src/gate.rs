@@ -1,7 +1,7 @@
 //! The gate to memory that signal handlers use: it closes behind the last of them before the memory is given back.
 //!
-//! A handler may interrupt anything, so entering and leaving are a few atomic operations and nothing else. The gate knows the
-//! address of what is behind it and never looks there.
+//! A handler may interrupt anything, so entering and leaving are a few atomic operations and nothing else. The gate
+//! knows the address of what is behind it and never looks there.
 
 use std::ptr;
 use std::sync::atomic::Ordering;

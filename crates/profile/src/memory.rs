@@ -1,4 +1,5 @@
-//! Where the memory of this process is: as the kernel sees it, as the allocator sees it, and who in the program holds how much.
+//! Where the memory of this process is: as the kernel sees it, as the allocator sees it, and who in the program
+//! holds how much.
 
 use serde_json::{Map, Value, json};
 

@@ -1,9 +1,10 @@
 //! Which part of the hub used how much of the CPU, from folded stacks.
 //!
-//! A sample belongs to the **innermost** frame of a crate that is a stage: whoever called the system, an allocator or a library
-//! pays for it. Crates that serve several stages (`http`, `fspiop`, `types`, `lsm`) pay only where nothing further out is a
-//! stage; what has no frame of ours but the loop that drives tasks is runtime and kernel. The innermost rather than the outermost,
-//! because stacks deeper than what was copied lose their outer frames, never their inner ones.
+//! A sample belongs to the **innermost** frame of a crate that is a stage: whoever called the system, an allocator
+//! or a library pays for it. Crates that serve several stages (`http`, `fspiop`, `types`, `lsm`) pay only where
+//! nothing further out is a stage; what has no frame of ours but the loop that drives tasks is runtime and kernel.
+//! The innermost rather than the outermost, because stacks deeper than what was copied lose their outer frames,
+//! never their inner ones.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The signal handler and its timer.
 //!
-//! The handler may interrupt anything, an allocation or a lock included, so behind its gate it does three things only: it takes
-//! the next slot by an atomic addition, stores the registers that the kernel saved, and asks the kernel to copy the top of the stack
-//! into the slot. The copy is a system call, because reading beyond the end of a stack would be a fault, and the call
-//! merely gives back fewer bytes.
+//! The handler may interrupt anything, an allocation or a lock included, so behind its gate it does three things
+//! only: it takes the next slot by an atomic addition, stores the registers that the kernel saved, and asks the
+//! kernel to copy the top of the stack into the slot. The copy is a system call, because reading beyond the end of
+//! a stack would be a fault, and the call merely gives back fewer bytes.
 
 #![allow(unsafe_code, reason = "a signal handler cannot be installed without it")]
 
@@ -67,8 +67,8 @@ impl Drop for Ticking {
     }
 }
 
-/// So many words of zero. Memory of this size comes from the kernel as zeros, and what is never written is never there, which
-/// a loop that writes zeros would spoil.
+/// So many words of zero. Memory of this size comes from the kernel as zeros, and what is never written is never
+/// there, which a loop that writes zeros would spoil.
 pub(crate) fn zeros(words: usize) -> Box<[AtomicU64]> {
     let plain = Box::into_raw(vec![0_u64; words].into_boxed_slice());
     // SAFETY: the pointer is of `Box::into_raw`, and the two types have the same size and alignment on the processors that

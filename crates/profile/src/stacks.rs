@@ -64,8 +64,8 @@ impl Profile {
         text
     }
 
-    /// Of stacks that [`folded`](Self::folded) wrote, taken for this long. Rate and what was lost are not among them; what is no
-    /// stack is passed over.
+    /// Of stacks that [`folded`](Self::folded) wrote, taken for this long. Rate and what was lost are not among
+    /// them; what is no stack is passed over.
     pub fn from_folded(folded: &str, duration: Duration) -> Self {
         let mut stacks: BTreeMap<Stack, u64> = BTreeMap::new();
         for (stack, count) in lines(folded) {

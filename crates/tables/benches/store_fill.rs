@@ -1,10 +1,9 @@
 //! Fills a store with entries like those of a party directory and prints what that costs.
 //!
-//! `cargo bench -p upesi-tables --bench store_fill`, settings by environment: `COUNT` entries (10,000,000), `CHUNK` entries per
-//! update (10,000), `IN_MEMORY_MB` (0) to keep the table in memory, `ORDER` (`random` or `sorted`), `CHECK` (1 reads each
-//! key before it is written, as an import does),
-//! `LOOKUPS` (100,000), `DIR` (a fresh temporary directory), and those of [`options`]. Linux only: memory and CPU time come
-//! from `/proc`.
+//! `cargo bench -p upesi-tables --bench store_fill`, settings by environment: `COUNT` entries (10,000,000), `CHUNK`
+//! entries per update (10,000), `IN_MEMORY_MB` (0) to keep the table in memory, `ORDER` (`random` or `sorted`),
+//! `CHECK` (1 reads each key before it is written, as an import does), `LOOKUPS` (100,000), `DIR` (a fresh
+//! temporary directory), and those of [`options`]. Linux only: memory and CPU time come from `/proc`.
 #![allow(missing_docs, clippy::print_stdout, clippy::float_arithmetic)]
 
 use std::path::Path;

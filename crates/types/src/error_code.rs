@@ -110,8 +110,8 @@ impl ErrorCode {
         self.text().is_some() || matches!(self.0 / 100, 10 | 20 | 30 | 31 | 32 | 33 | 40..=44 | 50..=54 | 60)
     }
 
-    /// The `errorDescription` for this code: its standard text, `" - "` and the detail. What has more than 128 characters ends
-    /// before a word, with an ellipsis.
+    /// The `errorDescription` for this code: its standard text, `" - "` and the detail. What has more than 128
+    /// characters ends before a word, with an ellipsis.
     pub fn describe(self, detail: &str) -> String {
         let text = self.text().unwrap_or("Error");
         let separator = if detail.is_empty() { "" } else { " - " };

@@ -1,7 +1,8 @@
 //! The crash run: `kill -9` of the real binary, again and again, on one data directory under load.
 //!
-//! Moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS` sets how
-//! many kills there are, `UPESI_CRASH_BINARY` names another binary than that of this build. The choices repeat, the interleaving of processes does not.
+//! Moments are drawn from a seed, which is printed. `UPESI_CRASH_SEED` repeats a run's choices, `UPESI_CRASH_KILLS`
+//! sets how many kills there are, `UPESI_CRASH_BINARY` names another binary than that of this build. The choices
+//! repeat, the interleaving of processes does not.
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 

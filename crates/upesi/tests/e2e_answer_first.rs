@@ -1,7 +1,8 @@
 //! The answer to a request is written before any callback that it caused goes to its sender.
 //!
-//! The recorder is the sender of the requests and the receiver of the callbacks. When the first byte of a callback has come, it
-//! looks whether the answer lies in its other socket, which on one machine is so once the hub has written it.
+//! The recorder is the sender of the requests and the receiver of the callbacks. When the first byte of a callback
+//! has come, it looks whether the answer lies in its other socket, which on one machine is so once the hub has
+//! written it.
 
 mod common;
 

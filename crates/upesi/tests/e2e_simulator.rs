@@ -234,8 +234,8 @@ fn a_simulator_tells_dashboards_of_the_community_how_long_messages_took() {
     ] {
         assert_eq!(durations(&simulator, "cbs_tx_cb_perf", operation), expected, "{operation}");
     }
-    // These may be counted later: the one once it was told, the other once it is answered. The payee gets a copy of each of its
-    // answers.
+    // These may be counted later: the one once it was told, the other once it is answered. The payee gets a copy of
+    // each of its answers.
     for (histogram, operation, expected) in [
         ("cbs_ing_callbackHandler", "post_transfers", 2),
         ("cbs_ing_callbackHandler", "put_transfers", 5),

@@ -110,7 +110,8 @@ fn a_sweep_becomes_a_suite_that_can_be_reported_and_compared() {
     ended(0, &["lab", "report", text(&merged)]);
 }
 
-/// What was seen of a hub under load: samples with their stages and threads, and the same as a graph with boxes below the whole.
+/// What was seen of a hub under load: samples with their stages and threads, and the same as a graph with boxes
+/// below the whole.
 fn assert_shows_a_busy_hub(directory: &Path) {
     let shares = json(&directory.join("shares.json"));
     assert_eq!(shares["schema_version"], 1);

@@ -1,9 +1,10 @@
-//! The power goes, again and again, while the real binary is under load: what no sync of its journal, its snapshots, its archive
-//! and its store has made durable is undone, and the next start has all that was acknowledged.
+//! The power goes, again and again, while the real binary is under load: what no sync of its journal, its
+//! snapshots, its archive and its store has made durable is undone, and the next start has all that was
+//! acknowledged.
 //!
-//! Moments and losses are drawn from a seed, which is printed. `UPESI_POWER_SEED` repeats a run's choices, `UPESI_POWER_LIVES` sets
-//! how many lives each hub has, `UPESI_CRASH_BINARY` names another binary than that of this build. The choices repeat, the interleaving
-//! of processes does not.
+//! Moments and losses are drawn from a seed, which is printed. `UPESI_POWER_SEED` repeats a run's choices,
+//! `UPESI_POWER_LIVES` sets how many lives each hub has, `UPESI_CRASH_BINARY` names another binary than that of
+//! this build. The choices repeat, the interleaving of processes does not.
 
 #![allow(clippy::print_stdout, reason = "the seed is for whoever reads the test's output")]
 

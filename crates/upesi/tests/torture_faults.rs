@@ -1,5 +1,5 @@
-//! Disks that report errors, on the shipped binary: after the first failed write or sync nothing is acknowledged, the hub ends
-//! with its code, and the next start has all that was answered 202.
+//! Disks that report errors, on the shipped binary: after the first failed write or sync nothing is acknowledged,
+//! the hub ends with its code, and the next start has all that was answered 202.
 
 mod common;
 mod support_crash;
@@ -149,7 +149,8 @@ fn the_first_error_of_the_disk_is_the_end_and_loses_nothing() {
     scene.judge();
 }
 
-/// The check can fail: where the syncs lose what was written and nobody notices, transfers are missing that were answered 202.
+/// The check can fail: where the syncs lose what was written and nobody notices, transfers are missing that were
+/// answered 202.
 #[test]
 fn a_disk_that_lies_about_its_syncs_is_found_out() {
     let Some(mut scene) = Scene::new(17) else { return };

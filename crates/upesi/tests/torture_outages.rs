@@ -1,5 +1,5 @@
-//! A DFSP in a black hole among eight: connections are taken and nothing ever comes back. The others notice nothing; when it is
-//! back it gets everything, in order for each transfer.
+//! A DFSP in a black hole among eight: connections are taken and nothing ever comes back. The others notice
+//! nothing; when it is back it gets everything, in order for each transfer.
 
 mod common;
 

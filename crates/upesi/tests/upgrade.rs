@@ -15,8 +15,8 @@ use tempfile::TempDir;
 use upesi_types::TransferId;
 
 const FIXTURE: &[u8] = include_bytes!("../../engine/tests/fixtures/data-format-1.bin");
-/// Transfers of the fixture by their number, as `engine/tests/upgrade.rs` made them, with what became of each. Those that were
-/// reserved are left out: they expire in 2030.
+/// Transfers of the fixture by their number, as `engine/tests/upgrade.rs` made them, with what became of each.
+/// Those that were reserved are left out: they expire in 2030.
 const ENDED: [(u64, &str); 5] =
     [(1, "COMMITTED"), (2, "ABORTED"), (3, "ABORTED"), (4, "ABORTED"), (6, "COMMITTED")];
 /// Where versions before b38fa8d had the archive's one store, and where it has been since.

@@ -1,5 +1,5 @@
-//! Upkeep on disks that report errors, on the shipped binary: transfers leave only once their export is durable, and a backup or
-//! a restore that failed is none, and can be repeated.
+//! Upkeep on disks that report errors, on the shipped binary: transfers leave only once their export is durable,
+//! and a backup or a restore that failed is none, and can be repeated.
 
 #[path = "../../engine/tests/common/mod.rs"]
 mod scheme;

@@ -1,8 +1,8 @@
 //! What every parser of the hub must withstand, and must be true of what it makes of any bytes.
 //!
-//! A [`Target`] takes bytes and panics where a promise is broken. The same targets run three ways: over their seeds and over
-//! seeded mutations of them in `make test` (`tests/short.rs`), under libFuzzer with coverage in `make fuzz` (`libfuzzer/`), and
-//! over one file with `cargo run -p upesi-fuzz -- TARGET FILE`.
+//! A [`Target`] takes bytes and panics where a promise is broken. The same targets run three ways: over their seeds
+//! and over seeded mutations of them in `make test` (`tests/short.rs`), under libFuzzer with coverage in
+//! `make fuzz` (`libfuzzer/`), and over one file with `cargo run -p upesi-fuzz -- TARGET FILE`.
 //!
 //! Test only: nothing depends on it.
 
@@ -22,8 +22,9 @@ pub struct Target {
     pub run: fn(&[u8]),
     /// Inputs to begin with: valid ones, so that mutations get far.
     pub seeds: fn() -> Vec<Vec<u8>>,
-    /// How many mutations `make test` tries: what takes a little less than three seconds unoptimised on one core, so that each
-    /// target has the same time, whatever it costs. A number and no duration, so that every machine tries the same inputs.
+    /// How many mutations `make test` tries: what takes a little less than three seconds unoptimised on one core,
+    /// so that each target has the same time, whatever it costs. A number and no duration, so that every machine
+    /// tries the same inputs.
     pub inputs: u64,
 }
 

@@ -39,8 +39,8 @@ const TOKENS: [&[u8]; 24] = [
 /// Lengths of words that are worth a place in a dictionary, in bytes; libFuzzer takes none that is longer.
 const WORD_BYTES: std::ops::RangeInclusive<usize> = 2..=64;
 
-/// What mutations should put in as a whole, in the notation of libFuzzer's dictionaries: the words of the seeds, and texts that
-/// mean something to some parser.
+/// What mutations should put in as a whole, in the notation of libFuzzer's dictionaries: the words of the seeds,
+/// and texts that mean something to some parser.
 pub fn dictionary(seeds: &[Vec<u8>]) -> String {
     let is_inside = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-.".contains(byte);
     let words = seeds.iter().flat_map(|seed| seed.split(move |byte| !is_inside(byte)));

@@ -1,4 +1,5 @@
-//! The gate to the profiler's memory: whoever is led there finds it made, and nobody is there any more when it is given back.
+//! The gate to the profiler's memory: whoever is led there finds it made, and nobody is there any more when it is
+//! given back.
 
 use std::ptr;
 use std::sync::Arc;

@@ -62,9 +62,10 @@ fn a_watermark_is_never_newer_than_its_epoch() {
     });
 }
 
-/// A transfer that finished with record 2 is in memory. The archivist puts it into the archive and goes on. Somebody looks for it
-/// in the archive, of which nothing is assumed but that what was written before a publication is there after it, and submits.
-/// The engine forgets what it may, and must then not decide upon a look-up that found nothing.
+/// A transfer that finished with record 2 is in memory. The archivist puts it into the archive and goes on.
+/// Somebody looks for it in the archive, of which nothing is assumed but that what was written before a publication
+/// is there after it, and submits. The engine forgets what it may, and must then not decide upon a look-up that
+/// found nothing.
 #[test]
 fn what_memory_forgot_a_look_up_has_found() {
     const RECORD: u64 = 2;

@@ -44,8 +44,8 @@ impl<T> OnceLock<T> {
     }
 }
 
-/// What [`tokio::sync::Notify`] promises: a permit of `notify_one` is kept for one who waits, and `notify_waiters` reaches each
-/// [`Notified`] that was made before it.
+/// What [`tokio::sync::Notify`] promises: a permit of `notify_one` is kept for one who waits, and `notify_waiters`
+/// reaches each [`Notified`] that was made before it.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     state: Mutex<Waiting>,

@@ -1,5 +1,6 @@
-//! What `upesi sim` measures, under the names of the community's simulator, so that its dashboard reads them: how long messages and
-//! their exchanges took, how long the simulator had to do with each, and its own calls. Beside these, what every DFSP counted.
+//! What `upesi sim` measures, under the names of the community's simulator, so that its dashboard reads them: how
+//! long messages and their exchanges took, how long the simulator had to do with each, and its own calls. Beside
+//! these, what every DFSP counted.
 //!
 //! A simulator measures only where it was told to: most share a machine with the hub that they load. What is measured is
 //! looked up without a lock, and then takes the one that a histogram has.
@@ -127,8 +128,9 @@ impl SimMetrics {
         }
     }
 
-    /// Counts how long a message that arrived at `at`, and the exchange that it ends, were under way, as far as the list of its
-    /// `tracestate` tells when they began. Where clocks disagree so much that this would be later, they took no time.
+    /// Counts how long a message that arrived at `at`, and the exchange that it ends, were under way, as far as the
+    /// list of its `tracestate` tells when they began. Where clocks disagree so much that this would be later, they
+    /// took no time.
     pub fn arrived(&self, family: Family, leg: Leg, list: &str, at: Timestamp) {
         let parts: &[Part] = match leg {
             Leg::Request => &[Part::Request],

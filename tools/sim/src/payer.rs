@@ -89,8 +89,8 @@ pub fn transfer_id(seed: u64, nonce: u64, number: u64) -> TransferId {
     TransferId::from_random_bytes(bytes)
 }
 
-/// The part of all bodies between the payee's name and the condition. Of a note in its packet 16 characters come of every 9: it
-/// is in base64 twice.
+/// The part of all bodies between the payee's name and the condition. Of a note in its packet 16 characters come of
+/// every 9: it is in base64 twice.
 fn terms(options: &OriginatorOptions, note_bytes: usize) -> Vec<u8> {
     let (currency, amount) = (options.currency.to_string(), options.amount.to_string());
     let note =
@@ -116,8 +116,8 @@ impl Originator {
         Self { shared, options, terms, payments: PaymentOptions::default() }
     }
 
-    /// Lets the packet say so much more that the bodies of prepares become about `body_bytes` long; they are never shorter than
-    /// by themselves.
+    /// Lets the packet say so much more that the bodies of prepares become about `body_bytes` long; they are never
+    /// shorter than by themselves.
     #[must_use]
     pub fn with_body_bytes(mut self, body_bytes: usize) -> Self {
         let missing = body_bytes.saturating_sub(BODY_BESIDE_TERMS_BYTES + self.terms.len());
@@ -142,7 +142,8 @@ impl Originator {
         self.originate(number, id, payer, payee_dfsp.name.as_str(), moved, headers, body).await
     }
 
-    /// Enters a transfer into the books and sends it until the hub takes or refuses it; once more where the payer is told to.
+    /// Enters a transfer into the books and sends it until the hub takes or refuses it; once more where the payer
+    /// is told to.
     #[expect(clippy::too_many_arguments, reason = "one message; a struct for two callers would say it again")]
     pub(crate) async fn originate(
         &self,

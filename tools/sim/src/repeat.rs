@@ -1,4 +1,5 @@
-//! Payers that send a prepare twice: the same bytes again after the first was accepted, as a client does that did not see so.
+//! Payers that send a prepare twice: the same bytes again after the first was accepted, as a client does that did
+//! not see so.
 
 use std::sync::Arc;
 use std::time::Duration;

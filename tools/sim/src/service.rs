@@ -27,8 +27,9 @@ use crate::{callback, control, conversion, lookup, message, payee, quoting, requ
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The base paths of the community's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as a payee or as
-/// a provider of currency conversions; either takes everything. A DFSP that has such a name keeps its path for itself.
+/// The base paths of the community's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as
+/// a payee or as a provider of currency conversions; either takes everything. A DFSP that has such a name keeps its
+/// path for itself.
 const COMMUNITY_BASES: [&str; 2] = ["fspiop", "fxp"];
 
 pub(crate) struct SimService {
@@ -166,7 +167,8 @@ impl SimService {
         None
     }
 
-    /// Counts how long a message, and the exchange that it ends, were under way, where its `tracestate` tells when they began.
+    /// Counts how long a message, and the exchange that it ends, were under way, where its `tracestate` tells when
+    /// they began.
     fn observe_way(&self, family: Family, leg: Leg, headers: &HeaderMap) {
         if let Some(metrics) = &self.shared.metrics
             && let Some(list) = tracestate::of(headers)

@@ -1,8 +1,8 @@
 //! Web-socket channels: how the community's load scripts learn that their callback arrived.
 //!
 //! A script opens `ws://host:port/<trace id>/PUT/transfers/<transfer id>` (or `…/PUT/quotes/<quote id>`, or
-//! `…/PUT/fxQuotes/<conversion request id>`, or `…/PUT/parties/<type>/<identifier>`) before it sends the request, and gets one
-//! text when a callback with that trace id and path, or its error, arrives.
+//! `…/PUT/fxQuotes/<conversion request id>`, or `…/PUT/parties/<type>/<identifier>`) before it sends the request,
+//! and gets one text when a callback with that trace id and path, or its error, arrives.
 //!
 //! Their FX transfers are not served: the hub does not offer `/fxTransfers` yet.
 

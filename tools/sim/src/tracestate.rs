@@ -1,7 +1,8 @@
 //! The instants that load scripts and simulators leave in `tracestate`, to tell afterwards what took how long.
 //!
-//! A script writes when it sent its request, and who answers adds when the answer left. Hubs pass the text on as it is, so that
-//! both arrive with the answer. It is a list of `key=value` (W3C Trace Context §3.3) in which others may have members too.
+//! A script writes when it sent its request, and who answers adds when the answer left. Hubs pass the text on as it
+//! is, so that both arrive with the answer. It is a list of `key=value` (W3C Trace Context §3.3) in which others
+//! may have members too.
 
 use std::fmt::Write as _;
 
@@ -31,8 +32,8 @@ pub(crate) fn instant_ms(list: &str, key: &str) -> Option<i64> {
     if value.bytes().all(|byte| byte.is_ascii_digit()) { value.parse().ok() } else { None }
 }
 
-/// The headers of an answer that leaves now; `None` where they stay as they are, since nobody wants to know, or the list has no
-/// room.
+/// The headers of an answer that leaves now; `None` where they stay as they are, since nobody wants to know, or the
+/// list has no room.
 pub(crate) fn leaving(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<HeaderMap> {
     let list = with_callback_start(of(headers)?, now().as_ms())?;
     let mut headers = headers.clone();
@@ -40,9 +41,9 @@ pub(crate) fn leaving(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> O
     Some(headers)
 }
 
-/// The list with the instant at which the answer leaves; `None` where it does not say when the exchange began, or has no room.
-/// What is new stands last, although the standard puts it first: readers may look for the script's member where the script put
-/// it.
+/// The list with the instant at which the answer leaves; `None` where it does not say when the exchange began, or
+/// has no room. What is new stands last, although the standard puts it first: readers may look for the script's
+/// member where the script put it.
 fn with_callback_start(list: &str, ms: i64) -> Option<String> {
     instant_ms(list, END_TO_END_START)?;
     let mut longer = String::with_capacity(list.len() + CALLBACK_START.len() + 24);

@@ -1,4 +1,5 @@
-//! Where DFSPs send their messages: to a hub, to the services of a hub that each have an address of their own, or to each other.
+//! Where DFSPs send their messages: to a hub, to the services of a hub that each have an address of their own, or
+//! to each other.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -13,8 +13,8 @@ use crate::note::{Next, Note};
 
 /// Faults by the million, and the evidence of what came of it.
 ///
-/// Every trial counts until --count or --minutes is reached. With --report it goes on with seeds that the evidence there does
-/// not know, and adds to it every 20 seconds, so that it may be stopped at any time.
+/// Every trial counts until --count or --minutes is reached. With --report it goes on with seeds that the evidence
+/// there does not know, and adds to it every 20 seconds, so that it may be stopped at any time.
 #[derive(Debug, Parser)]
 #[command(name = "torture")]
 pub struct Arguments {

@@ -74,7 +74,8 @@ pub struct Evidence {
     pub violations: u64,
     /// Seeds `[from, to)` that were run, merged.
     pub seeds: Vec<[u64; 2]>,
-    /// All runs, oldest first. A run that continues the one before, by the same command on the same commit and machine, is part of it.
+    /// All runs, oldest first. A run that continues the one before, by the same command on the same commit and
+    /// machine, is part of it.
     pub runs: Vec<Run>,
 }
 

@@ -31,7 +31,8 @@ pub trait Part {
     /// How long it takes to its goal, as far as is known; zero once that is reached.
     fn need(&self) -> Duration;
 
-    /// Goes on for at most about so long: up to the goal, and where that is reached until the time is over. How long that was.
+    /// Goes on for at most about so long: up to the goal, and where that is reached until the time is over. How
+    /// long that was.
     ///
     /// # Errors
     /// When it cannot go on.
@@ -143,7 +144,8 @@ mod tests {
         parts
     }
 
-    /// The costs of November 2026, from nothing: the two long ones once ended at 38 % and 93 % with a third of the time left.
+    /// The costs of November 2026, from nothing: the two long ones once ended at 38 % and 93 % with a third of the
+    /// time left.
     #[test]
     fn all_goals_are_reached_where_there_is_time_for_all() {
         for said in [[1_333, 3_450, 1_480, 58, 280, 81], [1, 1, 1, 1, 1, 1], [3_000, 1_000, 90, 900, 9, 9]] {

@@ -20,7 +20,8 @@ pub fn updated(text: &str, evidence: &Path) -> Result<String, EvidenceError> {
     Ok(format!("{before}{BEGIN}\n{}{END}{after}", table(evidence)?))
 }
 
-/// One line for each trial, for each thing that other programs try, for the black hole, for attacks, and for what the lab measures.
+/// One line for each trial, for each thing that other programs try, for the black hole, for attacks, and for what
+/// the lab measures.
 pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");

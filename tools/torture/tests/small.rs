@@ -95,8 +95,8 @@ fn changed_sectors_of_tables_are_told_or_harmless() {
     assert!(text.contains(" sectors of tables") && text.contains(" in the archive"), "{text}");
 }
 
-/// The file that says which list of tables is in use comes back as it was halfway: the archive's watermark tells, and what the
-/// store has noted; without its note nothing would.
+/// The file that says which list of tables is in use comes back as it was halfway: the archive's watermark tells,
+/// and what the store has noted; without its note nothing would.
 #[test]
 fn a_list_of_tables_that_went_back_is_told() {
     for tables in Tables::ALL {

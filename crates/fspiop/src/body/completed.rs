@@ -4,8 +4,9 @@ use upesi_types::{ErrorCode, Present, Timestamp};
 
 use crate::SyncError;
 
-/// Refuses a `completedTimestamp` more than `lag_ms` in the future or more than `age_s_max` seconds in the past; both
-/// ends pass, and what is right by any of the hub's clocks. Nothing is checked of a message that an inter-scheme proxy passed on. Schemes use 200 ms and 300 s.
+/// Refuses a `completedTimestamp` more than `lag_ms` in the future or more than `age_s_max` seconds in the past;
+/// both ends pass, and what is right by any of the hub's clocks. Nothing is checked of a message that an
+/// inter-scheme proxy passed on. Schemes use 200 ms and 300 s.
 ///
 /// Errors: 400 with 3100.
 pub fn check_completed_timestamp(

@@ -54,12 +54,13 @@ pub struct Forward<'a> {
 
 /// Appends to `out` the header block of a message caused by the request whose header block is `request`.
 ///
-/// The sender's headers go on in their order; the hub sets source, destination, method and URI, takes `Accept` off a
-/// `PUT`, and keeps the trace id under a new span id. Of a message that a DFSP signed, these four stay as they came, and
-/// no destination is added: the signature may cover each of them. Only a destination that is not the receiver, who was
-/// then chosen by the scheme's rules, gives way; and a `GET`, which nobody verifies, goes to whom the lookup found. A malformed `traceparent` ends there, with its `tracestate`.
-/// Headers that the hub does not know go on too, but not in quoting, where other hubs let only those of the API and of
-/// traces pass. A message that no request caused, such as the callback of an expiry, is made from an empty block.
+/// The sender's headers go on in their order; the hub sets source, destination, method and URI, takes `Accept` off
+/// a `PUT`, and keeps the trace id under a new span id. Of a message that a DFSP signed, these four stay as they
+/// came, and no destination is added: the signature may cover each of them. Only a destination that is not the
+/// receiver, who was then chosen by the scheme's rules, gives way; and a `GET`, which nobody verifies, goes to whom
+/// the lookup found. A malformed `traceparent` ends there, with its `tracestate`. Headers that the hub does not
+/// know go on too, but not in quoting, where other hubs let only those of the API and of traces pass. A message
+/// that no request caused, such as the callback of an expiry, is made from an empty block.
 pub fn rewrite_for_forward(request: &[u8], message: &Forward<'_>, out: &mut Vec<u8>) {
     let mut seen = Seen::default();
     let (trace, has_signature) = survey(request);

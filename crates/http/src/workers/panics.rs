@@ -1,5 +1,5 @@
-//! Panics of tasks. A runtime catches them and goes on, so a test would pass, and a process that does not end at a panic would
-//! serve on with a part of it missing.
+//! Panics of tasks. A runtime catches them and goes on, so a test would pass, and a process that does not end at a
+//! panic would serve on with a part of it missing.
 
 use std::cell::RefCell;
 use std::panic::{PanicHookInfo, set_hook, take_hook};

@@ -31,8 +31,8 @@ pub(super) fn below(root: &Path) -> io::Result<Vec<String>> {
     Ok(found)
 }
 
-/// Copies a file durably, and gives the CRC-32C of what was copied. Room that holds only zeros is not taken. Directories that
-/// are missing are made; their names and the file's are durable after [`sync_directories`].
+/// Copies a file durably, and gives the CRC-32C of what was copied. Room that holds only zeros is not taken.
+/// Directories that are missing are made; their names and the file's are durable after [`sync_directories`].
 pub(super) fn copy(from: &Path, to: &Path) -> io::Result<u32> {
     if let Some(parent) = to.parent() {
         fs::create_dir_all(parent)?;

@@ -77,8 +77,8 @@ impl BackupReport {
 /// Copies a data directory as it is at one moment; a hub may go on using it.
 ///
 /// # Errors
-/// See [`crate::inspect::open`]; 64 where the target lies within the data directory or holds it; 65 where the data is damaged; 73 where the target cannot be written; 75 where another
-/// backup is being made.
+/// See [`crate::inspect::open`]; 64 where the target lies within the data directory or holds it; 65 where the data
+/// is damaged; 73 where the target cannot be written; 75 where another backup is being made.
 pub fn backup(arguments: &BackupArguments) -> Result<BackupReport, Failure> {
     let BackupArguments { data, to, .. } = arguments;
     check_apart(data, to)?;

@@ -40,8 +40,8 @@ pub struct RestoreReport {
 /// Restores a backup, file by file verified, and audits it before it takes its place.
 ///
 /// # Errors
-/// 64 where the data directory lies within the backup or holds it; 66 where there is no backup; 65 where it is damaged, or its audit fails; 73 where the data directory is not empty or
-/// cannot be written.
+/// 64 where the data directory lies within the backup or holds it; 66 where there is no backup; 65 where it is
+/// damaged, or its audit fails; 73 where the data directory is not empty or cannot be written.
 pub fn restore(arguments: &RestoreArguments) -> Result<RestoreReport, Failure> {
     let RestoreArguments { from, data, .. } = arguments;
     check_apart(from, data)?;

@@ -35,7 +35,7 @@ pub(super) struct ChunkAnswer {
 pub struct RefusedLine {
     /// Its number in the file.
     pub line: u64,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 

@@ -17,9 +17,9 @@ use upesi_types::Amount;
 use super::process::ProcessMetrics;
 use crate::exposition::{counter, gauge, head};
 
-/// What the community's dashboards select deliveries by: the process of the reference hub that makes them.
+/// Labels by which Mojaloop's dashboards select deliveries.
 const DELIVERED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"true\",";
-/// And attempts that failed.
+/// The same for failed attempts.
 const FAILED_LABELS: &str = "serviceName=\"ml-handler-notification\",success=\"false\",";
 
 /// A histogram of each lane's, and the labels that it stands under.

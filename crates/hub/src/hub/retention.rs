@@ -29,7 +29,7 @@ pub(super) struct Policy {
     pub keep_days: u64,
     /// Where divisions are exported to before they leave.
     pub export_dir: Option<PathBuf>,
-    /// How.
+    /// The format of these exports.
     pub export_format: Format,
 }
 
@@ -54,7 +54,8 @@ impl Retention {
                 if let Err(error) = attempt(&policy, &handle, clock.now()) {
                     tracing::warn!(%error, "old transfers stay for now");
                 }
-                // Looked at again: a library may have parked in the attempt, and used up the waking that came with the order.
+                // Looked at again: a library may have parked in the attempt, and used up the waking that came with
+                // the order.
                 if !should_stop.load(Ordering::Acquire) {
                     thread::park_timeout(INTERVAL);
                 }

@@ -28,7 +28,7 @@ pub enum AdminError {
         method: Method,
         /// The path.
         path: String,
-        /// Why.
+        /// The cause.
         source: SendError,
     },
     /// The hub refused.

@@ -28,9 +28,9 @@ pub enum ApplyError {
         "{name} has no SETTLEMENT account in {currency} that takes deposits; its settlement model may be another kind"
     )]
     NoSettlementAccount {
-        /// Whose.
+        /// The participant.
         name: String,
-        /// In which currency.
+        /// The currency.
         currency: Currency,
     },
     /// A deposit was taken but is not there.
@@ -38,9 +38,9 @@ pub enum ApplyError {
         "the hub took the deposit {id} of {name}, but its cover in {currency} is still {cover}; look at the hub's log"
     )]
     NotBooked {
-        /// Whose.
+        /// The participant.
         name: String,
-        /// In which currency.
+        /// The currency.
         currency: Currency,
         /// The deposit.
         id: TransferId,
@@ -103,7 +103,8 @@ fn model_body(model: &Model) -> String {
     body.to_string()
 }
 
-/// The first cap opens the accounts, with an alarm of the hub's choice; what follows sets both. Amounts are written by their digits.
+/// The first cap opens the accounts, with an alarm of the hub's choice; what follows sets both. Amounts are written
+/// by their digits.
 async fn set_limit(
     api: &AdminApi,
     name: &str,

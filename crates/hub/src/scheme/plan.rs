@@ -43,9 +43,9 @@ pub enum Change {
     },
     /// A net debit cap is set.
     Limit {
-        /// Whose.
+        /// The participant.
         name: String,
-        /// In which currency.
+        /// The currency.
         currency: Currency,
         /// The present cap.
         from: Option<Limit>,
@@ -54,9 +54,9 @@ pub enum Change {
     },
     /// Funds are deposited until the cover is reached.
     Funds {
-        /// Whose.
+        /// The participant.
         name: String,
-        /// In which currency.
+        /// The currency.
         currency: Currency,
         /// The present cover.
         from: Amount,
@@ -65,7 +65,7 @@ pub enum Change {
     },
     /// An endpoint is set.
     Endpoint {
-        /// Whose.
+        /// The participant.
         name: String,
         /// Its type.
         kind: String,

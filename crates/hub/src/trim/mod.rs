@@ -65,12 +65,12 @@ impl TrimReport {
     }
 }
 
-/// Moves or deletes the segments that neither a start nor an undelivered callback needs, the oldest first. Needs no room on the
-/// volume of the data directory. Interrupted, it leaves a journal without a gap, and can be repeated.
+/// Moves or deletes the segments that neither a start nor an undelivered callback needs, the oldest first. Needs no
+/// room on the volume of the data directory. Interrupted, it leaves a journal without a gap, and can be repeated.
 ///
 /// # Errors
-/// 66 where there is no data directory, 75 where a hub uses it, 65 where its snapshot is damaged, 73 where the target cannot be
-/// written, 74 where the disk fails.
+/// 66 where there is no data directory, 75 where a hub uses it, 65 where its snapshot is damaged, 73 where the
+/// target cannot be written, 74 where the disk fails.
 pub fn trim(arguments: &TrimArguments) -> Result<TrimReport, Failure> {
     let directory_failure = |error| Failure::new(directory_exit(&error), error);
     // Opening for writing makes a directory where there is none.

@@ -1,8 +1,9 @@
 //! Names that fjall leaves to the file system, made durable.
 //!
-//! fjall syncs what it writes and the directories of its lists and tables, but not the directory that names its keyspaces; and
-//! what it finds at a start, it takes for durable. Common file systems write a directory's name down with the directory, and
-//! changes of names in their order. None has to (fsync(2)), and then a power loss would leave a database without keyspaces.
+//! fjall syncs what it writes and the directories of its lists and tables, but not the directory that names its
+//! keyspaces; and what it finds at a start, it takes for durable. Common file systems write a directory's name down
+//! with the directory, and changes of names in their order. None has to (fsync(2)), and then a power loss would
+//! leave a database without keyspaces.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -10,8 +11,8 @@ use std::path::Path;
 
 use crate::lsm::lists::KEYSPACES;
 
-/// Makes the names of the keyspaces of the database in `path` survive a power loss. [`open`](crate::lsm::open) does; whoever makes
-/// a keyspace later does so, too.
+/// Makes the names of the keyspaces of the database in `path` survive a power loss. [`open`](crate::lsm::open)
+/// does; whoever makes a keyspace later does so, too.
 ///
 /// # Errors
 /// What the system says.

@@ -4,9 +4,10 @@
 //! noted    "UPESINOT", then for each keyspace its ID and the version of its list (u64 each), then XXH3-128 of all that
 //! ```
 //!
-//! fjall replaces `current` as a whole, so an old copy of it is sound in itself; and as long as nothing was merged, the list that
-//! it names and that list's tables are there still. fjall would go back to them without a word, and remove what is newer.
-//! Versions only rise, so what was noted is a bound, and what comes after it needs no note of its own.
+//! fjall replaces `current` as a whole, so an old copy of it is sound in itself; and as long as nothing was merged,
+//! the list that it names and that list's tables are there still. fjall would go back to them without a word, and
+//! remove what is newer. Versions only rise, so what was noted is a bound, and what comes after it needs no note of
+//! its own.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
@@ -23,7 +24,8 @@ const MAGIC: &[u8; 8] = b"UPESINOT";
 /// A keyspace and the version of its list.
 type Note = (u64, u64);
 
-/// Notes, durably, how far the lists of the database in `path` have come. An opening that finds one of them older is refused.
+/// Notes, durably, how far the lists of the database in `path` have come. An opening that finds one of them older
+/// is refused.
 ///
 /// # Errors
 /// Where a list cannot be read, or the note not be written; then the one before it counts.

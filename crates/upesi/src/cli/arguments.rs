@@ -67,21 +67,22 @@ pub enum Command {
     Lab(LabCommand),
     /// Print the records of a data directory, oldest first.
     ///
-    /// One line per record: sequence number, time, events, callbacks, size of the request. Reads only; a hub may be using the
-    /// directory.
+    /// One line per record: sequence number, time, events, callbacks, size of the request. Reads only; a hub may be
+    /// using the directory.
     Journal(JournalArguments),
     /// Verify a data directory: every record, every invariant, snapshots and archive.
     ///
-    /// Reads every segment of the journal (checksums, chain, times, zeros in the free room), then replays it with independent
-    /// books and compares: money is conserved, no transfer takes effect twice, caps and cover were kept, every outcome has its
-    /// callbacks, snapshots equal the replay byte for byte, archived transfers equal the decisions. If the first segments were
-    /// deleted, the replay begins with the oldest snapshot that the journal continues, which itself cannot be compared; older
-    /// records are only read. Prints counts and balances. Ends with 65 if a check fails.
+    /// Reads every segment of the journal (checksums, chain, times, zeros in the free room), then replays it with
+    /// independent books and compares: money is conserved, no transfer takes effect twice, caps and cover were
+    /// kept, every outcome has its callbacks, snapshots equal the replay byte for byte, archived transfers equal
+    /// the decisions. If the first segments were deleted, the replay begins with the oldest snapshot that the
+    /// journal continues, which itself cannot be compared; older records are only read. Prints counts and balances.
+    /// Ends with 65 if a check fails.
     Audit(AuditArguments),
     /// Copy a data directory at one moment, beside a running hub or without one.
     ///
-    /// Takes a consistent view (hard links of files that never change, copies of the rest), then copies it. Repeated into the
-    /// same directory, it copies only new files. Verify a backup by restoring it.
+    /// Takes a consistent view (hard links of files that never change, copies of the rest), then copies it.
+    /// Repeated into the same directory, it copies only new files. Verify a backup by restoring it.
     Backup(BackupArguments),
     /// Make a data directory from a backup: verify every file, audit the result, put it in place.
     ///
@@ -89,13 +90,14 @@ pub enum Command {
     Restore(RestoreArguments),
     /// Make room on a full disk: move or delete journal segments that are no longer needed.
     ///
-    /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback needs. The
-    /// hub must be stopped. Needs no room on the full volume.
+    /// These are segments before the oldest snapshot whose transfers are archived and which no undelivered callback
+    /// needs. The hub must be stopped. Needs no room on the full volume.
     Trim(TrimArguments),
-    /// Write finished transfers to a file for other tools, as CSV, JSON Lines or Parquet, beside a running hub or without one.
+    /// Write finished transfers to a file for other tools, as CSV, JSON Lines or Parquet, beside a running hub or
+    /// without one.
     ///
-    /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment; columns are
-    /// described in docs/data-directory.md. Prints their number.
+    /// One line per transfer, in no particular order: ids, DFSPs, amount, state, times, condition and fulfilment;
+    /// columns are described in docs/data-directory.md. Prints their number.
     Export(ExportArguments),
     /// Print completions for a shell: `upesi completions bash > /etc/bash_completion.d/upesi`.
     Completions(CompletionsArguments),

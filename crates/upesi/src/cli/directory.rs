@@ -19,8 +19,9 @@ pub enum DirectoryCommand {
     /// currency. Each further line is one entry. Refused lines are reported on stderr with their number and do not stop the
     /// others; the command then ends with 1.
     ///
-    /// An interrupted import continues if the same command is run again: the hub remembers its progress by the content of the
-    /// file. A changed file is imported from its beginning; lines that are registered already are no error.
+    /// An interrupted import continues if the same command is run again: the hub remembers its progress by the
+    /// content of the file. A changed file is imported from its beginning; lines that are registered already are no
+    /// error.
     Import(ImportArguments),
     /// Show the DFSPs of a party: one line per entry with DFSP, currency and sub id, separated by tabs.
     Get(GetArguments),

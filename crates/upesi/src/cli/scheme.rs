@@ -15,11 +15,11 @@ use upesi_hub::values::{WAIT_DEFAULT, wait};
 pub enum SchemeCommand {
     /// Apply a scheme file and show the changes.
     ///
-    /// Compares the file with the hub's state and makes the differences through the admin API: hub accounts, settlement
-    /// models, DFSPs, net debit caps, funds, endpoints. Applying a file again changes nothing. One line per change: `+` created,
-    /// `~` changed, `?` unknown to this hub, and the number of unchanged items. The whole file is checked, also against the
-    /// hub, before the first change; unchangeable items (a model's kind, a proxy) are refused. Works with any hub that has
-    /// Mojaloop's admin API.
+    /// Compares the file with the hub's state and makes the differences through the admin API: hub accounts,
+    /// settlement models, DFSPs, net debit caps, funds, endpoints. Applying a file again changes nothing. One line
+    /// per change: `+` created, `~` changed, `?` unknown to this hub, and the number of unchanged items. The whole
+    /// file is checked, also against the hub, before the first change; unchangeable items (a model's kind, a proxy)
+    /// are refused. Works with any hub that has Mojaloop's admin API.
     Apply(SchemeApplyArguments),
 }
 

@@ -33,9 +33,10 @@ const SORTING_TIME: Duration = Duration::from_millis(50);
 pub enum SimCommand {
     /// Run a simulated oracle: an external party directory.
     ///
-    /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more belong to the first DFSP,
-    /// 260001 to the second and so on), those of its rules, and those registered by a hub. GET /_sim/oracle shows settings and
-    /// counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then runs until SIGTERM or SIGINT.
+    /// Knows the parties of the DFSPs of `upesi sim` (MSISDNs of 15 digits: 260000 and nine more belong to the
+    /// first DFSP, 260001 to the second and so on), those of its rules, and those registered by a hub. GET
+    /// /_sim/oracle shows settings and counters, PUT /_sim/oracle changes the behaviour. Prints its base URL, then
+    /// runs until SIGTERM or SIGINT.
     Oracle(OracleArguments),
 }
 

@@ -75,8 +75,8 @@ impl Loss {
     }
 }
 
-/// Undoes changes of a file, the newest first, each sector and the length as far as their fates say. Gives how many stretches
-/// were written.
+/// Undoes changes of a file, the newest first, each sector and the length as far as their fates say. Gives how many
+/// stretches were written.
 fn undo_changes(file: &File, changes: &[Change], loss: Loss, seed: u64) -> usize {
     let mut size = file.metadata().unwrap().len();
     let size_fate = loss.fate(seed, u64::MAX, changes.len());

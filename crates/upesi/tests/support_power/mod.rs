@@ -1,9 +1,10 @@
-//! Power that goes, on the shipped binary: a library writes down what the hub does to its files, and after its end everything
-//! is undone that no sync has made durable.
+//! Power that goes, on the shipped binary: a library writes down what the hub does to its files, and after its end
+//! everything is undone that no sync has made durable.
 //!
-//! The model is that of `crates/journal/README.md`, "What is assumed of the disk". A sync of a file makes its contents and its
-//! length durable, a sync of a directory the names in it, and nothing else makes anything durable: not the name of what is
-//! synced, and no other order of things. A rename is done or not. What is not modelled: what a disk holds by itself.
+//! The model is that of `crates/journal/README.md`, "What is assumed of the disk". A sync of a file makes its
+//! contents and its length durable, a sync of a directory the names in it, and nothing else makes anything durable:
+//! not the name of what is synced, and no other order of things. A rename is done or not. What is not modelled:
+//! what a disk holds by itself.
 
 mod disk;
 mod log;
@@ -49,8 +50,8 @@ pub struct Power {
 }
 
 impl Power {
-    /// Makes it for a data directory that exists, beside which it has room in `directory`. `None` where there is no C compiler
-    /// and the test may be left out.
+    /// Makes it for a data directory that exists, beside which it has room in `directory`. `None` where there is no
+    /// C compiler and the test may be left out.
     pub fn build(directory: &Path, data: &Path) -> Option<Self> {
         let real = data.canonicalize().unwrap();
         assert_eq!(real, data, "the library knows files by their real paths");

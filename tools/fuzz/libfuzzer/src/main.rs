@@ -1,7 +1,7 @@
 //! One target of `tools/fuzz` under libFuzzer: `UPESI_FUZZ_TARGET` says which. `make fuzz` runs them all.
 //!
-//! `UPESI_FUZZ_SEEDS` names a folder: before libFuzzer reads it, the target's own seeds are written there, and the words in them
-//! as a dictionary beside it.
+//! `UPESI_FUZZ_SEEDS` names a folder: before libFuzzer reads it, the target's own seeds are written there, and the
+//! words in them as a dictionary beside it.
 #![no_main]
 
 use std::path::Path;

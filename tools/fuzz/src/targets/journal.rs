@@ -105,8 +105,8 @@ fn records(disk: &SimDisk, first_seq: u64) -> Vec<(Timestamp, Vec<u8>)> {
     records
 }
 
-/// Makes magic, length, sequence, chain and checksums of a segment and its frames right. A frame whose seventh byte is odd keeps its chain
-/// and sequence.
+/// Makes magic, length, sequence, chain and checksums of a segment and its frames right. A frame whose seventh byte
+/// is odd keeps its chain and sequence.
 fn seal_segment(bytes: &mut [u8]) {
     let length = bytes.len();
     put(bytes, 0, b"UPESISEG");

@@ -41,7 +41,8 @@ struct Arguments {
     /// Print the state before this event and what it changes: one event, or several, the last one left out: `A..B`.
     #[arg(long, requires = "seed", value_parser = parse_steps)]
     step: Option<Range<u64>>,
-    /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators, ambushes, rot; `all`, `none`.
+    /// Kinds of faults, by name, separated by commas: crashes, disk, clock, network, outages, lies, operators,
+    /// ambushes, rot; `all`, `none`.
     #[arg(long, default_value = "all", value_parser = parse_faults)]
     faults: Faults,
     /// A mistake that the hub is given, by name.

@@ -163,7 +163,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Lets the flood go on for that time once all connections stand; of callbacks to one that refuses some, those of the last part count.
+    /// Lets the flood go on for that time once all connections stand; of callbacks to one that refuses some, those
+    /// of the last part count.
     async fn flooded(&mut self, flood: &Flood, time: Duration) -> Result<Window, String> {
         let begun = std::time::Instant::now();
         while !flood.stands() && begun.elapsed() < OPENING_MAX {

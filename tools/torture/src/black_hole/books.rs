@@ -35,8 +35,8 @@ struct Taken {
 }
 
 impl Taken {
-    /// Whether another one is the same callback. A transfer can fail to a payee more than once, for different reasons: it ran
-    /// out, and then its fulfilment came too late.
+    /// Whether another one is the same callback. A transfer can fail to a payee more than once, for different
+    /// reasons: it ran out, and then its fulfilment came too late.
     fn is_again(self, other: Self) -> bool {
         self.kind == other.kind && (self.kind != Kind::Error || self.body_hash == other.body_hash)
     }
@@ -80,8 +80,8 @@ pub struct Verdict {
     pub transfers: u64,
     /// Callbacks that the hub owed it for these, by how they ended.
     pub owed: u64,
-    /// Of these, those that it took, repetitions left out; and the answers to what it sent too late, which follow from nothing
-    /// that others were told.
+    /// Of these, those that it took, repetitions left out; and the answers to what it sent too late, which follow
+    /// from nothing that others were told.
     pub delivered: u64,
     /// Callbacks that it took again.
     pub repeated: u64,

@@ -41,8 +41,8 @@ impl Change {
         }
     }
 
-    /// A file after it happened to one of its sectors; `None` where that changed nothing. `early` is the file halfway through the
-    /// life, and `files` are those to which a write may go instead; none of them is empty.
+    /// A file after it happened to one of its sectors; `None` where that changed nothing. `early` is the file
+    /// halfway through the life, and `files` are those to which a write may go instead; none of them is empty.
     pub fn apply<N>(
         self,
         bytes: &[u8],

@@ -4,7 +4,8 @@ use super::{journal_images, store_images};
 use crate::tally::Tally;
 use crate::trial::Trial;
 
-/// A power loss or a kill at any operation, torn writes included: everything acknowledged is there, nothing torn is believed.
+/// A power loss or a kill at any operation, torn writes included: everything acknowledged is there, nothing torn is
+/// believed.
 #[derive(Debug)]
 pub struct CrashImages;
 

@@ -83,8 +83,9 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
         }
         End::Lived { reason: StopReason::Journal(_), .. } => tally.add("at the end", 1),
         End::Lived { reason: StopReason::Archive(_), .. } if !is_orderly => tally.add("at the end", 1),
-        // The archivist's last snapshot; the journal has everything. Where it writes others meanwhile, one of them may fail in the
-        // moment of the end. Had it been a sync of the journal, what was acknowledged behind it would be missing below.
+        // The archivist's last snapshot; the journal has everything. Where it writes others meanwhile, one of them
+        // may fail in the moment of the end. Had it been a sync of the journal, what was acknowledged behind it
+        // would be missing below.
         End::Lived { reason: StopReason::Shutdown, operations } => {
             let is_at_the_end = ordinal >= *operations || !is_orderly;
             assert!(is_at_the_end, "{what}: nobody noticed, and the engine went on");

@@ -46,8 +46,8 @@ impl Lives {
         number
     }
 
-    /// The test is built like all tests; what ends is the program given. The seed is mixed, so that neighbours have nothing in
-    /// common.
+    /// The test is built like all tests; what ends is the program given. The seed is mixed, so that neighbours have
+    /// nothing in common.
     fn output(&self) -> std::io::Result<Output> {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.args(["test", "--quiet", "--locked", "--package", "upesi", "--test", self.file]);

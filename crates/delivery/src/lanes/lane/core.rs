@@ -20,8 +20,8 @@ use crate::lanes::backlog::{Page, Room};
 use crate::lanes::callback::OwedCallback;
 use upesi_http::{Breaker, Jitter, Passage};
 
-/// The share of a lane's memory, one in so many parts, for callbacks to be repeated; for those that wait behind others there is as
-/// much again.
+/// The share of a lane's memory, one in so many parts, for callbacks to be repeated; for those that wait behind
+/// others there is as much again.
 const REPEATS_SHARE: usize = 4;
 
 /// A later callback of a transfer that waits for an earlier one.
@@ -241,8 +241,8 @@ impl Core {
         Some(entry)
     }
 
-    /// Whether a new callback or a repeat goes next. Neither kind waits for the other: repeats have at most half of the slots,
-    /// and where both wait they take turns.
+    /// Whether a new callback or a repeat goes next. Neither kind waits for the other: repeats have at most half of
+    /// the slots, and where both wait they take turns.
     fn choice(&self, now: Instant) -> Choice {
         let repeats_max = (self.config.in_flight_max / 2).max(1);
         let repeat = self.repeats_in_flight < repeats_max && self.repeats.is_due(now);

@@ -239,7 +239,8 @@ impl World {
             }
         }
         self.outside();
-        // Each of the two that are loaded together may exceed the bounds, and so may the callback that reaches that of bytes.
+        // Each of the two that are loaded together may exceed the bounds, and so may the callback that reaches that
+        // of bytes.
         assert!(self.core.items() <= ITEMS_MAX + 2, "{} callbacks in memory", self.core.items());
         assert!(
             self.core.bytes() <= BYTES_MAX + 3 * BYTES_OF_ONE_MAX,

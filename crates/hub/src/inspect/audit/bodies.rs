@@ -1,5 +1,5 @@
-//! What the requests behind the records say, read by a reader of the auditor's own: nothing here is shared with the code that
-//! read them when they came.
+//! What the requests behind the records say, read by a reader of the auditor's own: nothing here is shared with the
+//! code that read them when they came.
 
 use serde_json::Value;
 use upesi_ledger::{AbortKind, ParticipantId, Transfer, TransferState};

@@ -20,8 +20,9 @@ pub(super) struct Due {
     pub(super) is_last: bool,
 }
 
-/// Whether `received` is these answers in this order, each whole and of the length that it claims, and after them at most one
-/// more, the server's own word that something was no request. Without `all_come` that word may take the place of the first.
+/// Whether `received` is these answers in this order, each whole and of the length that it claims, and after them
+/// at most one more, the server's own word that something was no request. Without `all_come` that word may take the
+/// place of the first.
 ///
 /// Errors: what is wrong, in words.
 pub(super) fn check(received: &[u8], due: &[Due], all_come: bool) -> Result<(), String> {
