@@ -22,7 +22,7 @@ const REPEAT_PAUSE_US: u64 = 50_000;
 /// One in so many operations ends a transfer.
 const END_ONE_IN: u64 = 4;
 /// One in so many jumps of the clock, each time that an operator looks, is accepted.
-const ACCEPT_ONE_IN: u64 = 6;
+const ACCEPT_ONE_IN: u64 = 3;
 /// It is one of the latest.
 const RECENT_SPECS: usize = 4;
 /// What a scheme must have before its first DFSP.
