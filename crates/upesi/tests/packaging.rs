@@ -124,7 +124,6 @@ fn the_container_file_copies_what_a_build_reads() {
     for (file, path) in [
         ("crates/upesi/src/demo/mod.rs", "examples/scheme.toml"),
         ("tools/lab/src/plan/builtin.rs", "scenarios/"),
-        ("tools/lab/src/merge/documented.rs", "docs/lab/result.md"),
         ("crates/apidocs/build.rs", "docs/openapi/fspiop.yaml"),
     ] {
         assert!(read(file).contains(path), "{file} no longer needs {path}");

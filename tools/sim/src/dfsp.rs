@@ -21,7 +21,8 @@ const OWN_PARTIES_MAX: usize = 10_000;
 macro_rules! counters {
     ($(#[$about:meta])* $public:ident, $atomic:ident { $($(#[$doc:meta])* $name:ident,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+        #[serde(default)]
         pub struct $public { $($(#[$doc])* pub $name: u64,)* }
 
         impl std::ops::AddAssign for $public {

@@ -84,7 +84,7 @@ fn every_link_leads_to_a_point_that_is_run_once() {
 
 /// What a soak found that held its load for so long.
 fn held(seconds: f64) -> DriftResult {
-    let t2 = ProgrammeCheck { name: "T2 seconds", measured: seconds, ..ProgrammeCheck::default() };
+    let t2 = ProgrammeCheck { name: "T2 seconds".into(), measured: seconds, ..ProgrammeCheck::default() };
     DriftResult { held_s: seconds, programme_2020: vec![t2], ..DriftResult::default() }
 }
 
@@ -148,8 +148,8 @@ fn a_page_is_written_from_what_ran() {
     let (out, docs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let mut result = LabResult {
         name: "transfers-8".to_owned(),
-        kind: "end-to-end",
-        scenario: "transfers",
+        kind: "end-to-end".into(),
+        scenario: "transfers".into(),
         throughput_per_s: 660.0,
         completed: 3_960,
         ..LabResult::default()
@@ -164,7 +164,7 @@ fn a_page_is_written_from_what_ran() {
     let suite_json = r#"{"schema_version": 2, "name": "characterize", "title": "T", "runs": ["transfers-8"], "plots": []}"#;
     std::fs::write(out.path().join("suite.json"), suite_json).unwrap();
     // An hour of another day, kept beside the page.
-    let mut hour = LabResult { scenario: "transfers", throughput_per_s: 2_665.0, ..LabResult::default() };
+    let mut hour = LabResult { scenario: "transfers".into(), throughput_per_s: 2_665.0, ..LabResult::default() };
     // What counts is for how long of it the load was held.
     (hour.window.seconds, hour.drift) = (3_900.0, Some(held(3_600.0)));
     hour.latency_ms.share_over_1s = 0.0003;

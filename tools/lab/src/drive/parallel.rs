@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_http::Workers;
 use upesi_sim::{Phase, mix};
 
@@ -23,7 +23,8 @@ use crate::result::{OptionsEcho, ScheduleResult};
 pub(crate) const LOADS_MAX: usize = 8;
 
 /// What came of one of several loads.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LoadResult {
     /// What one operation of it is.
     pub operation: Scenario,

@@ -110,7 +110,7 @@ mod tests {
 
     fn result(met: bool) -> LabResult {
         let target =
-            TargetCheck { name: "p99_ms", limit: 1_000.0, measured: if met { 5.0 } else { 2_000.0 }, met };
+            TargetCheck { name: "p99_ms".into(), limit: 1_000.0, measured: if met { 5.0 } else { 2_000.0 }, met };
         LabResult { targets: vec![target], ..LabResult::default() }
     }
 

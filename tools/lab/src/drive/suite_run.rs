@@ -521,7 +521,8 @@ fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     results.sort_by(|one, other| one.throughput_per_s.total_cmp(&other.throughput_per_s));
     let mut result = results.swap_remove(results.len() / 2);
     result.throughput_per_s = rounded(median(throughputs.iter().copied()).unwrap_or(0.0), 1);
-    (result.repetitions, result.repeated) = (throughputs, repeated);
+    (result.repetitions, result.repeated) =
+        (throughputs, repeated.into_iter().map(|(member, values)| (member.into(), values)).collect());
     result.validity = crate::result::schema::Validity::of(findings);
     (result.lost, result.thresholds) = (lost, thresholds);
     if let Some(audit) = bad {

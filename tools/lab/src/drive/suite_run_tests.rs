@@ -25,7 +25,7 @@ fn repetitions_become_one_and_a_bad_one_spoils_it() {
         let runs = ratios.map(|ratio| LabResult { ratio, throughput_per_s: 9.0, ..LabResult::default() });
         together(runs.into()).unwrap().repeated
     };
-    assert_eq!(ratios([Some(0.5), Some(0.4)]), BTreeMap::from([("ratio", vec![0.5, 0.4])]));
+    assert_eq!(ratios([Some(0.5), Some(0.4)]), BTreeMap::from([("ratio".into(), vec![0.5, 0.4])]));
     assert!(ratios([Some(0.5), None]).is_empty(), "what one of them lacks");
 }
 

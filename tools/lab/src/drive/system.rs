@@ -59,15 +59,22 @@ pub(crate) fn schedule(options: &RunOptions, tally: &Tally) -> Option<ScheduleRe
     if !options.load.is_open() {
         return None;
     }
-    let lag = |quantile| tally.lag.value_at_quantile(quantile);
-    Some(ScheduleResult {
-        due: tally.lag.len() + tally.skipped,
-        lag_ms_p50: milliseconds(lag(0.5)),
-        lag_ms_p99: milliseconds(lag(0.99)),
-        lag_ms_max: milliseconds(tally.lag.max()),
-        skipped: tally.skipped,
-        valid: tally.skipped == 0 && lag(0.99) <= LAG_US_MAX,
-    })
+    Some(ScheduleResult::of(tally))
+}
+
+impl ScheduleResult {
+    /// Of what was counted.
+    pub(crate) fn of(tally: &Tally) -> Self {
+        let lag = |quantile| tally.lag.value_at_quantile(quantile);
+        Self {
+            due: tally.lag.len() + tally.skipped,
+            lag_ms_p50: milliseconds(lag(0.5)),
+            lag_ms_p99: milliseconds(lag(0.99)),
+            lag_ms_max: milliseconds(tally.lag.max()),
+            skipped: tally.skipped,
+            valid: tally.skipped == 0 && lag(0.99) <= LAG_US_MAX,
+        }
+    }
 }
 
 impl Subject {
@@ -200,7 +207,7 @@ impl Subject {
     pub fn as_baseline(&self, hub_throughput: f64) -> BaselineResult {
         let throughput = self.throughput();
         BaselineResult {
-            name: self.name,
+            name: self.name.into(),
             throughput_per_s: rounded(throughput, 1),
             ratio: ratio(hub_throughput, throughput).map(|ratio| rounded(ratio, 3)),
             latency_ms: LatencyMs::of(&self.tally.latency),

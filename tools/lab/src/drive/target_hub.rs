@@ -1,6 +1,6 @@
 //! A hub that runs already, of any make: where its services and its metrics are, and which processes it is.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::ServiceUrls;
 
 /// A hub that is already running, of any make.
@@ -26,7 +26,8 @@ pub struct TargetHub {
 }
 
 /// How a hub that ran already was reached, as results tell it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TargetRecord {
     /// Base URL for lookups.
     pub lookups: String,

@@ -125,14 +125,14 @@ impl Measurement {
             name: name.to_owned(),
             title: context.title.clone(),
             description: context.description.clone(),
-            kind: "isolated",
-            unit: self.unit,
+            kind: "isolated".into(),
+            unit: self.unit.into(),
             parameters: self
                 .parameters
                 .into_iter()
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect::<BTreeMap<_, _>>(),
-            scenario: super::KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(known, _)| known),
+            scenario: super::KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(known, _)| known).into(),
             environment,
             seed: context.seed,
             target: self.target.to_owned(),

@@ -18,7 +18,7 @@ pub(crate) fn table(result: &LabResult) -> String {
     let parameters: Vec<_> =
         result.parameters.iter().map(|(key, value)| format!("{key} {}", shown(value))).collect();
     row("with", &if parameters.is_empty() { "defaults".to_owned() } else { parameters.join(", ") });
-    row(result.unit, &format!("{} completed, {} failed", result.completed, result.failed));
+    row(&result.unit, &format!("{} completed, {} failed", result.completed, result.failed));
     row(
         "throughput",
         &format!("{:.0}/s, the median of {} repetitions", result.throughput_per_s, result.repetitions.len()),
@@ -35,7 +35,7 @@ pub(crate) fn table(result: &LabResult) -> String {
         row(&stage.stage, &stage_text(stage));
     }
     for process in &result.processes {
-        row(&process.name, &process_text(process, result.unit));
+        row(&process.name, &process_text(process, &result.unit));
     }
     if let Some(share) = result.window.stolen_share {
         row("other machines", &taken(share));

@@ -20,7 +20,7 @@ fn context(scratch: &tempfile::TempDir) -> Context {
 fn measure(kind: &str, table: &str) -> LabResult {
     let scratch = tempfile::tempdir().unwrap();
     let result = run(kind, &table.parse::<Table>().unwrap(), &context(&scratch)).unwrap();
-    assert_eq!((result.kind, result.scenario, result.name.as_str()), ("isolated", kind, "tiny"));
+    assert_eq!((&*result.kind, &*result.scenario, result.name.as_str()), ("isolated", kind, "tiny"));
     assert!(result.validity.valid && result.failed == 0 && result.passed(), "{:?}", result.validity);
     assert!(result.throughput_per_s > 0.0 && result.latency_ms.max > 0.0, "{result:?}");
     assert_eq!(result.repetitions.len(), result.slices.len());
@@ -36,10 +36,10 @@ fn stage<'result>(result: &'result LabResult, name: &str) -> &'result crate::res
 #[test]
 fn the_ledger_decides_every_message() {
     let result = measure("ledger", "messages = 200\ndfsps = 4\nrepetitions = 2");
-    assert_eq!((result.unit, result.completed, result.repetitions.len()), ("prepare", 400, 2));
+    assert_eq!((&*result.unit, result.completed, result.repetitions.len()), ("prepare", 400, 2));
     assert_eq!(result.parameters["dfsps"], Parameter::Number(4));
     let result = measure("ledger", "messages = 200\nwhat = 'fulfil'\nrepetitions = 1");
-    assert_eq!((result.unit, result.completed, stage(&result, "position").operations), ("fulfil", 200, 200));
+    assert_eq!((&*result.unit, result.completed, stage(&result, "position").operations), ("fulfil", 200, 200));
 }
 
 #[test]
@@ -48,7 +48,7 @@ fn batches_of_positions_keep_their_bound() {
         "position",
         "messages = 300\nbatch = 10\nin_flight = 100\nsubmitters = 2\nrepetitions = 2\ndurable = false",
     );
-    assert_eq!((result.unit, result.completed, result.durable), ("prepare", 600, Some(false)));
+    assert_eq!((&*result.unit, result.completed, result.durable), ("prepare", 600, Some(false)));
     let engine = stage(&result, "engine");
     assert_eq!(engine.operations, 600);
     assert!(engine.batch_mean.is_some_and(|mean| (1.0..=10.0).contains(&mean)), "{engine:?}");
@@ -69,7 +69,7 @@ fn all_submitters_submit_however_few_dfsps_there_are() {
 fn positions_are_committed_durably() {
     let table = "messages = 100\nwhat = 'fulfil'\ndfsps = 3\nrepetitions = 1\ndeliveries = 'reported'";
     let result = measure("position", table);
-    assert_eq!((result.unit, result.completed, result.durable), ("fulfil", 100, Some(true)));
+    assert_eq!((&*result.unit, result.completed, result.durable), ("fulfil", 100, Some(true)));
     assert_eq!(
         result.parameters.keys().collect::<Vec<_>>(),
         ["deliveries", "dfsps", "messages"],
@@ -92,7 +92,7 @@ fn the_journal_holds_every_record() {
         "journal",
         "record_bytes = 300\nbatch = 4\nbatches = 50\nrepetitions = 3\nsegment_bytes = 65536\ndurable = false",
     );
-    assert_eq!((result.unit, result.completed), ("record", 600));
+    assert_eq!((&*result.unit, result.completed), ("record", 600));
     assert!(stage(&result, "journal_bytes").operations > 600 * 300, "the records and their frames");
     assert_eq!(stage(&result, "journal_sync").operations, 150);
 }
@@ -116,7 +116,7 @@ fn every_callback_arrives_with_and_without_kept_connections() {
             "messages = 120\ndfsps = 3\nconnections = 4\nqueued = 40\nrepetitions = 2\nkeep_alive = {keep_alive}"
         );
         let result = measure("notification", &table);
-        assert_eq!((result.unit, result.completed), ("callback", 240));
+        assert_eq!((&*result.unit, result.completed), ("callback", 240));
         assert_eq!(stage(&result, "callback").operations, 240);
     }
     let slow = "messages = 20\nconnections = 10\nreceiver_delay_ms = 2\nrepetitions = 1\nbody_bytes = 9000";
@@ -128,7 +128,7 @@ fn simulated_dfsps_take_every_callback_and_answer_it() {
     for more in ["", "receiver_delay_ms = 2", "keep_alive = false\nreceiver_threads = 2"] {
         let table = format!("receivers = 'dfsps'\nmessages = 60\ndfsps = 3\nrepetitions = 2\n{more}");
         let result = measure("notification", &table);
-        assert_eq!((result.unit, result.completed), ("callback", 120), "{more}");
+        assert_eq!((&*result.unit, result.completed), ("callback", 120), "{more}");
         assert_eq!(result.parameters["receivers"], Parameter::Text("dfsps".to_owned()));
         // Timed from being handed over to having been taken, each once.
         let counted: u64 =
@@ -159,7 +159,7 @@ fn positions_and_callbacks_alone_are_fed_with_recorded_streams() {
 fn every_arrival_of_a_schedule_begins_and_lateness_is_judged() {
     let even = "rate_per_s = 400\nms = 150\nrepetitions = 2\nthreads = 2\nlate_us_max = 60000000";
     let result = measure("generator", even);
-    assert_eq!((result.unit, result.completed), ("arrival", 2 * 60));
+    assert_eq!((&*result.unit, result.completed), ("arrival", 2 * 60));
     assert_eq!(result.parameters["rate_per_s"], Parameter::Number(400));
     let random = measure("generator", &format!("{even}\narrivals = 'random'"));
     assert!(

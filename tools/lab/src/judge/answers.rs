@@ -1,10 +1,11 @@
 //! The audit of lookups and quotes: was every accepted question answered exactly once, and rightly?
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::Counters;
 
 use crate::observe::tally::Exchanges;
 use crate::result::AuditSummary;
+use crate::result::schema::Name;
 
 /// What is known about questions and answers once everything came to rest.
 #[derive(Clone, Debug, Default)]
@@ -16,10 +17,11 @@ pub struct AnswersEvidence {
 }
 
 /// What became of the questions of one phase.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Default, Deserialize)]
+#[serde(default)]
 pub struct AnswerCheck {
     /// `discovery` or `agreement`.
-    pub phase: &'static str,
+    pub phase: Name,
     /// Questions that the hub accepted.
     pub accepted: u64,
     /// Answered as they should be.
@@ -31,6 +33,16 @@ pub struct AnswerCheck {
     pub wrong: u64,
     /// Not answered while a user waited.
     pub late: u64,
+}
+
+impl std::ops::AddAssign<&Self> for AnswerCheck {
+    fn add_assign(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.right += other.right;
+        self.errors += other.errors;
+        self.wrong += other.wrong;
+        self.late += other.late;
+    }
 }
 
 impl AnswersEvidence {
@@ -83,7 +95,7 @@ impl AnswersEvidence {
 
     fn checks(&self) -> Vec<AnswerCheck> {
         let check = |(phase, exchanges): &(&'static str, Exchanges)| AnswerCheck {
-            phase,
+            phase: (*phase).into(),
             accepted: exchanges.accepted,
             right: exchanges.completed,
             errors: exchanges.errors,
@@ -144,7 +156,7 @@ mod tests {
         let summary = judged(&good(), false);
         assert!(summary.ok, "{:?}", summary.findings);
         assert_eq!((summary.accepted, summary.finished, summary.in_flight, summary.lost), (20, 20, 0, 0));
-        assert_eq!((summary.answers[1].phase, summary.answers[1].right), ("agreement", 10));
+        assert_eq!((&*summary.answers[1].phase, summary.answers[1].right), ("agreement", 10));
         let summary = judged(&good(), true);
         assert_eq!((summary.accepted, summary.finished, summary.lost), (7, 7, 0));
     }

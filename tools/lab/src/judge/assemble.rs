@@ -13,7 +13,6 @@ use crate::observe::environment::{Environment, durability};
 use crate::observe::hub_metrics;
 use crate::observe::machine::machine;
 use crate::observe::timeline::Timeline;
-use crate::result::distribution::written;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{HistogramResult, ProcessRow, StageResult, WindowResult};
 use crate::result::statistics::{ratio, rounded};
@@ -41,10 +40,10 @@ impl Run<'_> {
             name: identity.name.clone().unwrap_or_else(|| scenario.name().to_owned()),
             title: identity.title.clone(),
             description: identity.description.clone(),
-            kind: "end-to-end",
-            unit: scenario.operation(),
+            kind: "end-to-end".into(),
+            unit: scenario.operation().into(),
             parameters: identity.parameters.clone(),
-            scenario: scenario.name(),
+            scenario: scenario.name().into(),
             environment: self.environment(started_at),
             options: OptionsEcho::of(self.options),
             seed: self.options.seed,
@@ -73,7 +72,7 @@ impl Run<'_> {
             audit,
             load_began_at: timeline.began_at.map(|at| at.to_string()),
             timeline: Some(timeline.result()),
-            histogram: Some(self.histogram(hub)),
+            histogram: Some(HistogramResult::recorded(&hub.tally, &phases, self.options.load.is_open())),
             stages: stages(hub, timeline),
             processes: process_rows(hub, baselines),
             window: self.window(hub),
@@ -85,15 +84,6 @@ impl Run<'_> {
         result.thresholds = Some(thresholds(self.options, &result));
         result.targets = identity.targets.iter().map(|target| target.check(&result)).collect();
         result
-    }
-
-    fn histogram(&self, hub: &Subject) -> HistogramResult {
-        let lag = self.options.load.is_open().then(|| written(&hub.tally.lag));
-        HistogramResult {
-            phases: Phases::histograms(&self.options.phases(), &hub.tally),
-            schedule_lag: lag,
-            ..HistogramResult::of(&hub.tally.latency)
-        }
     }
 
     fn environment(&self, started_at: Timestamp) -> Environment {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::{Counters, ExpectedPosition, TransferCounts, units_text};
 use upesi_types::{Amount, Currency, FspId};
 
 use crate::result::AuditSummary;
 
 /// What the load generator counted itself, apart from the simulators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Originated {
     /// POSTs sent.
     pub sent: u64,
@@ -19,6 +20,15 @@ pub struct Originated {
     pub refused: u64,
     /// Without an answer.
     pub unanswered: u64,
+}
+
+impl std::ops::AddAssign for Originated {
+    fn add_assign(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.accepted += other.accepted;
+        self.refused += other.refused;
+        self.unanswered += other.unanswered;
+    }
 }
 
 /// Everything the audit looks at.
@@ -43,7 +53,8 @@ pub struct Evidence {
 }
 
 /// One DFSP's position at the hub beside its own books, as decimal texts; both count from the start of the run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Default, Deserialize)]
+#[serde(default)]
 pub struct PositionCheck {
     /// The participant.
     pub participant: String,

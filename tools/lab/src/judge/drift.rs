@@ -61,11 +61,11 @@ fn programme(result: &LabResult, held_s: f64) -> Vec<ProgrammeCheck> {
     let share = result.latency_ms.share_over_1s;
     let valid = result.validity.valid;
     let check = |(name, limit, measured, met): (&'static str, f64, f64, bool)| ProgrammeCheck {
-        name,
+        name: name.into(),
         limit,
         measured,
         met: valid.then_some(met),
-        not_judged: (!valid).then_some("the run is not valid"),
+        not_judged: (!valid).then(|| "the run is not valid".into()),
     };
     let targets = [
         ("T1 per second", T1_PER_S, rate, rate > T1_PER_S),
@@ -106,7 +106,7 @@ fn fitted(name: &'static str, points: &[(f64, f64)]) -> Option<DriftRow> {
         None => "starts at nothing",
     };
     Some(DriftRow {
-        name,
+        name: name.into(),
         start: rounded(start, 2),
         end: rounded(end, 2),
         per_hour: rounded(slope * 3_600.0, 2),
@@ -170,7 +170,7 @@ mod tests {
         let measured: Vec<f64> = found.iter().map(|target| target.measured).collect();
         assert_eq!(measured, [500.0, 850.0, 0.0]);
         let is_open = |target: &ProgrammeCheck| {
-            target.met.is_none() && target.not_judged == Some("the run is not valid")
+            target.met.is_none() && target.not_judged.as_deref() == Some("the run is not valid")
         };
         assert!(found.iter().all(is_open), "{found:?}");
         // A hub that does not keep up is no fault of the measurement: that is told beside it.

@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_http::available_cores;
 
 use crate::drive::target_hub::TargetRecord;
+use crate::result::schema::Name;
 
 /// What the files of a hub are on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Storage {
     /// The device, such as `/dev/vda1`.
     pub device: String,
@@ -17,23 +19,25 @@ pub struct Storage {
 }
 
 /// How this program was built.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Build {
     /// `release` or `debug`. Figures of a debug build say nothing.
-    pub profile: &'static str,
+    pub profile: Name,
     /// Version of this program.
-    pub version: &'static str,
+    pub version: Name,
 }
 
 impl Default for Build {
     fn default() -> Self {
         let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
-        Self { profile, version: env!("CARGO_PKG_VERSION") }
+        Self { profile: profile.into(), version: env!("CARGO_PKG_VERSION").into() }
     }
 }
 
 /// The machine and the program, as far as they explain figures.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Environment {
     /// Cores this process may use.
     pub cores: usize,

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
 use crate::drive::load::Window;
@@ -37,7 +37,8 @@ pub(crate) enum Step {
 pub(crate) type Steps = [Step; Phase::ALL.len()];
 
 /// What became of the requests of one phase during a run, warm-up included.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Exchanges {
     /// Requests sent.
     pub sent: u64,

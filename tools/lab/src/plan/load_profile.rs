@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::plan::scenario::Scenario;
 
 /// One straight part of a load that moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stage {
     /// Virtual users, or arrivals per second, at its end.
     pub level: u32,
     /// How long it takes to get there from the level before.
-    #[serde(rename = "ms", serialize_with = "milliseconds")]
+    #[serde(rename = "ms", serialize_with = "milliseconds", deserialize_with = "of_milliseconds")]
     pub length: Duration,
 }
 
@@ -20,8 +20,12 @@ fn milliseconds<S: serde::Serializer>(time: &Duration, serializer: S) -> Result<
     serializer.serialize_u64(u64::try_from(time.as_millis()).unwrap_or(u64::MAX))
 }
 
+fn of_milliseconds<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+    u64::deserialize(from).map(Duration::from_millis)
+}
+
 /// How operations arrive.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Load {
     /// Closed loop: each virtual user does one operation to its end, and then the next.
@@ -64,12 +68,18 @@ pub enum Load {
 }
 
 /// One of several loads at the same time.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParallelLoad {
     /// What one operation of it is.
     pub operation: Scenario,
     /// How they arrive: an open loop.
     pub load: Load,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::Closed { users: 1 }
+    }
 }
 
 impl Load {

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_http::available_cores;
 use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
 use upesi_types::{Amount, Currency};
@@ -34,7 +34,7 @@ pub const INSTANCES_MAX: u32 = 100;
 pub const PARTIES_PER_INSTANCE: u64 = PARTIES_PER_DFSP / INSTANCES_MAX as u64;
 
 /// What a hub is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
     /// Payers and payees talk to each other without a hub.

@@ -1,10 +1,10 @@
 //! What a run does over and over: a transfer, a lookup, a quote, a whole payment, or several of these at the same time.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
 /// What one operation of a run is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scenario {
     /// `POST /transfers` until `PUT /transfers`, with a condition that the payee knows.

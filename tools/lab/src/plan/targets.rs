@@ -2,7 +2,6 @@
 #![expect(clippy::float_arithmetic, reason = "shares of measurements; no money")]
 
 use crate::result::LabResult;
-use crate::result::latency::LatencyMs;
 use crate::result::schema::TargetCheck;
 
 /// What a target is about.
@@ -53,7 +52,7 @@ impl TargetKind {
         }
     }
 
-    fn measured(self, result: &Measured) -> f64 {
+    fn measured(self, result: &LabResult) -> f64 {
         let latency = &result.latency_ms;
         let ended = (result.completed + result.failed).max(1) as f64;
         match self {
@@ -69,16 +68,6 @@ impl TargetKind {
     }
 }
 
-/// What targets are compared with, of one run or of several at the same time.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Measured {
-    pub latency_ms: LatencyMs,
-    pub completed: u64,
-    pub failed: u64,
-    pub lost: u64,
-    pub throughput_per_s: f64,
-}
-
 /// One thing that a run must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
@@ -91,16 +80,6 @@ pub struct Target {
 impl Target {
     /// Compares with what was measured. Latencies of a run in which nothing completed meet nothing.
     pub fn check(&self, result: &LabResult) -> TargetCheck {
-        self.check_of(&Measured {
-            latency_ms: result.latency_ms,
-            completed: result.completed,
-            failed: result.failed,
-            lost: result.lost,
-            throughput_per_s: result.throughput_per_s,
-        })
-    }
-
-    pub(crate) fn check_of(&self, result: &Measured) -> TargetCheck {
         let (measured, limit) = (self.kind.measured(result), self.limit);
         let met = match self.kind {
             TargetKind::P50 | TargetKind::P95 | TargetKind::P99 | TargetKind::P999 => {
@@ -109,13 +88,14 @@ impl Target {
             TargetKind::OverOneSecond | TargetKind::Failed | TargetKind::Lost => measured <= limit,
             TargetKind::Throughput => measured >= limit,
         };
-        TargetCheck { name: self.kind.key(), limit, measured, met }
+        TargetCheck { name: self.kind.key().into(), limit, measured, met }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::result::latency::LatencyMs;
 
     #[test]
     fn targets_are_met_up_to_their_bound() {

@@ -5,6 +5,10 @@ use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2DeflateSerializer};
 
+use upesi_sim::Phase;
+
+use crate::observe::tally::Tally;
+use crate::result::latency::Phases;
 use crate::result::schema::HistogramResult;
 use crate::result::statistics::LATENCY_US_MAX;
 
@@ -16,12 +20,26 @@ impl HistogramResult {
     pub fn of(histogram: &Histogram<u64>) -> Self {
         let mut coarse = Histogram::<u64>::new_with_bounds(1, LATENCY_US_MAX, BUCKET_DIGITS)
             .unwrap_or_else(|_| unreachable!("the bounds are constants that the library accepts"));
-        for step in histogram.iter_recorded() {
-            coarse.saturating_record_n(step.value_iterated_to(), step.count_at_value());
-        }
+        add(&mut coarse, histogram);
         let buckets =
             coarse.iter_recorded().map(|step| (step.value_iterated_to(), step.count_at_value())).collect();
-        Self { unit: "us", buckets, v2_deflate_base64: written(histogram), ..Self::default() }
+        Self { unit: "us".into(), buckets, v2_deflate_base64: written(histogram), ..Self::default() }
+    }
+
+    /// Everything that was recorded of latency, by phase too, and of an open loop's lag.
+    pub(crate) fn recorded(tally: &Tally, phases: &[Phase], is_open: bool) -> Self {
+        Self {
+            phases: Phases::histograms(phases, tally),
+            schedule_lag: is_open.then(|| written(&tally.lag)),
+            ..Self::of(&tally.latency)
+        }
+    }
+}
+
+/// Adds counts whatever the bounds of either.
+pub(crate) fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
+    for step in more.iter_recorded() {
+        sum.saturating_record_n(step.value_iterated_to(), step.count_at_value());
     }
 }
 

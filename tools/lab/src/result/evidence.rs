@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::Environment;
+use crate::result::schema::Name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use upesi_engine::{Clock, SystemClock};
@@ -31,7 +32,7 @@ pub struct Provenance {
     /// Processor, cores, kernel.
     pub machine: String,
     /// `debug` or `release`. Figures of a debug build say nothing.
-    pub build: &'static str,
+    pub build: Name,
     /// When it ended, ISO 8601.
     pub date: String,
     /// Duration in seconds.

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use hdrhistogram::Histogram;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::Phase;
 
 use crate::observe::tally::{Exchanges, PhaseTally, Tally};
 use crate::plan::scenario::phase_name;
 use crate::result::distribution::{read_histogram, written};
+use crate::result::schema::Name;
 use crate::result::statistics::{latency_histogram, mean_milliseconds, milliseconds, rounded, share_above};
 
 /// One second, in microseconds: the limit of the 2020 performance programme of the reference hub.
@@ -16,7 +17,8 @@ pub(crate) const SECOND_US: u64 = 1_000_000;
 
 /// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in
 /// milliseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LatencyMs {
     /// The fastest.
     pub min: f64,
@@ -70,7 +72,8 @@ impl LatencyMs {
 }
 
 /// One phase of the operations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct PhaseResult {
     /// Latency from the end of the phase before it, of the operations that began in the measured time.
     pub latency_ms: LatencyMs,
@@ -79,7 +82,8 @@ pub struct PhaseResult {
 }
 
 /// The phases that the scenario has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Phases {
     /// Finding the payee: `GET /parties` until `PUT /parties`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -105,9 +109,9 @@ impl Phases {
     }
 
     /// The latencies of each phase where there are several, for merging; of one alone they are those of the whole.
-    pub(crate) fn histograms(all: &[Phase], tally: &Tally) -> BTreeMap<&'static str, String> {
+    pub(crate) fn histograms(all: &[Phase], tally: &Tally) -> BTreeMap<Name, String> {
         let phases = all.iter().filter(|_| all.len() > 1);
-        phases.map(|phase| (phase_name(*phase), written(&tally.phases[*phase as usize].latency))).collect()
+        phases.map(|phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency))).collect()
     }
 
     const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {

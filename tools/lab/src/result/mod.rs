@@ -4,6 +4,8 @@ pub(crate) mod distribution;
 pub(crate) mod evidence;
 pub(crate) mod latency;
 pub(crate) mod merge;
+#[cfg(test)]
+mod sample;
 pub mod schema;
 pub mod statistics;
 pub(crate) mod table;
@@ -11,7 +13,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use upesi_sim::{Counters, DfspSettings};
 
 use crate::drive::parallel::LoadResult;
@@ -24,7 +26,7 @@ use crate::plan::pairs::PairChoice;
 use crate::plan::scenario::Scenario;
 use crate::result::latency::{LatencyMs, Phases};
 use crate::result::schema::{
-    BreakpointResult, DriftResult, HistogramResult, MachineResult, Parameter, ProcessRow, StageResult,
+    BreakpointResult, DriftResult, HistogramResult, MachineResult, Name, Parameter, ProcessRow, StageResult,
     TargetCheck, Thresholds, TimelineResult, Validity, WindowResult,
 };
 use crate::result::statistics::rounded;
@@ -33,7 +35,8 @@ use crate::result::statistics::rounded;
 pub const SCHEMA_VERSION: u32 = 2;
 
 /// What a process used during the measured time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessResult {
     /// User and system time per completed operation, in microseconds.
     pub cpu_us_per_operation: Option<f64>,
@@ -48,7 +51,8 @@ pub struct ProcessResult {
 }
 
 /// One slice.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Default, Deserialize)]
+#[serde(default)]
 pub struct SliceResult {
     /// Measured time in seconds.
     pub seconds: f64,
@@ -59,10 +63,11 @@ pub struct SliceResult {
 }
 
 /// What a baseline reached in the same run.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Default, Deserialize)]
+#[serde(default)]
 pub struct BaselineResult {
     /// Which one.
-    pub name: &'static str,
+    pub name: Name,
     /// Median of its slices.
     pub throughput_per_s: f64,
     /// The hub's median divided by this one.
@@ -84,7 +89,8 @@ pub struct BaselineResult {
 }
 
 /// The audit's verdict.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct AuditSummary {
     /// Whether hub and books agree and nothing was lost or doubled.
     pub ok: bool,
@@ -117,7 +123,8 @@ pub struct AuditSummary {
 }
 
 /// The options that shaped a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct OptionsEcho {
     /// What one operation is.
     pub scenario: Scenario,
@@ -160,6 +167,12 @@ pub struct OptionsEcho {
     pub workers: usize,
 }
 
+impl Default for OptionsEcho {
+    fn default() -> Self {
+        Self::of(&RunOptions::default())
+    }
+}
+
 impl OptionsEcho {
     /// Copies what matters.
     pub fn of(options: &RunOptions) -> Self {
@@ -189,7 +202,8 @@ impl OptionsEcho {
 }
 
 /// How well an open loop kept its schedule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ScheduleResult {
     /// Arrivals that the schedule has in the measured time, sent or not.
     pub due: u64,
@@ -206,7 +220,8 @@ pub struct ScheduleResult {
 }
 
 /// The result of a run.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LabResult {
     /// Version of this layout.
     pub schema_version: u32,
@@ -217,13 +232,13 @@ pub struct LabResult {
     /// What it shows.
     pub description: String,
     /// `end-to-end` or `isolated`.
-    pub kind: &'static str,
+    pub kind: Name,
     /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or `operation`.
-    pub unit: &'static str,
+    pub unit: Name,
     /// What a sweep varied.
     pub parameters: BTreeMap<String, Parameter>,
     /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; the isolated kind otherwise.
-    pub scenario: &'static str,
+    pub scenario: Name,
     /// Where it ran.
     pub environment: Environment,
     /// What was asked for.
@@ -306,7 +321,7 @@ pub struct LabResult {
     pub repetitions: Vec<f64>,
     /// Of each run of several the other figures by which runs are compared, by their member: `latency_ms.p99`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub repeated: BTreeMap<&'static str, Vec<f64>>,
+    pub repeated: BTreeMap<Name, Vec<f64>>,
     /// Targets of the scenario.
     pub targets: Vec<TargetCheck>,
     /// The search for the highest rate, where this is one.
@@ -325,10 +340,10 @@ impl Default for LabResult {
             name: String::new(),
             title: String::new(),
             description: String::new(),
-            kind: "isolated",
-            unit: "transfer",
+            kind: "isolated".into(),
+            unit: "transfer".into(),
             parameters: BTreeMap::new(),
-            scenario: "",
+            scenario: "".into(),
             environment: Environment::default(),
             options: OptionsEcho::of(&RunOptions::default()),
             load_began_at: None,
@@ -451,7 +466,7 @@ mod tests {
             result.audit.findings = vec!["one differs".to_owned(), "two too".to_owned()];
         };
         let missed: Change = |result| {
-            result.targets = vec![TargetCheck { name: "p99_ms", limit: 5.0, measured: 7.12345, met: false }];
+            result.targets = vec![TargetCheck { name: "p99_ms".into(), limit: 5.0, measured: 7.12345, met: false }];
         };
         let no_rate: Change = |result| {
             let lowest_missed_per_s = Some(9);

@@ -5,8 +5,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+/// A word that this program writes as a constant and reads as any text.
+pub type Name = std::borrow::Cow<'static, str>;
+
 /// A value that a sweep varied: a number or a text.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Parameter {
     /// A whole number, such as a number of DFSPs.
@@ -86,7 +89,8 @@ pub struct Queues {
 }
 
 /// The run second by second, warm-up included.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct TimelineResult {
     /// Length of an interval in seconds.
     pub interval_s: u32,
@@ -102,10 +106,11 @@ pub struct TimelineResult {
 }
 
 /// The distribution of latency.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct HistogramResult {
     /// `us`: microseconds.
-    pub unit: &'static str,
+    pub unit: Name,
     /// Highest value and count of each bucket that is not empty, to two significant digits.
     #[serde(serialize_with = "one_line")]
     pub buckets: Vec<(u64, u64)>,
@@ -113,14 +118,15 @@ pub struct HistogramResult {
     pub v2_deflate_base64: String,
     /// The same by phase, where there are several.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub phases: BTreeMap<&'static str, String>,
+    pub phases: BTreeMap<Name, String>,
     /// How late arrivals were sent, the same way; open loop only.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule_lag: Option<String>,
 }
 
 /// One stage of the hub, from its metrics and its threads.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StageResult {
     /// `prepare`, `fulfil`, `journal_sync`, `callback` and so on; see docs/lab/result.md.
     pub stage: String,
@@ -148,7 +154,8 @@ pub struct StageResult {
 }
 
 /// What one process used in the measured time.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProcessRow {
     /// `hub`, `lab` (load generator and DFSPs) or `forwarder`. Where the hub is several processes, `hub` is all of them, and
     /// `hub, PROGRAM PID` each.
@@ -179,7 +186,8 @@ pub struct ProcessRow {
 }
 
 /// Whether the figures count.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Validity {
     /// Whether nothing speaks against them.
     pub valid: bool,
@@ -201,7 +209,8 @@ impl Validity {
 }
 
 /// One threshold beside what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct ThresholdCheck {
     /// `success_share`, `completed_share_of_due`, `end_to_end_p99_ms` and so on; see docs/lab/result.md.
     pub name: String,
@@ -214,7 +223,8 @@ pub struct ThresholdCheck {
 }
 
 /// Whether the hub did what was asked of it: another question than whether the figures count.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, Default)]
+#[serde(default)]
 pub struct Thresholds {
     /// Whether every threshold was met.
     pub met: bool,
@@ -225,7 +235,8 @@ pub struct Thresholds {
 }
 
 /// The steady window that the figures are of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct WindowResult {
     /// Seconds of load before it that do not count.
     pub trimmed_start_s: f64,
@@ -242,7 +253,8 @@ pub struct WindowResult {
 }
 
 /// What the load generator's machine had left: a condition of the run, and no doubt about its figures.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct MachineResult {
     /// Whether what was measured ran on the same cores as load generator and DFSPs.
     pub shared: bool,
@@ -256,10 +268,11 @@ pub struct MachineResult {
 }
 
 /// One target beside what was measured.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Default, Deserialize)]
+#[serde(default)]
 pub struct TargetCheck {
     /// The target's key, such as `p99_ms`.
-    pub name: &'static str,
+    pub name: Name,
     /// What was asked for.
     pub limit: f64,
     /// What was measured.
@@ -269,7 +282,8 @@ pub struct TargetCheck {
 }
 
 /// One probe of a search.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Default, Deserialize)]
+#[serde(default)]
 pub struct Probe {
     /// Arrivals per second.
     pub rate_per_s: u32,
@@ -291,7 +305,7 @@ pub struct Probe {
 }
 
 /// What keeps a search from a higher rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
     /// The lowest missed rate missed a target.
@@ -301,7 +315,8 @@ pub enum Limit {
 }
 
 /// What a search for the highest rate found.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BreakpointResult {
     /// Highest rate that met every target; absent when none did.
     pub highest_met_per_s: Option<u32>,
@@ -316,10 +331,11 @@ pub struct BreakpointResult {
 }
 
 /// One target of the 2020 programme beside what was measured.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct ProgrammeCheck {
     /// Which one.
-    pub name: &'static str,
+    pub name: Name,
     /// What was asked for.
     pub limit: f64,
     /// What was measured.
@@ -328,14 +344,15 @@ pub struct ProgrammeCheck {
     pub met: Option<bool>,
     /// Why not.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_judged: Option<&'static str>,
+    pub not_judged: Option<Name>,
 }
 
 /// How one figure moved during a run: a line fitted to the timeline.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DriftRow {
     /// `p99_ms`, `throughput_per_s`, `hub_rss_mb` or `hub_disk_mb`.
-    pub name: &'static str,
+    pub name: Name,
     /// Value of the line at the start.
     pub start: f64,
     /// Value of the line at the end.
@@ -349,7 +366,8 @@ pub struct DriftRow {
 }
 
 /// What a long run did to the hub.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct DriftResult {
     /// Seconds that the lines were fitted over.
     pub seconds: f64,

@@ -35,7 +35,7 @@ impl LabResult {
             &format!("{} DFSPs, {}, {} s", self.options.dfsps, self.options.load, self.options.duration_s),
         );
         let lost = format!("{} completed, {} failed, {} lost", self.completed, self.failed, self.lost);
-        table.row(self.scenario, &lost);
+        table.row(&self.scenario, &lost);
         table.row("throughput", &format!("{:.0}/s", self.throughput_per_s));
         let phases = several(&self.phases);
         table.row(
@@ -69,7 +69,7 @@ impl LabResult {
             table.row("schedule", &lag);
         }
         for baseline in self.baseline.iter().chain(&self.more_baselines) {
-            table.row(baseline.name, &compared(baseline, operation));
+            table.row(&baseline.name, &compared(baseline, operation));
         }
         self.audit_rows(&mut table);
         self.verdict_rows(&mut table);
@@ -110,7 +110,7 @@ impl LabResult {
         if let Some(drift) = &self.drift {
             for row in &drift.rows {
                 let text = format!("{}: {} → {}, {} per hour", row.verdict, row.start, row.end, row.per_hour);
-                table.row(row.name, &text);
+                table.row(&row.name, &text);
             }
             if let Some(check) = &drift.kept_up {
                 let mark = if check.met { "met" } else { "MISSED" };
@@ -118,7 +118,7 @@ impl LabResult {
                 table.row("completed of due", &format!("{mark}: {value} (at least {limit})"));
             }
             for target in &drift.programme_2020 {
-                let mark = match (target.met, target.not_judged) {
+                let mark = match (target.met, target.not_judged.as_deref()) {
                     (Some(true), _) => "met".to_owned(),
                     (Some(false), _) => "missed".to_owned(),
                     (None, why) => format!("not judged, {}", why.unwrap_or_default()),
@@ -161,7 +161,7 @@ impl LabResult {
                 "{} accepted = {} answered rightly + {} with an error + {} wrongly + {} late",
                 check.accepted, check.right, check.errors, check.wrong, check.late
             );
-            table.row(check.phase, &ends);
+            table.row(&check.phase, &ends);
         }
         if moves_money {
             let accepted = format!(

@@ -45,7 +45,7 @@ fn process(cpu_us: f64) -> ProcessResult {
     }
 }
 
-pub(super) fn process_row(name: &str, cpu_us: f64) -> ProcessRow {
+pub(crate) fn process_row(name: &str, cpu_us: f64) -> ProcessRow {
     ProcessRow {
         name: name.to_owned(),
         cpu_us_per_operation: Some(cpu_us),
@@ -79,7 +79,7 @@ fn check(value: f64) -> ThresholdCheck {
 }
 
 fn target(name: &'static str, limit: f64) -> TargetCheck {
-    TargetCheck { name, limit, measured: 1.0, met: true }
+    TargetCheck { name: name.into(), limit, measured: 1.0, met: true }
 }
 
 fn row(t: f64, ms: u64, count: u64) -> TimelineRow {
@@ -100,7 +100,7 @@ fn row(t: f64, ms: u64, count: u64) -> TimelineRow {
 }
 
 /// A result in which nothing is left out, neither here nor in the file: what is added to a result must be added here.
-pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
+pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
     let latency = latencies(latency_histogram(), ms, count);
     let written_latency = written(&latency);
     let second = written(&latencies(interval_histogram(), ms, count));
@@ -147,7 +147,7 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
     };
     let slice = SliceResult { seconds: 20.0, completed: count, throughput_per_s: count as f64 / 20.0 };
     let baseline = BaselineResult {
-        name: "forwarder",
+        name: "forwarder".into(),
         throughput_per_s: 1.0,
         ratio: Some(1.0),
         latency_ms: LatencyMs::of(&latency),
@@ -163,10 +163,10 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
         name: "payments".to_owned(),
         title: "Payments".to_owned(),
         description: "Some".to_owned(),
-        kind: "end-to-end",
-        unit: "payment",
+        kind: "end-to-end".into(),
+        unit: "payment".into(),
         parameters: BTreeMap::from([("users".to_owned(), Parameter::Number(i64::from(instance)))]),
-        scenario: "payments",
+        scenario: "payments".into(),
         environment,
         options,
         load_began_at: Some(format!("2026-01-01T00:00:0{instance}.000Z")),
@@ -212,7 +212,7 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             contradictions: 4,
             callbacks_repeated: 5,
             answers: vec![AnswerCheck {
-                phase: "discovery",
+                phase: "discovery".into(),
                 accepted: 7,
                 right: 6,
                 errors: 1,
@@ -234,7 +234,7 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             steps: Vec::new(),
         }),
         histogram: Some(HistogramResult {
-            phases: ["discovery", "agreement", "transfer"].map(|name| (name, written_latency.clone())).into(),
+            phases: ["discovery", "agreement", "transfer"].map(|name| (name.into(), written_latency.clone())).into(),
             schedule_lag: Some(written_latency),
             ..HistogramResult::of(&latency)
         }),
@@ -280,7 +280,7 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             schedule: Some(ScheduleResult::default()),
         }],
         repetitions: vec![count as f64 / 20.0],
-        repeated: BTreeMap::from([("latency_ms.p99", vec![ms as f64])]),
+        repeated: BTreeMap::from([("latency_ms.p99".into(), vec![ms as f64])]),
         targets: vec![target("p99_ms", 1_000.0), target("throughput_per_s", 3.0), target("lost", 2.0)],
         breakpoint: Some(BreakpointResult {
             highest_met_per_s: Some(1),
@@ -301,7 +301,7 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             seconds: 1.0,
             held_s: 1.0,
             rows: vec![DriftRow {
-                name: "p99_ms",
+                name: "p99_ms".into(),
                 start: 1.0,
                 end: 1.0,
                 per_hour: 1.0,
@@ -311,11 +311,11 @@ pub(super) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             disk_bytes_per_operation: Some(1.0),
             kept_up: Some(check(0.99)),
             programme_2020: vec![ProgrammeCheck {
-                name: "T1",
+                name: "T1".into(),
                 limit: 1.0,
                 measured: 1.0,
                 met: Some(true),
-                not_judged: Some("for a reason"),
+                not_judged: Some("for a reason".into()),
             }],
         }),
     }
