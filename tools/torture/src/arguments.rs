@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use upesi_torture::{table, trials};
 
-use crate::amount::Amount;
 use crate::attacked::Attacked;
 use crate::lost::Lost;
 use crate::note::{Next, Note};
+use crate::trial_arguments::TrialArguments;
 
 /// Faults by the million, and the evidence of what came of it.
 ///
@@ -25,27 +25,27 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Simulated crashes at any disk operation, torn writes included: nothing acknowledged is lost.
-    CrashImages(Amount),
+    CrashImages(TrialArguments),
     /// The same of whole hubs with a real archive, whose retention goes on meanwhile.
-    HubImages(Amount),
+    HubImages(TrialArguments),
     /// Whole worlds with faults of every kind, an independent auditor, and liveness at the end.
-    WorldSeeds(Amount),
+    WorldSeeds(TrialArguments),
     /// Syncs that fail: nothing is acknowledged after the first.
-    Fsync(Amount),
+    Fsync(TrialArguments),
     /// Flipped bits, lost, stale and misdirected writes: each is detected or harmless.
-    BitFlips(Amount),
+    BitFlips(TrialArguments),
     /// No room at any operation, and room again.
-    DiskFull(Amount),
+    DiskFull(TrialArguments),
     /// kill -9 of the real binary under load.
-    Kill9(Amount),
+    Kill9(TrialArguments),
     /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store, too.
-    PowerLoss(Amount),
+    PowerLoss(TrialArguments),
     /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
     BlackHole(Lost),
     /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of `all`.
     Attacks(Attacked),
-    /// All of them, in turn. Time goes to what lacks most of its goal; once all are reached, to new seeds of each.
-    All(Amount),
+    /// All of them, in turn. With --minutes each gets an equal part of them.
+    All(TrialArguments),
     /// Reads all of an archive or a store that was damaged; for bit-flips, which runs it in a process of its own.
     #[command(hide = true)]
     JudgeTables {
@@ -80,17 +80,17 @@ impl Arguments {
     #[expect(clippy::print_stderr, reason = "this is a command, and its error is for people")]
     pub fn run(self) -> ExitCode {
         let outcome = match self.command {
-            Command::CrashImages(amount) => amount.run("crash-images"),
-            Command::HubImages(amount) => amount.run("hub-images"),
-            Command::WorldSeeds(amount) => amount.run("world-seeds"),
-            Command::Fsync(amount) => amount.run("fsync"),
-            Command::BitFlips(amount) => amount.run("bit-flips"),
-            Command::DiskFull(amount) => amount.run("disk-full"),
-            Command::Kill9(amount) => amount.run("kill9"),
-            Command::PowerLoss(amount) => amount.run("power-loss"),
+            Command::CrashImages(trial) => trial.run("crash-images"),
+            Command::HubImages(trial) => trial.run("hub-images"),
+            Command::WorldSeeds(trial) => trial.run("world-seeds"),
+            Command::Fsync(trial) => trial.run("fsync"),
+            Command::BitFlips(trial) => trial.run("bit-flips"),
+            Command::DiskFull(trial) => trial.run("disk-full"),
+            Command::Kill9(trial) => trial.run("kill9"),
+            Command::PowerLoss(trial) => trial.run("power-loss"),
             Command::BlackHole(lost) => lost.run(),
             Command::Attacks(attacked) => attacked.run(),
-            Command::All(amount) => amount.run_all(),
+            Command::All(trial) => trial.run_all(),
             Command::Table(table) => table.run(),
             Command::Note(note) => note.run(),
             Command::Next(next) => next.run(),

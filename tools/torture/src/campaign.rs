@@ -182,10 +182,6 @@ mod tests {
             100
         }
 
-        fn goal_s(&self) -> u64 {
-            1
-        }
-
         fn run(&self, seed: u64) -> Tally {
             assert!(seed % 10 != 9, "seed {seed} is bad");
             let mut tally = Tally::default();

@@ -8,8 +8,6 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::sharing::Rate;
-
 /// Violations that are written down in full.
 const VIOLATIONS_LISTED_MAX: usize = 50;
 
@@ -150,16 +148,6 @@ impl Evidence {
         self.runs.iter().map(|run| run.to).max().unwrap_or(0)
     }
 
-    /// How fast it went the last time that it ran for long enough, on this machine and in this build.
-    pub fn rate(&self, machine: &str, build: &str, duration_s_min: u64) -> Option<Rate> {
-        let run = self.runs.iter().rev().find(|run| {
-            (run.machine.as_str(), run.build.as_str()) == (machine, build)
-                && run.count > 0
-                && run.duration_s >= duration_s_min
-        });
-        run.map(|run| Rate { count: run.count, duration_s: run.duration_s })
-    }
-
     /// What was counted in the runs after the last one that found something; `None` where none ever did.
     pub fn clean_since(&self) -> Option<u64> {
         let last = self.runs.iter().rposition(|run| run.violations > 0)?;
@@ -295,25 +283,6 @@ mod tests {
             evidence.add(Run { violations, ..run(&from.to_string(), from, from + 1) }).unwrap();
             assert_eq!(evidence.clean_since(), since, "{from}");
         }
-    }
-
-    #[test]
-    fn the_rate_is_that_of_the_last_run_that_tells_one() {
-        let mut evidence = Evidence::default();
-        for (from, machine, duration_s) in
-            [(0, "here", 100), (1, "here", 50), (2, "there", 20), (3, "here", 9)]
-        {
-            let on = Run {
-                machine: machine.into(),
-                build: "release".into(),
-                ..run(&from.to_string(), from, from + 1)
-            };
-            evidence.add(Run { duration_s, ..on }).unwrap();
-        }
-        let rate = |machine, build| evidence.rate(machine, build, 10);
-        assert_eq!(rate("here", "release"), Some(Rate { count: 10, duration_s: 50 }));
-        assert_eq!(rate("there", "release"), Some(Rate { count: 10, duration_s: 20 }));
-        assert_eq!((rate("here", "debug"), rate("elsewhere", "release")), (None, None));
     }
 
     #[test]

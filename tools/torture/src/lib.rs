@@ -15,7 +15,6 @@ pub mod measured;
 pub mod noted;
 mod pacing;
 pub mod real_files;
-pub mod sharing;
 pub mod table;
 pub mod tally;
 pub mod trial;

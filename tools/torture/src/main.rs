@@ -1,10 +1,10 @@
 //! The `torture` command.
 
-mod amount;
 mod arguments;
 mod attacked;
 mod lost;
 mod note;
+mod trial_arguments;
 
 use std::process::ExitCode;
 

@@ -15,9 +15,6 @@ pub trait Trial: Sync {
     /// How many of them one `make torture` is to reach.
     fn goal(&self) -> u64;
 
-    /// About how long that takes two cores, in seconds: for the sharing of time where no run has told it yet.
-    fn goal_s(&self) -> u64;
-
     /// Everything that one seed stands for. Panics where a promise is broken, and says which.
     fn run(&self, seed: u64) -> Tally;
 

@@ -38,10 +38,6 @@ impl Trial for BitFlips {
         1_000_000
     }
 
-    fn goal_s(&self) -> u64 {
-        300
-    }
-
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         let mut random = Random::new(seed ^ 0x666c_6970);

@@ -22,10 +22,6 @@ impl Trial for CrashImages {
         1_000_000
     }
 
-    fn goal_s(&self) -> u64 {
-        1_200
-    }
-
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         journal_images::run(seed, &mut tally);

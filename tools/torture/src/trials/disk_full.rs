@@ -36,10 +36,6 @@ impl Trial for FullDisks {
         10_000
     }
 
-    fn goal_s(&self) -> u64 {
-        80
-    }
-
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         squeeze(seed, &mut tally);

@@ -33,10 +33,6 @@ impl Trial for FailedSyncs {
         10_000
     }
 
-    fn goal_s(&self) -> u64 {
-        60
-    }
-
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         let mut random = Random::new(seed ^ 0x6673_796e);

@@ -32,10 +32,6 @@ impl Trial for HubImages {
         1_000_000
     }
 
-    fn goal_s(&self) -> u64 {
-        20_000
-    }
-
     fn run(&self, seed: u64) -> Tally {
         let mut tally = Tally::default();
         crash_and_judge(seed, &mut tally);

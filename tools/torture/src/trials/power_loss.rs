@@ -24,10 +24,6 @@ impl Trial for PowerLosses {
         1_000
     }
 
-    fn goal_s(&self) -> u64 {
-        1_400
-    }
-
     fn build(&self) -> Result<String, String> {
         lives::build()
     }

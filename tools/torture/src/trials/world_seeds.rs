@@ -28,10 +28,6 @@ impl Trial for WorldSeeds {
         100_000
     }
 
-    fn goal_s(&self) -> u64 {
-        3_600
-    }
-
     fn run(&self, seed: u64) -> Tally {
         let outcome = world::run(seed, &Plan::default());
         assert_sound(&outcome, "");
