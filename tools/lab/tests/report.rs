@@ -71,11 +71,15 @@ fn a_page_holds_everything_and_loads_nothing() {
             assert!(!page.contains(loading), "{names:?} has {loading}");
         }
         assert!(page.contains("default-src 'none'"));
-        assert_eq!(page.matches("<svg").count(), page.matches("</svg>").count());
+        assert_eq!(page.matches("<figure").count(), page.matches("</figure>").count());
         assert_eq!(page.matches("<section").count(), page.matches("</section>").count());
         assert_eq!(page.matches("<details").count(), page.matches("</details>").count());
         assert!(!page.contains("NaN") && !page.contains(">inf"), "{names:?} shows a number that is none");
     }
+    assert!(
+        page(&fixtures(&["after"])).contains("Copyright (c) 2022 Leon Sorokin"),
+        "uPlot comes with its licence"
+    );
     let page = page(&fixtures(&["before", "broken"]));
     for expected in [
         "Do not rely on this",
@@ -101,6 +105,17 @@ fn the_same_files_give_the_same_page() {
     assert!(page(&paths) == page(&paths));
 }
 
+/// The data of the plots of a page.
+fn plots(page: &str) -> Vec<serde_json::Value> {
+    let parts = page.split("<script type=\"application/json\">").skip(1);
+    parts.map(|part| serde_json::from_str(part.split_once("</script>").unwrap().0).unwrap()).collect()
+}
+
+fn throughput(name: &str) -> serde_json::Value {
+    let text = std::fs::read_to_string(fixture(name).join("result.json")).unwrap();
+    serde_json::from_str::<serde_json::Value>(&text).unwrap()["throughput_per_s"].clone()
+}
+
 #[test]
 fn suites_bring_their_plots_and_name_what_is_missing() {
     let page = page(&fixtures(&["suite"]));
@@ -113,7 +128,19 @@ fn suites_bring_their_plots_and_name_what_is_missing() {
     ] {
         assert!(page.contains(expected), "{expected}");
     }
-    assert_eq!(page.matches("class=\"column\"").count(), 2 * 4, "categories are columns, wide and narrow");
+    let plots = plots(&page);
+    let batches = plots.iter().find(|plot| plot["series"].as_array().unwrap().len() == 3).unwrap();
+    assert_eq!((&batches["x"]["kind"], &batches["unit"]), (&"numbers".into(), &"/s".into()), "{batches}");
+    for (series, dfsps) in batches["series"].as_array().unwrap().iter().zip([2, 4, 8]) {
+        assert_eq!(series["name"], format!("{dfsps} DFSPs"));
+        assert_eq!(series["x"], serde_json::json!([1.0, 10.0, 20.0, 40.0, 50.0, 100.0]));
+        assert_eq!(series["y"][0], throughput(&format!("suite/position-b1-d{dfsps}")));
+        assert_eq!(series["y"][5], throughput(&format!("suite/position-b100-d{dfsps}")));
+        assert!(series["ranges"][0].is_array() && series["stroke"] == "points", "{series}");
+    }
+    let ablations = plots.iter().find(|plot| plot["x"]["kind"] == "words").unwrap();
+    assert_eq!(ablations["series"][0]["stroke"], "columns", "what lies between two words means nothing");
+    assert_eq!(ablations["series"][0]["y"].as_array().unwrap().len(), 4);
 }
 
 #[test]
@@ -163,8 +190,32 @@ fn queues_are_drawn_where_something_waited() {
     };
     let queues = |page: &str| page.matches("<b>Waiting in the hub").count();
     assert_eq!([with(0, 0), with(1, 0), with(0, 3)].map(|page| queues(&page)), [0, 1, 1]);
-    assert!(!page(&fixtures(&["before"])).contains("</i>p95") && with(0, 0).contains("</i>p95"));
-    assert!(with(5, 7).contains("</i>callbacks") && with(5, 7).contains("</i>engine"));
+    let names = |page: &str| -> Vec<String> {
+        let of = |plot: &serde_json::Value| plot["series"].as_array().unwrap().clone();
+        plots(page).iter().flat_map(of).map(|series| series["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let has = |page: &str, name: &str| names(page).iter().any(|known| known == name);
+    assert!(!has(&page(&fixtures(&["before"])), "p95") && has(&with(0, 0), "p95"));
+    assert!(!has(&with(0, 7), "engine") && has(&with(5, 7), "callbacks") && has(&with(5, 7), "engine"));
+    let page = with(5, 7);
+    let queues = plots(&page).into_iter().find(|plot| plot["series"][0]["name"] == "callbacks").unwrap();
+    assert!(queues["series"][0]["y"].as_array().unwrap().iter().all(|depth| *depth == 7.0), "{queues}");
+    let rows = serde_json::from_str::<serde_json::Value>(
+        &std::fs::read_to_string(fixture("before/result.json")).unwrap(),
+    )
+    .unwrap()["timeline"]["rows"]
+        .clone();
+    let latency = plots(&page).into_iter().find(|plot| plot["unit"] == "ms").unwrap();
+    let p99 =
+        latency["series"].as_array().unwrap().iter().find(|series| series["name"] == "p99").unwrap().clone();
+    for (place, row) in rows.as_array().unwrap().iter().enumerate() {
+        let numbers = |value: [&serde_json::Value; 2]| value.map(|value| value.as_f64().unwrap());
+        assert_eq!(
+            numbers([&p99["x"][place], &p99["y"][place]]),
+            numbers([&row["t"], &row["p99_ms"]]),
+            "{place}"
+        );
+    }
 }
 
 #[test]
@@ -186,11 +237,8 @@ fn generators_of_a_merged_result_are_told_apart() {
     let (_, section) = page.split_once("<h3>Load generators</h3>").unwrap();
     let (section, _) = section.split_once("</section>").unwrap();
     let rows: Vec<_> = section.split("<tr>").filter(|row| row.contains("instance")).collect();
-    assert!(
-        rows.len() == 2 && rows[0].contains("<td>yes</td>") && rows[1].contains("<td>NO</td>"),
-        "{section}"
-    );
-    assert!(rows.iter().all(|row| row.contains("<td>1,234</td>") && row.contains("77.0 ms")), "{section}");
+    assert!(rows.len() == 2 && rows[0].contains(">yes</td>") && rows[1].contains(">NO</td>"), "{section}");
+    assert!(rows.iter().all(|row| row.contains(">1,234</td>") && row.contains("77.0 ms")), "{section}");
     assert!(!self::page(&fixtures(&["before"])).contains("Load generators"));
 }
 
@@ -228,17 +276,14 @@ fn published_figures_stand_first_on_the_page() {
     let first = page.split_once("<div class=\"part\"").unwrap().1;
     assert!(first.starts_with(" id=\"published\""), "{}", &first[..80]);
     let row = page.split_once("transfers &lt;/script&gt;<").unwrap().1.split_once("</tr>").unwrap().0;
-    assert!(
-        row.contains("<td>220/s</td><td><b>4,111/s</b></td>") && row.contains("<td>18.7 ×</td>"),
-        "{row}"
-    );
+    assert!(row.contains(">220/s</td><td class=\"\">4,111/s</td>") && row.contains(">18.7 ×</td>"), "{row}");
 }
 
 #[test]
 fn a_profile_beside_a_result_is_drawn_by_stage() {
     let directory = tempfile::tempdir().unwrap();
     let run = written(directory.path(), &std::fs::read_to_string(fixture("before/result.json")).unwrap());
-    assert!(!page(std::slice::from_ref(&run)).contains("nested flame"));
+    assert!(!page(std::slice::from_ref(&run)).contains("samples of its stacks"));
     let shares = r#"{"schema_version": 1, "samples": 400, "stages": [
         {"stage": "parse <edge>", "samples": 300, "share": 0.75, "error": 0.0424,
          "inside": [{"what": "system calls", "samples": 240, "share": 0.6}, {"what": "own code", "samples": 60, "share": 0.15}]},
@@ -246,22 +291,19 @@ fn a_profile_beside_a_result_is_drawn_by_stage() {
     ]}"#;
     std::fs::write(directory.path().join("shares.json"), shares).unwrap();
     let page = page(std::slice::from_ref(&run));
-    let drawn = page.split_once("nested flame").unwrap().1.split_once("<section").unwrap().0;
-    assert!(drawn.contains("<div class=\"stack\" style=\"width:75.000%\">"), "{drawn}");
-    assert!(drawn.contains("<b>parse &lt;edge&gt;</b> <span>75 %</span>"), "{drawn}");
-    // Of three quarters of the time four fifths are system calls.
-    assert!(
-        drawn.contains("style=\"width:80.000%\" title=\"system calls: 60 % of the hub&#39;s CPU time\""),
-        "{drawn}"
-    );
-    let row = drawn.split_once("<th scope=\"row\">journal</th>").unwrap().1.split_once("</tr>").unwrap().0;
-    assert_eq!(row, "<td><b>25 %</b></td><td>4.2 %</td><td>100</td><td>25 %</td><td>–</td>");
-    assert!(
-        drawn.contains(
-            "<th scope=\"row\">all</th><td>100 %</td><td></td><td>400</td><td>85 %</td><td>15 %</td>"
-        ),
-        "{drawn}"
-    );
+    let (table, _) = page.split_once("from 400 samples of its stacks").unwrap();
+    let table = table.rsplit_once("<thead>").unwrap().1;
+    assert!(table.contains("<th>samples</th><th>system calls</th><th>own code</th>"), "{table}");
+    for (stage, width, cells) in [
+        ("parse &lt;edge&gt;", "75.00", ["75 %", "4.2 %", "300", "60 %", "15 %"]),
+        ("journal", "25.00", ["25 %", "4.2 %", "100", "25 %", "–"]),
+        ("all", "100.00", ["100 %", "", "400", "85 %", "15 %"]),
+    ] {
+        let heading = format!("<th scope=\"row\" class=\"\">{stage}</th>");
+        let row = table.split_once(&heading).unwrap().1.split_once("</tr>").unwrap().0;
+        assert!(row.contains(&format!("style=\"left:0.00%;width:{width}%\"")), "{row}");
+        assert!(row.ends_with(&cells.map(|cell| format!("<td class=\"\">{cell}</td>")).concat()), "{row}");
+    }
     assert!(!page.contains("<img"), "there is no flame graph");
     std::fs::write(directory.path().join("profile.svg"), "<svg/>").unwrap();
     let page = self::page(std::slice::from_ref(&run));
@@ -349,10 +391,10 @@ fn a_page_says_what_was_not_judged_and_whether_cores_were_left() {
     let path = written(directory.path(), &result.to_string());
     let page = page(std::slice::from_ref(&path));
     for expected in [
-        "T1 per second</th><td>200/s</td><td>900/s</td><td class=\"\">not judged: the run is not valid<",
+        "T1 per second</th><td class=\"\">200/s</td><td class=\"\">900/s</td><td class=\"\">not judged: the run is not valid<",
         "class=\"met\">met<",
-        "completed of what was due</th><td>99 %</td><td>70 %</td><td class=\"alarm\">missed<",
-        "<td>3.1 %</td>",
+        "completed of what was due</th><td class=\"\">99 %</td><td class=\"\">70 %</td><td class=\"alarm\">missed<",
+        ">3.1 %</td>",
         "<dd>the load generator had 4 cores, idle for 60.0 % of the time</dd>",
     ] {
         assert!(page.contains(expected), "{expected}: {page}");
@@ -368,7 +410,7 @@ fn a_result_with_little_in_it_is_reported_all_the_same() {
         "{\"schema_version\": 2, \"name\": \"x\", \"latency_ms\": null, \"timeline\": null, \"histogram\": null}",
         "{\"throughput_per_s\": 0, \"timeline\": {\"interval_s\": 0, \"rows\": [{}, {}]}, \"repetitions\": [0, 0]}",
         "{\"histogram\": {\"buckets\": [[0, 0], [0, 5]]}, \"stages\": [{}], \"processes\": [{}], \"slices\": [{}, {}]}",
-        "{\"histogram\": {\"buckets\": [[1e300, 1]]}, \"timeline\": {\"rows\": [{\"t\": -5, \"p99_ms\": -1, \"completed\": -3}]}}",
+        "{\"histogram\": {\"buckets\": [[18446744073709551615, 1]]}, \"timeline\": {\"rows\": [{\"t\": -5, \"p99_ms\": -1}]}}",
         "{\"breakpoint\": {\"probes\": [{}, {\"rate_per_s\": 1}]}, \"drift\": {\"rows\": [{}]}, \"targets\": [{}]}",
         "{\"window\": {\"trimmed_start_s\": 50, \"seconds\": 1}, \"timeline\": {\"rows\": [{\"t\": 1, \"completed\": 1}]}}",
     ] {
@@ -388,7 +430,15 @@ fn what_cannot_be_read_is_said_with_its_path() {
     let error = |paths: &[PathBuf]| text(paths).unwrap_err();
     assert!(matches!(error(&[]), ReportError::Nothing));
     assert!(matches!(error(&[directory.path().join("none")]), ReportError::Unreadable { .. }));
-    for content in ["", "{", "[]x", "{\"throughput_per_s\": \"fast\"}", "{\"stages\": 3}"] {
+    for content in [
+        "",
+        "{",
+        "[]x",
+        "{\"throughput_per_s\": \"fast\"}",
+        "{\"stages\": 3}",
+        "{\"histogram\": {\"buckets\": [[1e300, 1]]}}",
+        "{\"timeline\": {\"rows\": [{\"completed\": -3}]}}",
+    ] {
         let path = written(directory.path(), content);
         let error = error(&[path]);
         assert!(matches!(error, ReportError::Malformed { .. }), "{content}: {error}");

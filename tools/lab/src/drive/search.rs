@@ -109,8 +109,12 @@ mod tests {
     use crate::result::schema::{MachineResult, TargetCheck, Validity};
 
     fn result(met: bool) -> LabResult {
-        let target =
-            TargetCheck { name: "p99_ms".into(), limit: 1_000.0, measured: if met { 5.0 } else { 2_000.0 }, met };
+        let target = TargetCheck {
+            name: "p99_ms".into(),
+            limit: 1_000.0,
+            measured: if met { 5.0 } else { 2_000.0 },
+            met,
+        };
         LabResult { targets: vec![target], ..LabResult::default() }
     }
 

@@ -132,7 +132,11 @@ impl Measurement {
                 .into_iter()
                 .map(|(key, value)| (key.to_owned(), value))
                 .collect::<BTreeMap<_, _>>(),
-            scenario: super::KINDS.iter().find(|(known, _)| *known == kind).map_or("", |(known, _)| known).into(),
+            scenario: super::KINDS
+                .iter()
+                .find(|(known, _)| *known == kind)
+                .map_or("", |(known, _)| known)
+                .into(),
             environment,
             seed: context.seed,
             target: self.target.to_owned(),

@@ -39,7 +39,10 @@ fn the_ledger_decides_every_message() {
     assert_eq!((&*result.unit, result.completed, result.repetitions.len()), ("prepare", 400, 2));
     assert_eq!(result.parameters["dfsps"], Parameter::Number(4));
     let result = measure("ledger", "messages = 200\nwhat = 'fulfil'\nrepetitions = 1");
-    assert_eq!((&*result.unit, result.completed, stage(&result, "position").operations), ("fulfil", 200, 200));
+    assert_eq!(
+        (&*result.unit, result.completed, stage(&result, "position").operations),
+        ("fulfil", 200, 200)
+    );
 }
 
 #[test]

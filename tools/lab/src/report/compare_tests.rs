@@ -19,8 +19,7 @@ fn run(label: &str, changes: Value) -> Run {
     for (name, change) in changes.as_object().unwrap() {
         value[name] = change.clone();
     }
-    let mut run: Run = serde_json::from_value(value.clone()).unwrap();
-    run.raw = value;
+    let mut run = Run::of(value).unwrap();
     run.label = label.to_owned();
     run
 }
@@ -113,7 +112,7 @@ fn slices_of_one_run_are_no_repetitions() {
 #[test]
 fn a_figure_of_every_repetition_is_better_than_seconds_of_one() {
     let repeated = |latencies: [f64; 3]| {
-        let rows: Vec<_> = (1..=60).map(|t| json!({"t": t, "completed": 100.0, "p99_ms": 9.0})).collect();
+        let rows: Vec<_> = (1..=60).map(|t| json!({"t": t, "completed": 100, "p99_ms": 9.0})).collect();
         json!({
             "repetitions": [99.0, 100.0, 101.0],
             "repeated": {"latency_ms.p99": latencies},
@@ -230,7 +229,7 @@ fn what_differs_besides_the_subject_is_said() {
 fn a_set_rate_is_no_finding() {
     let open = |throughput: f64, p99: f64| {
         let rows: Vec<_> = (1..=60)
-            .map(|t| json!({"t": t, "completed": throughput, "p99_ms": p99 + f64::from(t % 3) * 0.1}))
+            .map(|t| json!({"t": t, "completed": throughput as u64, "p99_ms": p99 + f64::from(t % 3) * 0.1}))
             .collect();
         json!({
             "throughput_per_s": throughput,

@@ -34,8 +34,8 @@ pub(crate) fn of(run: &Run) -> Conditions {
 fn sharing(run: &Run) -> Option<String> {
     let machine = run.machine.as_ref()?;
     let whose =
-        if machine.shared? { "shared by hub and load generator" } else { "of the load generator alone" };
-    Some(format!("{whose}, {}", if machine.full? { "full" } else { "not full" }))
+        if machine.shared { "shared by hub and load generator" } else { "of the load generator alone" };
+    Some(format!("{whose}, {}", if machine.full { "full" } else { "not full" }))
 }
 
 /// What most of them have in common: of each name what is said of it most often, the first where two are as frequent.

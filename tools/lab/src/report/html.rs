@@ -1,26 +1,20 @@
-//! The page: one file that loads nothing, prints, and reads without its script.
+//! The page: one file that loads nothing. Its tables read without the script; the script draws the plots.
 
-mod axis;
 mod comparison;
-mod contents;
-mod distribution;
-mod generators;
-mod limits;
 mod markup;
 mod plot;
+mod plots;
 mod profile;
 pub(crate) mod published;
 mod run_section;
-mod stages;
-mod sweep;
-mod timeline;
+mod table;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use sha2::{Digest as _, Sha256};
 
-use self::contents::Parts;
 use self::markup::Markup;
+use self::table::{Cell, table, terms};
 use crate::report::compare;
 use crate::report::figures::{capitalised, milliseconds, minute, number};
 use crate::report::input::Results;
@@ -29,8 +23,16 @@ use crate::report::run::{Run, plain};
 use crate::report::sections::{claims, lengths, sections};
 use crate::report::text::figures;
 
-const STYLE: &str = include_str!("html/page.css");
-const SCRIPT: &str = include_str!("html/page.js");
+const STYLE: &str = concat!(include_str!("html/uplot/uPlot.min.css"), include_str!("html/page.css"));
+/// uPlot with its licence, and what the page makes of it.
+const SCRIPT: &str = concat!(
+    "/*!\n",
+    include_str!("html/uplot/LICENSE"),
+    "*/\n",
+    include_str!("html/uplot/uPlot.iife.min.js"),
+    "\n",
+    include_str!("html/page.js")
+);
 /// Most runs whose lines are told apart in one plot.
 const OVERLAID_MAX: usize = plot::COLOURS;
 /// Up to this many runs are shown unfolded.
@@ -92,6 +94,44 @@ const GLOSSARY: [(&str, &str); 14] = [
         "Processor time for one operation. 100 µs means that one core could do ten thousand a second if it did nothing else.",
     ),
 ];
+
+/// Parts in the order in which they are read: what a link to each ends with, its heading, its content.
+#[derive(Debug, Default)]
+struct Parts(Vec<(String, String, Markup)>);
+
+impl Parts {
+    /// Adds a part that has its own heading; nothing, if it is empty.
+    fn add(&mut self, id: &str, heading: &str, body: &Markup) {
+        if !body.is_empty() {
+            self.0.push((id.to_owned(), heading.to_owned(), body.clone()));
+        }
+    }
+
+    /// Adds what a part consists of; nothing, if it is empty.
+    fn section(&mut self, id: &str, heading: &str, content: &Markup) {
+        if !content.is_empty() {
+            let mut body = Markup::new();
+            body.put("<section><h2>{}</h2>", &[&heading]).add(content).raw("</section>");
+            self.add(id, heading, &body);
+        }
+    }
+
+    /// All of them, with links to each on top if the page is long.
+    fn markup(&self, is_long: bool) -> Markup {
+        let mut markup = Markup::new();
+        if is_long {
+            markup.raw("<nav class=\"contents\" aria-label=\"On this page\"><ul>");
+            for (id, heading, _) in &self.0 {
+                markup.put("<li><a href=\"#{}\">{}</a></li>", &[id, heading]);
+            }
+            markup.raw("</ul></nav>");
+        }
+        for (id, _, body) in &self.0 {
+            markup.put("<div class=\"part\" id=\"{}\">", &[id]).add(body).raw("</div>");
+        }
+        markup
+    }
+}
 
 /// The page; published figures beside ours are its first part, where there are some.
 pub(crate) fn page(results: &Results, beside: Option<&Beside>) -> String {
@@ -172,10 +212,8 @@ fn header(page: &mut Markup, results: &Results, title: &str) {
         page.raw("</header>");
         return;
     };
-    if let Some(description) = first.description.as_deref().filter(|text| !text.is_empty())
-        && results.runs.iter().all(|run| run.description == first.description)
-    {
-        page.put("<p class=\"description\">{}</p>", &[&description]);
+    if !first.description.is_empty() && results.runs.iter().all(|run| run.description == first.description) {
+        page.put("<p class=\"description\">{}</p>", &[&first.description]);
     }
     let facts = facts(&results.runs);
     page.put("<p class=\"facts\">{}</p>", &[&facts.join(" · ")]);
@@ -211,7 +249,7 @@ fn suites(parts: &mut Parts, results: &Results) {
     for (number, suite) in results.suites.iter().enumerate() {
         let mut plots = Markup::new();
         for (index, plot) in suite.plots.iter().enumerate() {
-            if let Some(plot) = sweep::plot(plot, results, &format!("sweep-{number}-{index}")) {
+            if let Some(plot) = plots::of_suite(plot, results, &format!("sweep-{number}-{index}")) {
                 plots.add(&plot.markup());
             }
         }
@@ -257,58 +295,46 @@ fn claims_part(results: &Results) -> Markup {
 }
 
 fn overview(results: &Results) -> Markup {
-    let mut markup = Markup::new();
-    markup.raw(
-        "<div class=\"scroll\"><table><thead><tr><th>run</th><th>per second</th><th>p50</th><th>p99</th><th>p99.9</th><th>slowest</th>\
-         <th>failed</th><th>lost</th><th>CPU each</th><th>valid</th><th>audit</th></tr></thead><tbody>",
-    );
-    let places = sections(results);
-    let rows = places.iter().flat_map(|(heading, places)| {
-        let heading = heading.map(Row::Heading).into_iter();
-        heading.chain(places.iter().filter_map(|&place| Some(Row::Run(place, results.runs.get(place)?))))
-    });
-    for row in rows {
-        let (index, run) = match row {
-            Row::Heading(text) => {
-                markup.put("<tr><th scope=\"colgroup\" colspan=\"11\"><b>{}</b></th></tr>", &[&text]);
-                continue;
-            }
-            Row::Run(index, run) => (index, run),
-        };
-        markup.put("<tr><th scope=\"row\"><a href=\"#run-{}\">{}</a></th>", &[&index, &run.label]);
-        for value in figures(run) {
+    let row = |place: usize| {
+        let run = results.runs.get(place)?;
+        let figure = |value: String| {
             let class = if matches!(value.as_str(), "NO" | "FAILED") { "alarm" } else { "" };
-            markup.put("<td class=\"{}\">{}</td>", &[&class, &value]);
-        }
-        markup.raw("</tr>");
-    }
-    markup.raw("</tbody></table></div>");
-    markup
+            Cell::classed(value, class)
+        };
+        let name = Cell::from(run.label.as_str()).linked(format!("run-{place}"));
+        Some([name].into_iter().chain(figures(run).map(figure)).collect())
+    };
+    let rows = sections(results).into_iter().flat_map(|(heading, places)| {
+        let rows: Vec<Vec<Cell>> = places.into_iter().filter_map(row).collect();
+        heading.map(|heading| vec![Cell::from(heading)]).into_iter().chain(rows)
+    });
+    let head = [
+        "run",
+        "per second",
+        "p50",
+        "p99",
+        "p99.9",
+        "slowest",
+        "failed",
+        "lost",
+        "CPU each",
+        "valid",
+        "audit",
+    ];
+    table(&head, rows)
 }
 
-/// A row of the table of all runs.
-enum Row<'results> {
-    /// The question that the rows below answer.
-    Heading(&'results str),
-    /// A run, by its place on the page.
-    Run(usize, &'results Run),
-}
-
-/// Runs drawn over each other, where they are few enough to be told apart.
+/// Runs drawn over each other, if they are few enough to be told apart.
 fn overlays(runs: &[Run]) -> Markup {
-    let mut plots = Markup::new();
-    if runs.len() > OVERLAID_MAX {
-        return plots;
+    let mut markup = Markup::new();
+    if runs.len() <= OVERLAID_MAX {
+        let percentiles =
+            plots::percentiles(runs, "percentiles").map(|plot| plot::Plot { wide: true, ..plot });
+        plots::of_runs(runs, "all").iter().chain(&percentiles).for_each(|plot| {
+            markup.add(&plot.markup());
+        });
     }
-    let runs: Vec<&Run> = runs.iter().collect();
-    for plot in timeline::of_runs(&runs, "all") {
-        plots.add(&plot.markup());
-    }
-    if let Some(mut plot) = distribution::percentiles(&runs, "percentiles") {
-        plot.wide = true;
-        plots.add(&plot.markup());
-    }
-    plots
+    markup
 }
 
 /// Every run; many are folded, and said to be.
@@ -343,15 +369,13 @@ fn run_part(page: &mut Markup, run: &Run, index: usize, all: &[Run]) {
     page.raw("<details class=\"run\"");
     page.put(" id=\"{}\"{}><summary><h2>{}</h2>", &[&group, &open, &run.label]);
     let throughput =
-        run.throughput_per_s.map(|value| format!("{} {} per second", number(value), run.units()));
-    let tail = run.latency_ms.p99.map(|value| format!("p99 {}", milliseconds(value)));
+        run.number("throughput_per_s").map(|value| format!("{} {} per second", number(value), run.units()));
+    let tail = run.number("latency_ms.p99").map(|value| format!("p99 {}", milliseconds(value)));
     let facts: Vec<_> = throughput.into_iter().chain(tail).collect();
     page.put("<span>{}</span></summary>", &[&tied(&facts.join(", "))]);
     // What all have in common stands at the top of the page.
-    if let Some(description) = run.description.as_deref().filter(|text| !text.is_empty())
-        && all.iter().any(|other| other.description != run.description)
-    {
-        page.put("<p class=\"description\">{}</p>", &[&description]);
+    if !run.description.is_empty() && all.iter().any(|other| other.description != run.description) {
+        page.put("<p class=\"description\">{}</p>", &[&run.description]);
     }
     page.add(&run_section::summary(run)).add(&run_section::details(run, &group)).raw("</details>");
 }
@@ -369,10 +393,11 @@ fn tied(sentence: &str) -> String {
 
 fn glossary() -> Markup {
     let mut part = Markup::new();
-    part.raw("<section class=\"glossary\"><h2>What the words mean</h2><dl>");
-    for (word, meaning) in GLOSSARY {
-        part.put("<div><dt>{}</dt><dd>{}</dd></div>", &[&word, &meaning]);
-    }
-    part.raw("</dl></section>");
+    part.raw("<section class=\"glossary\"><h2>What the words mean</h2>");
+    part.add(&terms(
+        "",
+        GLOSSARY.map(|(word, meaning)| [word.to_owned(), meaning.to_owned(), String::new()]),
+    ));
+    part.raw("</section>");
     part
 }

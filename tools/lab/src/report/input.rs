@@ -148,9 +148,8 @@ pub(crate) fn read(path: &Path) -> Result<Value, ReportError> {
 }
 
 fn read_run(path: &Path, value: Value) -> Result<Run, ReportError> {
-    let mut run = Run::deserialize(&value)
-        .map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
-    run.raw = value;
+    let mut run =
+        Run::of(value).map_err(|source| ReportError::Malformed { path: path.to_owned(), source })?;
     run.directory = directory_name(path);
     let shares = path.with_file_name(shares::FILE);
     // Only what a run wrote as a directory of its own has a profile beside it.

@@ -41,7 +41,7 @@ fn end_to_end(run: &Run) -> Vec<String> {
 
 /// The measured time.
 fn time(run: &Run) -> Option<String> {
-    let seconds = run.window.as_ref()?.seconds.filter(|seconds| *seconds > 0.0)?;
+    let seconds = Some(run.window.seconds).filter(|seconds| *seconds > 0.0)?;
     let is_whole = seconds.fract().abs() < f64::EPSILON;
     Some(format!("{} s", if is_whole { grouped(seconds, 0) } else { number(seconds) }))
 }
@@ -80,13 +80,12 @@ pub(crate) fn load(load: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde::Deserialize;
     use serde_json::json;
 
     use super::*;
 
     fn said(result: &Value) -> String {
-        of(&Run::deserialize(result).map(|run| Run { raw: result.clone(), ..run }).unwrap())
+        of(&Run::of(result.clone()).unwrap())
     }
 
     #[test]

@@ -13,7 +13,6 @@ mod html;
 mod input;
 mod load;
 mod markdown;
-mod members;
 pub mod parameters;
 pub mod published;
 mod run;

@@ -111,7 +111,7 @@ impl Ours {
     }
 
     fn of_run(run: &Run, member: &str, unit: &str) -> Self {
-        let failed = run.failed.filter(|failed| *failed > 0);
+        let failed = run.count("failed").filter(|failed| *failed > 0);
         let failed = failed.map(|failed| format!("{} failed", count(failed)));
         Self {
             figure: run.number(member).map(|figure| in_unit(figure, member, unit)),
@@ -189,16 +189,16 @@ struct Moment {
 
 /// The seconds after the hub had so many transfers behind it; `None` where the run ended before or within them.
 fn moment(run: &Run, transfers: u64) -> Option<Moment> {
-    let rows = &run.timeline.rows;
+    let rows = run.rows();
     let mut behind = run.options.get("existing_transfers").and_then(Value::as_f64).unwrap_or(0.0);
     let mut first = 0;
     while behind < transfers as f64 {
-        behind += rows.get(first)?.completed.unwrap_or(0.0);
+        behind += rows.get(first)?.completed as f64;
         first += 1;
     }
     let rows = rows.get(first..first + MOMENT_ROWS)?;
-    let completed: f64 = rows.iter().filter_map(|row| row.completed).sum();
-    let failed: f64 = rows.iter().filter_map(|row| row.failed).sum();
+    let completed = rows.iter().map(|row| row.completed).sum::<u64>() as f64;
+    let failed = rows.iter().map(|row| row.failed).sum::<u64>() as f64;
     let seconds = run.interval_s() * rows.len() as f64;
     let failed_share = ratio(failed, completed + failed).unwrap_or(1.0);
     Some(Moment { seconds, per_s: ratio(completed, seconds)?, failed_share })
@@ -211,9 +211,8 @@ fn audited(run: &Run) -> bool {
 /// What a run did not reach: its audit, its thresholds, its targets.
 fn missed(run: &Run) -> Option<String> {
     let audit = (!audited(run)).then(|| "the integrity audit failed".to_owned());
-    let value = |value: Option<f64>| or_absent(value, number);
-    let targets = run.targets.iter().filter(|target| target.met == Some(false)).map(|target| {
-        format!("{} {} instead of {}", target.name, value(target.measured), value(target.limit))
+    let targets = run.targets.iter().filter(|target| !target.met).map(|target| {
+        format!("{} {} instead of {}", target.name, number(target.measured), number(target.limit))
     });
     let all: Vec<String> = audit.into_iter().chain(warnings::thresholds(run)).chain(targets).collect();
     (!all.is_empty()).then(|| all.join("; "))

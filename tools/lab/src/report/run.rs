@@ -1,111 +1,84 @@
-//! One run as it is read: every member that may be absent is optional, so that results of older and newer labs and of other
-//! programs can be read.
+//! One run as it is read: the result, and the file as it is, as results of older labs and of other programs leave things out.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
-use serde::Deserialize;
+use serde::Deserialize as _;
 use serde_json::{Map, Value};
 
-pub(crate) use crate::report::members::*;
 use crate::report::parameters;
 use crate::report::shares::Shares;
+use crate::result::schema::{ProcessRow, TimelineRow};
+use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult};
 
 /// A run.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
-    #[serde(default, deserialize_with = "lenient")]
-    pub scenario: String,
-    pub name: Option<String>,
-    pub title: Option<String>,
-    pub description: Option<String>,
-    pub kind: Option<String>,
-    pub unit: Option<String>,
-    #[serde(default, deserialize_with = "lenient")]
+    /// What it came to. A member that the file leaves out has its default: see [`Run::number`] for what may be absent.
+    pub result: LabResult,
     pub parameters: BTreeMap<String, Value>,
-    #[serde(default, deserialize_with = "lenient")]
     pub environment: Map<String, Value>,
-    #[serde(default, deserialize_with = "lenient")]
     pub options: Map<String, Value>,
-    pub seed: Option<u64>,
-    pub target: Option<String>,
-    pub failed: Option<u64>,
-    pub lost: Option<u64>,
-    pub late: Option<u64>,
-    pub throughput_per_s: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub latency_ms: Latency,
-    #[serde(default, deserialize_with = "lenient")]
-    pub phases: BTreeMap<String, Phase>,
-    pub schedule: Option<Schedule>,
-    pub hub: Option<Process>,
-    pub lab: Option<Process>,
-    pub durable: Option<bool>,
-    pub baseline: Option<Baseline>,
-    /// The hub's throughput divided by that of `baseline`.
-    pub ratio: Option<f64>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub more_baselines: Vec<Baseline>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub slices: Vec<Slice>,
-    pub audit: Option<Audit>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub timeline: Timeline,
-    #[serde(default, deserialize_with = "lenient")]
-    pub histogram: Histogram,
-    #[serde(default, deserialize_with = "lenient")]
-    pub stages: Vec<Stage>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub processes: Vec<Process>,
-    pub validity: Option<Validity>,
-    pub thresholds: Option<Thresholds>,
-    pub machine: Option<Machine>,
-    pub window: Option<Window>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub targets: Vec<Target>,
-    pub breakpoint: Option<Breakpoint>,
-    pub drift: Option<Drift>,
-    #[serde(default, deserialize_with = "lenient")]
-    pub repetitions: Vec<f64>,
-    /// Of each run of several, where they are told as one: other figures, by their member.
-    #[serde(default, deserialize_with = "lenient")]
-    pub repeated: BTreeMap<String, Vec<f64>>,
-    /// Each of the loads, where there were several in parallel.
-    #[serde(default, deserialize_with = "lenient")]
-    pub loads: Vec<LoadPart>,
-    /// The load generators, where results of several were merged.
-    #[serde(default, deserialize_with = "lenient")]
-    pub generators: Vec<Generator>,
-    /// The whole file, for figures that a suite's plot names by their path.
-    #[serde(skip)]
+    /// The file without what is null.
     pub raw: Value,
     /// What tells it from the other runs on the page.
-    #[serde(skip)]
     pub label: String,
     /// The name of its directory.
-    #[serde(skip)]
     pub directory: String,
-    /// The profile beside it, where there is one.
-    #[serde(skip)]
+    /// The profile beside it, if there is one.
     pub shares: Option<Shares>,
-    /// Its flame graph in base64, where it is small enough for a page.
-    #[serde(skip)]
+    /// Its flame graph in base64, if it is small enough for a page.
     pub flame_graph: Option<String>,
 }
 
+impl Deref for Run {
+    type Target = LabResult;
+
+    fn deref(&self) -> &LabResult {
+        &self.result
+    }
+}
+
+/// Leaves out what is null, wherever it is: a lab writes it for what was not measured.
+fn without_nulls(value: &mut Value) {
+    match value {
+        Value::Object(members) => {
+            members.retain(|_, value| !value.is_null());
+            members.values_mut().for_each(without_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_nulls),
+        _ => {}
+    }
+}
+
 impl Run {
+    /// Reads a result.
+    pub fn of(mut raw: Value) -> Result<Self, serde_json::Error> {
+        without_nulls(&mut raw);
+        let mut typed = raw.clone();
+        // Other programs and older labs name other conditions, which are shown as they are.
+        let mut take =
+            |name: &str| typed.as_object_mut().and_then(|members| members.remove(name)).unwrap_or_default();
+        let map = |value: Value| if value.is_null() { Ok(Map::new()) } else { Map::deserialize(value) };
+        let (environment, options) = (map(take("environment"))?, map(take("options"))?);
+        let parameters = map(take("parameters"))?.into_iter().collect();
+        let result = LabResult::deserialize(typed)?;
+        Ok(Self { result, parameters, environment, options, raw, ..Self::default() })
+    }
+
     /// The scenario's short name.
     pub fn name(&self) -> &str {
-        self.name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.scenario)
+        if self.result.name.is_empty() { &self.result.scenario } else { &self.result.name }
     }
 
     /// The heading of the run.
     pub fn title(&self) -> &str {
-        self.title.as_deref().filter(|title| !title.is_empty()).unwrap_or_else(|| self.name())
+        if self.result.title.is_empty() { self.name() } else { &self.result.title }
     }
 
     /// What is counted, in the singular.
     pub fn unit(&self) -> &str {
-        if let Some(unit) = self.unit.as_deref().filter(|unit| !unit.is_empty()) {
+        if let Some(unit) = self.raw.get("unit").and_then(Value::as_str).filter(|unit| !unit.is_empty()) {
             return unit;
         }
         // Layout 1 names the scenario in the plural of what it counts.
@@ -123,34 +96,62 @@ impl Run {
         texts.collect::<Vec<_>>().join(", ")
     }
 
-    /// The processes: those of layout 2, or else hub, lab and forwarder of layout 1.
-    pub fn processes(&self) -> Vec<Process> {
-        if !self.processes.is_empty() {
-            return self.processes.clone();
+    /// A process of layout 1 as layout 2 has it.
+    pub fn row_of(name: &str, process: &ProcessResult) -> ProcessRow {
+        let ProcessResult { cpu_us_per_operation, cores, rss_mb, rss_peak_mb, .. } = *process;
+        let (rss_mb, rss_peak_mb) = (Some(rss_mb), Some(rss_peak_mb));
+        ProcessRow {
+            name: name.to_owned(),
+            cpu_us_per_operation,
+            cores,
+            rss_mb,
+            rss_peak_mb,
+            ..ProcessRow::default()
         }
-        let named = |name: &str, process: &Option<Process>| {
-            Some(Process { name: name.to_owned(), ..process.clone()? })
-        };
-        named("hub", &self.hub).into_iter().chain(named("lab", &self.lab)).collect()
+    }
+
+    /// The processes: those of layout 2, or else hub and lab of layout 1.
+    pub fn processes(&self) -> Vec<ProcessRow> {
+        if !self.result.processes.is_empty() {
+            return self.result.processes.clone();
+        }
+        let lab = self.raw.get("lab").map(|_| Self::row_of("lab", &self.lab));
+        self.result.hub.iter().map(|hub| Self::row_of("hub", hub)).chain(lab).collect()
     }
 
     /// The hub's process.
-    pub fn hub(&self) -> Option<Process> {
+    pub fn hub(&self) -> Option<ProcessRow> {
         let mut processes = self.processes();
         let hub = processes.iter().position(|process| process.name == "hub");
         // A stage that is measured alone is all of its process.
         let place = hub.or_else(|| (self.is_isolated() && processes.len() == 1).then_some(0));
-        place.map(|place| processes.swap_remove(place)).or_else(|| self.hub.clone())
+        let named = place.map(|place| processes.swap_remove(place));
+        named.or_else(|| self.result.hub.as_ref().map(|hub| Self::row_of("hub", hub)))
+    }
+
+    /// The baselines.
+    pub fn baselines(&self) -> impl Iterator<Item = &BaselineResult> {
+        self.baseline.iter().chain(&self.more_baselines)
     }
 
     /// Whether one stage ran alone.
     pub fn is_isolated(&self) -> bool {
-        self.kind.as_deref() == Some("isolated")
+        self.raw.get("kind").is_some_and(|kind| kind == "isolated")
     }
 
     /// CPU of the hub per operation, in microseconds.
     pub fn hub_cpu_us(&self) -> Option<f64> {
         self.hub()?.cpu_us_per_operation
+    }
+
+    /// The seconds of the run.
+    pub fn rows(&self) -> &[TimelineRow] {
+        self.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default()
+    }
+
+    /// Counts by latency.
+    pub fn buckets(&self) -> &[(u64, u64)] {
+        self.histogram.as_ref().map(|histogram| histogram.buckets.as_slice()).unwrap_or_default()
     }
 
     /// Whether arrivals followed a schedule, so that throughput is what was asked for and not what was found.
@@ -165,49 +166,58 @@ impl Run {
 
     /// What the ratio is to.
     pub fn baseline_name(&self) -> Option<&str> {
-        self.baseline.as_ref().map(|baseline| baseline.name.as_str())
+        self.baseline.as_ref().map(|baseline| baseline.name.as_ref())
     }
 
     /// Whether the run's figures count, and what speaks against them.
     pub fn validity(&self) -> (Option<bool>, Vec<String>) {
-        match (&self.validity, &self.schedule) {
-            (Some(validity), _) => (validity.valid, validity.findings.clone()),
-            (None, Some(schedule)) if schedule.valid == Some(false) => {
-                let finding = format!(
-                    "the generator lagged its schedule: p99 {} late, {} arrivals skipped",
-                    schedule.lag_ms_p99.map_or_else(|| "?".to_owned(), crate::report::figures::milliseconds),
-                    schedule.skipped.unwrap_or(0)
-                );
+        if let Some(validity) = self.raw.get("validity") {
+            return (validity.get("valid").and_then(Value::as_bool), self.validity.findings.clone());
+        }
+        match &self.schedule {
+            Some(schedule) if !schedule.valid => {
+                let late = crate::report::figures::milliseconds(schedule.lag_ms_p99);
+                let skipped = schedule.skipped;
+                let finding =
+                    format!("the generator lagged its schedule: p99 {late} late, {skipped} arrivals skipped");
                 (Some(false), vec![finding])
             }
-            (None, Some(schedule)) => (schedule.valid, Vec::new()),
-            (None, None) => (None, Vec::new()),
+            Some(_) => (Some(true), Vec::new()),
+            None => (None, Vec::new()),
         }
     }
 
-    /// The audit, where one was performed.
-    pub fn audited(&self) -> Option<&Audit> {
-        self.audit.as_ref().filter(|audit| audit.performed != Some(false))
+    /// The audit, if one was performed. Other programs, which always perform it, do not say so.
+    pub fn audited(&self) -> Option<&AuditSummary> {
+        let audit = self.raw.get("audit")?;
+        audit.get("performed").is_none_or(|performed| performed == true).then_some(&self.audit)
     }
 
     /// First and last second that the figures are of.
     pub fn steady_window(&self) -> Option<(f64, f64)> {
-        let window = self.window.as_ref()?;
-        let start = window.trimmed_start_s.unwrap_or(0.0);
-        let end = window.trimmed_end_s.zip(self.timeline.rows.last()).map(|(trimmed, last)| last.t - trimmed);
-        let end = end.or_else(|| Some(start + window.seconds?))?;
+        let window = self.raw.get("window")?;
+        let start = self.window.trimmed_start_s;
+        let end = match self.rows().last() {
+            Some(last) if window.get("trimmed_end_s").is_some() => last.t - self.window.trimmed_end_s,
+            _ => start + self.window.seconds,
+        };
         (end > start).then_some((start, end))
     }
 
     /// Rows of the timeline within the steady window.
-    pub fn steady_rows(&self) -> Vec<Row> {
+    pub fn steady_rows(&self) -> Vec<TimelineRow> {
         let (start, end) = self.steady_window().unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
-        self.timeline.rows.iter().filter(|row| row.t > start && row.t <= end).copied().collect()
+        self.rows().iter().filter(|row| row.t > start && row.t <= end).copied().collect()
     }
 
     /// Seconds that a row of the timeline is of.
     pub fn interval_s(&self) -> f64 {
-        self.timeline.interval_s.filter(|seconds| *seconds > 0.0).unwrap_or(1.0)
+        f64::from(self.timeline.as_ref().map_or(1, |timeline| timeline.interval_s.max(1)))
+    }
+
+    /// A count, if the file has it.
+    pub fn count(&self, path: &str) -> Option<u64> {
+        self.value(path)?.as_u64()
     }
 
     /// A figure by name: a parameter, or a path of members such as `latency_ms.p99`. Of a list the member of that name:

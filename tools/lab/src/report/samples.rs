@@ -1,8 +1,10 @@
 //! The repeated measurements that a run holds, for intervals.
 
 use crate::report::compare::Metric;
-use crate::report::run::{Row, Run, Slice};
+use crate::report::run::Run;
 use crate::report::statistics::median;
+use crate::result::SliceResult;
+use crate::result::schema::TimelineRow;
 
 /// Blocks into which a timeline is cut where a run was not repeated: enough for an interval, few enough that neighbours are
 /// nearly independent.
@@ -85,31 +87,31 @@ impl Run {
     pub(crate) fn figure(&self, metric: Metric) -> Option<f64> {
         let repeated = self.repeated.get(metric.member()).and_then(|values| median(values));
         let value = repeated.or_else(|| match metric {
-            Metric::Throughput => self.throughput_per_s,
-            Metric::Ratio => self.ratio,
-            Metric::Median => self.latency_ms.p50,
-            Metric::Tail => self.latency_ms.p99,
             Metric::Cpu => self.hub_cpu_us(),
+            metric => self.number(metric.member()),
         });
         value.filter(|value| value.is_finite())
     }
 }
 
-fn rates(slices: &[Slice]) -> Vec<f64> {
-    slices.iter().filter_map(|slice| slice.throughput_per_s).collect()
+fn rates(slices: &[SliceResult]) -> Vec<f64> {
+    slices.iter().map(|slice| slice.throughput_per_s).collect()
 }
 
-fn figure(metric: Metric, block: &[Row], interval_s: f64) -> Option<f64> {
-    let middle = |value: fn(&Row) -> Option<f64>| median(&block.iter().filter_map(value).collect::<Vec<_>>());
-    let sum = |value: fn(&Row) -> Option<f64>| block.iter().map(value).sum::<Option<f64>>();
+fn figure(metric: Metric, block: &[TimelineRow], interval_s: f64) -> Option<f64> {
+    let middle =
+        |value: fn(&TimelineRow) -> Option<f64>| median(&block.iter().filter_map(value).collect::<Vec<_>>());
+    let sum = |value: fn(&TimelineRow) -> Option<f64>| block.iter().map(value).sum::<Option<f64>>();
     match metric {
-        Metric::Throughput => Some(sum(|row| row.completed)? / (block.len() as f64 * interval_s)),
+        Metric::Throughput => {
+            Some(sum(|row| Some(row.completed as f64))? / (block.len() as f64 * interval_s))
+        }
         // The timeline is of the hub alone.
         Metric::Ratio => None,
         Metric::Median => middle(|row| row.p50_ms),
         Metric::Tail => middle(|row| row.p99_ms),
         Metric::Cpu => {
-            let completed = sum(|row| row.completed)?;
+            let completed = sum(|row| Some(row.completed as f64))?;
             let cores = sum(|row| row.hub_cpu_cores)?;
             (completed > 0.0).then(|| cores * interval_s * 1e6 / completed)
         }

@@ -6,9 +6,9 @@ use crate::report::error::ReportError;
 use crate::report::figures::{count, grouped, milliseconds, number, percent};
 use crate::report::html::published::standing;
 use crate::report::input;
-use crate::report::members::{Breakpoint, Probe};
 use crate::report::published::{Beside, times};
 use crate::report::run::{Run, plain};
+use crate::result::schema::{BreakpointResult, Probe};
 
 /// Cores that are idle for less than this are full.
 const IDLE_SHARE_FULL: f64 = 0.1;
@@ -60,12 +60,12 @@ fn read(result: Option<&Path>) -> Result<Option<Run>, ReportError> {
 
 fn highest(run: &Run) -> Option<String> {
     let cores = run.value("environment.cores").map(plain)?;
-    let shares = run.machine.as_ref().and_then(|machine| machine.shared) == Some(true);
+    let shares = run.machine.as_ref().is_some_and(|machine| machine.shared);
     let whose = if shares { ", which it shares with the simulated participants and the load," } else { "" };
     let Some(rate) = run.breakpoint.as_ref()?.highest_met_per_s else {
         return Some(format!("On this machine of {cores} cores no rate that was tried held."));
     };
-    let latency = match (run.latency_ms.p50, run.latency_ms.p99) {
+    let latency = match (run.number("latency_ms.p50"), run.number("latency_ms.p99")) {
         (Some(p50), Some(p99)) => {
             format!(
                 "Half of them took less than {}, 99 of 100 less than {}",
@@ -75,7 +75,7 @@ fn highest(run: &Run) -> Option<String> {
         }
         _ => "How long they took is not known".to_owned(),
     };
-    let lost = match run.lost {
+    let lost = match run.count("lost") {
         Some(0) => "none was lost".to_owned(),
         Some(lost) => format!("{} were lost", count(lost)),
         None => "nobody counted what was lost".to_owned(),
@@ -88,7 +88,7 @@ fn highest(run: &Run) -> Option<String> {
     Some(format!(
         "On this machine of {cores} cores{whose} the hub completes {} whole {} a second: each finds the payee, agrees the terms and \
          moves the money. {latency}; {lost}, {audit}.",
-        number(rate),
+        number(f64::from(rate)),
         run.units()
     ))
 }
@@ -133,12 +133,12 @@ fn limit(run: &Run, looked_into: Option<&Run>) -> Option<String> {
         (None, _) => "No rate was tried that the hub did not hold".to_owned(),
         (Some(probe), Some(idle)) if idle < IDLE_SHARE_FULL => format!(
             "What limits it here is the processor: at {} a second the cores were idle for only {} of the time",
-            or_unknown(probe.rate_per_s),
+            number(f64::from(probe.rate_per_s)),
             percent(idle)
         ),
         (Some(probe), _) => format!(
             "At {} a second it did not hold: {}",
-            or_unknown(probe.rate_per_s),
+            number(f64::from(probe.rate_per_s)),
             if probe.reasons.is_empty() { "no reason given".to_owned() } else { probe.reasons.join("; ") }
         ),
     };
@@ -155,14 +155,10 @@ fn limit(run: &Run, looked_into: Option<&Run>) -> Option<String> {
 }
 
 /// The last try of the lowest rate that did not hold.
-fn missed(found: &Breakpoint) -> Option<&Probe> {
+fn missed(found: &BreakpointResult) -> Option<&Probe> {
     let lowest = found.lowest_missed_per_s?;
-    let is_lowest = |probe: &&Probe| probe.rate_per_s.is_some_and(|rate| (rate - lowest).abs() < 0.5);
+    let is_lowest = |probe: &&Probe| probe.rate_per_s == lowest;
     found.probes.iter().rev().find(is_lowest)
-}
-
-fn or_unknown(rate: Option<f64>) -> String {
-    crate::report::figures::or_absent(rate, number)
 }
 
 #[cfg(test)]

@@ -137,15 +137,15 @@ pub(crate) fn validity_word(run: &Run) -> &'static str {
 /// validity, audit.
 pub(crate) fn figures(run: &Run) -> [String; 10] {
     let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
-    let latency = &run.latency_ms;
+    let latency = |name: &str| or_absent(run.number(&format!("latency_ms.{name}")), milliseconds);
     [
-        or_absent(run.throughput_per_s, number),
-        or_absent(latency.p50, milliseconds),
-        or_absent(latency.p99, milliseconds),
-        or_absent(latency.p999, milliseconds),
-        or_absent(latency.max, milliseconds),
-        counted(run.failed),
-        counted(run.lost),
+        or_absent(run.number("throughput_per_s"), number),
+        latency("p50"),
+        latency("p99"),
+        latency("p999"),
+        latency("max"),
+        counted(run.count("failed")),
+        counted(run.count("lost")),
         or_absent(run.hub_cpu_us(), microseconds),
         validity_word(run).to_owned(),
         audit_word(run).to_owned(),
@@ -169,16 +169,16 @@ pub(crate) fn grid(runs: &[Run]) -> Grid {
     ]);
     for run in runs {
         grid.row([run.label.clone()].into_iter().chain(figures(run)).collect());
-        for baseline in run.baseline.iter().chain(&run.more_baselines) {
+        for baseline in run.baselines() {
             let latency = &baseline.latency_ms;
             let cpu = baseline.process.as_ref().and_then(|process| process.cpu_us_per_operation);
             grid.row(vec![
                 format!("  {}", baseline.name),
-                or_absent(baseline.throughput_per_s, number),
-                or_absent(latency.p50, milliseconds),
-                or_absent(latency.p99, milliseconds),
-                or_absent(latency.p999, milliseconds),
-                or_absent(latency.max, milliseconds),
+                number(baseline.throughput_per_s),
+                milliseconds(latency.p50),
+                milliseconds(latency.p99),
+                milliseconds(latency.p999),
+                milliseconds(latency.max),
                 String::new(),
                 String::new(),
                 or_absent(cpu, microseconds),

@@ -25,7 +25,7 @@ pub(crate) fn doubts(run: &Run) -> Vec<String> {
 
 /// Which thresholds the hub did not meet.
 pub(crate) fn thresholds(run: &Run) -> Option<String> {
-    let missed = run.thresholds.as_ref().filter(|thresholds| thresholds.met == Some(false))?;
+    let missed = run.thresholds.as_ref().filter(|thresholds| !thresholds.met)?;
     Some(said(&missed.findings))
 }
 
@@ -36,17 +36,17 @@ fn validity(run: &Run) -> Option<String> {
 
 fn integrity(run: &Run) -> Vec<String> {
     let mut warnings = Vec::new();
-    match &run.audit {
-        Some(audit) if audit.performed != Some(false) && !audit.ok => {
+    match run.audited() {
+        Some(audit) if !audit.ok => {
             let findings = said(&audit.findings);
             warnings.push(format!("{}: the integrity audit failed: {findings}", run.label));
         }
-        None if !run.is_isolated() => {
+        None if !run.is_isolated() && run.value("audit").is_none() => {
             warnings.push(format!("{}: no integrity audit was made", run.label));
         }
         _ => {}
     }
-    if let Some(lost) = run.lost.filter(|lost| *lost > 0) {
+    if let Some(lost) = Some(run.lost).filter(|lost| *lost > 0) {
         warnings.push(format!(
             "{}: {} of what was accepted has no outcome",
             run.label,

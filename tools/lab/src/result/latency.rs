@@ -111,7 +111,9 @@ impl Phases {
     /// The latencies of each phase where there are several, for merging; of one alone they are those of the whole.
     pub(crate) fn histograms(all: &[Phase], tally: &Tally) -> BTreeMap<Name, String> {
         let phases = all.iter().filter(|_| all.len() > 1);
-        phases.map(|phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency))).collect()
+        phases
+            .map(|phase| (phase_name(*phase).into(), written(&tally.phases[*phase as usize].latency)))
+            .collect()
     }
 
     const fn place(&mut self, phase: Phase) -> &mut Option<PhaseResult> {

@@ -191,7 +191,10 @@ impl Recording {
     /// Repeats what a reader may want to know of it alone.
     fn summary(&self) -> Value {
         let members = OF_EACH.iter().map(|&member| (member.to_owned(), self.value[member].clone()));
-        members.chain([("name".to_owned(), self.name.clone().into())]).collect::<serde_json::Map<_, _>>().into()
+        members
+            .chain([("name".to_owned(), self.name.clone().into())])
+            .collect::<serde_json::Map<_, _>>()
+            .into()
     }
 
     /// CPU per operation of this generator as CPU per operation of all.
@@ -227,7 +230,8 @@ fn tally(result: &LabResult) -> Result<Tally, String> {
         tally.skipped = schedule.skipped;
         into(&mut tally.lag, histograms.schedule_lag.as_ref(), "of lag")?;
     }
-    let phases: Vec<Phase> = Phase::ALL.into_iter().filter(|phase| result.phases.get(*phase).is_some()).collect();
+    let phases: Vec<Phase> =
+        Phase::ALL.into_iter().filter(|phase| result.phases.get(*phase).is_some()).collect();
     for &phase in &phases {
         let place = &mut tally.phases[phase as usize];
         place.exchanges = result.phases.get(phase).unwrap_or_default().exchanges;
@@ -281,7 +285,12 @@ fn plus(one: &Load, other: &Load) -> Option<Load> {
         ) => Load::Open { rate_per_s: rate_per_s + more, outstanding_max: outstanding_max + outstanding },
         (
             Load::Arrivals { start_per_s, stages, poisson, outstanding_max },
-            Load::Arrivals { start_per_s: more, stages: others, poisson: random, outstanding_max: outstanding },
+            Load::Arrivals {
+                start_per_s: more,
+                stages: others,
+                poisson: random,
+                outstanding_max: outstanding,
+            },
         ) if poisson == random => Load::Arrivals {
             start_per_s: start_per_s + more,
             stages: staged(stages, others)?,
@@ -304,8 +313,10 @@ fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Opti
     let results = || all.iter().map(|one| &one.result);
     let mut tally = Tally::default();
     all.iter().for_each(|one| tally.add(&one.tally));
-    let phases: Vec<Phase> =
-        Phase::ALL.into_iter().filter(|phase| results().any(|one| one.phases.get(*phase).is_some())).collect();
+    let phases: Vec<Phase> = Phase::ALL
+        .into_iter()
+        .filter(|phase| results().any(|one| one.phases.get(*phase).is_some()))
+        .collect();
     let schedules: Vec<ScheduleResult> = results().filter_map(|one| one.schedule).collect();
     let mut merged = all[0].result.clone();
     merged.options.load = load;
@@ -348,7 +359,8 @@ fn sum(all: &[Recording], load: Load, beside: Option<&Recording>, watching: Opti
         Validity { valid: findings.is_empty() && results().all(|one| one.validity.valid), findings };
     merged.thresholds =
         together(results().filter_map(|one| one.thresholds.clone()).collect::<Vec<_>>().iter());
-    merged.targets = TargetKind::ALL.into_iter().filter_map(|kind| Some(target(all, kind)?.check(&merged))).collect();
+    merged.targets =
+        TargetKind::ALL.into_iter().filter_map(|kind| Some(target(all, kind)?.check(&merged))).collect();
     merged.drift = results().all(|one| one.drift.is_some()).then(|| drift(&merged));
     merged
 }
@@ -433,7 +445,8 @@ fn findings<'all>(
 
 /// A target that all have. What is a share of the load was asked of each for its own part.
 fn target(all: &[Recording], kind: TargetKind) -> Option<Target> {
-    let limit = |one: &Recording| Some(one.result.targets.iter().find(|target| target.name == kind.key())?.limit);
+    let limit =
+        |one: &Recording| Some(one.result.targets.iter().find(|target| target.name == kind.key())?.limit);
     let limits = all.iter().map(limit).collect::<Option<Vec<f64>>>()?;
     let limit = match kind {
         TargetKind::Throughput | TargetKind::Lost => limits.into_iter().sum(),

@@ -20,7 +20,8 @@ struct Moved<'all> {
 
 /// Seconds that a generator began after the first; 0 unless all say when they began.
 fn later_s(all: &[Recording], one: &Recording) -> f64 {
-    let first = all.iter().map(|one| one.began_ms).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
+    let first =
+        all.iter().map(|one| one.began_ms).collect::<Option<Vec<_>>>().and_then(|all| all.into_iter().min());
     first.zip(one.began_ms).map_or(0.0, |(first, own)| (own - first) as f64 / 1e3)
 }
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
-use crate::plan::scenario::Scenario;
 use crate::plan::load_profile::Load;
+use crate::plan::scenario::Scenario;
 use crate::result::sample::{full, process_row};
 use crate::result::schema::{BreakpointResult, Validity};
 
@@ -102,7 +102,8 @@ fn users_and_rates_add_up_if_the_shape_is_the_same() {
         poisson,
         outstanding_max: 10,
     };
-    let both = |operation, rate| Load::Parallel { loads: vec![ParallelLoad { operation, load: open(rate) }; 2] };
+    let both =
+        |operation, rate| Load::Parallel { loads: vec![ParallelLoad { operation, load: open(rate) }; 2] };
     assert_eq!(plus(&closed(2), &closed(3)), Some(closed(5)));
     assert_eq!(plus(&open(10), &open(20)), Some(Load::Open { rate_per_s: 30, outstanding_max: 200 }));
     assert_eq!(plus(&ramping(1, 5, 9), &ramping(2, 6, 9)), Some(ramping(3, 11, 9)));

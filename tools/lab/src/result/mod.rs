@@ -466,7 +466,8 @@ mod tests {
             result.audit.findings = vec!["one differs".to_owned(), "two too".to_owned()];
         };
         let missed: Change = |result| {
-            result.targets = vec![TargetCheck { name: "p99_ms".into(), limit: 5.0, measured: 7.12345, met: false }];
+            result.targets =
+                vec![TargetCheck { name: "p99_ms".into(), limit: 5.0, measured: 7.12345, met: false }];
         };
         let no_rate: Change = |result| {
             let lowest_missed_per_s = Some(9);

@@ -234,7 +234,9 @@ pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
             steps: Vec::new(),
         }),
         histogram: Some(HistogramResult {
-            phases: ["discovery", "agreement", "transfer"].map(|name| (name.into(), written_latency.clone())).into(),
+            phases: ["discovery", "agreement", "transfer"]
+                .map(|name| (name.into(), written_latency.clone()))
+                .into(),
             schedule_lag: Some(written_latency),
             ..HistogramResult::of(&latency)
         }),

@@ -330,6 +330,13 @@ pub struct BreakpointResult {
     pub probes: Vec<Probe>,
 }
 
+impl BreakpointResult {
+    /// Whether the load generator gave up before the hub did.
+    pub fn is_generators(&self) -> bool {
+        self.limited_by == Some(Limit::Generator)
+    }
+}
+
 /// One target of the 2020 programme beside what was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]

@@ -1,7 +1,7 @@
 //! Published figures beside ours on the page: how they went by kind, then every row.
 
-use super::axis::Scale;
 use super::markup::Markup;
+use super::table::{Bar, Cell, table};
 use super::tied;
 use crate::report::published::{
     Beside, BesideRow, PublishedRow, Standing, conditions_in_full, spelled, times,
@@ -172,112 +172,80 @@ fn behind(row: &Full<'_>) -> Option<String> {
     Some(format!("{} ({}{per_vcpu})", row.what, times(found)))
 }
 
-/// From one, or a tenth where something of ours is worse, to the power of ten above the best.
-fn scale(rows: &[Full<'_>]) -> Scale {
+/// The ends of the bars' column: from one, or a tenth if something of ours is worse, to the power of ten above the best.
+fn scale(rows: &[Full<'_>]) -> (f64, f64) {
     let all =
         || rows.iter().filter_map(|row| row.beside.times).filter(|times| *times > 0.0 && times.is_finite());
-    let power = |value: f64| 10_f64.powf(value);
-    let low = all().fold(1.0, f64::min).log10().floor();
-    let high = all().fold(10.0, f64::max).log10().ceil();
-    Scale::Log { low: power(low), high: power(high) }
-}
-
-/// One bar for each kind: the middle of its rows, and from where to where they go.
-fn by_kind(rows: &[Full<'_>], scale: Scale) -> Markup {
-    let mut markup = Markup::new();
-    markup.raw("<div class=\"scroll\"><table class=\"beside kinds\"><thead><tr><th></th>");
-    scale_head(&mut markup, scale);
-    markup.raw(
-        "<th>times better, in the middle</th><th>from</th><th>to</th><th>figures</th></tr></thead><tbody>",
-    );
-    for kind in Kind::ALL {
-        let mut all: Vec<f64> =
-            rows.iter().filter(|row| row.kind == kind).filter_map(|row| row.beside.times).collect();
-        all.sort_by(f64::total_cmp);
-        let (Some(middle), Some(low), Some(high)) = (median(&all), all.first(), all.last()) else { continue };
-        markup.put("<tr><th scope=\"row\">{}</th>", &[&kind.heading()]);
-        bar(&mut markup, scale, Some(middle));
-        markup.put(
-            "<td><b>{}</b></td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            &[&times(middle), &times(*low), &times(*high), &all.len()],
-        );
-    }
-    markup.raw("</tbody></table></div>");
-    markup
-}
-
-/// Every row below its kind, with both figures and what is to be known of them.
-fn every_row(rows: &[Full<'_>], scale: Scale) -> Markup {
-    let mut markup = Markup::new();
-    markup.raw(
-        "<div class=\"scroll\"><table class=\"beside\"><thead><tr><th>what, and their conditions</th><th>published</th><th>ours</th>",
-    );
-    scale_head(&mut markup, scale);
-    markup.raw("<th>times better</th><th>per vCPU</th></tr></thead>");
-    for kind in Kind::ALL {
-        let mut rows = rows.iter().filter(|row| row.kind == kind).peekable();
-        if rows.peek().is_none() {
-            continue;
-        }
-        markup.put("<tbody><tr><th scope=\"colgroup\" colspan=\"6\"><b>{}</b></th></tr>", &[&kind.heading()]);
-        for row in rows {
-            every_row_one(&mut markup, row, scale);
-        }
-        markup.raw("</tbody>");
-    }
-    markup.raw("</table></div>");
-    markup
-}
-
-fn every_row_one(markup: &mut Markup, row: &Full<'_>, scale: Scale) {
-    let beside = row.beside;
-    let theirs = [row.conditions.as_str(), beside.row.source.as_str()];
-    let ours = [beside.load.as_str(), beside.remark.as_str()];
-    let theirs: Vec<&str> = theirs.into_iter().filter(|text| !text.is_empty()).collect();
-    markup.put("<tr><th scope=\"row\">{}<small>{}</small>", &[&row.what, &theirs.join(" · ")]);
-    let ours: Vec<&str> = ours.into_iter().filter(|text| !text.is_empty()).collect();
-    if !ours.is_empty() {
-        markup.put("<small class=\"remark\">Ours: {}</small>", &[&ours.join("; ")]);
-    }
-    markup.put(
-        "</th><td>{}</td><td><b>{}</b></td>",
-        &[&beside.shown(beside.row.figure), &beside.shown(beside.ours)],
-    );
-    bar(markup, scale, beside.times);
-    markup.raw(if beside.missed.is_some() { "<td class=\"alarm\">" } else { "<td>" });
-    markup.put("{}</td><td>{}</td></tr>", &[&beside.times_text(), &beside.per_vcpu]);
+    (all().fold(1.0, f64::min).log10().floor(), all().fold(10.0, f64::max).log10().ceil())
 }
 
 /// What the ends of the bars' column stand for.
-fn scale_head(markup: &mut Markup, scale: Scale) {
-    let (Scale::Log { low, high } | Scale::Linear { low, high }) = scale;
-    markup.put(
-        "<th class=\"wide\"><span class=\"ends\"><span>{} ×</span><span>{} ×</span></span></th>",
-        &[&bound(low), &bound(high)],
-    );
+fn scale_head((low, high): (f64, f64)) -> String {
+    let bound = |power: f64| {
+        let value = 10_f64.powf(power);
+        // A power of ten without digits that say nothing.
+        if value < 1.0 { format!("{value}") } else { crate::report::figures::grouped(value, 0) }
+    };
+    format!("{} ×…{} ×", bound(low), bound(high))
 }
 
-/// A power of ten without digits that say nothing.
-fn bound(value: f64) -> String {
-    if value < 1.0 { format!("{value}") } else { crate::report::figures::grouped(value, 0) }
+/// From 1 ×, to the right if ours is better.
+fn bar((low, high): (f64, f64), times: Option<f64>) -> Cell {
+    let place = |times: f64| (times.log10() - low) / (high - low);
+    let class = if times.is_some_and(|times| times < 1.0) { "worse" } else { "" };
+    Cell::bar(Bar { ends: times.map(|times| (place(1.0), place(times))), mark: Some(place(1.0)), class })
 }
 
-/// From 1 ×, to the right where ours is better.
-fn bar(markup: &mut Markup, scale: Scale, times: Option<f64>) {
-    markup.raw("<td class=\"wide\"><span class=\"bar\">");
-    let one = scale.place(1.0) * 100.0;
-    if let Some(times) = times {
-        let place = scale.place(times) * 100.0;
-        let tone = if times < 1.0 { "less" } else { "more" };
-        markup.put(
-            "<i class=\"{}\" style=\"left:{}%;width:{}%\"></i>",
-            &[&tone, &format!("{:.2}", one.min(place)), &format!("{:.2}", (place - one).abs())],
-        );
-    }
-    if one > 0.0 {
-        markup.put("<u style=\"left:{}%\"></u>", &[&format!("{one:.2}")]);
-    }
-    markup.raw("</span></td>");
+/// One bar for each kind: the middle of its rows, and from where to where they go.
+fn by_kind(rows: &[Full<'_>], scale: (f64, f64)) -> Markup {
+    let row = |kind: Kind| {
+        let mut all: Vec<f64> =
+            rows.iter().filter(|row| row.kind == kind).filter_map(|row| row.beside.times).collect();
+        all.sort_by(f64::total_cmp);
+        let (middle, low, high) = (median(&all)?, all.first()?, all.last()?);
+        Some(vec![
+            kind.heading().into(),
+            bar(scale, Some(middle)),
+            times(middle).into(),
+            times(*low).into(),
+            times(*high).into(),
+            all.len().to_string().into(),
+        ])
+    };
+    let head = ["", &scale_head(scale), "times better, in the middle", "from", "to", "figures"];
+    table(&head, Kind::ALL.into_iter().filter_map(row))
+}
+
+/// Every row below its kind, with both figures and what is to be known of them.
+fn every_row(rows: &[Full<'_>], scale: (f64, f64)) -> Markup {
+    let of_kind = |kind: Kind| {
+        let rows: Vec<Vec<Cell>> =
+            rows.iter().filter(|row| row.kind == kind).map(|row| every_row_one(row, scale)).collect();
+        let heading = (!rows.is_empty()).then(|| vec![Cell::from(kind.heading())]);
+        heading.into_iter().chain(rows)
+    };
+    let head =
+        ["what, and their conditions", "published", "ours", &scale_head(scale), "times better", "per vCPU"];
+    table(&head, Kind::ALL.into_iter().flat_map(of_kind))
+}
+
+fn every_row_one(row: &Full<'_>, scale: (f64, f64)) -> Vec<Cell> {
+    let beside = row.beside;
+    let joined = |texts: [&str; 2], by: &str| {
+        texts.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(by)
+    };
+    let theirs = joined([&row.conditions, &beside.row.source], " · ");
+    let ours = joined([&beside.load, &beside.remark], "; ");
+    let ours = if ours.is_empty() { ours } else { format!("Ours: {ours}") };
+    let times = if beside.missed.is_some() { "alarm" } else { "" };
+    vec![
+        Cell::from(row.what.as_str()).with(theirs).with(ours),
+        beside.shown(beside.row.figure).into(),
+        beside.shown(beside.ours).into(),
+        bar(scale, beside.times),
+        Cell::classed(beside.times_text(), times),
+        beside.per_vcpu.as_str().into(),
+    ]
 }
 
 #[cfg(test)]
@@ -318,7 +286,7 @@ mod tests {
         assert!(page.contains("<small>desktop; mesh</small>"), "{page}");
         // Something is worse, so the bars begin in the middle of a scale from a tenth to a hundred.
         assert!(page.contains("<span>0.1 ×</span><span>100 ×</span>"), "{page}");
-        assert!(page.contains("class=\"less\" style=\"left:23.30%;width:10.03%\""), "{page}");
+        assert!(page.contains("class=\"worse\" style=\"left:23.30%;width:10.03%\""), "{page}");
         assert!(page.contains("Ours, unless a row says otherwise: 2 cores."), "{page}");
     }
 

@@ -1,84 +1,67 @@
 //! What the page says of one run.
 
 use super::markup::Markup;
-use super::{distribution, generators, limits, profile, stages, timeline};
+use super::plots;
+use super::table::{Cell, findings, table, terms};
 use crate::report::figures::{
-    capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent,
+    ABSENT, capitalised, count, grouped, microseconds, milliseconds, number, or_absent, percent,
+    signed_percent,
 };
 use crate::report::html::tied;
-use crate::report::run::{Audit, Run, plain};
+use crate::report::run::{Run, plain};
+use crate::result::schema::{Probe, TargetCheck, ThresholdCheck};
 
 /// Headline in words, figures, badges: what must be read if nothing else is.
 pub(crate) fn summary(run: &Run) -> Markup {
     let mut markup = Markup::new();
     markup.put("<p class=\"lead\">{}</p>", &[&tied(&headline(run))]);
-    markup.add(&tiles(run)).add(&badges(run)).add(&limits::targets("Targets", &run.targets));
+    markup.add(&tiles(run)).add(&badges(run));
+    markup.add(&objectives("Targets", run.targets.iter().map(Objective::from)));
     markup
 }
 
 /// Everything measured over time, by distribution, by stage; then where it was and how to repeat it.
 pub(crate) fn details(run: &Run, group: &str) -> Markup {
-    let mut markup = Markup::new();
-    section(&mut markup, "Over time", |markup| {
-        for plot in timeline::of_run(run, group) {
-            markup.add(&plot.markup());
-        }
+    let mut over_time = Markup::new();
+    plots::of_run(run, group).iter().for_each(|plot| {
+        over_time.add(&plot.markup());
     });
-    section(&mut markup, "Where it breaks", |markup| {
-        markup.add(&limits::breakpoint(run, group));
-    });
-    section(&mut markup, "What time does to it", |markup| {
-        markup.add(&limits::drift(run));
-    });
-    section(&mut markup, "Latency", |markup| {
-        let mut pair = Markup::new();
-        pair.add(&distribution::classes(run));
-        if let Some(plot) = distribution::percentiles(&[run], group) {
-            pair.add(&plot.markup());
-        }
-        if !pair.is_empty() {
-            markup.raw("<div class=\"pair\">").add(&pair).raw("</div>");
-        }
-        markup.add(&latency_table(run));
-    });
-    section(&mut markup, "Where the time goes", |markup| {
-        markup.add(&stages::table(run));
-    });
-    section(&mut markup, "Where the CPU goes", |markup| {
-        markup.add(&stages::cpu(run)).add(&profile::shares(run)).add(&profile::flame_graph(run));
-        markup.add(&stages::processes(run));
-    });
-    section(&mut markup, "Loads at the same time", |markup| {
-        markup.add(&loads(run));
-    });
-    section(&mut markup, "Load generators", |markup| {
-        markup.add(&generators::table(run));
-    });
-    section(&mut markup, "Integrity", |markup| {
-        if let Some(audit) = run.audited() {
-            markup.add(&integrity(audit, run));
-        }
-    });
-    section(&mut markup, "Conditions", |markup| {
-        markup.add(&conditions(run));
-    });
-    markup
-}
-
-/// A part with a heading, left out when it has nothing to say.
-fn section(markup: &mut Markup, heading: &'static str, content: impl FnOnce(&mut Markup)) {
-    let mut inside = Markup::new();
-    content(&mut inside);
-    if !inside.is_empty() {
-        markup.put("<section><h3>{}</h3>", &[&heading]).add(&inside).raw("</section>");
+    let mut latency = Markup::new();
+    let mut pair = classes(run);
+    if let Some(plot) = plots::percentiles(std::slice::from_ref(run), group) {
+        pair.add(&plot.markup());
     }
+    if !pair.is_empty() {
+        latency.raw("<div class=\"pair\">").add(&pair).raw("</div>");
+    }
+    latency.add(&latency_table(run));
+    let mut cpu = cpu(run);
+    cpu.add(&super::profile::shares(run)).add(&super::profile::flame_graph(run)).add(&processes(run));
+    let mut markup = Markup::new();
+    for (heading, content) in [
+        ("Over time", over_time),
+        ("Where it breaks", breakpoint(run, group)),
+        ("What time does to it", drift(run)),
+        ("Latency", latency),
+        ("Where the time goes", stages(run)),
+        ("Where the CPU goes", cpu),
+        ("Loads at the same time", loads(run)),
+        ("Load generators", generators(run)),
+        ("Integrity", integrity(run)),
+        ("Conditions", conditions(run)),
+    ] {
+        if !content.is_empty() {
+            markup.put("<section><h3>{}</h3>", &[&heading]).add(&content).raw("</section>");
+        }
+    }
+    markup
 }
 
 /// The result in sentences for people who do not read percentiles.
 fn headline(run: &Run) -> String {
     let units = run.units();
     let mut text = String::new();
-    if let Some(throughput) = run.throughput_per_s {
+    if let Some(throughput) = run.number("throughput_per_s") {
         let place = run
             .value("environment.cores")
             .map_or_else(String::new, |cores| format!("On {} cores, ", plain(cores)));
@@ -91,34 +74,32 @@ fn headline(run: &Run) -> String {
         };
         text.push_str(&capitalised(&format!("{place}{what} {} {units} per second. ", number(throughput))));
     }
-    let latency = &run.latency_ms;
-    if let (Some(p50), Some(p99)) = (latency.p50, latency.p99) {
-        text.push_str(&format!(
-            "Half of them took less than {}, 99 of 100 less than {}",
-            milliseconds(p50),
-            milliseconds(p99)
-        ));
-        let slowest =
-            latency.max.map_or_else(String::new, |max| format!(", and the slowest {}", milliseconds(max)));
-        text.push_str(&format!("{slowest}. "));
+    let latency = |name: &str| run.number(&format!("latency_ms.{name}")).map(milliseconds);
+    if let (Some(p50), Some(p99)) = (latency("p50"), latency("p99")) {
+        let slowest = latency("max").map_or_else(String::new, |max| format!(", and the slowest {max}"));
+        text.push_str(&format!("Half of them took less than {p50}, 99 of 100 less than {p99}{slowest}. "));
     }
     if let Some(found) = &run.breakpoint
         && let Some(rate) = found.highest_met_per_s
     {
-        text.push_str(&format!("The highest rate that met every target is {} per second", number(rate)));
-        text.push_str(if found.is_generators() {
-            "; above it the load generator could not keep up, and the hub may hold more. "
-        } else {
-            ". "
-        });
+        text.push_str(&format!(
+            "The highest rate that met every target is {} per second{}. ",
+            number(f64::from(rate)),
+            if found.is_generators() {
+                "; above it the load generator could not keep up, and the hub may hold more"
+            } else {
+                ""
+            }
+        ));
     }
-    match (run.failed, run.lost) {
+    match (run.count("failed"), run.count("lost")) {
         (Some(0), Some(0)) => text.push_str("None failed and none was lost."),
         (failed, lost) => {
-            let failed =
-                failed.filter(|failed| *failed > 0).map(|failed| format!("{} failed", count(failed)));
-            let lost = lost.filter(|lost| *lost > 0).map(|lost| format!("{} have no outcome", count(lost)));
-            let parts: Vec<_> = failed.into_iter().chain(lost).collect();
+            let some = |value: Option<u64>, words: &str| {
+                value.filter(|value| *value > 0).map(|value| format!("{} {words}", count(value)))
+            };
+            let parts: Vec<String> =
+                [some(failed, "failed"), some(lost, "have no outcome")].into_iter().flatten().collect();
             if !parts.is_empty() {
                 text.push_str(&format!("{}.", parts.join(" and ")));
             }
@@ -128,81 +109,76 @@ fn headline(run: &Run) -> String {
 }
 
 fn tiles(run: &Run) -> Markup {
-    let latency = &run.latency_ms;
-    let over =
-        latency.share_over_1s.map(|share| if share == 0.0 { "none".to_owned() } else { percent(share) });
-    let tiles = [
-        (
-            capitalised(&format!("{} per second", run.units())),
-            run.throughput_per_s.map(number),
-            "completed in the measured time",
-        ),
-        ("p50 latency".to_owned(), latency.p50.map(milliseconds), "half were faster"),
-        ("p99 latency".to_owned(), latency.p99.map(milliseconds), "99 of 100 were faster"),
-        ("Longer than 1 s".to_owned(), over, "share of all"),
-        (
-            format!("CPU of the hub per {}", run.unit()),
-            run.hub_cpu_us().map(microseconds),
-            "all its threads together",
-        ),
-        (
-            "Memory of the hub".to_owned(),
-            run.hub().and_then(|hub| hub.rss_peak_mb).map(|peak| format!("{} MiB", number(peak))),
-            "the most it was",
-        ),
-    ];
-    let mut markup = Markup::new();
-    markup.raw("<dl class=\"tiles\">");
-    for (name, value, meaning) in tiles {
-        let Some(value) = value else { continue };
-        markup.put(
-            "<div><dt>{}</dt><dd>{}</dd><dd class=\"meaning\">{}</dd></div>",
-            &[&name, &value, &meaning],
-        );
-    }
-    markup.raw("</dl>");
-    markup
+    let figure = |path: &str, format: fn(f64) -> String| run.number(path).map(format).unwrap_or_default();
+    let over = |share: f64| if share == 0.0 { "none".to_owned() } else { percent(share) };
+    let peak = run.hub().and_then(|hub| hub.rss_peak_mb);
+    terms(
+        "tiles",
+        [
+            [
+                capitalised(&format!("{} per second", run.units())),
+                figure("throughput_per_s", number),
+                "completed in the measured time".to_owned(),
+            ],
+            ["p50 latency".to_owned(), figure("latency_ms.p50", milliseconds), "half were faster".to_owned()],
+            [
+                "p99 latency".to_owned(),
+                figure("latency_ms.p99", milliseconds),
+                "99 of 100 were faster".to_owned(),
+            ],
+            [
+                "Longer than 1 s".to_owned(),
+                figure("latency_ms.share_over_1s", over),
+                "share of all".to_owned(),
+            ],
+            [
+                format!("CPU of the hub per {}", run.unit()),
+                run.hub_cpu_us().map(microseconds).unwrap_or_default(),
+                "all its threads together".to_owned(),
+            ],
+            [
+                "Memory of the hub".to_owned(),
+                peak.map(|peak| format!("{} MiB", number(peak))).unwrap_or_default(),
+                "the most it was".to_owned(),
+            ],
+        ],
+    )
 }
 
 /// Whether the figures may be believed, each with its reason.
-pub(crate) fn badges(run: &Run) -> Markup {
+fn badges(run: &Run) -> Markup {
     let mut markup = Markup::new();
     markup.raw("<ul class=\"badges\">");
     let mut badge = |class: &'static str, title: &str, reason: &str| {
         markup.put("<li class=\"{}\"><b>{}</b> <span>{}</span></li>", &[&class, &title, &reason]);
     };
-    let (valid, findings) = run.validity();
-    let found = findings.join("; ");
-    match valid {
-        Some(true) => badge("good", "Valid", "the load was what was asked for, and passed every gate"),
-        Some(false) => {
-            badge("bad", "Not valid", if found.is_empty() { "the figures do not count" } else { &found })
+    match run.validity() {
+        (Some(true), _) => badge("good", "Valid", "the load was what was asked for, and passed every gate"),
+        (Some(false), findings) if findings.is_empty() => {
+            badge("bad", "Not valid", "the figures do not count")
         }
-        None => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
+        (Some(false), findings) => badge("bad", "Not valid", &findings.join("; ")),
+        (None, _) => badge("open", "Validity not checked", "this kind of run has no schedule to keep"),
     }
-    match run.thresholds.as_ref().map(|thresholds| (thresholds.met, thresholds.findings.join("; "))) {
-        Some((Some(true), _)) => {
+    match &run.thresholds {
+        Some(thresholds) if thresholds.met => {
             badge("good", "Thresholds met", "few failed, nothing was slow, and what was due was completed");
         }
-        Some((Some(false), found)) => badge("bad", "Thresholds not met", &found),
-        Some((None, _)) | None => {}
+        Some(thresholds) => badge("bad", "Thresholds not met", &thresholds.findings.join("; ")),
+        None => {}
     }
-    if let Some(machine) = run.machine.as_ref().filter(|machine| machine.full == Some(true)) {
+    if let Some(machine) = run.machine.as_ref().filter(|machine| machine.full) {
         badge("open", "Cores full", &machine.words);
     }
-    match (run.audited(), &run.audit) {
-        (Some(audit), _) if audit.ok => {
-            badge(
-                "good",
-                "Audit holds",
-                "every accepted request has one outcome, and all balances agree with the participants' own books",
-            );
-        }
-        (Some(audit), _) => badge("bad", "Audit failed", &audit.findings.join("; ")),
-        (None, _) if run.is_isolated() => {
-            badge("open", "Not audited", "a stage alone moves no money to audit")
-        }
-        (None, _) => badge("open", "Not audited", "no books were kept beside this run"),
+    match run.audited() {
+        Some(audit) if audit.ok => badge(
+            "good",
+            "Audit holds",
+            "every accepted request has one outcome, and all balances agree with the participants' own books",
+        ),
+        Some(audit) => badge("bad", "Audit failed", &audit.findings.join("; ")),
+        None if run.is_isolated() => badge("open", "Not audited", "a stage alone moves no money to audit"),
+        None => badge("open", "Not audited", "no books were kept beside this run"),
     }
     match run.durable {
         Some(true) => {
@@ -221,149 +197,427 @@ pub(crate) fn badges(run: &Run) -> Markup {
     markup
 }
 
-fn latency_table(run: &Run) -> Markup {
-    let several = run.phases.len() > 1;
-    let mut rows = vec![(if several { "end to end" } else { run.unit() }, run.latency_ms)];
-    if several {
-        // A payment's phases in the order in which they happen; others by name.
-        let order = ["discovery", "agreement", "transfer"];
-        let mut phases: Vec<_> =
-            run.phases.iter().map(|(name, phase)| (name.as_str(), phase.latency_ms)).collect();
-        phases.sort_by_key(|(name, _)| order.iter().position(|known| known == name).unwrap_or(order.len()));
-        rows.extend(phases);
+/// A bound beside what was measured.
+pub(crate) struct Objective<'run> {
+    name: &'run str,
+    limit: f64,
+    measured: f64,
+    met: Option<bool>,
+    why: &'run str,
+}
+
+impl<'run> From<&'run TargetCheck> for Objective<'run> {
+    fn from(check: &'run TargetCheck) -> Self {
+        let (name, met) = (check.name.as_ref(), Some(check.met));
+        Self { name, limit: check.limit, measured: check.measured, met, why: "" }
     }
-    let mut markup = Markup::new();
-    markup.raw(
-        "<div class=\"scroll\"><table><thead><tr><th>milliseconds</th><th>mean</th><th>p50</th><th>p90</th><th>p95</th><th>p99</th>\
-         <th>p99.9</th><th>p99.99</th><th>slowest</th></tr></thead><tbody>",
-    );
-    for (name, latency) in rows {
-        markup.put("<tr><th scope=\"row\">{}</th>", &[&name]);
-        let values = [
-            latency.mean,
-            latency.p50,
-            latency.p90,
-            latency.p95,
-            latency.p99,
-            latency.p999,
-            latency.p9999,
-            latency.max,
-        ];
-        for value in values {
-            markup.put("<td>{}</td>", &[&or_absent(value, |value| grouped(value, 3))]);
+}
+
+impl<'run> From<&'run ThresholdCheck> for Objective<'run> {
+    fn from(check: &'run ThresholdCheck) -> Self {
+        Self { name: &check.name, limit: check.limit, measured: check.value, met: Some(check.met), why: "" }
+    }
+}
+
+/// What was to be reached, beside what was; nothing of none.
+fn objectives<'run>(heading: &str, all: impl Iterator<Item = Objective<'run>>) -> Markup {
+    let row = |one: Objective<'run>| {
+        let verdict = match (one.met, one.why) {
+            (Some(true), _) => Cell::classed("met", "met"),
+            (Some(false), _) => Cell::classed("missed", "alarm"),
+            (None, "") => Cell::from("not judged"),
+            (None, why) => Cell::from(format!("not judged: {why}")),
+        };
+        vec![
+            spelled(one.name).into(),
+            in_unit(one.name, one.limit).into(),
+            in_unit(one.name, one.measured).into(),
+            verdict,
+        ]
+    };
+    table(&[heading, "asked for", "measured", ""], all.map(row))
+}
+
+/// A figure in the unit that its name ends with.
+fn in_unit(name: &str, value: f64) -> String {
+    match name {
+        name if name.ends_with("_ms") => milliseconds(value),
+        name if name.ends_with("_us") => microseconds(value),
+        name if name.ends_with("_mb") => format!("{} MiB", number(value)),
+        name if name.contains("share") => percent(value),
+        name if name.ends_with("per_s") || name.ends_with("per second") => format!("{}/s", number(value)),
+        name if name.ends_with("seconds") => format!("{} s", number(value)),
+        _ => number(value),
+    }
+}
+
+fn spelled(name: &str) -> String {
+    match name {
+        "throughput_per_s" => "throughput".to_owned(),
+        "hub_rss_mb" => "memory of the hub".to_owned(),
+        "hub_disk_mb" => "disk that the hub uses".to_owned(),
+        "completed_share_of_due" => "completed of what was due".to_owned(),
+        name => {
+            let bare = ["_ms", "_us", "_mb", "_per_s"].into_iter().find_map(|unit| name.strip_suffix(unit));
+            bare.unwrap_or(name).replace('_', " ")
         }
-        markup.raw("</tr>");
     }
-    markup.raw("</tbody></table></div>");
+}
+
+/// Every rate that was tried, as a plot of its tail latency and as rows.
+fn breakpoint(run: &Run, group: &str) -> Markup {
+    let mut markup = Markup::new();
+    let Some(found) = run.breakpoint.as_ref().filter(|found| !found.probes.is_empty()) else { return markup };
+    let rate = |rate: u32| number(f64::from(rate));
+    let text = match (found.highest_met_per_s.map(rate), found.lowest_missed_per_s.map(rate)) {
+        (Some(met), Some(missed)) if found.is_generators() => format!(
+            "{met} per second met every target. At {missed} per second the load generator could not keep up: the hub may hold more."
+        ),
+        (Some(met), Some(missed)) => {
+            format!("{met} per second met every target, {missed} per second did not.")
+        }
+        (Some(met), None) => format!("Every rate up to {met} per second met every target."),
+        (None, Some(missed)) => format!("Already {missed} per second missed a target."),
+        (None, None) => "No rate could be judged.".to_owned(),
+    };
+    markup.put("<p>{}</p>", &[&text]);
+    let mut probes: Vec<&Probe> = found.probes.iter().collect();
+    probes.sort_by_key(|probe| probe.rate_per_s);
+    if let Some(plot) = plots::probes(&probes, group) {
+        markup.add(&plot.markup());
+    }
+    let rows = probes.iter().map(|probe| {
+        let verdict = match (probe.met, probe.reasons.join("; ")) {
+            (true, _) => Cell::classed("met", "met"),
+            (false, reasons) if reasons.is_empty() => Cell::classed("missed", "alarm"),
+            (false, reasons) => Cell::classed(reasons, "alarm"),
+        };
+        vec![
+            rate(probe.rate_per_s).into(),
+            number(probe.throughput_per_s).into(),
+            milliseconds(probe.p99_ms).into(),
+            count(probe.lost).into(),
+            or_absent(probe.idle_share, percent).into(),
+            verdict,
+        ]
+    });
+    let head = ["asked for, per second", "completed, per second", "p99", "lost", "cores idle", ""];
+    markup.add(&table(&head, rows));
     markup
 }
 
-fn integrity(audit: &Audit, run: &Run) -> Markup {
+/// How figures moved during a long run.
+fn drift(run: &Run) -> Markup {
     let mut markup = Markup::new();
-    if let (Some(accepted), Some(finished)) = (audit.accepted, audit.finished) {
+    let Some(drift) = run.drift.as_ref().filter(|drift| !drift.rows.is_empty()) else { return markup };
+    let over = if drift.seconds > 0.0 {
+        format!(" over {}", milliseconds(drift.seconds * 1e3))
+    } else {
+        String::new()
+    };
+    markup.put("<p class=\"note\">Lines fitted to the steady window{}.</p>", &[&over]);
+    let rows = drift.rows.iter().map(|row| {
+        vec![
+            spelled(&row.name).into(),
+            in_unit(&row.name, row.start).into(),
+            in_unit(&row.name, row.end).into(),
+            or_absent(row.change, signed_percent).into(),
+            in_unit(&row.name, row.per_hour).into(),
+            row.verdict.as_str().into(),
+        ]
+    });
+    markup.add(&table(&["figure", "at the start", "at the end", "change", "in an hour", ""], rows));
+    if let Some(bytes) = drift.disk_bytes_per_operation {
+        markup.put("<p class=\"note\">{} bytes of disk per {}.</p>", &[&number(bytes), &run.unit()]);
+    }
+    markup.add(&objectives("Did it keep up?", drift.kept_up.iter().map(Objective::from)));
+    let of_2020 = drift.programme_2020.iter().map(|check| Objective {
+        name: &check.name,
+        limit: check.limit,
+        measured: check.measured,
+        met: check.met,
+        why: check.not_judged.as_deref().unwrap_or_default(),
+    });
+    markup.add(&objectives("Targets of Mojaloop's programme of 2020", of_2020));
+    markup
+}
+
+/// Which share of the operations took how long, in classes of 1, 2, 5, 10 … milliseconds.
+fn classes(run: &Run) -> Markup {
+    let total = run.buckets().iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+    let Some(&(smallest, _)) = run.buckets().first().filter(|_| total > 0) else { return Markup::new() };
+    let above = |bound: u64| {
+        [2_u64, 5, 10]
+            .map(|step| step.saturating_mul(10_u64.pow(bound.ilog10())))
+            .into_iter()
+            .find(|next| *next > bound)
+    };
+    let decade = 10_u64.pow(smallest.max(1).ilog10());
+    let first = [5_u64, 2, 1]
+        .map(|step| step.saturating_mul(decade))
+        .into_iter()
+        .find(|bound| *bound <= smallest.max(1));
+    let mut bounds = vec![first.unwrap_or(decade)];
+    while let Some(next) = bounds.last().and_then(|bound| above(*bound))
+        && bounds.last().is_some_and(|bound| run.buckets().iter().any(|(upper, _)| upper > bound))
+    {
+        bounds.push(next);
+    }
+    let mut counts = vec![0; bounds.len()];
+    for (upper, count) in run.buckets() {
+        let place = bounds.iter().position(|bound| upper <= bound).unwrap_or(bounds.len() - 1);
+        counts[place] = u64::saturating_add(counts[place], *count);
+    }
+    let most = counts.iter().copied().max().unwrap_or(1) as f64;
+    let bound = |place: usize| milliseconds(bounds[place] as f64 / 1e3);
+    let rows =
+        counts.iter().enumerate().filter(|(place, count)| *place > 0 || **count > 0).map(|(place, count)| {
+            let name = match place.checked_sub(1) {
+                Some(below) => format!("{} to {}", bound(below), bound(place)),
+                None => format!("up to {}", bound(place)),
+            };
+            let share = *count as f64 / total as f64;
+            let shown = if *count > 0 { percent(share) } else { "none".to_owned() };
+            vec![name.into(), Cell::share(*count as f64 / most, None), shown.into()]
+        });
+    let mut markup = Markup::new();
+    markup.put("<figure><figcaption><b>How long {} took</b></figcaption>", &[&run.units()]);
+    markup.add(&table(&["time", " … ", "share of all"], rows)).raw("</figure>");
+    markup
+}
+
+fn latency_table(run: &Run) -> Markup {
+    // A payment's phases in the order in which they happen.
+    let phases = ["discovery", "agreement", "transfer"];
+    let has = |phase: &&str| run.raw.pointer(&format!("/phases/{phase}")).is_some();
+    let several = phases.iter().filter(|phase| has(phase)).count() > 1;
+    let whole = if several { "end to end" } else { run.unit() };
+    let of_phases = phases.into_iter().filter(|phase| several && has(phase));
+    let rows = [(whole, "latency_ms".to_owned())]
+        .into_iter()
+        .chain(of_phases.map(|phase| (phase, format!("phases.{phase}.latency_ms"))));
+    let members = ["mean", "p50", "p90", "p95", "p99", "p999", "p9999", "max"];
+    let figure = |path: &str| or_absent(run.number(path), |value| grouped(value, 3)).into();
+    table(
+        &["milliseconds", "mean", "p50", "p90", "p95", "p99", "p99.9", "p99.99", "slowest"],
+        rows.map(|(name, path)| {
+            let figures = members.iter().map(|member| figure(&format!("{path}.{member}")));
+            [name.into()].into_iter().chain(figures).collect()
+        }),
+    )
+}
+
+/// Stages as bars of their mean time, with the tail as a tick, and their figures.
+fn stages(run: &Run) -> Markup {
+    let longest =
+        run.stages.iter().flat_map(|stage| [Some(stage.mean_us), stage.p99_us]).flatten().fold(0.0, f64::max);
+    let part = |value: f64| if longest > 0.0 { value / longest } else { 0.0 };
+    // A thread has no operations of its own, only CPU.
+    let counted = |value: f64| Some(value).filter(|value| *value > 0.0);
+    let rows = run.stages.iter().map(|stage| {
+        vec![
+            stage.stage.replace('_', " ").into(),
+            Cell::share(part(stage.mean_us), stage.p99_us.map(part)),
+            or_absent(counted(stage.mean_us), microseconds).into(),
+            or_absent(stage.p99_us, microseconds).into(),
+            or_absent(counted(stage.per_s), number).into(),
+            or_absent(stage.batch_mean, number).into(),
+            or_absent(stage.queue_depth, number).into(),
+            or_absent(stage.cpu_share, percent).into(),
+        ]
+    });
+    let mut markup = table(&["stage", "time … ", "mean", "p99", "per second", "batch", "queue", "CPU"], rows);
+    if !markup.is_empty() {
+        let ticks = run.stages.iter().any(|stage| stage.p99_us.is_some());
+        let tick = if ticks { " Tick: 99 of 100 stay below." } else { "" };
+        markup.put("<p class=\"note\">Bar: mean time of one operation in the stage.{}</p>", &[&tick]);
+    }
+    markup
+}
+
+/// CPU per operation: of each process, and below the hub of its stages.
+fn cpu(run: &Run) -> Markup {
+    // One of several processes of the hub is in the row of all of them.
+    let own = run.processes().into_iter().filter(|process| !process.name.starts_with("hub, "));
+    let mut all: Vec<(String, f64)> = own
+        .filter_map(|process| Some((process.name, process.cpu_us_per_operation.filter(|cpu| *cpu > 0.0)?)))
+        .collect();
+    all.sort_by_key(|(name, _)| name != "hub");
+    let total: f64 = all.iter().map(|(_, cpu)| cpu).sum();
+    let shares = |stage: &crate::result::schema::StageResult| stage.cpu_share.filter(|share| *share > 0.0);
+    let sum: f64 = run.stages.iter().filter_map(shares).sum();
+    let mut pieces: Vec<(String, f64)> = Vec::new();
+    for (name, cpu) in all {
+        let is_hub = name == "hub";
+        pieces.push((name, cpu));
+        if is_hub && sum > 0.0 {
+            // Shares of more than the whole are rounding, or overlap: then they are shares of their sum.
+            let whole = sum.max(1.0);
+            let mut stages: Vec<(String, f64)> = (run.stages.iter())
+                .filter_map(|stage| {
+                    Some((format!("hub: {}", stage.stage.replace('_', " ")), shares(stage)? / whole * cpu))
+                })
+                .collect();
+            stages.sort_by(|one, other| other.1.total_cmp(&one.1));
+            pieces.append(&mut stages);
+            if sum < 0.995 {
+                pieces.push(("hub: elsewhere".to_owned(), (1.0 - sum) * cpu));
+            }
+        }
+    }
+    let rows = pieces.into_iter().map(|(name, cpu)| {
+        vec![
+            name.into(),
+            Cell::share(cpu / total, None),
+            microseconds(cpu).into(),
+            percent(cpu / total).into(),
+        ]
+    });
+    table(&["CPU time by process and stage", " … ", &format!("per {}", run.unit()), "of all"], rows)
+}
+
+/// CPU, memory, disk and switches of every process.
+fn processes(run: &Run) -> Markup {
+    let mut processes = run.processes();
+    for baseline in run.baselines() {
+        if let Some(process) = &baseline.process
+            && !processes.iter().any(|known| known.name == baseline.name)
+        {
+            processes.push(Run::row_of(&baseline.name, process));
+        }
+    }
+    let megabytes = |value: Option<f64>| {
+        value.map_or_else(|| ABSENT.to_owned(), |value| format!("{} MiB", number(value)))
+    };
+    let counted = |value: Option<u64>| value.map_or_else(|| ABSENT.to_owned(), count);
+    let rows = processes.into_iter().map(|process| {
+        vec![
+            process.name.into(),
+            or_absent(process.cpu_us_per_operation, microseconds).into(),
+            or_absent(process.cores, number).into(),
+            megabytes(process.rss_mb).into(),
+            megabytes(process.rss_peak_mb).into(),
+            megabytes(process.disk_write_mb).into(),
+            counted(process.context_switches_voluntary).into(),
+            counted(process.context_switches_involuntary).into(),
+        ]
+    });
+    let head = [
+        "process",
+        "CPU each",
+        "cores",
+        "memory",
+        "at most",
+        "written",
+        "switches, voluntary",
+        "involuntary",
+    ];
+    table(&head, rows)
+}
+
+/// Each of several loads by itself.
+fn loads(run: &Run) -> Markup {
+    let rows = run.loads.iter().map(|part| {
+        vec![
+            part.operation.name().into(),
+            part.load.to_string().into(),
+            number(part.throughput_per_s).into(),
+            count(part.failed).into(),
+            milliseconds(part.latency_ms.p50).into(),
+            milliseconds(part.latency_ms.p99).into(),
+            or_absent(part.schedule.map(|schedule| schedule.lag_ms_p99), milliseconds).into(),
+        ]
+    });
+    table(&["load", "asked for", "per second", "failed", "p50", "p99", "sent late, p99"], rows)
+}
+
+/// What each of several load generators did alone.
+fn generators(run: &Run) -> Markup {
+    let all = run.raw.get("generators").and_then(serde_json::Value::as_array).into_iter().flatten();
+    let rows = all.map(|generator| {
+        let figure = |pointer: &str, format: fn(f64) -> String| -> Cell {
+            or_absent(generator.pointer(pointer).and_then(serde_json::Value::as_f64), format).into()
+        };
+        let valid = generator.pointer("/validity/valid").and_then(serde_json::Value::as_bool);
+        vec![
+            generator.get("name").map(plain).unwrap_or_default().into(),
+            figure("/environment/cores", number),
+            figure("/throughput_per_s", number),
+            figure("/failed", number),
+            figure("/latency_ms/p50", milliseconds),
+            figure("/latency_ms/p99", milliseconds),
+            figure("/schedule/lag_ms_p99", milliseconds),
+            figure("/window/stolen_share", percent),
+            valid.map_or(ABSENT, |valid| if valid { "yes" } else { "NO" }).into(),
+        ]
+    });
+    let mut markup = table(
+        &[
+            "load generator",
+            "cores",
+            "per second",
+            "failed",
+            "p50",
+            "p99",
+            "sent late, p99",
+            "taken by other machines",
+            "valid",
+        ],
+        rows,
+    );
+    if !markup.is_empty() {
+        markup.raw("<p class=\"note\">Several machines drove the hub at once; the figures of this page are of all of them together.</p>");
+    }
+    markup
+}
+
+fn integrity(run: &Run) -> Markup {
+    let mut markup = Markup::new();
+    let Some(audit) = run.audited() else { return markup };
+    if run.value("audit.accepted").is_some() {
         markup.put(
             "<p>{} accepted = {} finished + {} in flight. {} lost, {} doubled, {} contradicted, {} later than a user waits.</p>",
             &[
-                &count(accepted),
-                &count(finished),
-                &count(audit.in_flight.unwrap_or(0)),
-                &count(audit.lost.or(run.lost).unwrap_or(0)),
-                &count(audit.doubled.unwrap_or(0)),
-                &count(audit.contradictions.unwrap_or(0)),
-                &count(run.late.unwrap_or(0)),
+                &count(audit.accepted),
+                &count(audit.finished),
+                &count(audit.in_flight),
+                &count(audit.lost),
+                &count(audit.doubled),
+                &count(audit.contradictions),
+                &count(run.late),
             ],
         );
     }
-    if !audit.findings.is_empty() {
-        markup.raw("<ul class=\"findings\">");
-        for finding in &audit.findings {
-            markup.put("<li>{}</li>", &[finding]);
-        }
-        markup.raw("</ul>");
-    }
-    if !audit.positions.is_empty() {
-        markup.raw(
-            "<div class=\"scroll\"><table><thead><tr><th>participant</th><th>position at the hub</th><th>its own books</th><th></th></tr>\
-             </thead><tbody>",
-        );
-        for position in &audit.positions {
-            let verdict = if position.ok { "agree" } else { "DIFFER" };
-            markup.put(
-                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td></tr>",
-                &[&position.participant, &position.hub, &position.books, &verdict],
-            );
-        }
-        markup.raw("</tbody></table></div>");
-    }
-    markup
-}
-
-/// Each of several loads by itself; nothing where there was one.
-fn loads(run: &Run) -> Markup {
-    let mut markup = Markup::new();
-    if run.loads.is_empty() {
-        return markup;
-    }
-    markup.raw(
-        "<div class=\"scroll\"><table><thead><tr><th>load</th><th>asked for</th><th>per second</th><th>failed</th><th>p50</th>\
-         <th>p99</th><th>sent late, p99</th></tr></thead><tbody>",
-    );
-    for part in &run.loads {
-        let late = part.schedule.as_ref().and_then(|schedule| schedule.lag_ms_p99);
-        markup.put(
-            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            &[
-                &part.operation,
-                &crate::report::load::load(&part.load).unwrap_or_default(),
-                &or_absent(part.throughput_per_s, number),
-                &count(part.failed.unwrap_or(0)),
-                &or_absent(part.latency_ms.p50, milliseconds),
-                &or_absent(part.latency_ms.p99, milliseconds),
-                &or_absent(late, milliseconds),
-            ],
-        );
-    }
-    markup.raw("</tbody></table></div>");
+    markup.add(&findings(&audit.findings));
+    let rows = audit.positions.iter().map(|position| {
+        let verdict = if position.ok { "agree" } else { "DIFFER" };
+        vec![
+            position.participant.as_str().into(),
+            position.hub.as_str().into(),
+            position.books.as_str().into(),
+            verdict.into(),
+        ]
+    });
+    markup.add(&table(&["participant", "position at the hub", "its own books", ""], rows));
     markup
 }
 
 /// The machine, what was asked for, and the seed: what it takes to repeat the run.
 fn conditions(run: &Run) -> Markup {
-    let mut rows: Vec<(String, String)> = Vec::new();
-    rows.push(("varied".to_owned(), run.parameters_text()));
-    for (name, value) in &run.environment {
-        rows.push((name.replace('_', " "), plain(value)));
+    let named = |(name, value): (&String, &serde_json::Value)| (name.replace('_', " "), plain(value));
+    let mut rows: Vec<(String, String)> = vec![("varied".to_owned(), run.parameters_text())];
+    rows.extend(run.environment.iter().chain(&run.options).map(named));
+    let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
+    row("seed", run.value("seed").map(plain).unwrap_or_default());
+    row("target", run.target.clone());
+    row("machine", run.machine.as_ref().map(|machine| machine.words.clone()).unwrap_or_default());
+    if run.value("window").is_some() {
+        let [seconds, start, end] =
+            [run.window.seconds, run.window.trimmed_start_s, run.window.trimmed_end_s].map(number);
+        row("figures are of", format!("{seconds} s, after the first {start} s and before the last {end} s"));
     }
-    for (name, value) in &run.options {
-        rows.push((name.replace('_', " "), plain(value)));
+    if let Some(share) = run.window.stolen_share {
+        row("taken by other machines", format!("{} of the cores' time", percent(share)));
     }
-    rows.push(("seed".to_owned(), run.seed.map(|seed| seed.to_string()).unwrap_or_default()));
-    rows.push(("target".to_owned(), run.target.clone().unwrap_or_default()));
-    rows.push((
-        "machine".to_owned(),
-        run.machine.as_ref().map(|machine| machine.words.clone()).unwrap_or_default(),
-    ));
-    if let Some(window) = &run.window {
-        let seconds = |value: Option<f64>| number(value.unwrap_or(0.0));
-        let text = format!(
-            "{} s, after the first {} s and before the last {} s",
-            seconds(window.seconds),
-            seconds(window.trimmed_start_s),
-            seconds(window.trimmed_end_s)
-        );
-        rows.push(("figures are of".to_owned(), text));
-        if let Some(share) = window.stolen_share {
-            rows.push((
-                "taken by other machines".to_owned(),
-                format!("{} of the cores' time", percent(share)),
-            ));
-        }
-    }
-    let mut markup = Markup::new();
-    markup.raw("<dl class=\"conditions\">");
-    for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
-        markup.put("<div><dt>{}</dt><dd>{}</dd></div>", &[name, value]);
-    }
-    markup.raw("</dl>");
-    markup
+    terms("conditions", rows.into_iter().map(|(name, value)| [name, value, String::new()]))
 }

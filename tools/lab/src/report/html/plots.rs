@@ -1,0 +1,295 @@
+//! What is plotted: a run over time, its latencies by percentile, the tries of a search, and a suite's figures by what it varied.
+
+use std::collections::BTreeMap;
+
+use super::plot::{Axis, Plot, Series};
+use crate::report::compare::Metric;
+use crate::report::input::{Plot as SuitePlot, Results};
+use crate::report::parameters;
+use crate::report::run::{Run, plain};
+use crate::report::statistics::{CONFIDENCE, Interval, mean_interval};
+use crate::result::schema::{Probe, TimelineRow};
+
+/// Values that are further apart than this ratio are laid out by ratio.
+const LOG_RATIO: f64 = 20.0;
+/// Distance of two points of a percentile curve, in nines.
+const NINES_STEP: f64 = 0.015;
+
+type Figure = fn(&TimelineRow) -> Option<f64>;
+/// Name, colour, stroke, value.
+type Line = (&'static str, usize, &'static str, Figure);
+
+/// Title, unit, whether by ratio, lines; values with the unit `/s` are counts of an interval.
+const OVER_TIME: [(&str, &str, bool, &[Line]); 6] = [
+    (
+        "Completed per second",
+        "/s",
+        false,
+        &[
+            ("offered", 4, "dashed", |row| Some(row.offered as f64)),
+            ("completed", 0, "line", |row| Some(row.completed as f64)),
+            ("failed", 3, "line", |row| Some(row.failed as f64).filter(|failed| *failed > 0.0)),
+        ],
+    ),
+    (
+        "Latency, logarithmic",
+        "ms",
+        true,
+        &[
+            ("slowest", 4, "faint", |row| row.max_ms),
+            ("p99", 1, "line", |row| row.p99_ms),
+            ("p95", 2, "line", |row| row.p95_ms),
+            ("p50", 0, "line", |row| row.p50_ms),
+        ],
+    ),
+    (
+        "Waiting in the hub, at the end of each second",
+        "",
+        false,
+        &[
+            ("relays", 2, "line", |row| row.queues.relay),
+            ("ingress", 4, "faint", |row| row.queues.ingress),
+            ("callbacks", 1, "line", |row| row.queues.callbacks),
+            ("engine", 0, "line", |row| row.queues.engine),
+        ],
+    ),
+    ("CPU cores that the hub keeps busy", "", false, &[("CPU cores", 0, "line", |row| row.hub_cpu_cores)]),
+    ("Memory of the hub", "MiB", false, &[("memory", 0, "line", |row| row.hub_rss_mb)]),
+    ("Disk that the hub uses", "MiB", false, &[("disk", 0, "points", |row| row.hub_disk_mb)]),
+];
+
+fn over_time(run: &Run, figure: Figure, unit: &str) -> Vec<(f64, Option<f64>)> {
+    let scale = if unit == "/s" { 1.0 / run.interval_s() } else { 1.0 };
+    run.rows().iter().map(|row| (row.t, figure(row).map(|value| value * scale))).collect()
+}
+
+/// Throughput, latency, queues, CPU, memory and disk of one run, one below the other on the same time.
+pub(crate) fn of_run(run: &Run, group: &str) -> Vec<Plot> {
+    let seconds = run.rows().last().map_or(0.0, |row| row.t);
+    let mut shaded = Vec::new();
+    if let Some((start, end)) = run.steady_window() {
+        shaded.extend((start > 0.0).then_some((0.0, start)));
+        shaded.extend((end < seconds).then_some((end, seconds)));
+    }
+    let plot = |(title, unit, is_log, lines): &(&str, &'static str, bool, &[Line])| {
+        let series = lines.iter().map(|(name, colour, stroke, figure)| {
+            let mut points = over_time(run, *figure, unit);
+            if *stroke == "points" {
+                // What is looked at now and then leaves no gap in between.
+                points.retain(|(_, y)| y.is_some());
+            }
+            Series { name: (*name).to_owned(), colour: *colour, stroke, points, ranges: Vec::new() }
+        });
+        // Of a queue in which nothing ever waited nothing is drawn; a single point is no development.
+        let is_used = |series: &Series| {
+            !title.starts_with("Waiting")
+                || series.points.iter().any(|(_, y)| y.is_some_and(|depth| depth > 0.0))
+        };
+        let series: Vec<Series> = series.filter(|series| series.count() > 0 && is_used(series)).collect();
+        series.iter().any(|series| series.count() > 1).then(|| Plot {
+            title: (*title).to_owned(),
+            note: if shaded.is_empty() { String::new() } else { "Grey: not part of the figures.".to_owned() },
+            x: Axis::Time,
+            unit,
+            is_log: *is_log,
+            series,
+            shaded: shaded.clone(),
+            wide: true,
+            group: group.to_owned(),
+        })
+    };
+    OVER_TIME.iter().filter_map(plot).collect()
+}
+
+/// Throughput and tail latency of several runs on one time.
+pub(crate) fn of_runs(runs: &[Run], group: &str) -> Vec<Plot> {
+    let figures: [(&str, &'static str, bool, Figure); 2] = [
+        ("Completed per second", "/s", false, |row| Some(row.completed as f64)),
+        ("p99 latency of each second, logarithmic", "ms", true, |row| row.p99_ms),
+    ];
+    let plot = |(title, unit, is_log, figure): (&str, &'static str, bool, Figure)| {
+        let series = runs.iter().enumerate().map(|(colour, run)| {
+            let points = over_time(run, figure, unit);
+            Series { name: run.label.clone(), colour, stroke: "line", points, ranges: Vec::new() }
+        });
+        let series: Vec<Series> = series.filter(|series| series.count() > 0).collect();
+        // One run alone is no comparison.
+        (series.len() > 1).then(|| Plot {
+            title: title.to_owned(),
+            note: String::new(),
+            x: Axis::Time,
+            unit,
+            is_log,
+            series,
+            shaded: Vec::new(),
+            wide: true,
+            group: group.to_owned(),
+        })
+    };
+    figures.into_iter().filter_map(plot).collect()
+}
+
+/// At each share of the operations, how long the slowest of them took.
+pub(crate) fn percentiles(runs: &[Run], group: &str) -> Option<Plot> {
+    let series = runs.iter().enumerate().map(|(colour, run)| curve(run, colour));
+    let series: Vec<Series> = series.filter(|series| series.count() > 1).collect();
+    (!series.is_empty()).then(|| Plot {
+        title: "Latency by percentile".to_owned(),
+        note: "both axes logarithmic; each step to the right leaves out nine tenths of the rest.".to_owned(),
+        x: Axis::Nines,
+        unit: "ms",
+        is_log: true,
+        series,
+        shaded: Vec::new(),
+        wide: false,
+        group: group.to_owned(),
+    })
+}
+
+fn curve(run: &Run, colour: usize) -> Series {
+    let total = run.buckets().iter().fold(0_u64, |sum, (_, count)| sum.saturating_add(*count));
+    let (mut shares, mut below): (Vec<(f64, f64)>, u64) = (Vec::new(), 0);
+    for (upper_us, count) in run.buckets() {
+        below = below.saturating_add(*count);
+        shares.push((below as f64 / total.max(1) as f64, *upper_us as f64 / 1e3));
+    }
+    let stroke = if shares.is_empty() { "points" } else { "line" };
+    if shares.is_empty() {
+        // Layout 1 has the percentiles only.
+        let known =
+            [(0.5, "p50"), (0.9, "p90"), (0.95, "p95"), (0.99, "p99"), (0.999, "p999"), (0.9999, "p9999")];
+        let of = |(share, name): (f64, &str)| Some((share, run.number(&format!("latency_ms.{name}"))?));
+        shares.extend(known.into_iter().filter_map(of));
+    }
+    // The whole is beyond all nines: it is shown a little beyond a single operation of all.
+    let last = if total > 1 { (total as f64).log10() } else { 6.0 };
+    let mut series = Series { name: run.label.clone(), colour, stroke, ..Series::default() };
+    let mut before = f64::NEG_INFINITY;
+    for (share, value) in shares {
+        let x = if share < 1.0 { (-(1.0 - share).log10()).min(last) } else { last + 0.12 };
+        if x - before >= NINES_STEP || share >= 1.0 {
+            before = x;
+            series.points.push((x, Some(value)));
+        }
+    }
+    series
+}
+
+/// Every rate that a search tried, by its tail latency.
+pub(crate) fn probes(probes: &[&Probe], group: &str) -> Option<Plot> {
+    let series = [("met every target", 0, true), ("missed one", 3, false)].map(|(name, colour, met)| {
+        let of = probes.iter().filter(|probe| probe.met == met);
+        let points =
+            of.map(|probe| (f64::from(probe.rate_per_s), Some(probe.p99_ms).filter(|p99| *p99 > 0.0)));
+        Series { name: name.to_owned(), colour, stroke: "dots", points: points.collect(), ranges: Vec::new() }
+    });
+    let series: Vec<Series> = series.into_iter().filter(|series| series.count() > 0).collect();
+    (series.iter().map(Series::count).sum::<usize>() > 1).then(|| Plot {
+        title: "p99 latency by arrival rate".to_owned(),
+        note: "logarithmic.".to_owned(),
+        x: Axis::Numbers { name: "arrivals per second that were asked for".to_owned(), is_log: false },
+        unit: "ms",
+        is_log: true,
+        series,
+        shaded: Vec::new(),
+        wide: true,
+        group: format!("{group}-breakpoint"),
+    })
+}
+
+/// A plot of a suite: a figure by what was varied; `None` when no run has both.
+pub(crate) fn of_suite(plot: &SuitePlot, results: &Results, group: &str) -> Option<Plot> {
+    let runs: Vec<&Run> = plot.runs.iter().filter_map(|&index| results.runs.get(index)).collect();
+    let numeric = runs.iter().all(|run| run.value(&plot.x).is_none() || run.number(&plot.x).is_some());
+    let mut words: Vec<String> = Vec::new();
+    for text in runs.iter().filter_map(|run| run.value(&plot.x)).map(plain) {
+        if !words.contains(&text) {
+            words.push(text);
+        }
+    }
+    // Numbers with one word among them, such as `natural`, still are an order that a line can follow.
+    let strange = words.iter().filter(|word| word.parse::<f64>().is_err()).count();
+    let is_ordered = numeric || (strange <= 1 && words.len() > 2);
+    let x_of = |run: &Run| match numeric {
+        true => run.number(&plot.x),
+        false => {
+            let text = plain(run.value(&plot.x)?);
+            Some(words.iter().position(|word| *word == text)? as f64)
+        }
+    };
+    let mut lines: BTreeMap<(u64, String), Series> = BTreeMap::new();
+    for run in &runs {
+        let (Some(x), Some(y)) = (x_of(run), run.number(&plot.y)) else { continue };
+        let value = plot.series.as_deref().and_then(|series| run.value(series));
+        // Lines in the order of their numbers; texts after them.
+        let order =
+            value.and_then(serde_json::Value::as_f64).map_or(u64::MAX, |value| (value.max(0.0) * 1e3) as u64);
+        let name = plot.series.as_deref().zip(value);
+        let name = name.map_or_else(String::new, |(series, value)| parameters::text(series, value));
+        let line = lines.entry((order, name)).or_default();
+        line.points.push((x, Some(y)));
+        line.ranges.push(whiskers(plot, run).map(|(interval, _)| (interval.low.max(0.0), interval.high)));
+    }
+    let stroke = if is_ordered { "points" } else { "columns" };
+    let series: Vec<Series> = (lines.into_iter().enumerate())
+        .map(|(colour, ((_, name), line))| Series { name, colour, stroke, ..line })
+        .collect();
+    if series.is_empty() {
+        return None;
+    }
+    let unit = match plot.y.as_str() {
+        name if name.starts_with("latency_ms") || name.ends_with("_ms") => "ms",
+        "throughput_per_s" => "/s",
+        "hub_cpu_us" | "hub.cpu_us_per_operation" => "µs",
+        _ => "",
+    };
+    Some(Plot {
+        title: plot.title.clone(),
+        note: format!("{}{}.", y_name(&plot.y, runs.first().copied()), whiskers_text(plot, &runs)),
+        x: x_axis(plot, &series, numeric, &words),
+        unit,
+        is_log: false,
+        series,
+        shaded: Vec::new(),
+        wide: false,
+        group: group.to_owned(),
+    })
+}
+
+fn x_axis(plot: &SuitePlot, series: &[Series], numeric: bool, words: &[String]) -> Axis {
+    let name = parameters::axis(&plot.x);
+    if !numeric {
+        return Axis::Words {
+            name,
+            words: words.iter().map(|word| parameters::tick(&plot.x, word)).collect(),
+        };
+    }
+    let values = || series.iter().flat_map(|series| series.points.iter().map(|(x, _)| *x));
+    let (low, high) = (values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max));
+    Axis::Numbers { name, is_log: low > 0.0 && high / low > LOG_RATIO }
+}
+
+/// The interval of a point, and whether it is of one run's slices only.
+fn whiskers(plot: &SuitePlot, run: &Run) -> Option<(Interval, bool)> {
+    let samples = run.samples(Metric::Throughput).filter(|_| plot.y == "throughput_per_s")?;
+    Some((mean_interval(&samples.values, CONFIDENCE)?, samples.origin.is_within_run()))
+}
+
+fn whiskers_text(plot: &SuitePlot, runs: &[&Run]) -> &'static str {
+    let within: Vec<bool> = runs.iter().filter_map(|run| Some(whiskers(plot, run)?.1)).collect();
+    match (within.is_empty(), within.contains(&true)) {
+        (true, _) => "",
+        (false, false) => "; whiskers are 95 % intervals",
+        (false, true) => "; whiskers are 95 % intervals of what differed within each run",
+    }
+}
+
+fn y_name(name: &str, run: Option<&Run>) -> String {
+    match name {
+        "throughput_per_s" => format!("{} per second", run.map_or_else(String::new, Run::units)),
+        "latency_ms.p50" | "p50_ms" => "p50 latency".to_owned(),
+        "latency_ms.p99" | "p99_ms" => "p99 latency".to_owned(),
+        "hub_cpu_us" | "hub.cpu_us_per_operation" => "CPU of the hub per operation, µs".to_owned(),
+        name => name.replace(['_', '.'], " "),
+    }
+}
