@@ -410,6 +410,17 @@ async fn what_is_passed_on_keeps_its_bytes_and_its_own_headers() {
     }
 }
 
+/// Without the second `error` it would be taken for the path of the answer.
+#[tokio::test(start_paused = true)]
+async fn the_error_about_a_party_called_error_has_a_path_of_its_own() {
+    let world = world(Script::Hangs);
+    world.take("GET /parties/ALIAS/error", "bluebank", None, "").await.unwrap();
+    let sent = world.sent_requests().await;
+    assert_eq!(sent.len(), 1);
+    assert_eq!(sent[0].headers["fspiop-uri"], "/parties/ALIAS/error/error");
+    assert_eq!(sent[0].target.path, "/parties/ALIAS/error/error");
+}
+
 #[tokio::test(start_paused = true)]
 async fn answers_go_to_the_destination_or_their_sender_hears_of_it() {
     let error = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
