@@ -13,8 +13,8 @@ const INTERVALS_UNTIL_FORGOTTEN: u64 = INTERVALS_PER_S;
 const FLOOR_PART: u64 = 4;
 /// A limit never falls below this, in requests per second.
 const FLOOR_PER_S: u64 = 50;
-/// By what part the remembered peak falls each interval: it halves in about 14 seconds, and in 3.5 seconds while the delay is
-/// too long.
+/// By what part the remembered peak falls each interval: it halves in about 14 seconds, and in 3.5 seconds
+/// while the delay is too long.
 const PEAK_DECAY: u64 = 1024;
 const PEAK_DECAY_LATE: u64 = 256;
 

@@ -27,7 +27,8 @@ const FORGOTTEN_BELOW: u64 = REQUEST / 64;
 /// The bounds of shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SharesConfig {
-    /// What one source may take per interval however little others ask for, in thousandths of a request; `None` for no bound.
+    /// What one source may take per interval however little others ask for, in thousandths of a request;
+    /// `None` for no bound.
     /// It can save up a second's worth.
     pub quota_per_source: Option<u64>,
     /// Bytes of large bodies that one source may send per interval, the same way; `None` for no bound.

@@ -11,7 +11,8 @@ fn shares(quota_per_source: Option<u64>, sources_max: usize) -> Shares {
     Shares::new(SharesConfig { quota_per_source, byte_quota_per_source: None, sources_max })
 }
 
-/// Lets source `n + 1` ask `demands[n]` times an interval, one after the other; gives what each was granted in the measured intervals.
+/// Lets source `n + 1` ask `demands[n]` times an interval, one after the other; returns what each was granted in
+/// the measured intervals.
 fn granted(shares: &mut Shares, quota: Option<u64>, demands: &[u64]) -> Vec<u64> {
     let mut granted = vec![0; demands.len()];
     for interval in 0..SETTLING_INTERVALS + MEASURED_INTERVALS {

@@ -29,6 +29,7 @@ pub const TARGETS: [&str; 14] = [
     "upesi_quoting",
     "upesi_sim",
     "upesi_tables",
+    "upesi_transfers",
 ];
 
 /// Targets of earlier versions, and the target that logs their events now.

@@ -23,7 +23,7 @@ const CALLBACKS: &str = "courier and callbacks";
 
 /// The stages, and the crates and modules whose frames are theirs.
 const STAGES: [(&str, &[&str]); 7] = [
-    (EDGE, &["upesi_gateway"]),
+    (EDGE, &["upesi_gateway", "upesi_transfers"]),
     ("admission", &["upesi_admission"]),
     ("engine and ledger", &["upesi_engine", "upesi_ledger"]),
     ("journal", &["upesi_journal"]),
