@@ -5,8 +5,9 @@
 //! | `upesi_http_requests_total` | `method`, `resource`, `status` | answers |
 //! | `upesi_http_request_duration_seconds` | `method`, `resource` | from the end of the head to the answer |
 //! | `upesi_fspiop_refusals_total` | `code` | errors answered at once, by FSPIOP code |
-//! | `moja_ml_transfer_prepare`, `…_fulfil`, `…_fulfil_error`, `…_get` | `serviceName`, `success` | the same durations under the names of Mojaloop's dashboards |
-//! | `moja_als_ing_…PartiesByTypeAndID`, `moja_qs_quotes_…` | `success` | the same of lookups and quotes |
+//! | `moja_ml_transfer_…`, `moja_als_ing_…`, `moja_qs_quotes_…` | `success` | the same durations for Mojaloop's dashboards |
+//!
+//! [`MOJALOOP_CALLS`] lists the last; those of transfers have the label `serviceName`, too.
 
 use std::borrow::Cow;
 use std::sync::OnceLock;
