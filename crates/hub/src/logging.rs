@@ -14,7 +14,7 @@ use crate::config::nearest;
 const STORE_LEVELS: &str = "fjall=warn,lsm_tree=warn";
 
 /// What directives may name: our crates that log, the access log, and the libraries that do.
-pub const TARGETS: [&str; 14] = [
+pub const TARGETS: [&str; 15] = [
     "fjall",
     "lsm_tree",
     "upesi_access",
