@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
 use upesi_quoting::KeptQuote;
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
 use crate::changes::Change;
@@ -51,7 +51,7 @@ impl LogLevel for FixedLog {
 }
 
 /// Finds a kept quote by its id.
-pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<KeptQuote>, StoreError> + Send + Sync>;
+pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<KeptQuote>, TablesError> + Send + Sync>;
 
 /// What the API works with. Cheap to clone.
 #[derive(Clone)]

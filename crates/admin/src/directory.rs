@@ -9,7 +9,7 @@ use upesi_directory::import::Imports;
 use upesi_directory::party::{Entry, Owner, PartyIdType, check_identifier};
 use upesi_directory::registry::{OracleError, OracleRegistry};
 use upesi_ledger::ParticipantId;
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, FspId};
 
 use crate::body::JsonBody;
@@ -31,7 +31,7 @@ pub struct DirectoryHandle {
 
 impl DirectoryHandle {
     /// Over a directory and a registry.
-    pub fn new(built_in: BuiltInDirectory, oracles: OracleRegistry) -> Result<Self, StoreError> {
+    pub fn new(built_in: BuiltInDirectory, oracles: OracleRegistry) -> Result<Self, TablesError> {
         Ok(Self { imports: Imports::open(&built_in)?, built_in, oracles })
     }
 }
@@ -54,8 +54,8 @@ impl AdminContext {
     }
 }
 
-impl From<StoreError> for ApiError {
-    fn from(error: StoreError) -> Self {
+impl From<TablesError> for ApiError {
+    fn from(error: TablesError) -> Self {
         Self::new(error.code(), &error.to_string())
     }
 }

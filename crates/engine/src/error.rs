@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use upesi_journal::{DataDirectoryError, JournalError};
 use upesi_ledger::SnapshotError;
-use upesi_tables::archive::ArchiveError;
+use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
 use crate::follow::FollowError;
@@ -21,7 +21,7 @@ pub enum StartError {
     Journal(#[from] JournalError),
     /// The archive cannot be used.
     #[error("the archive of finished transfers: {0}")]
-    Archive(#[from] ArchiveError),
+    Archive(#[from] TablesError),
     /// A sound record cannot be understood.
     #[error("record {seq} of the journal: {source}; was the data written by a newer version of upesi?")]
     Record {
@@ -69,7 +69,7 @@ impl StartError {
     pub(crate) fn is_lack_of_room(&self) -> bool {
         match self {
             Self::Journal(JournalError::DiskFull { .. }) => true,
-            Self::Archive(ArchiveError::Io { source, .. }) => {
+            Self::Archive(TablesError::Io { source, .. }) => {
                 matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
             }
             _ => false,

@@ -20,7 +20,8 @@ use upesi_engine::{
 use upesi_journal::JournalError;
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{CallbackKey, Command, PublicState, Reply};
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
 use upesi_types::{Timestamp, TransferId};
 
 const START_MS: i64 = 1_900_000_000_000;
@@ -168,7 +169,7 @@ struct Slow {
 }
 
 impl Archive for Slow {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         let seen = self.inner.get(id);
         let mut watched = self.watched.lock().unwrap();
         if let Some((_, begun, go_on)) = watched.take_if(|(wanted, ..)| wanted == id) {
@@ -183,11 +184,11 @@ impl Archive for Slow {
         true
     }
 
-    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
         self.inner.apply(entries, watermark)
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         self.inner.sync()
     }
 
@@ -206,11 +207,11 @@ impl Archive for Slow {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         self.inner.for_each(visit)
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         self.inner.remove_to(seq)
     }
 }

@@ -13,7 +13,8 @@ use upesi_engine::{
 };
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::{AdminCommand, CallbackKey, Command};
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
 use upesi_types::TransferId;
 
 /// Where it panics.
@@ -43,7 +44,7 @@ impl Effects for Absurd {
 }
 
 impl Archive for Absurd {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         self.inner.get(id)
     }
 
@@ -51,12 +52,12 @@ impl Archive for Absurd {
         self.inner.may_contain(id)
     }
 
-    fn apply(&self, _entries: &[ArchiveEntry], _watermark: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, _entries: &[ArchiveEntry], _watermark: u64) -> Result<(), TablesError> {
         assert!(self.place != Place::Archive, "absurd archive");
         Ok(())
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         self.inner.sync()
     }
 
@@ -75,11 +76,11 @@ impl Archive for Absurd {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         self.inner.for_each(visit)
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         self.inner.remove_to(seq)
     }
 }

@@ -1,6 +1,6 @@
 //! Why quoting cannot begin.
 
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 
 /// Why quoting cannot begin.
 #[derive(Debug, thiserror::Error)]
@@ -10,5 +10,5 @@ pub enum QuotingError {
     NoStore,
     /// The store cannot be used.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] TablesError),
 }

@@ -7,7 +7,8 @@ use upesi_delivery::relayed::{Address, ErrorInformation, Failure, Outgoing, Perm
 use upesi_delivery::{Accepted, Handler, Request, Unroutable};
 use upesi_engine::Participants;
 use upesi_fspiop::{Method, PathId, Resource, SyncError, fingerprint};
-use upesi_tables::store::{Store, StoreError};
+use upesi_tables::TablesError;
+use upesi_tables::store::Store;
 use upesi_types::{ErrorCode, FspId, Timestamp};
 
 use crate::duplicates::{DuplicateTable, Fingerprint, Sight, Sighting, Stage};
@@ -72,7 +73,7 @@ impl Quoting {
     }
 
     /// A kept quote, bulk quote or FX quote by its id; `None` too where quotes are not kept.
-    pub fn find(&self, id: &str) -> Result<Option<KeptQuote>, StoreError> {
+    pub fn find(&self, id: &str) -> Result<Option<KeptQuote>, TablesError> {
         match &self.shared.memory {
             Memory::Kept(kept) => kept.find(id),
             Memory::None | Memory::Recent(_) => Ok(None),
@@ -86,7 +87,7 @@ impl Quoting {
 
     /// Deletes kept quotes that are too old or too many, in small steps; gives how many went. [`Self::run_retention`] does
     /// it regularly.
-    pub async fn drop_old(&self) -> Result<u64, StoreError> {
+    pub async fn drop_old(&self) -> Result<u64, TablesError> {
         match &self.shared.memory {
             Memory::Kept(kept) => kept.drop_old(self.shared.relay.now()).await,
             Memory::None | Memory::Recent(_) => Ok(0),
@@ -382,7 +383,7 @@ fn modified(stage: Stage, id: &PathId) -> ErrorInformation {
     ErrorInformation::new(ErrorCode::MODIFIED_REQUEST, &detail)
 }
 
-fn refuse_of_store(error: &StoreError) -> SyncError {
+fn refuse_of_store(error: &TablesError) -> SyncError {
     tracing::warn!(%error, "a quote could not be kept and was refused");
     SyncError::new(error.code(), "")
 }

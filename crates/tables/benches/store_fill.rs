@@ -6,10 +6,11 @@
 //! temporary directory), and those of [`options`]. Linux only: memory and CPU time come from `/proc`.
 #![allow(missing_docs, clippy::print_stdout, clippy::float_arithmetic)]
 
-use std::path::Path;
-use std::str::FromStr;
+mod common;
+
 use std::time::{Duration, Instant};
 
+use common::{cpu, cpu_thread, directory_bytes, memory, mix, per, row, setting, settle};
 use upesi_tables::store::{Store, StoreOptions, Table};
 
 fn main() {
@@ -133,67 +134,4 @@ fn look_up(when: &str, table: &Table, count: u64, lookups: u64) {
         &format!("{when}: hit / miss, µs of CPU (of time)"),
         format!("{} / {}", time(true, lookups), time(false, lookups)),
     );
-}
-
-/// Waits until the process uses no more CPU, which is when merging is done.
-fn settle() {
-    let start = Instant::now();
-    let mut before = cpu();
-    while start.elapsed() < Duration::from_secs(120) {
-        std::thread::sleep(Duration::from_millis(300));
-        let now = cpu();
-        if now - before < Duration::from_millis(20) {
-            break;
-        }
-        before = now;
-    }
-}
-
-/// SplitMix64: the same numbers in every run.
-fn mix(index: u64) -> u64 {
-    let mut z = index.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
-fn row(name: &str, value: String) {
-    println!("{name:<52} {value}");
-}
-
-fn per(time: Duration, count: u64) -> String {
-    format!("{:.2}", time.as_secs_f64() * 1e6 / count.max(1) as f64)
-}
-
-fn setting<T: FromStr>(name: &str, default: T) -> T {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}
-
-/// CPU time of the process, of all its threads, in ticks of 10 ms.
-fn cpu() -> Duration {
-    let stat = std::fs::read_to_string("/proc/self/stat").expect("stat");
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or("").split_whitespace().collect();
-    let ticks = |at: usize| fields[at].parse::<u64>().unwrap_or(0);
-    Duration::from_millis((ticks(11) + ticks(12)) * 10)
-}
-
-fn cpu_thread() -> Duration {
-    let schedstat = std::fs::read_to_string("/proc/thread-self/schedstat").expect("schedstat");
-    Duration::from_nanos(schedstat.split(' ').next().and_then(|text| text.parse().ok()).unwrap_or(0))
-}
-
-fn memory(field: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("status");
-    let line = status.lines().find(|line| line.starts_with(field)).unwrap_or("");
-    line.split_whitespace().nth(1).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0) / 1024
-}
-
-fn directory_bytes(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else { return 0 };
-    let bytes = entries.flatten().map(|entry| match entry.metadata() {
-        Ok(data) if data.is_dir() => directory_bytes(&entry.path()),
-        Ok(data) => data.len(),
-        Err(_) => 0,
-    });
-    bytes.sum()
 }

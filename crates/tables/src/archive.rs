@@ -7,7 +7,6 @@
 #![doc = include_str!("archive/README.md")]
 
 mod division;
-mod error;
 mod filter;
 mod filter_file;
 #[cfg(test)]
@@ -23,13 +22,14 @@ mod sync;
 
 use std::ops::ControlFlow;
 
-pub use error::ArchiveError;
 pub use fjall_archive::FjallArchive;
 pub use keyspace::OPEN_FILES_MAX;
 pub use layout::first_seq_of;
 pub use memory::MemoryArchive;
 pub use options::ArchiveOptions;
 use upesi_types::{Timestamp, TransferId};
+
+use crate::{Part, TablesError};
 
 /// One finished transfer: its id and its encoded outcome, which this crate does not interpret.
 pub type ArchiveEntry = (TransferId, Vec<u8>);
@@ -47,7 +47,7 @@ pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// there after any crash. A snapshot of the hot state, or the removal of journal segments, may only rely on the latter.
 pub trait Archive: Send + Sync {
     /// The value stored for `id`. May read from disk.
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError>;
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError>;
 
     /// `false`: `id` is surely not archived. `true`: ask [`Archive::get`]. Answers from memory, without locks.
     fn may_contain(&self, id: &TransferId) -> bool;
@@ -55,21 +55,16 @@ pub trait Archive: Send + Sync {
     /// Stores `entries` and moves the applied watermark to `watermark`. The durable watermark follows at once or later,
     /// but never before all the entries. Called by one thread. Applying a range again is harmless; a watermark below
     /// the present one leaves it where it is. May wait for the store's housekeeping.
-    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError>;
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError>;
 
     /// [`Archive::apply`], with the time of the record `watermark`, by which retention later knows how old a division is.
-    fn apply_at(
-        &self,
-        entries: &[ArchiveEntry],
-        watermark: u64,
-        time: Timestamp,
-    ) -> Result<(), ArchiveError> {
+    fn apply_at(&self, entries: &[ArchiveEntry], watermark: u64, time: Timestamp) -> Result<(), TablesError> {
         let _ = time;
         self.apply(entries, watermark)
     }
 
     /// Makes everything applied so far survive a crash and returns the durable watermark.
-    fn sync(&self) -> Result<u64, ArchiveError>;
+    fn sync(&self) -> Result<u64, TablesError>;
 
     /// The durable watermark: the journal sequence number up to which every finished transfer survives a crash;
     /// 0 when nothing was archived. Read after opening, it is where folding the journal goes on. A store whose
@@ -88,7 +83,7 @@ pub trait Archive: Send + Sync {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError>;
+    ) -> Result<(), TablesError>;
 
     /// Visits the transfers behind a place, division by division, the oldest first, and in each in the order of
     /// [`TransferId::to_bytes`], until `visit` breaks. Divisions all of whose transfers finished before `since` are passed over.
@@ -98,7 +93,7 @@ pub trait Archive: Send + Sync {
         place: Place,
         since: Timestamp,
         visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         let _ = since;
         let after = place.after.map(TransferId::to_bytes);
         self.for_each(&mut |id, value| match after {
@@ -118,7 +113,7 @@ pub trait Archive: Send + Sync {
     }
 
     /// Closes the division that grows, unless it is empty, and begins the next. Any thread may call this.
-    fn divide(&self) -> Result<(), ArchiveError> {
+    fn divide(&self) -> Result<(), TablesError> {
         Ok(())
     }
 
@@ -128,7 +123,7 @@ pub trait Archive: Send + Sync {
         &self,
         first_seq: u64,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<bool, TablesError> {
         let _ = (first_seq, visit);
         Ok(false)
     }
@@ -136,7 +131,7 @@ pub trait Archive: Send + Sync {
     /// Does what is left of the housekeeping that goes on behind the calls, and waits for what is being done: filters are read
     /// and closed divisions are in order afterwards. It takes one pass over each division that was closed, and ends by itself;
     /// whoever applies meanwhile can make more.
-    fn finish_upkeep(&self) -> Result<(), ArchiveError> {
+    fn finish_upkeep(&self) -> Result<(), TablesError> {
         Ok(())
     }
 
@@ -144,7 +139,7 @@ pub trait Archive: Send + Sync {
     /// removal is durable when this returns: they are not there again after any crash, and the archive begins behind `seq` then,
     /// also where nothing was ever archived. A division that goes on beyond `seq` stays as a whole. Whoever is reading one that
     /// leaves reads on; its files go afterwards. Any thread may call this.
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError>;
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError>;
 }
 
 /// How far a visit of an archive has come.
@@ -187,9 +182,14 @@ pub struct ArchiveStats {
     pub filter_ready: bool,
 }
 
-fn check_values(entries: &[ArchiveEntry]) -> Result<(), ArchiveError> {
+fn check_values(entries: &[ArchiveEntry]) -> Result<(), TablesError> {
     match entries.iter().map(|(_, value)| value.len()).find(|&bytes| bytes > VALUE_BYTES_MAX) {
-        Some(bytes) => Err(ArchiveError::ValueTooLarge { bytes, bytes_max: VALUE_BYTES_MAX }),
+        Some(bytes) => Err(TablesError::TooLarge {
+            part: Part::Archive,
+            what: "value",
+            bytes,
+            bytes_max: VALUE_BYTES_MAX,
+        }),
         None => Ok(()),
     }
 }

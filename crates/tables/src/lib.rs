@@ -5,5 +5,9 @@
 //! - [`lsm`] is the border to fjall for both.
 
 pub mod archive;
+mod beside;
+mod error;
 pub mod lsm;
 pub mod store;
+
+pub use error::{Part, TablesError};

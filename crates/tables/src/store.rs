@@ -7,7 +7,6 @@
 //!
 #![doc = include_str!("store/README.md")]
 
-mod error;
 mod loading;
 mod options;
 mod pending;
@@ -38,7 +37,7 @@ use self::resident::Resident;
 use self::table::TableState;
 use self::tables::Tables;
 use self::writer::{Completion, Job, Worker};
-pub use error::StoreError;
+use crate::{Part, TablesError};
 pub use options::StoreOptions;
 pub use record::{RecordedChange, read_record, write_record};
 pub use table::{Entry, Table, Value};
@@ -100,9 +99,9 @@ struct WriterHandle {
 impl Store {
     /// Opens the store in `path`, creating it when it does not exist. What was answered with success before is there,
     /// whatever happened meanwhile; an update that was not answered is there as a whole or not at all.
-    pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub fn open(path: impl AsRef<Path>, options: &StoreOptions) -> Result<Self, TablesError> {
         let path = path.as_ref();
-        durable::create_directory(path).map_err(|source| StoreError::io(path, source))?;
+        durable::create_directory(path).map_err(|source| TablesError::io(Part::Store, path, source))?;
         Self::open_with_log_on(path, Arc::new(RealDisk::new(path, Access::Write)), options)
     }
 
@@ -111,7 +110,7 @@ impl Store {
         path: impl AsRef<Path>,
         disk: Arc<dyn Disk>,
         options: &StoreOptions,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
         let Recovered { tables, log } = recovery::recover(&path, &disk, options)?;
         let inner = Arc::new(Inner {
@@ -130,13 +129,13 @@ impl Store {
         let thread = std::thread::Builder::new()
             .name("store-writer".to_owned())
             .spawn(move || worker.run(&jobs))
-            .map_err(|source| StoreError::io(&inner.path, source))?;
+            .map_err(|source| TablesError::io(Part::Store, &inner.path, source))?;
         let writer = WriterHandle { queue: Mutex::new(Some(sender)), thread: Mutex::new(Some(thread)) };
         Ok(Self { inner, writer: Arc::new(writer) })
     }
 
     /// The table called `name` (letters, digits, `_`), created when it does not exist. Costs a few syncs the first time.
-    pub fn table(&self, name: &str) -> Result<Table, StoreError> {
+    pub fn table(&self, name: &str) -> Result<Table, TablesError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
         Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
@@ -158,25 +157,25 @@ impl Store {
     /// Updates run in the order of these calls, on the writer's thread; each sees what all before it wrote. An update that
     /// returns an error changed nothing. Dropping the future does not take the update back. The closure should take
     /// microseconds: everybody waits for it.
-    pub fn update<T, F>(&self, update: F) -> impl Future<Output = Result<T, StoreError>> + Send + use<T, F>
+    pub fn update<T, F>(&self, update: F) -> impl Future<Output = Result<T, TablesError>> + Send + use<T, F>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> Result<T, TablesError> + Send + 'static,
     {
         let answer = self.enqueue(update);
-        async move { answer?.await.unwrap_or(Err(StoreError::Closed)) }
+        async move { answer?.await.unwrap_or(Err(TablesError::Closed)) }
     }
 
     /// [`Store::update`] for threads that may wait, such as tools.
     ///
     /// # Panics
     /// Inside an async runtime, which must not be held up.
-    pub fn update_blocking<T, F>(&self, update: F) -> Result<T, StoreError>
+    pub fn update_blocking<T, F>(&self, update: F) -> Result<T, TablesError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> Result<T, TablesError> + Send + 'static,
     {
-        self.enqueue(update)?.blocking_recv().unwrap_or(Err(StoreError::Closed))
+        self.enqueue(update)?.blocking_recv().unwrap_or(Err(TablesError::Closed))
     }
 
     /// Takes no more updates, finishes those that are queued, and stops the writer. Readers go on. Waits for the disk.
@@ -199,10 +198,10 @@ impl Store {
         }
     }
 
-    fn enqueue<T, F>(&self, update: F) -> Result<oneshot::Receiver<Result<T, StoreError>>, StoreError>
+    fn enqueue<T, F>(&self, update: F) -> Result<oneshot::Receiver<Result<T, TablesError>>, TablesError>
     where
         T: Send + 'static,
-        F: FnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        F: FnOnce(&mut Transaction<'_>) -> Result<T, TablesError> + Send + 'static,
     {
         let (sender, receiver) = oneshot::channel();
         let job: Job = Box::new(move |transaction| {
@@ -214,7 +213,7 @@ impl Store {
                 outcome
             });
             // The receiver may be gone: nobody waits any more.
-            Box::new(move |committed: Result<(), StoreError>| {
+            Box::new(move |committed: Result<(), TablesError>| {
                 let _ = sender.send(outcome.and_then(|value| committed.map(|()| value)));
             }) as Completion
         });
@@ -223,9 +222,9 @@ impl Store {
             Some(Ok(())) => Ok(receiver),
             Some(Err(TrySendError::Full(_))) => {
                 self.inner.updates_shed.fetch_add(1, Ordering::Relaxed);
-                Err(StoreError::Busy { updates_max: self.inner.options.queue_updates_max })
+                Err(TablesError::Busy { updates_max: self.inner.options.queue_updates_max })
             }
-            Some(Err(TrySendError::Disconnected(_))) | None => Err(StoreError::Closed),
+            Some(Err(TrySendError::Disconnected(_))) | None => Err(TablesError::Closed),
         }
     }
 }
@@ -237,9 +236,9 @@ impl Inner {
     }
 
     /// Whether a batch may be begun.
-    pub(crate) fn ready(&self) -> Result<(), StoreError> {
+    pub(crate) fn ready(&self) -> Result<(), TablesError> {
         if self.poisoned.load(Ordering::Acquire) {
-            return Err(StoreError::Poisoned { path: self.path.clone() });
+            return Err(TablesError::Poisoned { part: Part::Store, path: self.path.clone() });
         }
         let free_bytes = self.free_bytes()?;
         if free_bytes < self.options.free_bytes_min {
@@ -249,28 +248,28 @@ impl Inner {
     }
 
     /// Takes no more updates, whatever comes.
-    pub(crate) fn poison(&self, error: &StoreError) -> u64 {
+    pub(crate) fn poison(&self, error: &TablesError) -> u64 {
         tracing::error!(%error, "the store stops taking updates; reads go on");
         self.poisoned.store(true, Ordering::Release);
         0
     }
 
-    pub(crate) fn of_journal(&self, error: JournalError) -> StoreError {
+    pub(crate) fn of_journal(&self, error: JournalError) -> TablesError {
         match error {
             JournalError::DiskFull { .. } => self.disk_full(self.free_bytes().unwrap_or(0)),
-            other => StoreError::of_journal(&self.path, other),
+            other => TablesError::of_journal(&self.path, other),
         }
     }
 
-    fn disk_full(&self, free_bytes: u64) -> StoreError {
+    fn disk_full(&self, free_bytes: u64) -> TablesError {
         let free_bytes_min = self.options.free_bytes_min;
-        StoreError::DiskFull { path: self.path.clone(), free_bytes, free_bytes_min }
+        TablesError::DiskFull { path: self.path.clone(), free_bytes, free_bytes_min }
     }
 
     /// Room on the disk for a process without privileges, in bytes.
-    fn free_bytes(&self) -> Result<u64, StoreError> {
+    fn free_bytes(&self) -> Result<u64, TablesError> {
         let found = rustix::fs::statvfs(&self.path);
-        let found = found.map_err(|error| StoreError::io(&self.path, error.into()))?;
+        let found = found.map_err(|error| TablesError::io(Part::Store, &self.path, error.into()))?;
         Ok(found.f_bavail.saturating_mul(found.f_frsize))
     }
 }

@@ -49,6 +49,9 @@ mod sync;
 mod error {
     pub(crate) use upesi_engine::SubmitError;
 }
+mod lsm {
+    pub(crate) use fjall::UserValue;
+}
 mod record {
     pub(crate) use upesi_engine::Payload;
 }

@@ -4,7 +4,8 @@ use std::io::{self, ErrorKind};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, MemoryArchive};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, Division, MemoryArchive};
+use upesi_tables::{Part, TablesError};
 use upesi_types::{Timestamp, TransferId};
 
 const SOUND: u8 = 0;
@@ -77,7 +78,7 @@ impl SimArchive {
         self.inner.lose();
     }
 
-    fn write(&self) -> Result<(), ArchiveError> {
+    fn write(&self) -> Result<(), TablesError> {
         let kind = match self.condition.load(Ordering::Relaxed) {
             SOUND => return Ok(()),
             FULL => ErrorKind::StorageFull,
@@ -89,12 +90,12 @@ impl SimArchive {
         };
         self.befallen.fetch_add(1, Ordering::Relaxed);
         let source = io::Error::new(kind, "simulated failure of the archive");
-        Err(ArchiveError::Io { path: "archive".into(), source })
+        Err(TablesError::io(Part::Archive, "archive", source))
     }
 }
 
 impl Archive for SimArchive {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         if self.forgets.load(Ordering::Relaxed) { Ok(None) } else { self.inner.get(id) }
     }
 
@@ -102,21 +103,16 @@ impl Archive for SimArchive {
         self.inner.may_contain(id)
     }
 
-    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
         self.apply_at(entries, watermark, Timestamp::EPOCH)
     }
 
-    fn apply_at(
-        &self,
-        entries: &[ArchiveEntry],
-        watermark: u64,
-        time: Timestamp,
-    ) -> Result<(), ArchiveError> {
+    fn apply_at(&self, entries: &[ArchiveEntry], watermark: u64, time: Timestamp) -> Result<(), TablesError> {
         self.write()?;
         self.inner.apply_at(entries, watermark, time)
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         self.write()?;
         self.inner.sync()
     }
@@ -136,14 +132,14 @@ impl Archive for SimArchive {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         self.inner.for_each(visit)
     }
     fn divisions(&self) -> Vec<Division> {
         self.inner.divisions()
     }
 
-    fn divide(&self) -> Result<(), ArchiveError> {
+    fn divide(&self) -> Result<(), TablesError> {
         self.write()?;
         self.inner.divide()
     }
@@ -152,11 +148,11 @@ impl Archive for SimArchive {
         &self,
         first_seq: u64,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<bool, TablesError> {
         self.inner.for_each_in(first_seq, visit)
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         if self.inner.first_seq() <= seq {
             self.write()?;
         }

@@ -1,14 +1,14 @@
 //! An archive that fails ends the engine, with that for a reason: it once ended as if it had been asked to.
 
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use upesi_engine::{
     Engine, EngineMetrics, EngineOptions, NoEffects, Payload, Serving, StopReason, Storage, SubmitError,
 };
 use upesi_journal::sim_disk::SimDisk;
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, MemoryArchive};
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, MemoryArchive};
+use upesi_tables::{Part, TablesError};
 use upesi_torture::hub::block_on;
 use upesi_torture::hub::scheme::{clock, onboard, prepare};
 use upesi_types::TransferId;
@@ -20,7 +20,7 @@ const ROUNDS: u64 = 20;
 struct Broken(MemoryArchive);
 
 impl Archive for Broken {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         self.0.get(id)
     }
 
@@ -28,16 +28,16 @@ impl Archive for Broken {
         self.0.may_contain(id)
     }
 
-    fn apply(&self, _: &[ArchiveEntry], _: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, _: &[ArchiveEntry], _: u64) -> Result<(), TablesError> {
         let source = std::io::Error::other("simulated input/output error");
-        Err(ArchiveError::Io { path: PathBuf::from("archive"), source })
+        Err(TablesError::io(Part::Archive, "archive", source))
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         self.0.sync()
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         self.0.remove_to(seq)
     }
 
@@ -56,7 +56,7 @@ impl Archive for Broken {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         self.0.for_each(visit)
     }
 }

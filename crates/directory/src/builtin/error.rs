@@ -1,6 +1,6 @@
 //! Why the built-in directory refuses.
 
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, FspId};
 
 /// A registration, change or removal that was refused. Nothing was changed.
@@ -29,7 +29,7 @@ pub enum RegisterError {
     },
     /// The store failed or was busy.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] TablesError),
 }
 
 impl RegisterError {

@@ -13,7 +13,8 @@ pub(crate) mod rules;
 #[cfg(test)]
 mod tests;
 
-use upesi_tables::store::{Store, StoreError, Table, Transaction, Value};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, Table, Transaction, Value};
 use upesi_types::{Currency, FspId};
 
 pub use error::RegisterError;
@@ -54,7 +55,7 @@ pub struct BuiltInDirectory {
 
 impl BuiltInDirectory {
     /// The directory in a store.
-    pub fn open(store: &Store, options: BuiltInOptions) -> Result<Self, StoreError> {
+    pub fn open(store: &Store, options: BuiltInOptions) -> Result<Self, TablesError> {
         let parties = store.table(TABLE)?;
         if options.memory_bytes_max > 0 {
             store.keep_in_memory(&parties, options.memory_bytes_max);
@@ -68,7 +69,7 @@ impl BuiltInDirectory {
     /// Usually from memory, in less than a microsecond. Soon after a start, or where the parties outgrew
     /// [`BuiltInOptions::memory_bytes_max`], a point read of microseconds, which may wait for the disk, and for a sync of a
     /// small file while the store takes in many changes.
-    pub fn find(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, StoreError> {
+    pub fn find(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
         owners_of(self.parties.get(&record::key(kind, id))?)
     }
 
@@ -201,7 +202,7 @@ pub(crate) fn change_in<T: Changed>(
     kind: PartyIdType,
     id: &str,
     rule: impl FnOnce(&mut Vec<Owner>) -> Result<T, RegisterError>,
-) -> Result<Result<T, RegisterError>, StoreError> {
+) -> Result<Result<T, RegisterError>, TablesError> {
     let key = record::key(kind, id);
     let mut owners = owners_of(transaction.get(parties, &key)?)?;
     let outcome = rule(&mut owners);
@@ -214,9 +215,11 @@ pub(crate) fn change_in<T: Changed>(
     Ok(outcome)
 }
 
-fn owners_of(value: Option<Value>) -> Result<Vec<Owner>, StoreError> {
+fn owners_of(value: Option<Value>) -> Result<Vec<Owner>, TablesError> {
     match value {
         None => Ok(Vec::new()),
-        Some(value) => record::decode(&value).ok_or_else(|| StoreError::content("an entry of the directory")),
+        Some(value) => {
+            record::decode(&value).ok_or_else(|| TablesError::content("an entry of the directory"))
+        }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 
 use super::*;
 use crate::test_support::{entry, fsp, open_store};
@@ -157,7 +157,7 @@ async fn a_value_from_another_version_is_told() {
     let table = store.table(TABLE).unwrap();
     let key = record::key(PartyIdType::Msisdn, "1");
     store.update(move |transaction| transaction.put(&table, &key, &[0xff])).await.unwrap();
-    assert!(matches!(directory.find(PartyIdType::Msisdn, "1"), Err(StoreError::Content { .. })));
+    assert!(matches!(directory.find(PartyIdType::Msisdn, "1"), Err(TablesError::Content { .. })));
     let registered = directory.register(&entry("1", "-", "-", "green")).await;
     assert_eq!(registered.unwrap_err().code().number(), 2001);
 }

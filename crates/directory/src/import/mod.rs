@@ -6,7 +6,8 @@ mod line;
 #[cfg(test)]
 mod tests;
 
-use upesi_tables::store::{Store, StoreError, Table, Transaction};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, Table, Transaction};
 use upesi_types::FspId;
 
 pub use line::{COLUMNS, Columns, LINE_BYTES_MAX};
@@ -111,7 +112,7 @@ pub enum ImportError {
     },
     /// The store failed or was busy.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] TablesError),
 }
 
 impl Chunk {
@@ -159,14 +160,14 @@ pub struct Imports {
 
 impl Imports {
     /// Those into this directory.
-    pub fn open(directory: &BuiltInDirectory) -> Result<Self, StoreError> {
+    pub fn open(directory: &BuiltInDirectory) -> Result<Self, TablesError> {
         let store = directory.store().clone();
         let imports = store.table(TABLE)?;
         Ok(Self { parties: directory.parties().clone(), imports, store })
     }
 
     /// How far an import got; `None`: it has not begun.
-    pub fn progress(&self, id: &ImportId) -> Result<Option<Progress>, StoreError> {
+    pub fn progress(&self, id: &ImportId) -> Result<Option<Progress>, TablesError> {
         self.imports.get(id.as_str().as_bytes())?.map(|value| Progress::decode(&value)).transpose()
     }
 
@@ -198,7 +199,7 @@ fn register(
     parties: &Table,
     chunk: Chunk,
     before: Progress,
-) -> Result<ChunkOutcome, StoreError> {
+) -> Result<ChunkOutcome, TablesError> {
     let mut outcome = ChunkOutcome { progress: before, taken: 0, refused: 0, refusals: Vec::new() };
     let mut number = chunk.from;
     for line in chunk.lines {
@@ -235,7 +236,7 @@ fn register_line(
     entry: &Entry,
     conflict: Conflict,
     is_new: bool,
-) -> Result<Result<(), String>, StoreError> {
+) -> Result<Result<(), String>, TablesError> {
     let rule = match conflict {
         Conflict::Refuse => rules::register,
         Conflict::Replace => rules::put,
@@ -256,7 +257,7 @@ impl Progress {
         [self.next_line, self.taken, self.refused].iter().flat_map(|number| number.to_le_bytes()).collect()
     }
 
-    fn decode(bytes: &[u8]) -> Result<Self, StoreError> {
+    fn decode(bytes: &[u8]) -> Result<Self, TablesError> {
         let (numbers, rest) = bytes.as_chunks::<8>();
         match (numbers, rest) {
             ([next_line, taken, refused], []) => Ok(Self {
@@ -264,7 +265,7 @@ impl Progress {
                 taken: u64::from_le_bytes(*taken),
                 refused: u64::from_le_bytes(*refused),
             }),
-            _ => Err(StoreError::content("the progress of an import")),
+            _ => Err(TablesError::content("the progress of an import")),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Why the registry of oracles refuses.
 
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 use upesi_types::{Currency, ErrorCode};
 
 use crate::party::PartyIdType;
@@ -36,7 +36,7 @@ pub enum OracleError {
     TooMany,
     /// The store failed or was busy.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] TablesError),
 }
 
 fn for_currency(currency: &Option<Currency>) -> String {

@@ -24,7 +24,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use upesi_http::{Target, check_address};
-use upesi_tables::store::{Store, StoreError, Table};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, Table};
 use upesi_types::{Currency, Timestamp};
 
 pub use error::OracleError;
@@ -97,14 +98,14 @@ impl fmt::Debug for Watcher {
 
 impl OracleRegistry {
     /// The registry in a store. `builtin_enabled`: whether the built-in directory answers where no oracle fits.
-    pub fn open(store: &Store, builtin_enabled: bool) -> Result<Self, StoreError> {
+    pub fn open(store: &Store, builtin_enabled: bool) -> Result<Self, TablesError> {
         let table = store.table(TABLE)?;
         let mut oracles = Oracles::new([], builtin_enabled);
         let mut after: Option<Vec<u8>> = None;
         loop {
             let page = table.scan(&[], after.as_deref(), PAGE_RECORDS)?;
             for (key, value) in &page {
-                oracles.set(record::decode(key, value).ok_or_else(|| StoreError::content("an oracle"))?);
+                oracles.set(record::decode(key, value).ok_or_else(|| TablesError::content("an oracle"))?);
             }
             match page.into_iter().next_back() {
                 Some((last, _)) => after = Some(last),

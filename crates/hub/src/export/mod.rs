@@ -17,7 +17,8 @@ use upesi_engine::Fold;
 use upesi_journal::{Access, Disk, EmbeddedLog, SnapshotStore, durable};
 use upesi_ledger::codec::Decoder;
 use upesi_ledger::{Ledger, LedgerConfig, Transfer};
-use upesi_tables::archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::Timestamp;
 
 pub use row::COLUMNS;
@@ -87,7 +88,7 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
     let staging = Staging::take(&arguments.data)?;
-    let damaged = |error: ArchiveError| Failure::new(Exit::Data, error);
+    let damaged = |error: TablesError| Failure::new(Exit::Data, error);
     let archive =
         FjallArchive::open(staging.path.join("archive"), &ArchiveOptions::default()).map_err(damaged)?;
     let (names, tail) = names_and_tail(&staging.path, archive.watermark())?;

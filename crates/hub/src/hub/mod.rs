@@ -24,7 +24,7 @@ use upesi_engine::{
 use upesi_gateway::Gateway;
 use upesi_http::{BindError, BoundServer, BreakerState, Outbound, Server, Workers, WorkersError};
 use upesi_quoting::QuotingError;
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 
 use self::descriptors::{Descriptors, TooFewDescriptors};
 use self::metrics::{MetricsText, Ports};
@@ -60,7 +60,7 @@ pub enum HubError {
     Engine(#[from] StartError),
     /// The store in the data directory cannot be used.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] TablesError),
     /// The system allows too few files and connections.
     #[error("{0}")]
     Descriptors(TooFewDescriptors),
@@ -86,9 +86,9 @@ impl HubError {
             Self::Workers(_) | Self::Descriptors(_) => Exit::Temporary,
             Self::Settings(_) => Exit::Usage,
             Self::Store(
-                StoreError::Damaged { .. } | StoreError::Format { .. } | StoreError::Content { .. },
+                TablesError::Damaged { .. } | TablesError::Format { .. } | TablesError::Content { .. },
             ) => Exit::Data,
-            Self::Store(StoreError::InUse { .. }) => Exit::Temporary,
+            Self::Store(TablesError::InUse { .. }) => Exit::Temporary,
             Self::Store(_) => Exit::InputOutput,
             Self::Engine(error) => exit_of(error),
         }
@@ -106,8 +106,8 @@ pub(crate) fn exit_of(error: &StartError) -> Exit {
         StartError::Data(_) => Exit::CannotCreate,
         StartError::Journal(JournalError::Damaged { .. }) => Exit::Data,
         StartError::Journal(_) | StartError::Thread(_) => Exit::InputOutput,
-        StartError::Archive(upesi_tables::archive::ArchiveError::InUse { .. }) => Exit::Temporary,
-        StartError::Archive(upesi_tables::archive::ArchiveError::Io { .. }) => Exit::InputOutput,
+        StartError::Archive(upesi_tables::TablesError::InUse { .. }) => Exit::Temporary,
+        StartError::Archive(upesi_tables::TablesError::Io { .. }) => Exit::InputOutput,
         StartError::Archive(_)
         | StartError::Record { .. }
         | StartError::Snapshot { .. }

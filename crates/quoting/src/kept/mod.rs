@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use upesi_fspiop::Resource;
 use upesi_http::Bytes;
-use upesi_tables::store::{Store, StoreError, Table, Transaction};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, Table, Transaction};
 use upesi_types::{FspId, Timestamp, TransferId};
 
 use self::codec::{Counts, Head};
@@ -110,7 +111,7 @@ impl KeptQuotes {
         store: Store,
         retention: Retention,
         metrics: QuotingMetrics,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, TablesError> {
         let tables = Tables { quotes: store.table("quotes")?, by_time: store.table("quotes_by_time")? };
         let kept = Self { store, tables: Arc::new(tables), retention, swept: Mutex::new(None), metrics };
         kept.metrics.kept.set(kept.tables.counts()?.quotes as i64);
@@ -124,7 +125,7 @@ impl KeptQuotes {
         &self,
         quote: QuoteKey,
         message: MessageToKeep,
-    ) -> Result<(Sighting, Option<Timestamp>), StoreError> {
+    ) -> Result<(Sighting, Option<Timestamp>), TablesError> {
         let tables = Arc::clone(&self.tables);
         let update = self.store.update(move |tx| {
             let seen = tables.keep(tx, quote, &message)?;
@@ -136,12 +137,12 @@ impl KeptQuotes {
     }
 
     /// A quote of any kind by its id.
-    pub(crate) fn find(&self, id: &str) -> Result<Option<KeptQuote>, StoreError> {
+    pub(crate) fn find(&self, id: &str) -> Result<Option<KeptQuote>, TablesError> {
         let Some(id) = TransferId::parse(id) else { return Ok(None) };
         for (resource, quote) in QuoteKey::all_of(id) {
             let Some(head) = self.tables.quotes.get(&key(quote, HEAD))? else { continue };
             let Some(head) = Head::decode(&head) else { continue };
-            let message = |part: Part| -> Result<Option<KeptMessage>, StoreError> {
+            let message = |part: Part| -> Result<Option<KeptMessage>, TablesError> {
                 let value = self.tables.quotes.get(&key(quote, part as u8))?;
                 Ok(value.and_then(|value| codec::decode(&value)))
             };
@@ -165,7 +166,7 @@ impl Tables {
         tx: &mut Transaction<'_>,
         quote: QuoteKey,
         message: &MessageToKeep,
-    ) -> Result<(Sighting, Option<Timestamp>), StoreError> {
+    ) -> Result<(Sighting, Option<Timestamp>), TablesError> {
         let head = tx.get(&self.quotes, &key(quote, HEAD))?.and_then(|value| Head::decode(&value));
         let wanted_until = head.and_then(Head::wanted_until);
         if message.too_late_at.is_some_and(|now| wanted_until.is_some_and(|until| until <= now)) {
@@ -204,7 +205,7 @@ impl Tables {
     }
 
     /// Gives a quote its place in the order of time, which never goes back.
-    fn begin(&self, tx: &mut Transaction<'_>, quote: QuoteKey, now: Timestamp) -> Result<Head, StoreError> {
+    fn begin(&self, tx: &mut Transaction<'_>, quote: QuoteKey, now: Timestamp) -> Result<Head, TablesError> {
         let mut counts = self.counts_in(tx)?;
         counts.quotes += 1;
         counts.last_ms = counts.last_ms.max(now.as_ms());
@@ -213,12 +214,12 @@ impl Tables {
         Ok(Head { began_at_ms: counts.last_ms, wanted_until_ns: i64::MAX, payee: None })
     }
 
-    fn counts(&self) -> Result<Counts, StoreError> {
+    fn counts(&self) -> Result<Counts, TablesError> {
         let value = self.quotes.get(COUNTS_KEY)?;
         Ok(value.and_then(|value| Counts::decode(&value)).unwrap_or_default())
     }
 
-    fn counts_in(&self, tx: &Transaction<'_>) -> Result<Counts, StoreError> {
+    fn counts_in(&self, tx: &Transaction<'_>) -> Result<Counts, TablesError> {
         let value = tx.get(&self.quotes, COUNTS_KEY)?;
         Ok(value.and_then(|value| Counts::decode(&value)).unwrap_or_default())
     }

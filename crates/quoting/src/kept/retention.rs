@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use upesi_tables::store::StoreError;
+use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
 use super::codec::Counts;
@@ -15,7 +15,7 @@ const MS_PER_DAY: i64 = 86_400_000;
 
 impl KeptQuotes {
     /// Deletes until all is within the bounds; gives how many quotes went.
-    pub(crate) async fn drop_old(&self, now: Timestamp) -> Result<u64, StoreError> {
+    pub(crate) async fn drop_old(&self, now: Timestamp) -> Result<u64, TablesError> {
         let oldest_ms = now.as_ms().saturating_sub(i64::from(self.retention.days) * MS_PER_DAY);
         let mut swept = self.swept.lock().await;
         let mut dropped = 0;
@@ -31,7 +31,7 @@ impl KeptQuotes {
     }
 
     /// The oldest quotes that have to go, not more than one step's.
-    fn victims(&self, after: Option<&[u8]>, oldest_ms: i64) -> Result<Vec<(Vec<u8>, QuoteKey)>, StoreError> {
+    fn victims(&self, after: Option<&[u8]>, oldest_ms: i64) -> Result<Vec<(Vec<u8>, QuoteKey)>, TablesError> {
         let surplus = self.tables.counts()?.quotes.saturating_sub(self.retention.quotes_max);
         let entries = self.tables.by_time.scan(&[], after, STEP_QUOTES)?;
         let numbered = entries.into_iter().enumerate().map_while(|(index, (time_key, _))| {
@@ -41,7 +41,7 @@ impl KeptQuotes {
         Ok(numbered.collect())
     }
 
-    async fn drop_quotes(&self, victims: Vec<(Vec<u8>, QuoteKey)>) -> Result<u64, StoreError> {
+    async fn drop_quotes(&self, victims: Vec<(Vec<u8>, QuoteKey)>) -> Result<u64, TablesError> {
         let tables = Arc::clone(&self.tables);
         let update = self.store.update(move |tx| {
             let mut dropped = 0;

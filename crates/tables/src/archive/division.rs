@@ -8,10 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use upesi_journal::durable;
 use upesi_types::{Timestamp, TransferId};
 
+use crate::TablesError;
 use crate::archive::filter::Filter;
 use crate::archive::filter_file::{self, Identity};
-use crate::archive::keyspace::{self, Mark, Shared, Store, store_damaged, store_error, with_suffix};
-use crate::archive::{ArchiveError, ArchiveOptions, Division as DivisionInfo};
+use crate::archive::keyspace::{self, Mark, Shared, Store, store_damaged, store_error};
+use crate::archive::{ArchiveOptions, Division as DivisionInfo};
+use crate::beside::with_suffix;
+use crate::lsm::Slice;
 
 /// Ids are added to a filter in portions of this size.
 const IDS_AT_ONCE: usize = 512;
@@ -60,7 +63,7 @@ impl Division {
         first_seq: u64,
         shared: &Shared,
         options: &ArchiveOptions,
-    ) -> Result<Self, ArchiveError> {
+    ) -> Result<Self, TablesError> {
         let store = keyspace::open(&path, shared, options)?;
         let mark = store.mark(&path)?;
         Ok(Self {
@@ -83,7 +86,7 @@ impl Division {
         first_seq: u64,
         shared: &Shared,
         options: &ArchiveOptions,
-    ) -> Result<Self, ArchiveError> {
+    ) -> Result<Self, TablesError> {
         keyspace::create(&path, shared, options)?;
         Self::open(path, first_seq, shared, options)
     }
@@ -128,7 +131,7 @@ impl Division {
         self.is_closed.store(true, Ordering::Relaxed);
     }
 
-    pub(crate) fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    pub(crate) fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         let found = self.store.keyspace.get(id.to_bytes()).map_err(|error| store_error(&self.path, error))?;
         Ok(found.map(|value| value.to_vec()))
     }
@@ -153,7 +156,7 @@ impl Division {
         rows: &[([u8; 17], &[u8])],
         mark: Option<Mark>,
         options: &ArchiveOptions,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         self.store.write_table(rows, mark).map_err(|error| store_error(&self.path, error))?;
         self.entries.fetch_add(rows.len() as u64, Ordering::Relaxed);
         if let Some(mark) = mark {
@@ -223,7 +226,7 @@ impl Division {
 
     /// Makes the filter ready: from its file, or from the tables, which takes half a second per million. Returns early
     /// when `stop` says so.
-    pub(crate) fn build_filter(&self, stop: &AtomicBool) -> Result<(), ArchiveError> {
+    pub(crate) fn build_filter(&self, stop: &AtomicBool) -> Result<(), TablesError> {
         if self.is_filter_ready() {
             return Ok(());
         }
@@ -256,7 +259,7 @@ impl Division {
     }
 
     /// Its transfers, in the order of their keys.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<(TransferId, fjall::Slice), ArchiveError>> + '_ {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Result<(TransferId, Slice), TablesError>> + '_ {
         self.iter_behind(None)
     }
 
@@ -264,7 +267,7 @@ impl Division {
     pub(crate) fn iter_behind(
         &self,
         after: Option<TransferId>,
-    ) -> impl Iterator<Item = Result<(TransferId, fjall::Slice), ArchiveError>> + '_ {
+    ) -> impl Iterator<Item = Result<(TransferId, Slice), TablesError>> + '_ {
         let lower = after.map_or(Bound::Unbounded, |id| Bound::Excluded(id.to_bytes()));
         let range = self.store.keyspace.range::<[u8; 17], _>((lower, Bound::Unbounded));
         range.filter_map(|guard| match guard.into_inner() {
@@ -282,7 +285,7 @@ impl Division {
     pub(crate) fn visit(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         for entry in self.iter() {
             let (id, value) = entry?;
             if visit(id, &value).is_break() {

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use upesi_journal::durable;
 
 use crate::archive::filter::Filter;
-use crate::archive::keyspace::with_suffix;
+use crate::beside::with_suffix;
 
 const MAGIC: &[u8; 8] = b"UPESIFLT";
 /// Also stands for the hash and the layout of the blocks: a filter of another version finds nothing.

@@ -18,9 +18,9 @@ use crate::archive::division::Division;
 use crate::archive::keyspace::{Mark, Shared, damaged};
 use crate::archive::layout::Layout;
 use crate::archive::{
-    Archive, ArchiveEntry, ArchiveError, ArchiveOptions, ArchiveStats, Place, check_values, layout, merged,
-    settling,
+    Archive, ArchiveEntry, ArchiveOptions, ArchiveStats, Place, check_values, layout, merged, settling,
 };
+use crate::{Part, TablesError};
 
 /// Pending transfers are copied in portions of this size, so that a lookup waits microseconds at most.
 const PENDING_CHUNK: usize = 512;
@@ -58,7 +58,7 @@ struct Inner {
 impl FjallArchive {
     /// Opens the archive in `path`, creating it when it does not exist. A large archive opens in milliseconds too; its
     /// filters are read by a thread, and until then lookups of absent ids ask the stores.
-    pub fn open(path: impl AsRef<Path>, options: &ArchiveOptions) -> Result<Self, ArchiveError> {
+    pub fn open(path: impl AsRef<Path>, options: &ArchiveOptions) -> Result<Self, TablesError> {
         let path = path.as_ref().to_path_buf();
         let shared = Shared::new(options);
         let divisions = open_divisions(&path, &shared, options)?;
@@ -93,7 +93,7 @@ impl FjallArchive {
     }
 
     /// Reads filters and settles closed divisions on a thread of its own; one at a time works.
-    fn start_upkeep(&self) -> Result<(), ArchiveError> {
+    fn start_upkeep(&self) -> Result<(), TablesError> {
         let inner = Arc::clone(&self.inner);
         let work = move || {
             if let Err(error) = inner.keep_up() {
@@ -108,7 +108,7 @@ impl FjallArchive {
         Ok(())
     }
 
-    fn begin_division(&self) -> Result<(), ArchiveError> {
+    fn begin_division(&self) -> Result<(), TablesError> {
         if self.inner.begin_division()? { self.start_upkeep() } else { Ok(()) }
     }
 }
@@ -134,7 +134,7 @@ fn open_divisions(
     path: &Path,
     shared: &Shared,
     options: &ArchiveOptions,
-) -> Result<Vec<Arc<Division>>, ArchiveError> {
+) -> Result<Vec<Arc<Division>>, TablesError> {
     let mut divisions: Vec<Arc<Division>> = Vec::new();
     let Layout { begins, divisions: paths } = layout::prepare(path)?;
     if let (Some((&first, _)), true) = (paths.first_key_value(), begins > 1)
@@ -164,8 +164,8 @@ fn open_divisions(
 }
 
 impl Inner {
-    fn fail(&self, source: std::io::Error) -> ArchiveError {
-        ArchiveError::Io { path: self.path.clone(), source }
+    fn fail(&self, source: std::io::Error) -> TablesError {
+        TablesError::io(Part::Archive, &self.path, source)
     }
 
     fn writer(&self) -> MutexGuard<'_, ()> {
@@ -191,13 +191,13 @@ impl Inner {
     }
 
     /// A small archive begins with a small filter; where divisions follow each other, they get as large as their bound.
-    fn begin_filter(&self, division: &Division) -> Result<(), ArchiveError> {
+    fn begin_filter(&self, division: &Division) -> Result<(), TablesError> {
         let is_first = division.first_seq == 1;
         let keys = if is_first { division.entries() } else { self.options.division_transfers };
         division.begin_filter(keys as usize).map_err(|source| self.fail(source))
     }
 
-    fn build_filters(&self) -> Result<(), ArchiveError> {
+    fn build_filters(&self) -> Result<(), TablesError> {
         for division in self.divisions().iter() {
             division.build_filter(&self.closing)?;
         }
@@ -205,7 +205,7 @@ impl Inner {
     }
 
     /// Reads filters and settles closed divisions, once whoever does so has done.
-    fn keep_up(&self) -> Result<(), ArchiveError> {
+    fn keep_up(&self) -> Result<(), TablesError> {
         let _turn = self.upkeep.lock().unwrap_or_else(PoisonError::into_inner);
         self.build_filters()?;
         self.settle()
@@ -219,7 +219,7 @@ impl Inner {
     }
 
     /// Writes what is pending and `entries` as tables, the watermark into the last of them.
-    fn write(&self, entries: &[ArchiveEntry], mark: Mark) -> Result<(), ArchiveError> {
+    fn write(&self, entries: &[ArchiveEntry], mark: Mark) -> Result<(), TablesError> {
         let division = self.growing();
         let pending = self.pending();
         let mut rows: Vec<([u8; 17], &[u8])> = Vec::with_capacity(pending.len() + entries.len());
@@ -262,7 +262,7 @@ impl Inner {
     }
 
     /// Writes what is pending; the caller holds the writer's lock.
-    fn flush(&self) -> Result<u64, ArchiveError> {
+    fn flush(&self) -> Result<u64, TablesError> {
         let mark = self.mark_applied();
         if mark.watermark > self.watermark.load(Ordering::Relaxed) || !self.pending().is_empty() {
             self.write(&[], mark)?;
@@ -271,7 +271,7 @@ impl Inner {
     }
 
     /// Begins the next division behind what is durable, unless the present one is empty; nothing is pending, and the caller holds the writer's lock.
-    fn begin_division(&self) -> Result<bool, ArchiveError> {
+    fn begin_division(&self) -> Result<bool, TablesError> {
         let growing = self.growing();
         if growing.watermark() < growing.first_seq {
             return Ok(false);
@@ -287,7 +287,7 @@ impl Inner {
         Ok(true)
     }
 
-    fn new_division(&self, first_seq: u64) -> Result<Arc<Division>, ArchiveError> {
+    fn new_division(&self, first_seq: u64) -> Result<Arc<Division>, TablesError> {
         let path = layout::division_path(&self.path, first_seq);
         let division = Division::create(path, first_seq, &self.shared, &self.options)?;
         self.begin_filter(&division)?;
@@ -295,7 +295,7 @@ impl Inner {
     }
 
     /// Writes closed divisions anew, in order, and puts them in the place of the old ones.
-    fn settle(&self) -> Result<(), ArchiveError> {
+    fn settle(&self) -> Result<(), TablesError> {
         for division in self.divisions().iter().filter(|division| settling::is_due(division)) {
             let Some(settled) = settling::settle(division, &self.shared, &self.options, &self.closing)?
             else {
@@ -317,7 +317,7 @@ impl Inner {
 }
 
 impl Archive for FjallArchive {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         if !self.may_contain(id) {
             return Ok(None);
         }
@@ -339,16 +339,11 @@ impl Archive for FjallArchive {
         divisions.iter().any(|division| division.may_contain(id))
     }
 
-    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
         self.apply_at(entries, watermark, Timestamp::EPOCH)
     }
 
-    fn apply_at(
-        &self,
-        entries: &[ArchiveEntry],
-        watermark: u64,
-        time: Timestamp,
-    ) -> Result<(), ArchiveError> {
+    fn apply_at(&self, entries: &[ArchiveEntry], watermark: u64, time: Timestamp) -> Result<(), TablesError> {
         check_values(entries)?;
         let inner = &*self.inner;
         let _writer = inner.writer();
@@ -371,7 +366,7 @@ impl Archive for FjallArchive {
         Ok(())
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         let _writer = self.inner.writer();
         self.inner.flush()
     }
@@ -404,7 +399,7 @@ impl Archive for FjallArchive {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         // Pending transfers are written first: one order, one source.
         self.sync()?;
         merged::visit(&self.inner.divisions(), visit)
@@ -415,7 +410,7 @@ impl Archive for FjallArchive {
         place: Place,
         since: Timestamp,
         visit: &mut dyn FnMut(Place, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         if place == Place::default() {
             // Pending transfers are written first, once for all the visits that go on behind this one.
             self.sync()?;
@@ -442,13 +437,13 @@ impl Archive for FjallArchive {
         self.inner.divisions().iter().map(|division| division.info()).collect()
     }
 
-    fn divide(&self) -> Result<(), ArchiveError> {
+    fn divide(&self) -> Result<(), TablesError> {
         let _writer = self.inner.writer();
         self.inner.flush()?;
         self.begin_division()
     }
 
-    fn finish_upkeep(&self) -> Result<(), ArchiveError> {
+    fn finish_upkeep(&self) -> Result<(), TablesError> {
         self.inner.keep_up()
     }
 
@@ -456,7 +451,7 @@ impl Archive for FjallArchive {
         &self,
         first_seq: u64,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<bool, TablesError> {
         self.sync()?;
         match self.inner.divisions().iter().find(|division| division.first_seq == first_seq) {
             None => Ok(false),
@@ -464,7 +459,7 @@ impl Archive for FjallArchive {
         }
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         let inner = &*self.inner;
         let _writer = inner.writer();
         let divisions = inner.divisions();

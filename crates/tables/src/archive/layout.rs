@@ -14,9 +14,9 @@ use std::path::{Path, PathBuf};
 
 use upesi_journal::durable;
 
-use crate::archive::ArchiveError;
 use crate::archive::division::remove_files;
-use crate::archive::keyspace::with_suffix;
+use crate::beside::with_suffix;
+use crate::{Part, TablesError};
 
 const DIGITS: usize = 20;
 /// A directory that every store of fjall has.
@@ -71,8 +71,8 @@ fn forget_earlier_begins(archive: &Path, present: u64) -> std::io::Result<()> {
 }
 
 /// Makes the directory where there is none, finishes what a crash interrupted, and returns what there is.
-pub(crate) fn prepare(archive: &Path) -> Result<Layout, ArchiveError> {
-    prepare_files(archive).map_err(|source| ArchiveError::Io { path: archive.to_path_buf(), source })
+pub(crate) fn prepare(archive: &Path) -> Result<Layout, TablesError> {
+    prepare_files(archive).map_err(|source| TablesError::io(Part::Archive, archive, source))
 }
 
 fn prepare_files(archive: &Path) -> std::io::Result<Layout> {

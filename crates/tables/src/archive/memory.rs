@@ -6,7 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use upesi_types::{Timestamp, TransferId};
 
-use crate::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, check_values};
+use crate::TablesError;
+use crate::archive::{Archive, ArchiveEntry, ArchiveStats, Division, check_values};
 
 /// Keeps entries in a map. Like a store on disk it tells applied from durable, so that a caller that forgets
 /// [`Archive::sync`] is found out: [`MemoryArchive::crash`] forgets all that was not synced.
@@ -121,7 +122,7 @@ impl MemoryArchive {
 }
 
 impl Archive for MemoryArchive {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         Ok(self.state().applied.get(&id.to_bytes()).cloned())
     }
 
@@ -129,22 +130,17 @@ impl Archive for MemoryArchive {
         self.state().applied.get(&id.to_bytes()).is_some()
     }
 
-    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
         self.apply_at(entries, watermark, Timestamp::EPOCH)
     }
 
-    fn apply_at(
-        &self,
-        entries: &[ArchiveEntry],
-        watermark: u64,
-        time: Timestamp,
-    ) -> Result<(), ArchiveError> {
+    fn apply_at(&self, entries: &[ArchiveEntry], watermark: u64, time: Timestamp) -> Result<(), TablesError> {
         check_values(entries)?;
         self.state().applied.apply(entries, watermark, time);
         Ok(())
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         let mut state = self.state();
         state.durable = state.applied.clone();
         Ok(state.durable.watermark)
@@ -170,7 +166,7 @@ impl Archive for MemoryArchive {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         let parts = self.state().applied.parts.clone();
         visit_all(parts.into_iter().flat_map(|part| part.entries).collect(), visit);
         Ok(())
@@ -180,7 +176,7 @@ impl Archive for MemoryArchive {
         self.state().applied.parts.iter().map(|part| part.info).collect()
     }
 
-    fn divide(&self) -> Result<(), ArchiveError> {
+    fn divide(&self) -> Result<(), TablesError> {
         let mut state = self.state();
         state.applied.divide();
         state.durable = state.applied.clone();
@@ -191,7 +187,7 @@ impl Archive for MemoryArchive {
         &self,
         first_seq: u64,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<bool, ArchiveError> {
+    ) -> Result<bool, TablesError> {
         let parts = self.state().applied.parts.clone();
         let Some(part) = parts.into_iter().find(|part| part.info.first_seq == first_seq) else {
             return Ok(false);
@@ -200,7 +196,7 @@ impl Archive for MemoryArchive {
         Ok(true)
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         let mut state = self.state();
         state.durable.remove_to(seq);
         Ok(state.applied.remove_to(seq))

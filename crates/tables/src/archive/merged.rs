@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use upesi_types::TransferId;
 
-use crate::archive::ArchiveError;
+use crate::TablesError;
 use crate::archive::division::Division;
 
 /// Visits every transfer once, in the order of the keys. Where a crash made two divisions hold the same one, the younger
@@ -15,7 +15,7 @@ use crate::archive::division::Division;
 pub(crate) fn visit(
     divisions: &[Arc<Division>],
     visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-) -> Result<(), ArchiveError> {
+) -> Result<(), TablesError> {
     let mut sources: Vec<_> = divisions.iter().map(|division| division.iter()).collect();
     let mut values = vec![None; sources.len()];
     let mut heads = BinaryHeap::with_capacity(sources.len());

@@ -7,13 +7,13 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use upesi_journal::durable;
-
+use crate::archive::ArchiveOptions;
 use crate::archive::division::Division;
 use crate::archive::filter::Filter;
-use crate::archive::keyspace::{self, Shared, store_error, with_suffix};
+use crate::archive::keyspace::{self, Shared, store_error};
 use crate::archive::layout::settled_path;
-use crate::archive::{ArchiveError, ArchiveOptions};
+use crate::beside::make_whole;
+use crate::{Part, TablesError};
 
 /// With no more tables than this beside each other a division is left as it is.
 const TABLES_MAX: usize = 8;
@@ -34,19 +34,13 @@ pub(crate) fn settle(
     shared: &Shared,
     options: &ArchiveOptions,
     stop: &AtomicBool,
-) -> Result<Option<Division>, ArchiveError> {
+) -> Result<Option<Division>, TablesError> {
     let path = settled_path(&division.path);
-    let fail = |source| ArchiveError::Io { path: path.clone(), source };
-    let unfinished = with_suffix(&path, ".new");
-    if unfinished.try_exists().map_err(fail)? {
-        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
-    }
+    let fail = |source| TablesError::io(Part::Archive, &path, source);
     let filter = Filter::with_capacity(division.entries() as usize);
-    if !copy(division, &unfinished, &filter, shared, options, stop)? {
-        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
+    if !make_whole(&path, fail, |unfinished| copy(division, unfinished, &filter, shared, options, stop))? {
         return Ok(None);
     }
-    std::fs::rename(&unfinished, &path).and_then(|()| durable::sync_parent(&path)).map_err(fail)?;
     let settled = Division::open(path, division.first_seq, shared, options)?;
     settled.close_for_writing();
     settled.take_filter(filter);
@@ -61,7 +55,7 @@ fn copy(
     shared: &Shared,
     options: &ArchiveOptions,
     stop: &AtomicBool,
-) -> Result<bool, ArchiveError> {
+) -> Result<bool, TablesError> {
     let store = keyspace::open(to, shared, options)?;
     let fail = |error| store_error(&division.path, error);
     let mut table = store.keyspace.start_ingestion().map_err(fail)?;

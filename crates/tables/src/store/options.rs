@@ -3,13 +3,13 @@
 /// Limits and sizes of a [`crate::store::Store`]. The defaults are those measured in the crate's README.
 #[derive(Clone, Debug)]
 pub struct StoreOptions {
-    /// Updates that may wait for the writer; beyond that [`crate::store::StoreError::Busy`].
+    /// Updates that may wait for the writer; beyond that [`crate::TablesError::Busy`].
     pub queue_updates_max: usize,
     /// Updates that share one sync at most.
     pub batch_updates_max: usize,
     /// A batch takes no further update once its keys and values exceed this, in bytes.
     pub batch_bytes_max: usize,
-    /// Below this room on the disk, in bytes, updates are refused with [`crate::store::StoreError::DiskFull`]. It has to suffice
+    /// Below this room on the disk, in bytes, updates are refused with [`crate::TablesError::DiskFull`]. It has to suffice
     /// for what housekeeping writes on its own: two segments of the log and one merge of tables.
     pub free_bytes_min: u64,
     /// Changes that gather in memory before they are written as sorted tables, in bytes. A restart reads as much.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fjall::{UserKey, UserValue};
+use crate::lsm::{UserKey, UserValue};
 
 /// A new value, or `None` for a deletion.
 pub(crate) type Change = Option<UserValue>;

@@ -6,8 +6,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use upesi_journal::{Disk, END, Reader, Writer};
 
+use crate::TablesError;
 use crate::store::tables::Tables;
-use crate::store::{StoreError, StoreOptions, record};
+use crate::store::{StoreOptions, record};
 
 pub(crate) struct Recovered {
     pub(crate) tables: Tables,
@@ -19,7 +20,7 @@ pub(crate) fn recover(
     path: &Path,
     disk: &Arc<dyn Disk>,
     options: &StoreOptions,
-) -> Result<Recovered, StoreError> {
+) -> Result<Recovered, TablesError> {
     // First, because it locks the directory.
     let tables = Tables::open(path, options)?;
     let watermark = tables.watermark()?;
@@ -32,7 +33,7 @@ pub(crate) fn recover(
         ..upesi_journal::Options::default()
     };
     let opened = upesi_journal::open(Arc::clone(disk), journal_options)
-        .map_err(|error| StoreError::of_journal(path, error))?;
+        .map_err(|error| TablesError::of_journal(path, error))?;
     if let Some(torn) = &opened.recovered.torn {
         tracing::warn!(
             file = torn.file,
@@ -53,12 +54,12 @@ pub(crate) fn recover(
 }
 
 /// Shows what the log has from `from_seq` on.
-fn replay(path: &Path, disk: &Arc<dyn Disk>, tables: &Tables, from_seq: u64) -> Result<(), StoreError> {
+fn replay(path: &Path, disk: &Arc<dyn Disk>, tables: &Tables, from_seq: u64) -> Result<(), TablesError> {
     let mut reader = Reader::new(Arc::clone(disk), from_seq);
-    while let Some(found) = reader.next_record(END).map_err(|error| StoreError::of_journal(path, error))? {
+    while let Some(found) = reader.next_record(END).map_err(|error| TablesError::of_journal(path, error))? {
         let shown = record::decode(found.bytes, |name, key, change| {
             tables.table(name)?.show_one(key.into(), change);
-            Ok::<_, StoreError>(())
+            Ok::<_, TablesError>(())
         });
         let seq = found.seq;
         shown.ok_or_else(|| tables.damaged(&format!("record {seq} of the log makes no sense")))??;

@@ -11,7 +11,7 @@ use std::hash::BuildHasher;
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use fjall::UserValue;
+use crate::lsm::UserValue;
 
 use super::sync::{AtomicU8, AtomicU64, RandomState, RwLock, RwLockReadGuard, RwLockWriteGuard, SHARDS};
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use fjall::UserValue;
+use crate::lsm::UserValue;
 use proptest::prelude::*;
 
 use crate::store::resident::{FREE, Found, Resident, Shard, VALUE_BYTES_MAX, VALUES_MAX};

@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::{Bound, Deref};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use fjall::{Keyspace, UserKey, UserValue};
+use crate::lsm::{self, Guard, Keyspace, UserKey, UserValue};
 
-use crate::store::StoreError;
+use crate::TablesError;
 use crate::store::pending::{Change, Changes, Pending};
 use crate::store::resident::{Found, Resident};
 use crate::store::tables::Tables;
@@ -42,7 +42,7 @@ pub type Entry = (Vec<u8>, Value);
 
 impl Table {
     /// The durable value of `key`. A value that is queued or being synced is not seen before its update resolves.
-    pub fn get(&self, key: &[u8]) -> Result<Option<Value>, StoreError> {
+    pub fn get(&self, key: &[u8]) -> Result<Option<Value>, TablesError> {
         if let Some(resident) = self.state.resident.get()
             && let Found::Known(value) = resident.get(key)
         {
@@ -57,7 +57,7 @@ impl Table {
 
     /// Up to `limit` entries whose keys begin with `prefix`, in key order, those behind the key `after` if one is given.
     /// One update that writes several entries may become visible entry by entry.
-    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>, StoreError> {
+    pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>, TablesError> {
         let start = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
             _ => Bound::Included(prefix),
@@ -68,7 +68,7 @@ impl Table {
         let mut sorted = self.state.keyspace.range::<&[u8], _>((start, Bound::Unbounded));
         let mut next_sorted = || {
             let guard = sorted.next();
-            guard.map(fjall::Guard::into_inner).transpose().map_err(|error| self.tables.fail(error))
+            guard.map(Guard::into_inner).transpose().map_err(|error| self.tables.fail(error))
         };
         let mut stored = next_sorted()?;
         let mut entries = Vec::new();
@@ -151,7 +151,7 @@ impl TableState {
     }
 
     /// Writes what is pending as a sorted table, synced before this returns. Called by the writer only.
-    pub(crate) fn flush(&self) -> Result<(), fjall::Error> {
+    pub(crate) fn flush(&self) -> Result<(), lsm::Error> {
         let pending = self.pending();
         if pending.changes().is_empty() {
             return Ok(());

@@ -7,33 +7,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use fjall::config::{
-    BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
-    PartitioningPolicy, PinningPolicy,
-};
-use fjall::{CompressionType, Database, Keyspace, KeyspaceCreateOptions, PersistMode};
-use upesi_journal::durable;
-
+use crate::beside::make_whole;
+use crate::lsm::{self, Database, Keyspace, PersistMode, Tuning, wait_for_merging};
+use crate::store::StoreOptions;
 use crate::store::resident::Resident;
 use crate::store::table::TableState;
-use crate::store::{StoreError, StoreOptions};
+use crate::{Part, TablesError};
 
 /// Sorted tables that the store keeps open.
 pub const OPEN_FILES_MAX: usize = 32;
 /// The keyspace of the watermark. No table can have this name.
 const META: &str = "-";
 const WATERMARK_KEY: [u8; 1] = [1];
-/// What an operator does about damage.
-const REMEDY: &str =
-    "keep that directory as it is, restore it from a backup, or start with an empty one and import again";
-/// With this many unmerged tables the writer waits for merging to catch up ...
-const UNMERGED_TABLES_WAIT: usize = 32;
-/// ... in steps of this length ...
-const MERGE_WAIT_STEP: Duration = Duration::from_millis(5);
-/// ... but no more than this many, because only the next table makes the store merge again.
-const MERGE_WAIT_STEPS_MAX: usize = 200;
+/// With more unmerged tables than these the writer waits for merging to catch up.
+const UNMERGED_TABLES_MAX: usize = 32;
 
 pub(crate) struct Tables {
     path: PathBuf,
@@ -46,11 +34,13 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Opens the tables of the store in `path`, and locks them.
-    pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self, StoreError> {
+    pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self, TablesError> {
         let directory = directory_of(path);
-        let fail = |source| StoreError::io(path, source);
+        let fail = |source| TablesError::io(Part::Store, path, source);
         if !directory.try_exists().map_err(fail)? {
-            create(path, &directory, options)?;
+            make_whole(&directory, fail, |unfinished| {
+                open_database(path, unfinished, options).map(|_| true)
+            })?;
         }
         let (database, meta) = open_database(path, &directory, options)?;
         let tables = Self {
@@ -70,7 +60,7 @@ impl Tables {
     }
 
     /// The table called `name`, created when it does not exist.
-    pub(crate) fn table(&self, name: &str) -> Result<Arc<TableState>, StoreError> {
+    pub(crate) fn table(&self, name: &str) -> Result<Arc<TableState>, TablesError> {
         let mut states = self.states();
         if let Some(state) = states.get(name) {
             return Ok(Arc::clone(state));
@@ -78,11 +68,11 @@ impl Tables {
         let is_there = self.database.keyspace_exists(name);
         let keyspace = self
             .database
-            .keyspace(name, || keyspace_options(&self.options))
+            .keyspace(name, || self.options.tuning().options())
             .map_err(|error| self.fail(error))?;
         if !is_there {
-            crate::lsm::sync_keyspaces(&directory_of(&self.path))
-                .map_err(|source| StoreError::io(&self.path, source))?;
+            lsm::sync_keyspaces(&directory_of(&self.path))
+                .map_err(|source| TablesError::io(Part::Store, &self.path, source))?;
         }
         let state = Arc::new(TableState::new(keyspace));
         states.insert(name.to_owned(), Arc::clone(&state));
@@ -90,7 +80,7 @@ impl Tables {
     }
 
     /// The sequence number in the log up to which everything is in the sorted tables; 0 at the beginning.
-    pub(crate) fn watermark(&self) -> Result<u64, StoreError> {
+    pub(crate) fn watermark(&self) -> Result<u64, TablesError> {
         Ok(self.stored_meta()?.0)
     }
 
@@ -100,7 +90,7 @@ impl Tables {
     }
 
     /// Writes everything that waits as sorted tables, and then the watermark. Called by the writer only.
-    pub(crate) fn flush(&self, watermark: u64) -> Result<(), StoreError> {
+    pub(crate) fn flush(&self, watermark: u64) -> Result<(), TablesError> {
         let states: Vec<_> =
             self.states().iter().map(|(name, state)| (name.clone(), Arc::clone(state))).collect();
         let fail = |error| self.fail(error);
@@ -115,7 +105,8 @@ impl Tables {
         meta.write(WATERMARK_KEY, value).map_err(fail)?;
         meta.finish().map_err(fail)?;
         // From here on the log may lose what the tables have.
-        crate::lsm::note(&directory_of(&self.path)).map_err(|source| StoreError::io(&self.path, source))?;
+        lsm::note(&directory_of(&self.path))
+            .map_err(|source| TablesError::io(Part::Store, &self.path, source))?;
         for (_, state) in &states {
             self.wait_for_merging(&state.keyspace)?;
         }
@@ -132,12 +123,12 @@ impl Tables {
         self.states().values().map(|state| state.keyspace.disk_space()).sum()
     }
 
-    pub(crate) fn fail(&self, error: fjall::Error) -> StoreError {
-        StoreError::of_fjall(&self.path, error)
+    pub(crate) fn fail(&self, error: lsm::Error) -> TablesError {
+        TablesError::of_fault(Part::Store, &self.path, error.into())
     }
 
-    pub(crate) fn damaged(&self, detail: &str) -> StoreError {
-        StoreError::Damaged { path: self.path.clone(), detail: detail.to_owned() }
+    pub(crate) fn damaged(&self, detail: &str) -> TablesError {
+        TablesError::damaged(Part::Store, &self.path, detail)
     }
 
     fn states(&self) -> MutexGuard<'_, BTreeMap<String, Arc<TableState>>> {
@@ -145,7 +136,7 @@ impl Tables {
     }
 
     /// The watermark, and the names of the tables there were when it was written.
-    fn stored_meta(&self) -> Result<(u64, Vec<String>), StoreError> {
+    fn stored_meta(&self) -> Result<(u64, Vec<String>), TablesError> {
         let Some(value) = self.meta.get(WATERMARK_KEY).map_err(|error| self.fail(error))? else {
             return Ok((0, Vec::new()));
         };
@@ -156,16 +147,18 @@ impl Tables {
         Ok((u64::from_le_bytes(*watermark), names))
     }
 
-    fn wait_for_merging(&self, keyspace: &Keyspace) -> Result<(), StoreError> {
-        for _ in 0..MERGE_WAIT_STEPS_MAX {
-            // There is nothing to persist, but this tells whether merging failed for good.
-            self.database.persist(PersistMode::Buffer).map_err(|error| self.fail(error))?;
-            if keyspace.l0_table_count() <= UNMERGED_TABLES_WAIT {
-                break;
-            }
-            std::thread::sleep(MERGE_WAIT_STEP);
-        }
-        Ok(())
+    fn wait_for_merging(&self, keyspace: &Keyspace) -> Result<(), TablesError> {
+        wait_for_merging(keyspace, UNMERGED_TABLES_MAX, || {
+            // There is nothing to persist, but this reports whether merging failed for good.
+            self.database.persist(PersistMode::Buffer).map_err(|error| self.fail(error))
+        })
+    }
+}
+
+impl StoreOptions {
+    fn tuning(&self) -> Tuning {
+        let Self { block_bytes, compress, unmerged_tables, table_bytes, .. } = *self;
+        Tuning { block_bytes, compress, unmerged_tables, table_bytes }
     }
 }
 
@@ -173,52 +166,19 @@ fn directory_of(store: &Path) -> PathBuf {
     store.join("tables")
 }
 
-/// Makes an empty database beside its place and moves it there. fjall makes its files one by one and cannot go on where a
-/// crash stopped it.
-fn create(path: &Path, directory: &Path, options: &StoreOptions) -> Result<(), StoreError> {
-    let fail = |source| StoreError::io(path, source);
-    let unfinished = path.join("tables.new");
-    if unfinished.try_exists().map_err(fail)? {
-        std::fs::remove_dir_all(&unfinished).map_err(fail)?;
-    }
-    drop(open_database(path, &unfinished, options)?);
-    std::fs::rename(&unfinished, directory).map_err(fail)?;
-    durable::sync_directory(path).map_err(fail)
-}
-
 fn open_database(
     path: &Path,
     directory: &Path,
     options: &StoreOptions,
-) -> Result<(Database, Keyspace), StoreError> {
-    let opened = crate::lsm::open(directory, REMEDY, || {
+) -> Result<(Database, Keyspace), TablesError> {
+    let opened = lsm::open(directory, Part::Store.remedy(), || {
         let database = Database::builder(directory)
             .cache_size(options.cache_bytes)
             .max_cached_files(Some(OPEN_FILES_MAX))
             .worker_threads(1)
             .open()?;
-        let meta = database.keyspace(META, || keyspace_options(options))?;
+        let meta = database.keyspace(META, || options.tuning().options())?;
         Ok((database, meta))
     });
-    opened.map_err(|fault| StoreError::of_fault(path, fault))
-}
-
-fn keyspace_options(options: &StoreOptions) -> KeyspaceCreateOptions {
-    let compression = if options.compress { CompressionType::Lz4 } else { CompressionType::None };
-    let bloom = FilterPolicyEntry::Bloom(BloomConstructionPolicy::BitsPerKey(10.0));
-    KeyspaceCreateOptions::default()
-        .data_block_size_policy(BlockSizePolicy::all(options.block_bytes))
-        .data_block_compression_policy(CompressionPolicy::all(compression))
-        // On every level, the last one too: a key that is not there costs no read.
-        .filter_policy(FilterPolicy::all(bloom))
-        // Filters and indexes stay in memory, so that a lookup reads one block.
-        .filter_block_pinning_policy(PinningPolicy::all(true))
-        .filter_block_partitioning_policy(PartitioningPolicy::all(false))
-        .index_block_pinning_policy(PinningPolicy::all(true))
-        .index_block_partitioning_policy(PartitioningPolicy::all(false))
-        .compaction_strategy(Arc::new(
-            fjall::compaction::Leveled::default()
-                .with_l0_threshold(options.unmerged_tables)
-                .with_table_target_size(options.table_bytes),
-        ))
+    opened.map_err(|fault| TablesError::of_fault(Part::Store, path, fault))
 }

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use fjall::UserKey;
+use crate::lsm::UserKey;
 
 use crate::store::pending::{Change, Changes};
 use crate::store::table::TableState;
-use crate::store::{KEY_BYTES_MAX, StoreError, Table, UPDATE_BYTES_MAX, VALUE_BYTES_MAX, Value};
+use crate::store::{KEY_BYTES_MAX, Table, UPDATE_BYTES_MAX, VALUE_BYTES_MAX, Value};
+use crate::{Part, TablesError};
 
 /// What an update wants done once it is durable.
 pub(crate) type Action = Box<dyn FnOnce() + Send>;
@@ -73,7 +74,7 @@ impl<'a> Transaction<'a> {
     }
 
     /// The value of `key` as of now, in the order of updates.
-    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>, StoreError> {
+    pub fn get(&self, table: &Table, key: &[u8]) -> Result<Option<Value>, TablesError> {
         match self.batch.change(table, key) {
             Some(change) => Ok(change.clone().map(Value)),
             None => table.get(key),
@@ -81,13 +82,13 @@ impl<'a> Transaction<'a> {
     }
 
     /// Sets `key` to `value`.
-    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<(), StoreError> {
+    pub fn put(&mut self, table: &Table, key: &[u8], value: &[u8]) -> Result<(), TablesError> {
         check("value", value.len(), VALUE_BYTES_MAX)?;
         self.write(table, key, Some(value.into()))
     }
 
     /// Removes `key`; nothing happens when it is not there.
-    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<(), StoreError> {
+    pub fn delete(&mut self, table: &Table, key: &[u8]) -> Result<(), TablesError> {
         self.write(table, key, None)
     }
 
@@ -98,7 +99,7 @@ impl<'a> Transaction<'a> {
         self.batch.once_durable.push(Box::new(action));
     }
 
-    fn write(&mut self, table: &Table, key: &[u8], change: Change) -> Result<(), StoreError> {
+    fn write(&mut self, table: &Table, key: &[u8], change: Change) -> Result<(), TablesError> {
         assert!(!key.is_empty(), "an empty key");
         check("key", key.len(), KEY_BYTES_MAX)?;
         let bytes = self.batch.bytes + key.len() + change.as_ref().map_or(0, |value| value.len());
@@ -123,6 +124,10 @@ impl<'a> Transaction<'a> {
     }
 }
 
-fn check(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), StoreError> {
-    if bytes <= bytes_max { Ok(()) } else { Err(StoreError::TooLarge { what, bytes, bytes_max }) }
+fn check(what: &'static str, bytes: usize, bytes_max: usize) -> Result<(), TablesError> {
+    if bytes <= bytes_max {
+        Ok(())
+    } else {
+        Err(TablesError::TooLarge { part: Part::Store, what, bytes, bytes_max })
+    }
 }

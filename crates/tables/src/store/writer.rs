@@ -8,16 +8,17 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use upesi_journal::{Disk, JournalError, Maintenance, Writer, delete_segments_below};
 use upesi_types::Timestamp;
 
+use crate::TablesError;
 use crate::store::Inner;
 use crate::store::loading::Loading;
+use crate::store::record;
 use crate::store::transaction::{Action, Batch, Transaction};
-use crate::store::{StoreError, record};
 
 /// Answers an update once its batch is durable, or tells why it is not.
-pub(crate) type Completion = Box<dyn FnOnce(Result<(), StoreError>) + Send>;
+pub(crate) type Completion = Box<dyn FnOnce(Result<(), TablesError>) + Send>;
 
 /// Runs an update, or takes notice that it cannot be run, and gives back how to answer it.
-pub(crate) type Job = Box<dyn FnOnce(Result<Transaction<'_>, StoreError>) -> Completion + Send>;
+pub(crate) type Job = Box<dyn FnOnce(Result<Transaction<'_>, TablesError>) -> Completion + Send>;
 
 /// What belongs to the thread.
 pub(crate) struct Worker {
@@ -67,7 +68,7 @@ impl Worker {
         let committed = self.commit(batch);
         match &committed {
             Ok(_) => self.inner.updates.fetch_add(completions.len() as u64, Ordering::Relaxed),
-            Err(StoreError::DiskFull { .. }) => {
+            Err(TablesError::DiskFull { .. }) => {
                 self.inner.updates_shed.fetch_add(completions.len() as u64, Ordering::Relaxed)
             }
             Err(error) => self.inner.poison(error),
@@ -82,7 +83,7 @@ impl Worker {
     }
 
     /// Logs and syncs the batch, then shows it to readers. Returns what is to be done then.
-    fn commit(&mut self, batch: Batch) -> Result<Vec<Action>, StoreError> {
+    fn commit(&mut self, batch: Batch) -> Result<Vec<Action>, TablesError> {
         if batch.is_empty() {
             return Ok(batch.show());
         }
@@ -104,14 +105,14 @@ impl Worker {
     fn keep_house(&mut self) {
         match self.try_keep_house() {
             // No room even for removing a segment; the next sorted tables are another occasion.
-            Ok(()) | Err(StoreError::DiskFull { .. }) => {}
+            Ok(()) | Err(TablesError::DiskFull { .. }) => {}
             Err(error) => {
                 self.inner.poison(&error);
             }
         }
     }
 
-    fn try_keep_house(&mut self) -> Result<(), StoreError> {
+    fn try_keep_house(&mut self) -> Result<(), TablesError> {
         let tables = &self.inner.tables;
         let of_journal = |error: JournalError| self.inner.of_journal(error);
         while self.log.maintain().map_err(of_journal)? == Maintenance::Advanced {}

@@ -201,3 +201,24 @@ fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
         assert_eq!(with_database(&path).unwrap(), KEYS, "a database of an earlier version has none");
     }
 }
+
+#[test]
+fn only_the_border_names_the_library() {
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let (mut files, mut beyond) = (0, Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && !path.ends_with("src/lsm") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|name| name == "rs") && !path.ends_with("src/lsm.rs") {
+                files += 1;
+                if fs::read_to_string(&path).unwrap().contains("fjall::") {
+                    beyond.push(path);
+                }
+            }
+        }
+    }
+    assert!(files > 20, "{files} files");
+    assert_eq!(beyond, Vec::<PathBuf>::new());
+}

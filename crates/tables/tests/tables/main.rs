@@ -18,3 +18,4 @@ mod store {
     mod support;
     mod updates;
 }
+mod support;

@@ -54,7 +54,7 @@ pub(super) fn lookups(
     count: u64,
     row: &mut Row,
 ) -> Result<(), Failure> {
-    let failed = |error: upesi_tables::archive::ArchiveError| Failure::new(Exit::InputOutput, error);
+    let failed = |error: upesi_tables::TablesError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(path, &ArchiveOptions::default()).map_err(failed)?;
     let opened = Instant::now();
     while !archive.stats().filter_ready && opened.elapsed() < FILTERS_WAIT_MAX {

@@ -176,7 +176,7 @@ fn copy(data: &Path, to: &Path) -> Result<BackupReport, Failure> {
 
 /// The archive's oldest division; all of it where it has only one. No hub is using it.
 fn oldest(archive: &Path) -> Result<Oldest, Failure> {
-    let failed = |error: upesi_tables::archive::ArchiveError| Failure::new(Exit::InputOutput, error);
+    let failed = |error: upesi_tables::TablesError| Failure::new(Exit::InputOutput, error);
     let archive = FjallArchive::open(archive, &ArchiveOptions::default()).map_err(failed)?;
     if archive.divisions().len() < 2 {
         archive.divide().map_err(failed)?;

@@ -43,7 +43,7 @@ pub enum IsolatedError {
     Directory(#[from] upesi_journal::DataDirectoryError),
     /// The archive failed.
     #[error("the archive: {0}")]
-    Archive(#[from] upesi_tables::archive::ArchiveError),
+    Archive(#[from] upesi_tables::TablesError),
     /// The hub that was to be recorded.
     #[error("no stream can be recorded: {0}")]
     Recording(Box<crate::drive::run::LabError>),

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use upesi_journal::sim_disk::{Fault, Kept, Random, SimDisk};
-use upesi_tables::store::{Store, StoreError, StoreOptions, Table};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, StoreOptions, Table};
 
 use crate::real_files::{copy_directory, directory_in_memory};
 use crate::tally::Tally;
@@ -47,7 +48,7 @@ pub fn run(seed: u64, tally: &mut Tally) {
     }
 }
 
-fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), StoreError> {
+fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), TablesError> {
     // Many small files from few entries, and no demands on the disk's room.
     let options = StoreOptions {
         pending_bytes: 8 << 10,
@@ -77,7 +78,7 @@ fn write_until_failure(path: &Path, disk: &SimDisk) -> u64 {
 }
 
 /// One more update of several keys; the count that is durable then.
-fn write_one(store: &Store, table: &Table) -> Result<u64, StoreError> {
+fn write_one(store: &Store, table: &Table) -> Result<u64, TablesError> {
     let table = table.clone();
     store.update_blocking(move |transaction| {
         let count = number(transaction.get(&table, b"count")?.as_deref()) + 1;

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
 
 use upesi_journal::sim_disk::Random;
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive};
-use upesi_tables::store::{Store, StoreError, StoreOptions};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive};
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::TransferId;
 
 use super::changes::Change;
@@ -281,12 +282,12 @@ fn live_archive(path: &Path, halfway: &Path) {
 /// Everything up to the watermark is there and right; a watermark that is lower sends the reader of the journal back.
 fn judge_archive(path: &Path) -> Judgement {
     read_archive(path).unwrap_or_else(|error| match error {
-        ArchiveError::Damaged { .. } | ArchiveError::Format { .. } => Judgement::Detected,
+        TablesError::Damaged { .. } | TablesError::Format { .. } => Judgement::Detected,
         error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
     })
 }
 
-fn read_archive(path: &Path) -> Result<Judgement, ArchiveError> {
+fn read_archive(path: &Path) -> Result<Judgement, TablesError> {
     let archive = FjallArchive::open(path, &archive_options())?;
     let watermark = archive.watermark();
     if watermark > TRANSFERS {
@@ -362,12 +363,12 @@ fn live_store(path: &Path, halfway: &Path) {
 
 fn judge_store(path: &Path) -> Judgement {
     read_store(path).unwrap_or_else(|error| match error {
-        StoreError::Damaged { .. } | StoreError::Format { .. } => Judgement::Detected,
+        TablesError::Damaged { .. } | TablesError::Format { .. } => Judgement::Detected,
         error => Judgement::Wrong(format!("an error that does not say what is wrong: {error}")),
     })
 }
 
-fn read_store(path: &Path) -> Result<Judgement, StoreError> {
+fn read_store(path: &Path) -> Result<Judgement, TablesError> {
     let store = Store::open(path, &store_options())?;
     let table = store.table("counted")?;
     for index in 0..KEYS {

@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use upesi_engine::{EngineOptions, Rehearsal, Storage, rehearse};
 use upesi_journal::{Disk, ScratchDisk};
 use upesi_ledger::Ledger;
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveStats, Division, FjallArchive};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveStats, Division, FjallArchive};
 use upesi_types::TransferId;
 
 use super::Findings;
@@ -65,7 +66,7 @@ impl ScratchArchive {
 }
 
 impl Archive for ScratchArchive {
-    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, ArchiveError> {
+    fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError> {
         self.below.as_ref().map_or(Ok(None), |archive| archive.get(id))
     }
 
@@ -73,12 +74,12 @@ impl Archive for ScratchArchive {
         self.below.as_ref().is_some_and(|archive| archive.may_contain(id))
     }
 
-    fn apply(&self, _entries: &[ArchiveEntry], watermark: u64) -> Result<(), ArchiveError> {
+    fn apply(&self, _entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError> {
         self.watermark.fetch_max(watermark, Ordering::Relaxed);
         Ok(())
     }
 
-    fn sync(&self) -> Result<u64, ArchiveError> {
+    fn sync(&self) -> Result<u64, TablesError> {
         Ok(self.watermark())
     }
 
@@ -97,7 +98,7 @@ impl Archive for ScratchArchive {
     fn for_each(
         &self,
         visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), ArchiveError> {
+    ) -> Result<(), TablesError> {
         self.below.as_ref().map_or(Ok(()), |archive| archive.for_each(visit))
     }
 
@@ -108,7 +109,7 @@ impl Archive for ScratchArchive {
         divisions
     }
 
-    fn remove_to(&self, seq: u64) -> Result<u64, ArchiveError> {
+    fn remove_to(&self, seq: u64) -> Result<u64, TablesError> {
         self.removed_to.fetch_max(seq, Ordering::Relaxed);
         self.watermark.fetch_max(seq, Ordering::Relaxed);
         Ok(0)

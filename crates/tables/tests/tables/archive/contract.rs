@@ -3,7 +3,8 @@
 use std::ops::ControlFlow;
 
 use super::support::{entries, entry, small_options};
-use upesi_tables::archive::{Archive, ArchiveError, FjallArchive, MemoryArchive, VALUE_BYTES_MAX};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, FjallArchive, MemoryArchive, VALUE_BYTES_MAX};
 use upesi_types::{Timestamp, TransferId};
 
 /// Runs a check on both archives; the one on disk with tables of ten transfers, so that pending and stored ones mix.
@@ -84,7 +85,9 @@ fn a_batch_with_an_oversized_value_is_refused_whole() {
         let mut batch = entries(0..3);
         batch.push((entry(3).0, vec![0; VALUE_BYTES_MAX + 1]));
         let error = archive.apply(&batch, 4).unwrap_err();
-        assert!(matches!(error, ArchiveError::ValueTooLarge { bytes, .. } if bytes == VALUE_BYTES_MAX + 1));
+        assert!(
+            matches!(error, TablesError::TooLarge { what: "value", bytes, .. } if bytes == VALUE_BYTES_MAX + 1)
+        );
         assert_eq!(archive.watermark_applied(), 0);
         assert_eq!(all(archive), []);
     });

@@ -1,15 +1,16 @@
 //! Restarts, crashes and readers beside a writer, on disk.
 
-use std::io::{BufRead, BufReader, Write};
-use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::support::{copy_directory, entries, entry, small_options};
-use upesi_tables::archive::{Archive, ArchiveError, ArchiveOptions, FjallArchive};
+use super::support::{entries, entry, small_options};
+use crate::support::{copy_directory, crash_directory, report_durable, run_and_kill};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 const BATCH: u64 = 70;
 const TABLE: usize = 200;
+/// The test that runs as the process that gets killed.
+const CHILD: &str = "archive::crash::killed_while_writing";
 
 /// The one invariant: the durable watermark implies every transfer up to it, with its value.
 fn assert_complete(archive: &dyn Archive) -> u64 {
@@ -83,15 +84,14 @@ fn a_batch_larger_than_a_table_is_stored_whole() {
 #[test]
 #[ignore = "the child of killed_at_any_moment_the_watermark_holds"]
 fn killed_while_writing() {
-    let Ok(directory) = std::env::var("UPESI_ARCHIVE_CRASH_DIRECTORY") else { return };
+    let Some(directory) = crash_directory() else { return };
     let archive = FjallArchive::open(directory, &small_options(TABLE)).unwrap();
-    let mut out = std::io::stdout();
     let mut at = archive.watermark();
     // The parent kills it long before; the bound is for a parent that died first.
     while at < 10_000_000 {
         archive.apply(&entries(at..at + BATCH), at + BATCH).unwrap();
         at += BATCH;
-        writeln!(out, "durable {}", archive.watermark()).unwrap();
+        report_durable(archive.watermark());
     }
 }
 
@@ -100,37 +100,12 @@ fn killed_at_any_moment_the_watermark_holds() {
     let directory = tempfile::tempdir().unwrap();
     let mut before = 0;
     for round in 1..=8 {
-        let reported = run_and_kill(directory.path(), before + round * 450);
+        let reported = run_and_kill(CHILD, directory.path(), before + round * 450);
         let archive = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
         let watermark = assert_complete(&archive);
         assert!(watermark >= reported, "reported durable up to {reported}, found {watermark}");
         before = watermark;
     }
-}
-
-/// Starts the child, kills it once it reported `at_least` durable, and returns the last watermark it reported.
-fn run_and_kill(directory: &Path, at_least: u64) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "archive::crash::killed_while_writing", "--nocapture"])
-        .env("UPESI_ARCHIVE_CRASH_DIRECTORY", directory)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut reported = 0;
-    let mut killed = false;
-    while let Some(Ok(line)) = lines.next() {
-        if let Some((_, durable)) = line.split_once("durable ") {
-            reported = durable.parse().unwrap();
-        }
-        if reported >= at_least && !killed {
-            child.kill().unwrap();
-            killed = true;
-        }
-    }
-    child.wait().unwrap();
-    assert!(killed, "the child ended by itself at {reported}");
-    reported
 }
 
 #[test]
@@ -193,7 +168,7 @@ fn a_second_opener_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let first = FjallArchive::open(directory.path(), &small_options(TABLE)).unwrap();
     let second = FjallArchive::open(directory.path(), &small_options(TABLE));
-    assert!(matches!(second, Err(ArchiveError::InUse { .. })));
+    assert!(matches!(second, Err(TablesError::InUse { .. })));
     drop(first);
     assert!(FjallArchive::open(directory.path(), &small_options(TABLE)).is_ok());
 }

@@ -3,14 +3,16 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::support::{copy_directory, entries, small_options};
-use upesi_tables::archive::{Archive, ArchiveError, FjallArchive};
+use super::support::{entries, small_options};
+use crate::support::copy_directory;
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, FjallArchive};
 
 const COUNT: u64 = 1_000;
 
 /// Reads the archive in every way. `Ok` holds the watermark, after checking that everything up to it is there and is
 /// right; with a watermark of 0 the archive is empty, which sends the reader of the journal back to its start.
-fn read_all(path: &Path) -> Result<u64, ArchiveError> {
+fn read_all(path: &Path) -> Result<u64, TablesError> {
     let archive = FjallArchive::open(path, &small_options(200))?;
     let watermark = archive.watermark();
     let mut seen = 0;
@@ -94,7 +96,7 @@ fn any_damaged_file_is_harmless_or_told() {
             inflict(damage, &hurt.join(name));
             match read_all(&hurt) {
                 Ok(COUNT | 0) => {}
-                Err(ArchiveError::Damaged { .. } | ArchiveError::Format { .. }) => told += 1,
+                Err(TablesError::Damaged { .. } | TablesError::Format { .. }) => told += 1,
                 other => panic!("{damage:?} of {}: {other:?}", name.display()),
             }
             std::fs::remove_dir_all(&hurt).unwrap();
@@ -125,5 +127,5 @@ fn a_path_that_cannot_be_a_directory_is_told() {
     let file = directory.path().join("file");
     std::fs::write(&file, b"in the way").unwrap();
     let error = FjallArchive::open(file.join("archive"), &small_options(200)).map(|_| ()).unwrap_err();
-    assert!(matches!(error, ArchiveError::Io { .. }), "{error}");
+    assert!(matches!(error, TablesError::Io { .. }), "{error}");
 }

@@ -3,8 +3,10 @@
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::support::{copy_directory, entries, entry, small_options};
-use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveError, ArchiveOptions, Division, FjallArchive};
+use super::support::{entries, entry, small_options};
+use crate::support::copy_directory;
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, Division, FjallArchive};
 use upesi_types::Timestamp;
 
 /// Tables of 10 transfers, divisions of 100, not merged while they grow.
@@ -189,7 +191,7 @@ fn a_lost_oldest_division_is_told() {
     drop(archive);
     std::fs::remove_dir_all(directory_of(directory.path(), 101)).unwrap();
     let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
-    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
+    assert!(matches!(error, TablesError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("begins at record 101, its first division at 201"), "{error}");
 }
 
@@ -274,7 +276,7 @@ fn a_missing_division_is_told() {
     apply(&open(directory.path()), 0, 350);
     std::fs::remove_dir_all(directory_of(directory.path(), 201)).unwrap();
     let error = FjallArchive::open(directory.path(), &options()).err().unwrap();
-    assert!(matches!(error, ArchiveError::Damaged { .. }), "{error}");
+    assert!(matches!(error, TablesError::Damaged { .. }), "{error}");
     assert!(error.to_string().contains("a division ends at record 200, the next begins at 301"), "{error}");
 }
 

@@ -1,8 +1,6 @@
 //! Transfers made from numbers.
-#![allow(dead_code)]
 
 use std::ops::Range;
-use std::path::Path;
 
 use upesi_tables::archive::{ArchiveEntry, ArchiveOptions};
 use upesi_types::TransferId;
@@ -26,19 +24,5 @@ pub fn small_options(pending_transfers: usize) -> ArchiveOptions {
         unmerged_tables: 4,
         cache_bytes: 1 << 20,
         ..ArchiveOptions::default()
-    }
-}
-
-/// Copies a directory tree, as it lies on disk.
-pub fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        let target = to.join(file.file_name());
-        if file.file_type().unwrap().is_dir() {
-            copy_directory(&file.path(), &target);
-        } else {
-            std::fs::copy(file.path(), target).unwrap();
-        }
     }
 }

@@ -6,15 +6,15 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::support::{copy_directory, entries, entry, small_options};
+use super::support::{entries, entry, small_options};
+use crate::support::copy_directory;
 use fjall::config::{
     BlockSizePolicy, BloomConstructionPolicy, CompressionPolicy, FilterPolicy, FilterPolicyEntry,
     PartitioningPolicy, PinningPolicy,
 };
 use fjall::{CompressionType, Database, KeyspaceCreateOptions};
-use upesi_tables::archive::{
-    Archive, ArchiveEntry, ArchiveError, ArchiveOptions, FjallArchive, first_seq_of,
-};
+use upesi_tables::TablesError;
+use upesi_tables::archive::{Archive, ArchiveEntry, ArchiveOptions, FjallArchive, first_seq_of};
 use upesi_types::Timestamp;
 
 /// Transfers of the old archive, and those of one of its tables.
@@ -172,7 +172,7 @@ fn an_upgrade_that_cannot_go_on_leaves_the_old_archive_as_it_is() {
     let foreign = beside(&archive).join("mine");
     fs::write(&foreign, "mine").unwrap();
     let refused = FjallArchive::open(&archive, &options()).err();
-    assert!(matches!(refused, Some(ArchiveError::Io { .. })), "{refused:?}");
+    assert!(matches!(refused, Some(TablesError::Io { .. })), "{refused:?}");
     fs::remove_file(&foreign).unwrap();
     expect_upgraded(&archive, "without it");
 }
@@ -184,7 +184,7 @@ fn a_watermark_of_another_length_is_damage() {
         let archive = directory.path().join(length.to_string());
         write_old(&archive, &|_| vec![1; length]);
         let refused = FjallArchive::open(&archive, &options()).err();
-        let Some(ArchiveError::Damaged { detail, .. }) = &refused else {
+        let Some(TablesError::Damaged { detail, .. }) = &refused else {
             panic!("{length} bytes: {refused:?}")
         };
         assert!(detail.contains("the watermark is malformed"), "{length} bytes: {detail}");

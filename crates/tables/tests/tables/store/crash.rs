@@ -1,14 +1,16 @@
 //! Restarts, crashes, torn logs.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use super::support::{copy_directory, number, options_without_flushes, small_options};
-use upesi_tables::store::{Store, StoreError, Table};
+use super::support::{number, options_without_flushes, small_options};
+use crate::support::{copy_directory, crash_directory, report_durable, run_and_kill};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, Table};
 
 /// Keys that one update writes, all or none.
 const KEYS_PER_UPDATE: u64 = 3;
+/// The test that runs as the process that gets killed.
+const CHILD: &str = "store::crash::killed_while_writing";
 
 fn open(path: &Path) -> (Store, Table) {
     let store = Store::open(path, &small_options()).unwrap();
@@ -146,10 +148,10 @@ fn a_second_opener_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("store");
     let (store, table) = open(&path);
-    assert!(matches!(Store::open(&path, &small_options()), Err(StoreError::InUse { .. })));
+    assert!(matches!(Store::open(&path, &small_options()), Err(TablesError::InUse { .. })));
     drop(store);
     // A table that is still held keeps the files open.
-    assert!(matches!(Store::open(&path, &small_options()), Err(StoreError::InUse { .. })));
+    assert!(matches!(Store::open(&path, &small_options()), Err(TablesError::InUse { .. })));
     drop(table);
     open(&path);
 }
@@ -185,7 +187,7 @@ fn damage_is_told() {
         copy_directory(&path, &copy);
         inflict(&copy);
         let outcome = Store::open(&copy, &small_options());
-        let told = matches!(outcome, Err(StoreError::Damaged { .. } | StoreError::Format { .. }));
+        let told = matches!(outcome, Err(TablesError::Damaged { .. } | TablesError::Format { .. }));
         assert!(told, "{what}: {outcome:?}");
         drop(outcome);
         std::fs::remove_dir_all(&copy).unwrap();
@@ -196,12 +198,11 @@ fn damage_is_told() {
 #[test]
 #[ignore = "the child of killed_at_any_moment_all_that_was_answered_is_there"]
 fn killed_while_writing() {
-    let Ok(path) = std::env::var("UPESI_STORE_CRASH_DIRECTORY") else { return };
-    let (store, table) = open(Path::new(&path));
-    let mut out = std::io::stdout();
+    let Some(path) = crash_directory() else { return };
+    let (store, table) = open(&path);
     // The parent kills it long before; the bound is for a parent that died first.
     for _ in 0..1_000_000 {
-        writeln!(out, "durable {}", write_one(&store, &table)).unwrap();
+        report_durable(write_one(&store, &table));
     }
 }
 
@@ -211,35 +212,10 @@ fn killed_at_any_moment_all_that_was_answered_is_there() {
     let path = directory.path().join("store");
     let mut before = 0;
     for round in 1..=6 {
-        let reported = run_and_kill(&path, before + round * 70);
+        let reported = run_and_kill(CHILD, &path, before + round * 70);
         let (_store, table) = open(&path);
         let count = assert_whole(&table);
         assert!(count >= reported, "{reported} were answered, {count} are there");
         before = count;
     }
-}
-
-/// Starts the child, kills it once it reported `at_least` durable, and returns the last count that it reported.
-fn run_and_kill(path: &Path, at_least: u64) -> u64 {
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "store::crash::killed_while_writing", "--nocapture"])
-        .env("UPESI_STORE_CRASH_DIRECTORY", path)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut reported = 0;
-    let mut killed = false;
-    while let Some(Ok(line)) = lines.next() {
-        if let Some((_, durable)) = line.split_once("durable ") {
-            reported = durable.parse().unwrap();
-        }
-        if reported >= at_least && !killed {
-            child.kill().unwrap();
-            killed = true;
-        }
-    }
-    child.wait().unwrap();
-    assert!(killed, "the child ended by itself at {reported}");
-    reported
 }

@@ -3,10 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::support::{copy_directory, number, small_options};
+use super::support::{number, small_options};
+use crate::support::copy_directory;
 use tempfile::TempDir;
 use upesi_journal::sim_disk::{Fault, Kept, Operation, SimDisk};
-use upesi_tables::store::{Store, StoreError, StoreOptions, Table};
+use upesi_tables::TablesError;
+use upesi_tables::store::{Store, StoreOptions, Table};
 
 const UPDATES: u64 = 120;
 /// Updates where each operation of the log is tried; with [`tiny_options`] they meet every kind.
@@ -17,18 +19,18 @@ fn tiny_options() -> StoreOptions {
     StoreOptions { pending_bytes: 3 << 10, segment_bytes: 4 << 10, ..small_options() }
 }
 
-fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), StoreError> {
+fn open(path: &Path, disk: &SimDisk) -> Result<(Store, Table), TablesError> {
     open_with(path, disk, &small_options())
 }
 
-fn open_with(path: &Path, disk: &SimDisk, options: &StoreOptions) -> Result<(Store, Table), StoreError> {
+fn open_with(path: &Path, disk: &SimDisk, options: &StoreOptions) -> Result<(Store, Table), TablesError> {
     let store = Store::open_with_log_on(path, Arc::new(disk.clone()), options)?;
     let table = store.table("counted")?;
     Ok((store, table))
 }
 
 /// One more update of three keys; the count that is durable then.
-fn write_one(store: &Store, table: &Table) -> Result<u64, StoreError> {
+fn write_one(store: &Store, table: &Table) -> Result<u64, TablesError> {
     let table = table.clone();
     store.update_blocking(move |transaction| {
         let count = number(transaction.get(&table, b"count")?.as_deref()) + 1;
@@ -57,7 +59,7 @@ fn assert_whole(table: &Table, what: &str) -> u64 {
 }
 
 /// Writes until something fails; the count that was answered last, and why it ended.
-fn write_until_failure(path: &Path, disk: &SimDisk) -> (u64, Option<StoreError>) {
+fn write_until_failure(path: &Path, disk: &SimDisk) -> (u64, Option<TablesError>) {
     let (store, table) = match open(path, disk) {
         Ok(opened) => opened,
         Err(error) => return (0, Some(error)),
@@ -68,7 +70,7 @@ fn write_until_failure(path: &Path, disk: &SimDisk) -> (u64, Option<StoreError>)
             Ok(count) => answered = count,
             Err(error) => {
                 let again = write_one(&store, &table);
-                assert!(matches!(again, Err(StoreError::Poisoned { .. })), "after {error}: {again:?}");
+                assert!(matches!(again, Err(TablesError::Poisoned { .. })), "after {error}: {again:?}");
                 assert!(store.stats().poisoned);
                 assert_eq!(assert_whole(&table, "reads go on"), answered);
                 return (answered, Some(error));
@@ -132,7 +134,7 @@ fn a_full_disk_refuses_and_recovers() {
         }
         assert!(written < 1_000, "the disk is never full");
     };
-    assert!(matches!(refusal, StoreError::DiskFull { .. }), "{refusal}");
+    assert!(matches!(refusal, TablesError::DiskFull { .. }), "{refusal}");
     assert_eq!(assert_whole(&table, "reads go on"), written);
     disk.set_capacity(u64::MAX);
     assert_eq!(write_one(&store, &table).unwrap(), written + 1);
@@ -172,7 +174,7 @@ enum Outcome {
 fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, Outcome) {
     let mut outcome = Outcome::PutOff;
     let opened = open_with(path, disk, &tiny_options()).or_else(|error| {
-        assert!(matches!(error, StoreError::Io { .. }), "{what}: {error}");
+        assert!(matches!(error, TablesError::Io { .. }), "{what}: {error}");
         outcome = Outcome::Refused;
         open_with(path, disk, &tiny_options())
     });
@@ -186,7 +188,7 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
                 answered = count;
                 continue;
             }
-            Err(StoreError::DiskFull { .. }) => {
+            Err(TablesError::DiskFull { .. }) => {
                 assert_eq!(outcome, Outcome::PutOff, "{what}: it was refused before");
                 assert!(!store.stats().poisoned, "{what}");
                 outcome = Outcome::Refused;
@@ -194,7 +196,7 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
             Err(error) => {
                 assert!(is_sync, "{what}: {error}");
                 let again = write_one(&store, &table);
-                assert!(matches!(again, Err(StoreError::Poisoned { .. })), "{what}: {again:?}");
+                assert!(matches!(again, Err(TablesError::Poisoned { .. })), "{what}: {again:?}");
                 outcome = Outcome::Stopped;
             }
         }

@@ -1,7 +1,4 @@
 //! Small stores.
-#![allow(dead_code)]
-
-use std::path::Path;
 
 use upesi_tables::store::StoreOptions;
 
@@ -25,18 +22,4 @@ pub fn options_without_flushes() -> StoreOptions {
 
 pub fn number(value: Option<&[u8]>) -> u64 {
     value.map_or(0, |bytes| u64::from_le_bytes(bytes.try_into().unwrap()))
-}
-
-/// Copies a directory tree, as it lies on disk: what a process that is killed now would leave.
-pub fn copy_directory(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        let target = to.join(file.file_name());
-        if file.file_type().unwrap().is_dir() {
-            copy_directory(&file.path(), &target);
-        } else {
-            std::fs::copy(file.path(), target).unwrap();
-        }
-    }
 }

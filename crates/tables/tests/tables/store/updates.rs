@@ -4,7 +4,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, mpsc};
 
 use super::support::{number, small_options};
-use upesi_tables::store::{KEY_BYTES_MAX, Store, StoreError, StoreOptions, Table, VALUE_BYTES_MAX};
+use upesi_tables::TablesError;
+use upesi_tables::store::{KEY_BYTES_MAX, Store, StoreOptions, Table, VALUE_BYTES_MAX};
 
 fn open(directory: &tempfile::TempDir) -> (Store, Table) {
     let store = Store::open(directory.path().join("store"), &small_options()).unwrap();
@@ -97,7 +98,7 @@ async fn an_update_that_fails_changes_nothing_and_spoils_nothing() {
             transaction.once_durable(move || {
                 acted.fetch_add(1, Ordering::Relaxed);
             });
-            if then_fail { Err(StoreError::content("a test")) } else { Ok(()) }
+            if then_fail { Err(TablesError::content("a test")) } else { Ok(()) }
         })
     };
     // All in one batch, if the writer is held up meanwhile.
@@ -143,7 +144,7 @@ async fn a_full_queue_sheds_at_once_and_with_a_code() {
     let stop = Stop::writer_of(&store);
     let waiting: Vec<_> = (0..3).map(|_| store.update(|_| Ok(()))).collect();
     let shed = store.update(|_| Ok(())).await.unwrap_err();
-    assert!(matches!(shed, StoreError::Busy { updates_max: 3 }));
+    assert!(matches!(shed, TablesError::Busy { updates_max: 3 }));
     assert_eq!(shed.code().number(), 2003);
     stop.release();
     for update in waiting {
@@ -168,7 +169,7 @@ async fn a_disk_without_room_refuses_updates_and_goes_on_reading() {
         let of_update = of_update.clone();
         let refusal =
             store.update(move |transaction| transaction.delete(&of_update, b"key")).await.unwrap_err();
-        assert!(matches!(refusal, StoreError::DiskFull { .. }), "{refusal}");
+        assert!(matches!(refusal, TablesError::DiskFull { .. }), "{refusal}");
         assert_eq!(refusal.code().number(), 2003);
     }
     assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]));
@@ -191,10 +192,10 @@ async fn sizes_are_bounded() {
         let value = vec![0; VALUE_BYTES_MAX];
         (0_u8..9).try_for_each(|index| transaction.put(&of_update, &[1, index], &value))
     });
-    assert!(matches!(large.await, Err(StoreError::TooLarge { what: "update", .. })));
+    assert!(matches!(large.await, Err(TablesError::TooLarge { what: "update", .. })));
     assert_eq!(table.get(&[1, 0]).unwrap(), None);
     let value = store.update(move |transaction| transaction.put(&table, b"k", &vec![0; VALUE_BYTES_MAX + 1]));
-    assert!(matches!(value.await, Err(StoreError::TooLarge { what: "value", .. })));
+    assert!(matches!(value.await, Err(TablesError::TooLarge { what: "value", .. })));
 }
 
 #[tokio::test]
@@ -213,8 +214,8 @@ async fn closing_finishes_what_is_queued_and_takes_no_more() {
     stop.release();
     closing.join().unwrap();
     queued.await.unwrap();
-    assert!(matches!(late.await, Ok(()) | Err(StoreError::Closed)));
-    assert!(matches!(store.update(|_| Ok(())).await, Err(StoreError::Closed)));
+    assert!(matches!(late.await, Ok(()) | Err(TablesError::Closed)));
+    assert!(matches!(store.update(|_| Ok(())).await, Err(TablesError::Closed)));
     assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]), "readers go on");
     store.close();
 }
@@ -252,7 +253,7 @@ fn threads_that_wait_get_the_same() {
     store.update_blocking(move |transaction| transaction.put(&of_update, b"key", b"value")).unwrap();
     assert_eq!(get(&table, "key").as_deref(), Some(&b"value"[..]));
     store.close();
-    assert!(matches!(store.update_blocking(|_| Ok(())), Err(StoreError::Closed)));
+    assert!(matches!(store.update_blocking(|_| Ok(())), Err(TablesError::Closed)));
 }
 
 #[test]

@@ -1,0 +1,33 @@
+//! Names beside others, and directories that appear as a whole.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use upesi_journal::durable;
+
+/// The path with a suffix to its last name.
+pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    name.into()
+}
+
+/// Makes a directory beside its place with `make`, and moves it there durably; not if `make` returns false, and then nothing
+/// is left. fjall makes its files one by one and cannot go on where a crash stopped it.
+pub(crate) fn make_whole<E>(
+    path: &Path,
+    fail: impl Fn(io::Error) -> E,
+    make: impl FnOnce(&Path) -> Result<bool, E>,
+) -> Result<bool, E> {
+    let unfinished = with_suffix(path, ".new");
+    if unfinished.try_exists().map_err(&fail)? {
+        std::fs::remove_dir_all(&unfinished).map_err(&fail)?;
+    }
+    let is_made = make(&unfinished)?;
+    let moved = match is_made {
+        true => std::fs::rename(&unfinished, path).and_then(|()| durable::sync_parent(path)),
+        false => std::fs::remove_dir_all(&unfinished),
+    };
+    moved.map_err(fail)?;
+    Ok(is_made)
+}

@@ -1,0 +1,257 @@
+//! What can go wrong with tables, and what to do about it.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use upesi_journal::{Damage, JournalError};
+use upesi_types::ErrorCode;
+
+use crate::lsm::Fault;
+
+/// The part of this crate that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Finished transfers. They are derived from the journal, so no error here loses one.
+    Archive,
+    /// Whatever else is not money.
+    Store,
+}
+
+impl Part {
+    /// What an operator does about damage.
+    pub(crate) const fn remedy(self) -> &'static str {
+        match self {
+            Self::Archive => {
+                "it is derived data: stop the hub, delete that directory and start again, and the archive is rebuilt from \
+                 the journal"
+            }
+            Self::Store => {
+                "keep that directory as it is, restore it from a backup, or start with an empty one and import again"
+            }
+        }
+    }
+
+    /// What an operator does about another version's format.
+    const fn remedy_of_format(self) -> &'static str {
+        match self {
+            Self::Archive => {
+                "use the version that wrote it, or delete that directory and the archive is rebuilt from the journal"
+            }
+            Self::Store => "use the version that wrote it",
+        }
+    }
+}
+
+impl Display for Part {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Archive => "archive",
+            Self::Store => "store",
+        })
+    }
+}
+
+/// An operation on tables that failed. Cheap to clone, because every caller of a failed batch gets it.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TablesError {
+    /// The writer's queue is full; nothing was stored.
+    #[error("the store is busy: {updates_max} updates are waiting; try again")]
+    Busy {
+        /// The queue's limit.
+        updates_max: usize,
+    },
+    /// The disk is nearly full; nothing was stored, and updates are taken again once there is room.
+    #[error(
+        "the disk of {path} has {free_bytes} bytes left, less than the {free_bytes_min} that the store keeps free: make \
+         room; reads go on, and updates are taken again by themselves"
+    )]
+    DiskFull {
+        /// The store's directory.
+        path: PathBuf,
+        /// Room that was found.
+        free_bytes: u64,
+        /// Room that has to be left.
+        free_bytes_min: u64,
+    },
+    /// The store was closed; nothing was stored.
+    #[error("the store is closed")]
+    Closed,
+    /// A key, a value or an update exceeds its limit; nothing of the update or batch was stored.
+    #[error(
+        "a {what} of {bytes} bytes exceeds the {part}'s limit of {bytes_max}; nothing of the batch was stored"
+    )]
+    TooLarge {
+        /// The part that refuses it.
+        part: Part,
+        /// `key`, `value` or `update`.
+        what: &'static str,
+        /// The size found.
+        bytes: usize,
+        /// The limit.
+        bytes_max: usize,
+    },
+    /// A value is stored whole, but its owner cannot read it.
+    #[error("{what} is stored in a form that this version cannot read; use the version that wrote it")]
+    Content {
+        /// What it was to be.
+        what: &'static str,
+    },
+    /// The files do not hold what was written to them.
+    #[error("the {part} in {path} is damaged ({detail}); {}", .part.remedy())]
+    Damaged {
+        /// The damaged part.
+        part: Part,
+        /// Its directory.
+        path: PathBuf,
+        /// What was found.
+        detail: String,
+    },
+    /// The directory was written by another version.
+    #[error(
+        "the {part} in {path} has a format this version cannot read ({detail}); {}", .part.remedy_of_format()
+    )]
+    Format {
+        /// The part that has it.
+        part: Part,
+        /// Its directory.
+        path: PathBuf,
+        /// The format that was found.
+        detail: String,
+    },
+    /// Another process has it open.
+    #[error("the {part} in {path} is in use by another process; stop that one first")]
+    InUse {
+        /// The part in use.
+        part: Part,
+        /// Its directory.
+        path: PathBuf,
+    },
+    /// The operating system refused a read or a write. If it was a write, nothing more is written until the next opening.
+    #[error("the {part} in {path} cannot be read or written: {source}; check permissions and free space")]
+    Io {
+        /// The part that failed.
+        part: Part,
+        /// Its directory.
+        path: PathBuf,
+        /// The operating system's answer.
+        source: Arc<std::io::Error>,
+    },
+    /// An earlier write failed. What of it is on disk is unknown until the next opening.
+    #[error("the {part} in {path} refuses writes after an earlier failure; restart the hub to reopen it")]
+    Poisoned {
+        /// The part that failed.
+        part: Part,
+        /// Its directory.
+        path: PathBuf,
+    },
+}
+
+impl TablesError {
+    /// The FSPIOP code of a request that failed for this reason: 2003 when a repetition may succeed, 2001 otherwise.
+    pub fn code(&self) -> ErrorCode {
+        match self {
+            Self::Busy { .. } | Self::DiskFull { .. } | Self::Closed | Self::Poisoned { .. } => {
+                ErrorCode::UNAVAILABLE
+            }
+            _ => ErrorCode::INTERNAL,
+        }
+    }
+
+    /// A value that its owner cannot read; `what` it was to be.
+    pub fn content(what: &'static str) -> Self {
+        Self::Content { what }
+    }
+
+    /// A refusal of the operating system.
+    pub fn io(part: Part, path: impl AsRef<Path>, source: std::io::Error) -> Self {
+        Self::Io { part, path: path.as_ref().to_path_buf(), source: Arc::new(source) }
+    }
+
+    /// Damage.
+    pub(crate) fn damaged(part: Part, path: &Path, detail: impl Into<String>) -> Self {
+        Self::Damaged { part, path: path.to_path_buf(), detail: detail.into() }
+    }
+
+    /// A fault of the embedded store in the directory `path` of a part.
+    pub(crate) fn of_fault(part: Part, path: &Path, fault: Fault) -> Self {
+        let path = path.to_path_buf();
+        match fault {
+            Fault::InUse => Self::InUse { part, path },
+            Fault::Poisoned => Self::Poisoned { part, path },
+            Fault::Io(source) => Self::Io { part, path, source: Arc::new(source) },
+            Fault::Format(detail) => Self::Format { part, path, detail },
+            Fault::Damaged(detail) => Self::Damaged { part, path, detail },
+        }
+    }
+
+    /// An error of the store's log.
+    pub(crate) fn of_journal(path: &Path, error: JournalError) -> Self {
+        let (part, path) = (Part::Store, path.to_path_buf());
+        match error {
+            JournalError::Io { source, .. } => Self::Io { part, path, source: Arc::new(source) },
+            JournalError::Poisoned => Self::Poisoned { part, path },
+            JournalError::Damaged { reason: Damage::UnknownVersion(_), .. } => {
+                Self::Format { part, path, detail: error.to_string() }
+            }
+            JournalError::DiskFull { .. } => {
+                let source = std::io::Error::from(std::io::ErrorKind::StorageFull);
+                Self::Io { part, path, source: Arc::new(source) }
+            }
+            other => Self::Damaged { part, path, detail: other.to_string() },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_part_its_directory_and_what_to_do() {
+        let damaged = || Fault::Damaged("a list".to_owned());
+        let format = || Fault::Format("version 9".to_owned());
+        let refused = || Fault::Io(Error::from(ErrorKind::PermissionDenied));
+        for (part, fault, texts) in [
+            (
+                Part::Archive,
+                damaged(),
+                [
+                    "the archive in /data is damaged (a list)",
+                    "delete that directory",
+                    "rebuilt from the journal",
+                ],
+            ),
+            (
+                Part::Store,
+                damaged(),
+                ["the store in /data is damaged (a list)", "keep that directory", "restore it from a backup"],
+            ),
+            (
+                Part::Archive,
+                format(),
+                ["the archive in /data has a format", "(version 9)", "or delete that directory"],
+            ),
+            (
+                Part::Store,
+                format(),
+                ["the store in /data has a format", "(version 9)", "; use the version that wrote it"],
+            ),
+            (Part::Archive, refused(), ["the archive in /data cannot be", "permission denied", "free space"]),
+            (Part::Store, Fault::InUse, ["the store in /data", "in use by another process", "stop that one"]),
+            (
+                Part::Archive,
+                Fault::Poisoned,
+                ["the archive in /data", "an earlier failure", "restart the hub"],
+            ),
+        ] {
+            let said = TablesError::of_fault(part, Path::new("/data"), fault).to_string();
+            assert!(texts.iter().all(|text| said.contains(text)), "{said}");
+        }
+        let store = TablesError::of_fault(Part::Store, Path::new("/data"), damaged()).to_string();
+        assert!(!store.contains("delete"), "a store has no other copy: {store}");
+    }
+}
