@@ -43,8 +43,9 @@ pub const VALUE_BYTES_MAX: usize = 64 * 1024;
 /// # Watermarks
 /// A watermark is a journal sequence number: every transfer that finished at or before it is in the archive.
 /// Two are kept, because an applied batch can be read at once but survives a crash of the machine only once synced:
-/// [`Archive::watermark_applied`] says which transfers the hot state may forget, [`Archive::watermark`] says what is still
-/// there after any crash. A snapshot of the hot state, or the removal of journal segments, may only rely on the latter.
+/// [`Archive::watermark_applied`] says which transfers the hot state may forget, [`Archive::watermark`] says what is
+/// still there after any crash. A snapshot of the hot state, or the removal of journal segments, may only rely on
+/// the latter.
 pub trait Archive: Send + Sync {
     /// The value stored for `id`. May read from disk.
     fn get(&self, id: &TransferId) -> Result<Option<Vec<u8>>, TablesError>;
@@ -57,7 +58,8 @@ pub trait Archive: Send + Sync {
     /// the present one leaves it where it is. May wait for the store's housekeeping.
     fn apply(&self, entries: &[ArchiveEntry], watermark: u64) -> Result<(), TablesError>;
 
-    /// [`Archive::apply`], with the time of the record `watermark`, by which retention later knows how old a division is.
+    /// [`Archive::apply`], with the time of the record `watermark`, by which retention later knows how old a
+    /// division is.
     fn apply_at(&self, entries: &[ArchiveEntry], watermark: u64, time: Timestamp) -> Result<(), TablesError> {
         let _ = time;
         self.apply(entries, watermark)
@@ -86,8 +88,9 @@ pub trait Archive: Send + Sync {
     ) -> Result<(), TablesError>;
 
     /// Visits the transfers behind a place, division by division, the oldest first, and in each in the order of
-    /// [`TransferId::to_bytes`], until `visit` breaks. Divisions all of whose transfers finished before `since` are passed over.
-    /// What is applied after a visit from the very beginning may be missing from those that go on behind it.
+    /// [`TransferId::to_bytes`], until `visit` breaks. Divisions all of whose transfers finished before `since` are
+    /// passed over. What is applied after a visit from the very beginning may be missing from those that go on
+    /// behind it.
     fn visit_behind(
         &self,
         place: Place,
@@ -117,8 +120,8 @@ pub trait Archive: Send + Sync {
         Ok(())
     }
 
-    /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false` where
-    /// there is no division that begins with `first_seq`.
+    /// Visits the transfers of one division in the order of [`TransferId::to_bytes`], until `visit` breaks; `false`
+    /// where there is no division that begins with `first_seq`.
     fn for_each_in(
         &self,
         first_seq: u64,
@@ -128,17 +131,17 @@ pub trait Archive: Send + Sync {
         Ok(false)
     }
 
-    /// Does what is left of the housekeeping that goes on behind the calls, and waits for what is being done: filters are read
-    /// and closed divisions are in order afterwards. It takes one pass over each division that was closed, and ends by itself;
-    /// whoever applies meanwhile can make more.
+    /// Does what is left of the housekeeping that goes on behind the calls, and waits for what is being done:
+    /// filters are read and closed divisions are in order afterwards. It takes one pass over each division that was
+    /// closed, and ends by itself; whoever applies meanwhile can make more.
     fn finish_upkeep(&self) -> Result<(), TablesError> {
         Ok(())
     }
 
-    /// Removes the divisions whose transfers finished at or before the record `seq`, and returns how many those were. The
-    /// removal is durable when this returns: they are not there again after any crash, and the archive begins behind `seq` then,
-    /// also where nothing was ever archived. A division that goes on beyond `seq` stays as a whole. Whoever is reading one that
-    /// leaves reads on; its files go afterwards. Any thread may call this.
+    /// Removes the divisions whose transfers finished at or before the record `seq`, and returns how many those
+    /// were. The removal is durable when this returns: they are not there again after any crash, and the archive
+    /// begins behind `seq` then, also where nothing was ever archived. A division that goes on beyond `seq` stays as
+    /// a whole. Whoever is reading one that leaves reads on; its files go afterwards. Any thread may call this.
     fn remove_to(&self, seq: u64) -> Result<u64, TablesError>;
 }
 

@@ -1,10 +1,10 @@
-//! The border to the embedded LSM store fjall (L2), behind which archive and store keep their tables. Only files of this
-//! module name the library.
+//! The border to the embedded LSM store fjall (L2), behind which archive and store keep their tables. Only files of
+//! this module name the library.
 //!
-//! fjall checks its blocks when it reads them, but believes its lists of tables: if one is damaged it deletes tables that
-//! it no longer finds in the list, or panics. So [`open`] checks every list by the checksum that fjall keeps of it and never
-//! looks at, before fjall may touch anything; and by what an owner has had [noted](note), that none is an old copy of itself.
-//! Panics that are left become a [`Fault`] like any other if that is possible.
+//! fjall checks its blocks when it reads them, but believes its lists of tables: if one is damaged it deletes tables
+//! that it no longer finds in the list, or panics. So [`open`] checks every list by the checksum that fjall keeps of
+//! it and never looks at, before fjall may touch anything; and by what an owner has had [noted](note), that none is
+//! an old copy of itself. Panics that are left become a [`Fault`] like any other if that is possible.
 //! Names that fjall leaves to the file system are made durable here, too.
 
 mod durable;

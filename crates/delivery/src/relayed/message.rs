@@ -43,7 +43,7 @@ pub struct Outgoing {
     pub receiver: FspId,
     /// Where to.
     pub address: Address,
-    /// How.
+    /// Its method.
     pub method: Method,
     /// Of which family.
     pub resource: Resource,

@@ -43,7 +43,7 @@ pub struct RelayMetrics {
     /// What nearly all messages count as, by family and method: DFSPs' own, delivered.
     delivered: Arc<[[OnceLock<Counter>; METHODS]; Resource::ALL.len()]>,
     seconds: Histogram,
-    /// Messages of lookups under the community's name: those that were answered with success, and the other ones that were
+    /// Messages of lookups under Mojaloop's name: those that were answered with success, and the other ones that were
     /// sent.
     egress: [Histogram; 2],
     /// Requests accepted whose messages are not all delivered or given up.

@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn messages_of_lookups_that_are_sent_are_counted_under_the_communitys_name() {
+    async fn messages_of_lookups_that_are_sent_are_counted_under_mojaloops_name() {
         let dead = Err(TransportError::Unreachable("refused".to_owned()));
         let answers = [Ok(202), Ok(202), Ok(200), Ok(503), dead, Err(TransportError::Barred)];
         let mut registry = Registry::default();

@@ -270,7 +270,8 @@ impl Inner {
         Ok(mark.watermark)
     }
 
-    /// Begins the next division behind what is durable, unless the present one is empty; nothing is pending, and the caller holds the writer's lock.
+    /// Begins the next division behind what is durable, unless the present one is empty; nothing is pending, and the
+    /// caller holds the writer's lock.
     fn begin_division(&self) -> Result<bool, TablesError> {
         let growing = self.growing();
         if growing.watermark() < growing.first_seq {

@@ -2,9 +2,9 @@
 //! directory of parties, where even one block read for each lookup costs more than all the rest of it.
 //!
 //! An entry is a fingerprint of the key and the number of its value. The fingerprint has 80 bits under a key of this
-//! process, so nobody can choose keys that collide, and among ten million keys two collide with a probability of 4 in 10^11. The
-//! entry's place is part of its fingerprint, as in a quotient filter: 8 bits choose the shard, the first 32 of the other 72
-//! the slot.
+//! process, so nobody can choose keys that collide, and among ten million keys two collide with a probability of 4
+//! in 10^11. The entry's place is part of its fingerprint, as in a quotient filter: 8 bits choose the shard, the
+//! first 32 of the other 72 the slot.
 
 use std::collections::HashMap;
 use std::hash::BuildHasher;

@@ -32,8 +32,8 @@ pub fn report_durable(durable: u64) {
     writeln!(std::io::stdout(), "durable {durable}").unwrap();
 }
 
-/// Runs a test of this program, one that is ignored otherwise, in a process of its own. Kills the process once it has reported
-/// `at_least` durable, and returns the last number that it reported.
+/// Runs a test of this program, one that is ignored otherwise, in a process of its own. Kills the process once it
+/// has reported `at_least` durable, and returns the last number that it reported.
 pub fn run_and_kill(test: &str, directory: impl AsRef<OsStr>, at_least: u64) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", test, "--nocapture"])

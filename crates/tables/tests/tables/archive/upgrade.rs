@@ -1,5 +1,5 @@
-//! Archives of versions before b38fa8d: one store in the directory itself, with a watermark that has no time. They are written
-//! here as those versions wrote them, through the embedded store.
+//! Archives of versions before b38fa8d: one store in the directory itself, with a watermark that has no time. They
+//! are written here as those versions wrote them, through the embedded store.
 
 use std::fs;
 use std::ops::ControlFlow;

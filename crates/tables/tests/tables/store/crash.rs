@@ -194,7 +194,8 @@ fn damage_is_told() {
     }
 }
 
-/// Runs this very program again as the process that gets killed; see [`killed_at_any_moment_all_that_was_answered_is_there`].
+/// Runs this very program again as the process that gets killed; see
+/// [`killed_at_any_moment_all_that_was_answered_is_there`].
 #[test]
 #[ignore = "the child of killed_at_any_moment_all_that_was_answered_is_there"]
 fn killed_while_writing() {
