@@ -5,7 +5,7 @@
 //! | answer | what follows |
 //! |---|---|
 //! | 408, 425, 429, 5xx | the DFSP may take it later: repeated with growing waits until `callbacks.deadline_s` |
-//! | any other, 3105 (invalid signature) among them | does not pass by itself: four repetitions with long waits, then parked |
+//! | any other, 3105 (invalid signature) among them | does not pass by itself: four repetitions, then parked |
 //! | any, to a prepare whose expiration has passed | the payee could not fulfil it any more: no repetition, parked |
 
 use crate::lanes::{Refusal, Repetition};
