@@ -371,7 +371,7 @@ fn refusal_of(method: Method, resource: Resource, changes: &[&str]) -> Option<(u
 /// A text followed by the media type to send, with its version where there is room.
 fn wanting(text: &str, resource: Resource) -> String {
     let bare = alloc::format!("{text}: application/vnd.interoperability.{}+json", resource.as_str());
-    let is_new = matches!(resource, Resource::FxQuotes | Resource::FxTransfers);
+    let is_new = resource.since() > Version::V1_1;
     let version = if is_new { "2.0" } else { "1.1" };
     let whole = alloc::format!("{bare};version={version}");
     [whole, bare].into_iter().find(|text| text.len() <= 128).unwrap_or_else(|| text.to_owned())
