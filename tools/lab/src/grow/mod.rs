@@ -4,8 +4,8 @@
 //! the directory and loaded in turn with an empty one, and the disk is looked at. At the last, what an operator does to a hub
 //! is done to it while it serves.
 
-mod aims;
 mod measure;
+mod objectives;
 mod report;
 mod steady;
 #[cfg(test)]

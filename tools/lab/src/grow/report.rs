@@ -10,9 +10,9 @@ use crate::result::statistics::median;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::aims::judge;
+use super::objectives::judge;
 use super::upkeep::Upkeep;
-use crate::judge::aim::{AimResult, part};
+use crate::judge::objective::{ObjectiveResult, part};
 use crate::result::evidence::Provenance;
 use upesi_hub::exit::{Exit, Failure};
 
@@ -250,7 +250,7 @@ impl Curve {
 
     /// The goals that were missed, in words.
     pub(super) fn missed(&self) -> Vec<String> {
-        judge(self).iter().filter_map(AimResult::missed).collect()
+        judge(self).iter().filter_map(ObjectiveResult::missed).collect()
     }
 
     /// The steps, what an operator did, and the aims, for people.

@@ -13,7 +13,7 @@ use upesi_http::Workers;
 use upesi_sim::{Originator, OriginatorOptions, Outcome, Pending, SimConfig, Simulator, Upstream};
 use upesi_types::{Amount, Currency};
 
-use crate::judge::aim::{part, quantile};
+use crate::judge::objective::{part, quantile};
 use upesi_hub::exit::{Exit, Failure};
 
 /// Transfers without an end at a time; more are not sent, and count as not served.

@@ -17,7 +17,7 @@ use upesi_types::Timestamp;
 
 use super::measure::disk_bytes;
 use super::steady::{Served, SteadyLoad};
-use crate::judge::aim::part;
+use crate::judge::objective::part;
 use upesi_hub::Hub;
 use upesi_hub::backup::{BackupArguments, BackupReport, RestoreArguments, backup, restore};
 use upesi_hub::config::{self, Sources};

@@ -1,11 +1,11 @@
 //! What a run came to: its audit, whether its figures count, whether objectives were met, what time did to the hub.
 
-pub mod aim;
 pub mod answers;
 pub(crate) mod assemble;
 pub mod audit;
 pub(crate) mod drift;
 pub(crate) mod metric;
+pub mod objective;
 pub(crate) mod steady;
 pub(crate) mod suite_pairs;
 pub(crate) mod sustained;

@@ -9,10 +9,10 @@ use crate::{LabError, LabResult, Load, PairChoice, Role, RunOptions, Stage};
 use serde::Serialize;
 use upesi_types::Timestamp;
 
-use super::aims::Measured;
 use super::figures::{PhaseReport, Refusals, Times, findings_of};
+use super::objectives::Measured;
 use super::{OUTSTANDING_MAX, OverloadArguments, STEP, Tried};
-use crate::judge::aim::{Aim, part};
+use crate::judge::objective::{Objective, part};
 use upesi_hub::exit::Failure;
 
 /// Before, while it floods, after.
@@ -118,22 +118,22 @@ fn began(result: &LabResult) -> Option<Timestamp> {
 }
 
 impl Measured for FairnessReport {
-    const AIMS: &'static [Aim<Self>] = &[
-        Aim {
+    const OBJECTIVES: &'static [Objective<Self>] = &[
+        Objective {
             name: "goodput of the others",
             unit: "% of what they ask for",
             is_at_least: true,
             goal: 95.0,
             of: |run| run.goodput * 100.0,
         },
-        Aim {
+        Objective {
             name: "p99 of the others",
             unit: "times that before",
             is_at_least: false,
             goal: 2.0,
             of: |run| run.p99_factor,
         },
-        Aim {
+        Objective {
             name: "p99 of all of theirs",
             unit: "times that before",
             is_at_least: false,

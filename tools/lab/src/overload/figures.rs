@@ -9,7 +9,7 @@ use crate::{LabResult, LatencyMs};
 use serde::Serialize;
 
 use super::prober::Probe;
-use crate::judge::aim::quantile;
+use crate::judge::objective::quantile;
 
 /// Seconds at the beginning of a phase that are reported apart: the first is the step itself.
 pub(super) const EDGE_S: u32 = 2;

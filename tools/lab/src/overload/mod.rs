@@ -4,9 +4,9 @@
 //! arrive in open loop from all DFSPs alike, and beside them a few connections ask and ask to see how fast a refusal comes.
 //! Or, with `--flood-from`, it is one of them that asks for many times the peak, while the others go on as before.
 
-mod aims;
 mod fairness;
 mod figures;
+mod objectives;
 mod prober;
 mod recovery;
 mod report;
@@ -20,8 +20,8 @@ use crate::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
 use clap::Args;
 
 use crate::result::evidence::{self, Provenance, Subject};
-use aims::{Conditions, Measured, OverloadReport};
 use figures::Times;
+use objectives::{Conditions, Measured, OverloadReport};
 use prober::Prober;
 use report::RunReport;
 use upesi_hub::exit::{Exit, Failure, Outcome};

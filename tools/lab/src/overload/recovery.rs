@@ -4,7 +4,7 @@
 use crate::result::schema::TimelineRow;
 use serde::Serialize;
 
-use crate::judge::aim::quantile;
+use crate::judge::objective::quantile;
 
 /// How far a step may be from what is usual.
 const TOLERANCE: f64 = 0.1;

@@ -7,11 +7,11 @@ use crate::LabResult;
 use crate::result::schema::TimelineResult;
 use serde::Serialize;
 
-use super::aims::Measured;
 use super::figures::{EDGE_S, PhaseReport, Refusals, Times, findings_of, rss_most, seconds};
+use super::objectives::Measured;
 use super::prober::Probe;
 use super::recovery::{Step, Usual, steps};
-use crate::judge::aim::{Aim, part};
+use crate::judge::objective::{Objective, part};
 
 /// Steps that are kept: seconds before the load falls, and after.
 const STEPS_BEFORE_S: f64 = 1.0;
@@ -105,50 +105,50 @@ impl RunReport {
 }
 
 impl Measured for RunReport {
-    const AIMS: &'static [Aim<Self>] = &[
-        Aim {
+    const OBJECTIVES: &'static [Objective<Self>] = &[
+        Objective {
             name: "goodput under overload",
             unit: "% of the peak's",
             is_at_least: true,
             goal: 90.0,
             of: |run| run.goodput * 100.0,
         },
-        Aim {
+        Objective {
             name: "p99 of what is taken",
             unit: "times that before",
             is_at_least: false,
             goal: 2.0,
             of: |run| run.p99_factor,
         },
-        Aim {
+        Objective {
             name: "p99 of all taken",
             unit: "times that before",
             is_at_least: false,
             goal: 2.0,
             of: |run| run.p99_whole_factor,
         },
-        Aim {
+        Objective {
             name: "growth of memory",
             unit: "% of the most at the peak",
             is_at_least: false,
             goal: 5.0,
             of: |run| run.rss_growth * 100.0,
         },
-        Aim {
+        Objective {
             name: "p99 of refusals",
             unit: "ms",
             is_at_least: false,
             goal: 10.0,
             of: |run| run.refusals.p99_ms_shown(),
         },
-        Aim {
+        Objective {
             name: "p99 of probes refused",
             unit: "ms",
             is_at_least: false,
             goal: 10.0,
             of: |run| run.probes.p99_ms_shown(),
         },
-        Aim {
+        Objective {
             name: "recovery",
             unit: "s",
             is_at_least: false,

@@ -10,9 +10,9 @@ use clap::Parser;
 use serde_json::Value;
 
 use super::OverloadArguments;
-use super::aims::{Conditions, OverloadReport};
 use super::fairness::{FairnessReport, loads, usual_per_s};
 use super::figures::{Refusals, Times};
+use super::objectives::{Conditions, OverloadReport};
 use super::prober::{Probe, read_answer};
 use super::report::RunReport;
 use crate::result::evidence::Provenance;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::OverloadArguments;
 use super::figures::EDGE_S;
-use crate::judge::aim::{Aim, AimResult};
+use crate::judge::objective::{Objective, ObjectiveResult};
 use crate::result::evidence::Provenance;
 
 /// Version of the layout of `overload.json`.
@@ -16,7 +16,7 @@ const SCHEMA_VERSION: u32 = 3;
 /// What a run of either kind gives.
 pub(super) trait Measured: Clone + Serialize + 'static {
     /// What is to be reached.
-    const AIMS: &'static [Aim<Self>];
+    const OBJECTIVES: &'static [Objective<Self>];
 
     /// Why its figures do not count, in words.
     fn findings(&self) -> &[String];
@@ -95,7 +95,7 @@ pub struct OverloadReport<R> {
     /// Whether the audits of all runs found nothing.
     pub audits_ok: bool,
     /// What was to be reached, and whether it was.
-    pub aims: Vec<AimResult>,
+    pub aims: Vec<ObjectiveResult>,
     /// The runs.
     pub runs: Vec<R>,
 }
@@ -109,14 +109,14 @@ impl<R: Measured> OverloadReport<R> {
             conditions,
             offered: runs.iter().map(R::offered).sum(),
             audits_ok: runs.iter().all(R::is_audit_ok),
-            aims: R::AIMS.iter().map(|aim| AimResult::of(aim, &runs)).collect(),
+            aims: R::OBJECTIVES.iter().map(|aim| ObjectiveResult::of(aim, &runs)).collect(),
             runs,
         }
     }
 
     /// The goals that were missed, and why runs do not count, in words.
     pub(super) fn missed(&self) -> Vec<String> {
-        let missed = self.aims.iter().filter_map(AimResult::missed);
+        let missed = self.aims.iter().filter_map(ObjectiveResult::missed);
         let findings = self.runs.iter().zip(1..).flat_map(|(run, number)| {
             run.findings().iter().map(move |finding: &String| format!("run {number}: {finding}"))
         });

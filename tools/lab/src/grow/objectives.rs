@@ -1,7 +1,7 @@
 //! What a hub with a history is to reach.
 
 use super::report::{Curve, Row};
-use crate::judge::aim::{Aim, AimResult};
+use crate::judge::objective::{Objective, ObjectiveResult};
 
 const MB: f64 = 1e6;
 
@@ -13,7 +13,7 @@ fn most(curve: &Curve, of: impl Fn(&Row) -> f64) -> f64 {
     curve.rows.iter().map(of).fold(0.0, f64::max)
 }
 
-const THROUGHPUT: Aim<Curve> = Aim {
+const THROUGHPUT: Objective<Curve> = Objective {
     name: "throughput with the whole history",
     unit: "% of an empty hub's, in turn",
     is_at_least: true,
@@ -24,22 +24,22 @@ const THROUGHPUT: Aim<Curve> = Aim {
     },
 };
 
-const ALWAYS: [Aim<Curve>; 3] = [
-    Aim {
+const ALWAYS: [Objective<Curve>; 3] = [
+    Objective {
         name: "memory of the hub",
         unit: "MB at most, at any step",
         is_at_least: false,
         goal: 1_000.0,
         of: |curve| most(curve, |row| row.hub_rss_most() as f64 / MB),
     },
-    Aim {
+    Objective {
         name: "restart",
         unit: "s to serving, at any step",
         is_at_least: false,
         goal: 5.0,
         of: |curve| most(curve, |row| row.restart_ms as f64 / 1e3),
     },
-    Aim {
+    Objective {
         name: "disk beyond the journal",
         unit: "bytes per transfer at the end",
         is_at_least: false,
@@ -48,7 +48,7 @@ const ALWAYS: [Aim<Curve>; 3] = [
     },
 ];
 
-const UPKEEP: Aim<Curve> = Aim {
+const UPKEEP: Objective<Curve> = Objective {
     name: "served during upkeep",
     unit: "% of what is due, in the worst task",
     is_at_least: true,
@@ -57,9 +57,9 @@ const UPKEEP: Aim<Curve> = Aim {
 };
 
 /// The curve judged by what it has: throughput and upkeep are left out where they were not asked for.
-pub(super) fn judge(curve: &Curve) -> Vec<AimResult> {
+pub(super) fn judge(curve: &Curve) -> Vec<ObjectiveResult> {
     let throughput = (curve.load_s > 0).then_some(&THROUGHPUT);
     let upkeep = curve.upkeep.is_some().then_some(&UPKEEP);
     let aims = throughput.into_iter().chain(&ALWAYS).chain(upkeep);
-    aims.map(|aim| AimResult::of(aim, std::slice::from_ref(curve))).collect()
+    aims.map(|aim| ObjectiveResult::of(aim, std::slice::from_ref(curve))).collect()
 }

@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-/// One aim of measurements that give an `R`.
-pub(crate) struct Aim<R> {
+/// One objective of measurements that give an `R`.
+pub(crate) struct Objective<R> {
     pub(crate) name: &'static str,
     pub(crate) unit: &'static str,
     pub(crate) is_at_least: bool,
@@ -12,9 +12,9 @@ pub(crate) struct Aim<R> {
     pub(crate) of: fn(&R) -> f64,
 }
 
-/// An aim beside what was measured.
+/// An objective beside what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct AimResult {
+pub struct ObjectiveResult {
     /// What is measured.
     pub name: &'static str,
     /// In what.
@@ -33,8 +33,8 @@ pub struct AimResult {
     pub is_reached: bool,
 }
 
-impl AimResult {
-    pub(crate) fn of<R>(aim: &Aim<R>, runs: &[R]) -> Self {
+impl ObjectiveResult {
+    pub(crate) fn of<R>(aim: &Objective<R>, runs: &[R]) -> Self {
         let mut values: Vec<f64> = runs.iter().map(aim.of).collect();
         values.sort_by(f64::total_cmp);
         let median = quantile(&values, 50);
@@ -80,8 +80,8 @@ pub(crate) fn quantile(sorted: &[f64], percent: usize) -> f64 {
 mod tests {
     use super::*;
 
-    const AIM: Aim<f64> =
-        Aim { name: "restart", unit: "s", is_at_least: false, goal: 5.0, of: |seconds| *seconds };
+    const OBJECTIVE: Objective<f64> =
+        Objective { name: "restart", unit: "s", is_at_least: false, goal: 5.0, of: |seconds| *seconds };
 
     #[test]
     fn the_median_counts_and_what_never_came_misses() {
@@ -91,11 +91,11 @@ mod tests {
             (&[f64::INFINITY], f64::INFINITY, false),
             (&[], 0.0, false),
         ] {
-            let result = AimResult::of(&AIM, runs);
+            let result = ObjectiveResult::of(&OBJECTIVE, runs);
             assert_eq!((result.median.to_bits(), result.is_reached), (f64::to_bits(median), is_reached));
             assert_eq!(result.missed().is_none(), is_reached);
         }
-        let result = AimResult::of(&AIM, &[7.0]);
+        let result = ObjectiveResult::of(&OBJECTIVE, &[7.0]);
         assert_eq!(result.missed().as_deref(), Some("restart is 7.00 s, not ≤ 5"));
     }
 }
