@@ -9,9 +9,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 use upesi_engine::Payload;
+use upesi_fspiop::Resource;
+use upesi_fspiop::uri::write_path;
 use upesi_ledger::{
-    AdminOutcome, CallbackContent, CallbackKey, Command, Ledger, OutboxEntry, ParticipantId, Refusal, Reply,
-    StateMethod,
+    AdminOutcome, AdminRefusal, Callback, CallbackContent, CallbackKey, Command, Ledger, OutboxEntry,
+    ParticipantId, Reply,
 };
 use upesi_types::FspId;
 
@@ -67,7 +69,7 @@ struct CallbackView {
     participant: String,
     state: &'static str,
     /// What it says, in the words of the API; absent when the journal no longer holds it.
-    message: Option<&'static str>,
+    message: Option<String>,
     transfer_id: Option<String>,
     created_date: Option<Instant>,
     /// How often it was tried, and what went wrong last; absent as long as nothing did.
@@ -93,17 +95,11 @@ impl CallbackView {
     }
 }
 
-fn message_of(content: &CallbackContent) -> &'static str {
-    match content {
-        CallbackContent::ForwardPrepare => "POST /transfers",
-        CallbackContent::ForwardFulfil
-        | CallbackContent::ConfirmFulfil
-        | CallbackContent::State(StateMethod::Put, _) => "PUT /transfers/{ID}",
-        CallbackContent::State(StateMethod::Patch, _) => "PATCH /transfers/{ID}",
-        CallbackContent::ForwardAbort | CallbackContent::ConfirmAbort | CallbackContent::Error(..) => {
-            "PUT /transfers/{ID}/error"
-        }
-    }
+fn message_of(callback: &Callback) -> String {
+    let path_id = (callback.content != CallbackContent::ForwardPrepare).then_some("{ID}");
+    let mut message = format!("{} ", callback.content.method());
+    write_path(Resource::from(callback.subject.resource), path_id, callback.is_error(), &mut message);
+    message
 }
 
 #[derive(Serialize)]
@@ -217,8 +213,8 @@ async fn read_contents(context: &AdminContext, callbacks: &mut [CallbackView]) -
         let keys = chunk.iter().map(|callback| callback.key.0).collect();
         for pending in context.engine.callbacks(keys).await? {
             if let Some(callback) = chunk.iter_mut().find(|callback| callback.key.0 == pending.key) {
-                callback.message = Some(message_of(&pending.callback().content));
-                callback.transfer_id = Some(pending.callback().transfer.to_string());
+                callback.message = Some(message_of(pending.callback()));
+                callback.transfer_id = Some(pending.callback().subject.id.to_string());
                 callback.created_date = Some(Instant(pending.record.time));
             }
         }
@@ -255,7 +251,7 @@ pub(crate) async fn redeliver(
 async fn redeliver_these(
     context: &AdminContext,
     keys: Vec<CallbackKey>,
-) -> Result<Result<usize, Refusal>, ApiError> {
+) -> Result<Result<usize, AdminRefusal>, ApiError> {
     match context.engine.submit(Command::Redeliver(keys), Payload::default()).await? {
         Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Ok(Ok(count)),
         Reply::Admin(Err(refusal)) => Ok(Err(refusal)),

@@ -4,8 +4,9 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
 use upesi_engine::SubmitError;
+use upesi_fspiop::refusal::admin_detail;
 use upesi_fspiop::render::write_error;
-use upesi_ledger::Refusal;
+use upesi_ledger::AdminRefusal;
 use upesi_types::ErrorCode;
 
 /// A refusal as the operator gets it.
@@ -53,9 +54,10 @@ impl ApiError {
     }
 }
 
-impl From<Refusal> for ApiError {
-    fn from(refusal: Refusal) -> Self {
-        Self::new(refusal.code, &refusal.detail)
+impl From<AdminRefusal> for ApiError {
+    fn from(refusal: AdminRefusal) -> Self {
+        let (code, detail) = admin_detail(&refusal);
+        Self::new(code, &detail)
     }
 }
 

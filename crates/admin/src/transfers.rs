@@ -116,9 +116,12 @@ pub(crate) fn view(transfer: Transfer, payer: Option<Party>, payee: Option<Party
     let (internal_state, fulfilment, error_information, operator_reason) = match &transfer.state {
         TransferState::Reserved => ("RESERVED", None, None, None),
         TransferState::Committed { fulfilment, .. } => ("COMMITTED", Some(octets(fulfilment)), None, None),
-        TransferState::Aborted { kind, code, description, operator_reason, .. } => {
-            let error =
-                ErrorInformation { error_code: code.to_string(), error_description: description.clone() };
+        TransferState::Aborted { kind, cause, operator_reason, .. } => {
+            let (code, description) = upesi_fspiop::refusal::cause(cause);
+            let error = ErrorInformation {
+                error_code: code.to_string(),
+                error_description: description.into_owned().into(),
+            };
             (kind.as_str(), None, Some(error), operator_reason.clone())
         }
     };

@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use upesi_engine::{Clock as _, DurableRecord, SharedParticipants, SystemClock};
 use upesi_fspiop::headers::{Block, Forward, MessageSource, SpanId};
-use upesi_fspiop::render::{Extensions, write_error, write_transfer_state};
+use upesi_fspiop::refusal;
+use upesi_fspiop::render::{Extensions, cause_text, write_error, write_transfer_state};
 use upesi_fspiop::uri::write_path;
 use upesi_fspiop::{Method, Resource, Version};
 use upesi_http::{Bytes, StatusCode};
-use upesi_ledger::{Callback, CallbackContent, CallbackKey, EndpointType, ParticipantId, StateMethod};
+use upesi_ledger::{Callback, CallbackContent, CallbackKey, ParticipantId, StateMethod};
 
 pub use self::effects::{CourierEffects, to_asker};
 pub use self::outbox::OutboxBacklog;
@@ -49,7 +50,7 @@ impl Renderer for CallbackRenderer {
         let participants = self.participants.get();
         let receiver = participants.get(key.target).ok_or_else(|| bad("its target is unknown"))?;
         let hub = participants.hub_name().ok_or_else(|| bad("the hub has no name"))?;
-        let source = if is_forwarded(&callback.content) {
+        let source = if callback.content.is_forwarded() {
             let name = Block(&record.payload.headers).find("fspiop-source");
             let name = name.and_then(|name| str::from_utf8(name).ok());
             MessageSource::Dfsp { name: name.ok_or_else(|| bad("its request names no source"))? }
@@ -57,14 +58,15 @@ impl Renderer for CallbackRenderer {
             // The instant of the decision, so that every repetition has the same bytes.
             MessageSource::Hub { name: hub.as_str(), version: self.version, now: record.time }
         };
-        let (id, endpoint) = (callback.transfer.to_string(), callback.content.endpoint_type());
+        let (id, endpoint) = (callback.subject.id.to_string(), callback.endpoint_type());
+        let resource = Resource::from(callback.subject.resource);
         let path_id = (callback.content != CallbackContent::ForwardPrepare).then_some(&*id);
         let mut uri = String::with_capacity(64);
-        write_path(Resource::Transfers, path_id, endpoint == EndpointType::TRANSFER_ERROR, &mut uri);
+        write_path(resource, path_id, callback.is_error(), &mut uri);
         let forward = Forward {
             source,
             receiver: receiver.name.as_str(),
-            resource: Resource::Transfers,
+            resource,
             method: method(&callback.content),
             uri: &uri,
             span_id: span_id(key),
@@ -109,14 +111,6 @@ fn fulfil(record: &DurableRecord, took: Duration) -> HopTiming {
     HopTiming::Fulfil { took, in_all: record.prepared_before.map(|before| before.saturating_add(took)) }
 }
 
-/// Whether it is a DFSP's own message.
-const fn is_forwarded(content: &CallbackContent) -> bool {
-    matches!(
-        content,
-        CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort
-    )
-}
-
 fn method(content: &CallbackContent) -> Method {
     match content.method() {
         "POST" => Method::Post,
@@ -130,10 +124,15 @@ fn body(callback: &Callback, record: &DurableRecord) -> Bytes {
     match &callback.content {
         CallbackContent::State(method, view) => {
             let fulfilment = view.fulfilment.as_ref().filter(|_| *method == StateMethod::Put);
-            let extensions = Extensions { items: view.extensions.as_deref(), cause: None };
+            let cause = view.cause.as_ref().map(refusal::cause);
+            let cause = cause.map(|(code, text)| cause_text(code, &text));
+            let extensions = Extensions { items: view.extensions.as_deref(), cause: cause.as_deref() };
             write_transfer_state(&mut body, view.completed_at, view.state.as_str(), fulfilment, extensions);
         }
-        CallbackContent::Error(code, description) => write_error(&mut body, *code, description),
+        CallbackContent::Error(cause) => {
+            let (code, description) = refusal::cause(cause);
+            write_error(&mut body, code, &description);
+        }
         CallbackContent::ForwardPrepare
         | CallbackContent::ForwardFulfil
         | CallbackContent::ForwardAbort
@@ -153,7 +152,7 @@ fn span_id(key: CallbackKey) -> SpanId {
 #[cfg(test)]
 mod tests {
     use upesi_engine::Payload;
-    use upesi_ledger::{PublicState, TransferRef, TransferView};
+    use upesi_ledger::{PublicState, ResourceId, Subject, TransferView};
 
     use super::*;
 
@@ -163,7 +162,7 @@ mod tests {
         let time = SystemClock.now().plus_ms(-AGO_MS);
         let state = |method, completed_at| {
             let state = PublicState::Committed;
-            let view = TransferView { state, completed_at, fulfilment: None, extensions: None };
+            let view = TransferView { state, completed_at, fulfilment: None, extensions: None, cause: None };
             CallbackContent::State(method, view)
         };
         let (prepare, fulfil) = (Some("prepare"), Some("fulfil"));
@@ -181,7 +180,7 @@ mod tests {
         ];
         let callback = |content: &CallbackContent| Callback {
             target: ParticipantId::HUB,
-            transfer: TransferRef::Text("t".into()),
+            subject: Subject::transfer(ResourceId::Text("t".into())),
             content: content.clone(),
         };
         let callbacks = cases.iter().map(|(content, _)| callback(content)).collect();

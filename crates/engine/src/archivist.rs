@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use upesi_journal::{Log, SnapshotStore};
-use upesi_ledger::Ledger;
 use upesi_ledger::codec::Encoder;
+use upesi_ledger::{Ledger, Stored as _};
 use upesi_tables::archive::{Archive, ArchiveEntry};
 
 use crate::error::StartError;

@@ -10,7 +10,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use upesi_journal::JournalError;
-use upesi_ledger::{Archived, Callback, Command, Decision, Event, Facts, Ledger, ParticipantId, Reply};
+use upesi_ledger::command::EXPIRIES_PER_TICK_MAX;
+use upesi_ledger::{
+    Actor, Archived, Callback, Command, Decision, Event, Facts, Ledger, ParticipantId, Reply,
+};
 
 use time::Moment;
 pub(crate) use time::Ticks;
@@ -31,6 +34,10 @@ use crate::shared::SharedState;
 /// What the last command of a batch and a tick add to it beyond the command's own bytes: events and callbacks. A tick
 /// expires at most 64 transfers.
 const DECISION_BYTES_MAX: usize = 128 * 1024;
+
+/// What the expiry of one transfer adds to a record: its event and its callbacks, which hold ids and numbers only.
+const EXPIRY_BYTES_MAX: usize = 512;
+const _: () = assert!(EXPIRIES_PER_TICK_MAX * EXPIRY_BYTES_MAX <= DECISION_BYTES_MAX);
 
 /// The engine's work, on a thread of its own ([`Decider::run`]) or turn by turn.
 pub(crate) struct Decider<H> {
@@ -219,14 +226,14 @@ impl<H: CommitThread> Decider<H> {
         if self.decision.is_empty() {
             return Some(payload);
         }
-        let Decision { events, callbacks, .. } = &mut self.decision;
+        let Decision { actor, events, callbacks, .. } = &mut self.decision;
         let payload = payload.kept_for(events);
         if now != stamp {
             events.insert(0, Event::DecidedAt(now));
         }
         let seq = self.open.batch.push(stamp, |buffer| {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
-            upesi_ledger::Record::encode(events, callbacks, payload, buffer);
+            upesi_ledger::Record::encode(*actor, events, callbacks, payload, buffer);
         });
         let mut prepared_before = None;
         for event in events.iter() {
@@ -257,14 +264,10 @@ impl<H: CommitThread> Decider<H> {
 
     /// The sender of a request, where one of these callbacks goes back to it.
     fn asker(&self, command: &Command, callbacks: &[Callback]) -> Option<ParticipantId> {
-        let source = match command {
-            _ if !self.holds_callbacks => return None,
-            Command::Prepare(prepare) => &prepare.source,
-            Command::Fulfil(fulfil) => &fulfil.source,
-            Command::Abort(abort) => &abort.source,
-            Command::Get(get) => &get.source,
-            _ => return None,
-        };
+        if !self.holds_callbacks {
+            return None;
+        }
+        let Actor::Dfsp(source) = command.actor() else { return None };
         let is_asker = |target: &ParticipantId| {
             self.ledger.participant(*target).name.as_str().eq_ignore_ascii_case(source.as_str())
         };

@@ -23,7 +23,7 @@ pub enum StartError {
     #[error("the archive of finished transfers: {0}")]
     Archive(#[from] TablesError),
     /// A sound record cannot be understood.
-    #[error("record {seq} of the journal: {source}; was the data written by a newer version of upesi?")]
+    #[error("record {seq} of the journal: {source}; was the data written by another version of upesi?")]
     Record {
         /// Sequence of the record.
         seq: u64,
@@ -31,7 +31,7 @@ pub enum StartError {
         source: SnapshotError,
     },
     /// A sound snapshot cannot be understood.
-    #[error("snapshot {seq}: {source}; was the data written by a newer version of upesi?")]
+    #[error("snapshot {seq}: {source}; was the data written by another version of upesi?")]
     Snapshot {
         /// Last record of the snapshot.
         seq: u64,

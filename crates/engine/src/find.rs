@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, Transfer};
+use upesi_ledger::{Ledger, Stored as _, Transfer};
 use upesi_tables::archive::Archive;
 use upesi_types::Timestamp;
 

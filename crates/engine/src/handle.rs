@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use upesi_journal::Log;
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Archived, CallbackKey, Command, Ledger, ParticipantId, Reply, Transfer};
+use upesi_ledger::{Archived, CallbackKey, Command, Ledger, ParticipantId, Reply, Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveStats};
 use upesi_types::TransferId;
 

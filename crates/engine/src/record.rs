@@ -62,11 +62,7 @@ pub struct DurableRecord {
 impl DurableRecord {
     /// The keys of its callbacks, in order.
     pub fn keys(&self) -> impl Iterator<Item = CallbackKey> {
-        let key = |(index, callback): (usize, &Callback)| CallbackKey {
-            target: callback.target,
-            seq: self.seq,
-            index: index as u8,
-        };
+        let key = |(index, callback)| CallbackKey::of(callback, self.seq, index);
         self.callbacks.iter().enumerate().map(key)
     }
 }

@@ -57,7 +57,7 @@ impl Log {
 }
 
 fn transfer(record: &DurableRecord) -> String {
-    record.callbacks[0].transfer.to_string()
+    record.callbacks[0].subject.id.to_string()
 }
 
 impl Effects for Log {

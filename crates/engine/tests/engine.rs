@@ -13,8 +13,8 @@ use upesi_engine::{
     DurableRecord, Effects, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants,
     Payload, Serving, StartError, StopReason, SubmitError,
 };
-use upesi_ledger::{CallbackContent, CallbackKey, Command, PublicState, Reply, StateMethod};
-use upesi_types::{ErrorCode, Timestamp};
+use upesi_ledger::{CallbackContent, CallbackKey, Cause, Command, PublicState, Refusal, Reply, StateMethod};
+use upesi_types::Timestamp;
 
 const START_MS: i64 = 1_900_000_000_000;
 
@@ -206,7 +206,7 @@ async fn what_is_due_expires_without_anybody_asking() {
     assert_eq!(position(&handle, "greenbank").await, amount("0"));
     let told = kept.0.lock().unwrap().iter().flat_map(|record| record.callbacks.clone()).collect::<Vec<_>>();
     let expired =
-        |content: &CallbackContent| matches!(content, CallbackContent::Error(ErrorCode::TRANSFER_EXPIRED, _));
+        |content: &CallbackContent| matches!(content, CallbackContent::Error(Cause::Hub(Refusal::Expired)));
     assert_eq!(told.iter().filter(|callback| expired(&callback.content)).count(), 300);
     engine.shutdown();
 }
@@ -273,7 +273,7 @@ async fn a_party_that_asks_is_told() {
     assert_eq!(view.state, PublicState::Reserved);
     assert!(matches!(
         &told[told.len() - 1].content,
-        CallbackContent::Error(ErrorCode::TRANSFER_NOT_FOUND, _)
+        CallbackContent::Error(Cause::Hub(Refusal::TransferUnknown))
     ));
     engine.shutdown();
 }

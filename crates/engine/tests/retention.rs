@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use common::{TestClock, amount, fulfil, id, onboard, position, prepare};
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{PublicState, Transfer};
+use upesi_ledger::{PublicState, Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, Timestamp};
 

@@ -1,8 +1,7 @@
-//! A data directory of format 1 is read by every later version. The fixture was written at 04a99ac, when the archive had
-//! divisions already: its older layout is tried by `crates/upesi/tests/upgrade.rs`, on the binary.
+//! A data directory of the present format is read by every later version; one of format 1 is refused and stays as it is.
 //!
-//! `UPESI_WRITE_FIXTURE=1` writes the fixture anew. That is right only together with a new format, under a new name: the
-//! old fixture stays, and so does its test.
+//! `UPESI_WRITE_FIXTURE=1` writes the fixture of the present format anew. Once a release has written it, that is right only
+//! together with a new format, under a new name: the old fixture stays, and so does its test.
 
 mod common;
 #[path = "upgrade/packed.rs"]
@@ -12,7 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use common::{TestClock, amount, fulfil, id, kes, name, onboard, position, prepare};
-use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
+use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload, StartError};
+use upesi_journal::DataDirectoryError;
 use upesi_ledger::command::{Abort, FundsPrepare};
 use upesi_ledger::{
     AdminCommand, CallbackKey, Command, FundsDirection, FundsState, LedgerAccountTypeId, PublicState,
@@ -32,8 +32,12 @@ const COMMITTED_LATER: u64 = 6;
 const RESERVED_LATER: u64 = 7;
 const WITHDRAWAL: u64 = 900;
 
-fn fixture() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/data-format-1.bin")
+fn fixture(format: u32) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/fixtures/data-format-{format}.bin"))
+}
+
+fn packed_files(format: u32) -> Vec<packed::PackedFile> {
+    packed::decode(&std::fs::read(fixture(format)).unwrap())
 }
 
 fn start(path: &Path, clock_ms: i64) -> (Engine, EngineHandle) {
@@ -200,14 +204,14 @@ fn opens(files: &[packed::PackedFile]) {
 }
 
 #[test]
-fn format_1_is_read() {
+fn format_2_is_read() {
     if std::env::var_os("UPESI_WRITE_FIXTURE").is_some() {
         let data = tempfile::tempdir().unwrap();
         let files = runtime().block_on(write(data.path()));
-        std::fs::write(fixture(), packed::encode(&files)).unwrap();
+        std::fs::write(fixture(2), packed::encode(&files)).unwrap();
     }
-    let files = packed::decode(&std::fs::read(fixture()).unwrap());
-    assert!(files.iter().any(|file| file.path == "FORMAT" && file.bytes == b"upesi-data 1\n"));
+    let files = packed_files(2);
+    assert!(files.iter().any(|file| file.path == "FORMAT" && file.bytes == b"upesi-data 2\n"));
     for part in ["snapshots/", "journal/", "archive/"] {
         assert!(files.iter().any(|file| file.path.starts_with(part)), "the fixture has no {part}");
     }
@@ -216,10 +220,53 @@ fn format_1_is_read() {
 
 /// The archive is derived: without it the same is found.
 #[test]
-fn format_1_is_read_without_its_archive() {
-    let mut files = packed::decode(&std::fs::read(fixture()).unwrap());
+fn format_2_is_read_without_its_archive() {
+    let mut files = packed_files(2);
     files.retain(|file| !file.path.starts_with("archive/"));
     opens(&files);
+}
+
+/// Tries to start on the fixture of format 1, changed as a test wishes; nothing may change.
+fn refusal(change: impl Fn(&mut Vec<packed::PackedFile>)) -> StartError {
+    let mut files = packed_files(1);
+    change(&mut files);
+    let data = tempfile::tempdir().unwrap();
+    packed::unpack(&files, data.path());
+    let options =
+        EngineOptions { clock: TestClock::starting_at(START_MS) as _, ..EngineOptions::new(data.path()) };
+    let started = Engine::start(options, EngineMetrics::default(), Box::new(NoEffects));
+    let error = started.err().expect("it is refused");
+    for file in files.iter().filter(|file| file.path == "FORMAT" || file.path.starts_with("snapshots/")) {
+        assert!(std::fs::read(data.path().join(&file.path)).unwrap() == file.bytes, "{} changed", file.path);
+    }
+    error
+}
+
+#[test]
+fn format_1_is_refused_by_name() {
+    let error = refusal(|_| {});
+    assert!(matches!(error, StartError::Data(DataDirectoryError::UnknownFormat { .. })), "{error:?}");
+    let text = error.to_string();
+    assert!(text.contains("has the format \"upesi-data 1\", this version reads \"upesi-data 2\""), "{text}");
+    assert!(text.contains("use the version that wrote it, or begin with an empty directory"), "{text}");
+}
+
+/// If its name is wrong, what is inside is refused: the snapshot, and without it the first record.
+#[test]
+fn what_format_1_holds_is_refused_under_the_name_of_format_2() {
+    let renamed = |files: &mut Vec<packed::PackedFile>| {
+        let format = files.iter_mut().find(|file| file.path == "FORMAT").unwrap();
+        format.bytes = b"upesi-data 2\n".to_vec();
+    };
+    let error = refusal(renamed);
+    assert!(matches!(error, StartError::Snapshot { .. }), "{error:?}");
+    assert!(error.to_string().contains("unknown snapshot format; another version wrote it"), "{error}");
+    let error = refusal(|files| {
+        renamed(files);
+        files.retain(|file| !file.path.starts_with("snapshots/"));
+    });
+    assert!(matches!(error, StartError::Record { seq: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains("unknown record format; another version wrote it"), "{error}");
 }
 
 /// What is written today is what the fixture says.

@@ -10,7 +10,8 @@ use common::{
 };
 use held::HeldEngine;
 use upesi_engine::SubmitError;
-use upesi_ledger::{CallbackContent, PublicState, TransferRef};
+use upesi_fspiop::refusal::cause;
+use upesi_ledger::{CallbackContent, PublicState, ResourceId};
 use upesi_types::{ErrorCode, TransferId};
 
 const OTHER: &str = "01563e3a-b5d3-4676-8c61-efb99302bd5b";
@@ -126,16 +127,16 @@ fn unknown_ids_are_answered_under_the_path_that_was_asked() {
     let told: Vec<_> = pending
         .into_iter()
         .map(|pending| match &pending.callback().content {
-            CallbackContent::Error(code, _) => (pending.callback().transfer.clone(), *code),
+            CallbackContent::Error(why) => (pending.callback().subject.id.clone(), cause(why).0),
             other => panic!("{other:?}"),
         })
         .collect();
     assert_eq!(
         told,
         [
-            (TransferRef::Text("any%20text".into()), ErrorCode::TRANSFER_NOT_FOUND),
-            (TransferRef::Id(TransferId::parse(ID).unwrap()), ErrorCode::TRANSFER_NOT_FOUND),
-            (TransferRef::Text("a%2Fb".into()), ErrorCode::INTERNAL),
+            (ResourceId::Text("any%20text".into()), ErrorCode::TRANSFER_NOT_FOUND),
+            (ResourceId::Id(TransferId::parse(ID).unwrap()), ErrorCode::TRANSFER_NOT_FOUND),
+            (ResourceId::Text("a%2Fb".into()), ErrorCode::INTERNAL),
         ]
     );
 }

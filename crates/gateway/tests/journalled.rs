@@ -30,7 +30,7 @@ fn told(running: &Running) -> CallbackContent {
 
 fn error(content: &CallbackContent) -> Option<ErrorCode> {
     match content {
-        CallbackContent::Error(code, _) => Some(*code),
+        CallbackContent::Error(cause) => Some(upesi_fspiop::refusal::cause(cause).0),
         _ => None,
     }
 }

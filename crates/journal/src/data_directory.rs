@@ -11,7 +11,7 @@ use crate::{durable, segment, snapshot};
 
 const FORMAT_FILE: &str = "FORMAT";
 const FORMAT_TEMPORARY: &str = "FORMAT.tmp";
-const FORMAT: &str = "upesi-data 1\n";
+const FORMAT: &str = "upesi-data 2\n";
 const FORMAT_BYTES_MAX: u64 = 64;
 const LOCK_FILE: &str = "lock";
 
@@ -49,7 +49,8 @@ pub enum DataDirectoryError {
     NoFormat(PathBuf),
     /// There is data in a format that this version does not know.
     #[error(
-        "{path} has the format {found:?}, this version reads \"upesi-data 1\": use the version that wrote it"
+        "{path} has the format {found:?}, this version reads \"upesi-data 2\": use the version that wrote it, \
+         or begin with an empty directory"
     )]
     UnknownFormat {
         /// The data directory.

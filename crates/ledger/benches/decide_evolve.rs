@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
     AdminCommand, Archived, Command, Decision, Facts, FundsDirection, Ledger, LedgerAccountTypeId,
-    LedgerConfig, Payload, Record, Reply, TransferRef,
+    LedgerConfig, Payload, Record, Reply, ResourceId,
 };
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -142,7 +142,7 @@ fn fulfil(number: u64) -> Command {
         unreachable!("prepare() makes prepares")
     };
     Command::Fulfil(Fulfil {
-        transfer: TransferRef::Id(id),
+        transfer: ResourceId::Id(id),
         source: payee,
         destination: Some(payer),
         state: FulfilState::Committed,
@@ -241,7 +241,13 @@ fn records(criterion: &mut Criterion) {
     let (headers, body) = ([b'h'; 600], [b'b'; 1_000]);
     let payload = Payload { headers: &headers, body: &body };
     let mut bytes = Vec::new();
-    Record::encode(&bench.decision.events, &bench.decision.callbacks, payload, &mut bytes);
+    Record::encode(
+        bench.decision.actor,
+        &bench.decision.events,
+        &bench.decision.callbacks,
+        payload,
+        &mut bytes,
+    );
 
     let mut group = criterion.benchmark_group("record");
     group.throughput(Throughput::Elements(1));
@@ -249,7 +255,13 @@ fn records(criterion: &mut Criterion) {
         let mut buffer = Vec::with_capacity(bytes.len());
         bencher.iter(|| {
             buffer.clear();
-            Record::encode(&bench.decision.events, &bench.decision.callbacks, payload, &mut buffer);
+            Record::encode(
+                bench.decision.actor,
+                &bench.decision.events,
+                &bench.decision.callbacks,
+                payload,
+                &mut buffer,
+            );
             black_box(&buffer);
         });
     });

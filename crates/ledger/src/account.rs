@@ -6,6 +6,7 @@ use core::num::NonZeroU32;
 use upesi_types::{Amount, Currency, Timestamp};
 
 use crate::participant::ParticipantId;
+use crate::stored::stored_struct;
 
 /// Identifies an account; the integer that the admin API shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,4 +97,11 @@ pub struct Account {
     pub created_at: Timestamp,
     /// When the balance last changed.
     pub changed_at: Timestamp,
+}
+
+stored_struct! {
+    LedgerAccountType { id, name, description, is_active, is_settleable }
+    Account {
+        id, participant, currency, kind, is_active, is_opened, balance, pending_credits, created_at, changed_at,
+    }
 }

@@ -3,11 +3,13 @@
 use alloc::boxed::Box;
 use core::fmt;
 
-use upesi_types::{ErrorCode, Timestamp, TransferId};
+use upesi_types::{Timestamp, TransferId};
 
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::endpoint::EndpointType;
 use crate::participant::ParticipantId;
+use crate::refusal::Cause;
+use crate::stored::{Stored, stored_by_number, stored_struct};
 use crate::transfer::PublicState;
 
 /// Identifies a callback for ever: whom it is for, and where in the journal it was decided. Orders by target, then time.
@@ -21,16 +23,75 @@ pub struct CallbackKey {
     pub index: u8,
 }
 
-/// The transfer a callback is about, as it stands in the callback's path.
+/// A kind of resource that callbacks can be about. A row of [`ResourceKind::endpoints`] says where they go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ResourceKind {
+    /// `/transfers`.
+    Transfer = 1,
+}
+
+/// The endpoint types of a resource's callbacks.
+struct Endpoints {
+    post: EndpointType,
+    put: EndpointType,
+    error: EndpointType,
+}
+
+impl ResourceKind {
+    /// Every kind.
+    pub const ALL: [Self; 1] = [Self::Transfer];
+
+    /// The name for people and printers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Transfer => "transfer",
+        }
+    }
+
+    const fn endpoints(self) -> Endpoints {
+        match self {
+            Self::Transfer => Endpoints {
+                post: EndpointType::TRANSFER_POST,
+                put: EndpointType::TRANSFER_PUT,
+                error: EndpointType::TRANSFER_ERROR,
+            },
+        }
+    }
+
+    const fn number(self) -> u8 {
+        self as u8
+    }
+
+    fn from_number(number: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.number() == number)
+    }
+}
+
+stored_by_number! {
+    ResourceKind: u8, "unknown kind of resource";
+}
+
+impl CallbackKey {
+    /// The key of the callback at a place of a record.
+    ///
+    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX), as `limits.rs` proves of what
+    /// commands decide.
+    pub fn of(callback: &Callback, seq: u64, index: usize) -> Self {
+        let Ok(index) = u8::try_from(index) else { panic!("record {seq} owes too many callbacks") };
+        Self { target: callback.target, seq, index }
+    }
+}
+
+/// An id as it stands in a path.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum TransferRef {
+pub enum ResourceId {
     /// A well-formed id.
     Id(TransferId),
     /// What a DFSP put in the path instead of one.
     Text(Box<str>),
 }
 
-impl TransferRef {
+impl ResourceId {
     /// From a path segment.
     pub fn parse(text: &str) -> Self {
         TransferId::parse(text).map_or_else(|| Self::Text(text.into()), Self::Id)
@@ -45,17 +106,63 @@ impl TransferRef {
     }
 }
 
-impl From<TransferId> for TransferRef {
+impl From<TransferId> for ResourceId {
     fn from(id: TransferId) -> Self {
         Self::Id(id)
     }
 }
 
-impl fmt::Display for TransferRef {
+impl fmt::Display for ResourceId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Id(id) => id.fmt(f),
             Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Stored for ResourceId {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::Id(id) => {
+                encoder.u8(0);
+                encoder.transfer_id(*id);
+            }
+            Self::Text(text) => {
+                encoder.u8(1);
+                encoder.text(text);
+            }
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        match decoder.u8()? {
+            0 => decoder.transfer_id().map(Self::Id),
+            1 => decoder.boxed_text().map(Self::Text),
+            _ => Err(DecodeError("unknown form of id")),
+        }
+    }
+}
+
+/// The resource that a callback is about.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Subject {
+    /// Its kind.
+    pub resource: ResourceKind,
+    /// Its id, as it stands in the callback's path.
+    pub id: ResourceId,
+}
+
+impl Subject {
+    /// A transfer.
+    pub fn transfer(id: impl Into<ResourceId>) -> Self {
+        Self { resource: ResourceKind::Transfer, id: id.into() }
+    }
+
+    /// The id of a transfer, when well-formed.
+    pub const fn transfer_id(&self) -> Option<TransferId> {
+        match self.resource {
+            ResourceKind::Transfer => self.id.id(),
         }
     }
 }
@@ -66,7 +173,7 @@ pub struct Callback {
     /// Whom it is for.
     pub target: ParticipantId,
     /// What it is about.
-    pub transfer: TransferRef,
+    pub subject: Subject,
     /// What it says.
     pub content: CallbackContent,
 }
@@ -87,7 +194,7 @@ pub enum CallbackContent {
     /// `PUT` or `PATCH /transfers/{ID}` with the state, from the hub.
     State(StateMethod, TransferView),
     /// `PUT /transfers/{ID}/error`, from the hub.
-    Error(ErrorCode, Box<str>),
+    Error(Cause),
 }
 
 /// How a state is told.
@@ -110,16 +217,14 @@ pub struct TransferView {
     pub fulfilment: Option<[u8; 32]>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
+    /// Why it was aborted.
+    pub cause: Option<Cause>,
 }
 
 impl CallbackContent {
-    /// The endpoint type it goes to.
-    pub const fn endpoint_type(&self) -> EndpointType {
-        match self {
-            Self::ForwardPrepare => EndpointType::TRANSFER_POST,
-            Self::ForwardFulfil | Self::ConfirmFulfil | Self::State(..) => EndpointType::TRANSFER_PUT,
-            Self::ForwardAbort | Self::ConfirmAbort | Self::Error(..) => EndpointType::TRANSFER_ERROR,
-        }
+    /// Whether it is a DFSP's own message.
+    pub const fn is_forwarded(&self) -> bool {
+        matches!(self, Self::ForwardPrepare | Self::ForwardFulfil | Self::ForwardAbort)
     }
 
     /// HTTP method.
@@ -133,73 +238,69 @@ impl CallbackContent {
 }
 
 impl Callback {
-    /// Appends the stored form.
-    pub fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.target.number());
-        match &self.transfer {
-            TransferRef::Id(id) => {
-                encoder.u8(0);
-                encoder.transfer_id(*id);
+    /// The endpoint type it goes to.
+    pub const fn endpoint_type(&self) -> EndpointType {
+        let endpoints = self.subject.resource.endpoints();
+        match self.content {
+            CallbackContent::ForwardPrepare => endpoints.post,
+            CallbackContent::ForwardFulfil | CallbackContent::ConfirmFulfil | CallbackContent::State(..) => {
+                endpoints.put
             }
-            TransferRef::Text(text) => {
-                encoder.u8(1);
-                encoder.text(text);
-            }
-        }
-        match &self.content {
-            CallbackContent::ForwardPrepare => encoder.u8(0),
-            CallbackContent::ForwardFulfil => encoder.u8(1),
-            CallbackContent::ForwardAbort => encoder.u8(2),
-            CallbackContent::ConfirmFulfil => encoder.u8(3),
-            CallbackContent::ConfirmAbort => encoder.u8(4),
-            CallbackContent::State(method, view) => {
-                encoder.u8(match method {
-                    StateMethod::Put => 5,
-                    StateMethod::Patch => 6,
-                });
-                encoder.u8(view.state.number());
-                encoder.option(view.completed_at, Encoder::timestamp);
-                encoder.option(view.fulfilment.as_ref(), |encoder, bytes| encoder.raw(bytes));
-                encoder.option(view.extensions.as_deref(), |encoder, text| encoder.text(text));
-            }
-            CallbackContent::Error(code, description) => {
-                encoder.u8(7);
-                encoder.u16(code.number());
-                encoder.text(description);
+            CallbackContent::ForwardAbort | CallbackContent::ConfirmAbort | CallbackContent::Error(_) => {
+                endpoints.error
             }
         }
     }
 
-    /// Reads the stored form.
-    pub fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
-        let target = ParticipantId::new(decoder.u32()?).ok_or(DecodeError("a callback without target"))?;
-        let transfer = match decoder.u8()? {
-            0 => TransferRef::Id(decoder.transfer_id()?),
-            1 => TransferRef::Text(decoder.boxed_text()?),
-            _ => return Err(DecodeError("unknown form of reference to a transfer")),
-        };
-        let content = match decoder.u8()? {
-            0 => CallbackContent::ForwardPrepare,
-            1 => CallbackContent::ForwardFulfil,
-            2 => CallbackContent::ForwardAbort,
-            3 => CallbackContent::ConfirmFulfil,
-            4 => CallbackContent::ConfirmAbort,
-            method @ (5 | 6) => {
-                let view = TransferView {
-                    state: PublicState::from_number(decoder.u8()?)
-                        .ok_or(DecodeError("unknown public state"))?,
-                    completed_at: decoder.option(Decoder::timestamp)?,
-                    fulfilment: decoder.option(Decoder::array)?,
-                    extensions: decoder.option(Decoder::boxed_text)?,
-                };
-                CallbackContent::State(if method == 5 { StateMethod::Put } else { StateMethod::Patch }, view)
-            }
-            7 => CallbackContent::Error(
-                ErrorCode::from_number(decoder.u16()?).ok_or(DecodeError("unknown error code"))?,
-                decoder.boxed_text()?,
-            ),
-            _ => return Err(DecodeError("unknown content of a callback")),
-        };
-        Ok(Self { target, transfer, content })
+    /// Whether it goes to `…/error`.
+    pub const fn is_error(&self) -> bool {
+        matches!(
+            self.content,
+            CallbackContent::ForwardAbort | CallbackContent::ConfirmAbort | CallbackContent::Error(_)
+        )
     }
+}
+
+impl Stored for CallbackContent {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::ForwardPrepare => encoder.u8(0),
+            Self::ForwardFulfil => encoder.u8(1),
+            Self::ForwardAbort => encoder.u8(2),
+            Self::ConfirmFulfil => encoder.u8(3),
+            Self::ConfirmAbort => encoder.u8(4),
+            Self::State(method, view) => {
+                encoder.u8(match method {
+                    StateMethod::Put => 5,
+                    StateMethod::Patch => 6,
+                });
+                view.encode(encoder);
+            }
+            Self::Error(cause) => {
+                encoder.u8(7);
+                cause.encode(encoder);
+            }
+        }
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(match decoder.u8()? {
+            0 => Self::ForwardPrepare,
+            1 => Self::ForwardFulfil,
+            2 => Self::ForwardAbort,
+            3 => Self::ConfirmFulfil,
+            4 => Self::ConfirmAbort,
+            5 => Self::State(StateMethod::Put, Stored::decode(decoder)?),
+            6 => Self::State(StateMethod::Patch, Stored::decode(decoder)?),
+            7 => Self::Error(Stored::decode(decoder)?),
+            _ => return Err(DecodeError("unknown content of a callback")),
+        })
+    }
+}
+
+stored_struct! {
+    CallbackKey { target, seq, index }
+    Subject { resource, id }
+    TransferView { state, completed_at, fulfilment, extensions, cause }
+    Callback { target, subject, content }
 }

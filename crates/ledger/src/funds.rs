@@ -8,7 +8,13 @@ use crate::account::AccountId;
 use crate::callback::TransferView;
 use crate::participant::ParticipantId;
 use crate::settlement_model::wire_enum;
+use crate::stored::stored_struct;
 use crate::transfer::{Fingerprint, PublicState};
+
+/// The reason of a withdrawal that was refused.
+pub(crate) const REASON_NOT_COVERED: &str = "Aborted due to insufficient funds";
+/// The reason of a withdrawal that expired.
+pub(crate) const REASON_LATE: &str = "The withdrawal was not committed in time";
 
 wire_enum! {
     /// Which way the money goes.
@@ -77,6 +83,13 @@ impl FundsTransfer {
             FundsState::Aborted => PublicState::Aborted,
         };
         let completed_at = (self.state != FundsState::Reserved).then_some(self.changed_at);
-        TransferView { state, completed_at, fulfilment: None, extensions: None }
+        TransferView { state, completed_at, fulfilment: None, extensions: None, cause: None }
+    }
+}
+
+stored_struct! {
+    FundsTransfer {
+        id, direction, participant, account, hub_account, amount, currency, external_reference, reason, extensions,
+        fingerprint, state, created_at, changed_at, expires_at,
     }
 }

@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod account;
+mod actor;
 pub mod audit;
 mod callback;
 pub mod codec;
@@ -17,30 +18,42 @@ mod endpoint;
 mod event;
 mod facts;
 mod funds;
+mod limits;
 mod outbox;
 mod participant;
 mod query;
 mod record;
+mod refusal;
 mod settlement_model;
+mod show;
 mod snapshot;
 mod state;
+mod stored;
+mod table;
 #[cfg(test)]
 mod tests;
 mod transfer;
 mod transfer_table;
 
 pub use account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
-pub use callback::{Callback, CallbackContent, CallbackKey, StateMethod, TransferRef, TransferView};
-pub use command::{AdminCommand, AdminOutcome, Command, Decision, Refusal, Reply};
+pub use actor::Actor;
+pub use callback::{
+    Callback, CallbackContent, CallbackKey, ResourceId, ResourceKind, StateMethod, Subject, TransferView,
+};
+pub use command::{AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, Reply};
 pub use config::{FundsOutGuard, LedgerConfig, UnknownTransfer};
 pub use endpoint::EndpointType;
 pub use event::Event;
 pub use facts::{Archived, Facts};
 pub use funds::{FundsDirection, FundsState, FundsTransfer};
+pub use limits::CALLBACKS_PER_RECORD_MAX;
 pub use outbox::{Outbox, OutboxEntry, Parked};
 pub use participant::{AccountRef, Limit, Participant, ParticipantId};
 pub use record::{Payload, Record};
+pub use refusal::{Cause, Refusal};
 pub use settlement_model::{Delay, Granularity, Interchange, SettlementModel};
+pub use show::{Names, Show, Shown};
 pub use snapshot::SnapshotError;
 pub use state::{Ledger, Totals};
+pub use stored::Stored;
 pub use transfer::{AbortKind, Fingerprint, PublicState, Transfer, TransferState};

@@ -8,6 +8,7 @@ use upesi_types::Timestamp;
 
 use crate::callback::CallbackKey;
 use crate::participant::ParticipantId;
+use crate::stored::stored_struct;
 
 /// A queue with fewer places than this is never rid of its empty ones.
 const PLACES_COMPACTED_MIN: usize = 64;
@@ -28,6 +29,10 @@ pub struct Parked {
     pub attempts: u32,
     /// What went wrong last.
     pub reason: Box<str>,
+}
+
+stored_struct! {
+    Parked { at, attempts, reason }
 }
 
 /// Undelivered callbacks in order of target, then age.

@@ -8,6 +8,7 @@ use upesi_types::{Amount, Currency, FspId, Timestamp};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::endpoint::EndpointType;
+use crate::stored::stored_struct;
 
 /// Identifies a participant; the hub is 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -94,4 +95,10 @@ impl Participant {
         let at = self.endpoints.binary_search_by_key(&kind, |(kind, _)| *kind).ok()?;
         Some(&self.endpoints[at].1)
     }
+}
+
+stored_struct! {
+    AccountRef { currency, kind, id }
+    Limit { currency, value, alarm_basis_points }
+    Participant { id, name, is_active, is_proxy, created_at, accounts, limits, endpoints }
 }

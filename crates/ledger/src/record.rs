@@ -4,12 +4,14 @@ use alloc::vec::Vec;
 
 use upesi_types::Timestamp;
 
+use crate::actor::Actor;
 use crate::callback::Callback;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::event::Event;
+use crate::stored::Stored;
 
 /// Version of the record format, in each record's first byte.
-const FORMAT: u8 = 1;
+const FORMAT: u8 = 2;
 
 /// The request behind a record: what is forwarded, byte for byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -23,6 +25,8 @@ pub struct Payload<'a> {
 /// A decoded record. Its sequence and instant stand in the journal's frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
+    /// Who caused it.
+    pub actor: Actor,
     /// What changed.
     pub events: Vec<Event>,
     /// Which callbacks are owed; a callback's index is its place here.
@@ -33,16 +37,23 @@ pub struct Record<'a> {
 
 impl<'a> Record<'a> {
     /// Appends the stored form of a record.
-    pub fn encode(events: &[Event], callbacks: &[Callback], payload: Payload<'_>, buffer: &mut Vec<u8>) {
+    pub fn encode(
+        actor: Actor,
+        events: &[Event],
+        callbacks: &[Callback],
+        payload: Payload<'_>,
+        buffer: &mut Vec<u8>,
+    ) {
         let encoder = &mut Encoder(buffer);
         encoder.u8(FORMAT);
+        actor.encode(encoder);
         encoder.list(events.iter(), |encoder, event| event.encode(encoder));
         encoder.list(callbacks.iter(), |encoder, callback| encoder.sized(|encoder| callback.encode(encoder)));
         encoder.bytes(payload.headers);
         encoder.bytes(payload.body);
     }
 
-    /// When it was decided, by the hub's clock: its own instant in the journal, unless it tells another one.
+    /// When it was decided, by the hub's clock: its own instant in the journal, unless it names another one.
     pub fn decided_at(&self, time: Timestamp) -> Timestamp {
         match self.events.first() {
             Some(Event::DecidedAt(at)) => *at,
@@ -54,12 +65,13 @@ impl<'a> Record<'a> {
     pub fn decode(bytes: &'a [u8]) -> Decoded<Self> {
         let mut decoder = Decoder(bytes);
         if decoder.u8()? != FORMAT {
-            return Err(DecodeError("unknown record format; it was written by a newer version"));
+            return Err(DecodeError("unknown record format; another version wrote it"));
         }
+        let actor = Actor::decode(&mut decoder)?;
         let events = decoder.list(Event::decode)?;
         let callbacks = decoder.list(|decoder| Callback::decode(&mut decoder.sized()?))?;
         let payload = Payload { headers: decoder.bytes()?, body: decoder.bytes()? };
         decoder.finish()?;
-        Ok(Self { events, callbacks, payload })
+        Ok(Self { actor, events, callbacks, payload })
     }
 }

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use upesi_types::{Currency, Timestamp};
 
 use crate::account::LedgerAccountTypeId;
+use crate::stored::stored_struct;
 
 macro_rules! wire_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
@@ -34,6 +35,17 @@ macro_rules! wire_enum {
             /// From the stored number.
             pub fn from_number(number: u8) -> Option<Self> {
                 Self::ALL.iter().copied().find(|value| value.number() == number)
+            }
+        }
+
+        impl $crate::stored::Stored for $name {
+            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+                encoder.u8(self.number());
+            }
+
+            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+                const UNKNOWN: &str = concat!("unknown ", stringify!($name));
+                Self::from_number(decoder.u8()?).ok_or($crate::codec::DecodeError(UNKNOWN))
             }
         }
     };
@@ -112,5 +124,12 @@ impl SettlementModel {
                 | (Delay::Deferred, Granularity::Gross, Interchange::Bilateral)
                 | (Delay::Deferred, Granularity::Net, _)
         )
+    }
+}
+
+stored_struct! {
+    SettlementModel {
+        id, name, is_active, granularity, interchange, delay, currency, require_liquidity_check, ledger_account_type,
+        settlement_account_type, auto_position_reset, created_at,
     }
 }

@@ -1,118 +1,90 @@
 //! Snapshots: the whole state as bytes, so that a restart replays only what came after.
+//!
+//! A snapshot is a list of sections. Each has a version of its own, so that a part of the state can change its form alone.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use crate::account::{Account, AccountId, LedgerAccountType, LedgerAccountTypeId};
+use crate::account::AccountId;
 use crate::callback::CallbackKey;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::config::LedgerConfig;
-use crate::endpoint::EndpointType;
 use crate::funds::{FundsState, FundsTransfer};
 use crate::outbox::Parked;
-use crate::participant::{AccountRef, Limit, Participant, ParticipantId};
-use crate::settlement_model::SettlementModel;
+use crate::participant::ParticipantId;
 use crate::state::{Ledger, Totals};
+use crate::stored::{Stored, stored_struct};
 use crate::transfer::{Transfer, TransferState};
 
 /// Why a snapshot could not be read.
 pub type SnapshotError = DecodeError;
 
-/// Version of the snapshot format, in its first byte.
-const FORMAT: u8 = 2;
-/// Without `removed_to`.
-const FORMAT_WITHOUT_REMOVALS: u8 = 1;
+/// Version of the frame of sections, in a snapshot's first byte.
+const FORMAT: u8 = 3;
+
+/// A part of the state.
+struct Section {
+    number: u8,
+    version: u8,
+    /// What is wrong with a snapshot that has another section or version here.
+    mismatch: &'static str,
+    write: fn(&Ledger, &mut Encoder<'_>),
+    read: fn(&mut Ledger, &mut Decoder<'_>) -> Decoded<()>,
+}
+
+/// Rows are `number name version: write, read;`. Sections stand in a snapshot in this order.
+macro_rules! sections {
+    ($($number:literal $name:literal $version:literal: $write:path, $read:path;)*) => {
+        const SECTIONS: &[Section] = &[$(Section {
+            number: $number,
+            version: $version,
+            mismatch: concat!(
+                "its section \"", $name, "\" is missing or not of version ", $version, "; another version wrote it"
+            ),
+            write: $write,
+            read: $read,
+        }),*];
+    };
+}
+
+sections! {
+    1 "progress" 1: write_progress, read_progress;
+    2 "account types" 1: write_account_types, read_account_types;
+    3 "settlement models" 1: write_models, read_models;
+    4 "participants" 1: write_participants, read_participants;
+    5 "accounts" 1: write_accounts, read_accounts;
+    6 "funds" 1: write_funds, read_funds;
+    7 "reserved transfers" 1: write_reserved, read_reserved;
+    8 "finished transfers" 1: write_finished, read_finished;
+    9 "outbox" 1: write_outbox, read_outbox;
+}
 
 impl Ledger {
-    /// Appends the state. Equal states give equal bytes.
+    /// Appends the state. Equal states have equal bytes.
     pub fn encode_snapshot(&self, buffer: &mut Vec<u8>) {
         let encoder = &mut Encoder(buffer);
         encoder.u8(FORMAT);
-        encoder.u64(self.last_seq);
-        encoder.timestamp(self.last_time);
-        encoder.u64(self.removed_to);
-        for total in [
-            self.totals.reserved,
-            self.totals.refused,
-            self.totals.committed,
-            self.totals.aborted,
-            self.totals.expired,
-        ] {
-            encoder.u64(total);
+        for section in SECTIONS {
+            encoder.u8(section.number);
+            encoder.u8(section.version);
+            encoder.sized(|encoder| (section.write)(self, encoder));
         }
-        encoder
-            .list(self.account_types.iter(), |encoder, kind| encoder.sized(|encoder| kind.encode(encoder)));
-        encoder.list(self.models.iter(), |encoder, model| encoder.sized(|encoder| model.encode(encoder)));
-        encoder.list(self.participants.iter(), |encoder, item| encoder.sized(|encoder| item.encode(encoder)));
-        encoder
-            .list(self.accounts.iter(), |encoder, account| encoder.sized(|encoder| account.encode(encoder)));
-        encoder.list(self.funds.values(), |encoder, funds| encoder.sized(|encoder| funds.encode(encoder)));
-        let mut reserved: Vec<_> = self.transfers.reserved().collect();
-        reserved.sort_unstable_by_key(|transfer| transfer.prepare_seq);
-        encoder.list(reserved.into_iter(), |encoder, transfer| {
-            encoder.sized(|encoder| transfer.encode(encoder))
-        });
-        let finished: Vec<_> = self.transfers.finished().collect();
-        encoder.list(finished.into_iter(), |encoder, (seq, transfer)| {
-            encoder.u64(seq);
-            encoder.sized(|encoder| transfer.encode(encoder));
-        });
-        let outbox: Vec<_> = self.outbox.iter().collect();
-        encoder.list(outbox.into_iter(), |encoder, (key, entry)| {
-            key.encode(encoder);
-            encoder.option(entry.parked.as_deref(), |encoder, parked| {
-                encoder.timestamp(parked.at);
-                encoder.u32(parked.attempts);
-                encoder.text(&parked.reason);
-            });
-        });
     }
 
     /// Reads a state back.
     pub fn decode_snapshot(bytes: &[u8], config: LedgerConfig) -> Result<Self, SnapshotError> {
         let d = &mut Decoder(bytes);
-        let format = d.u8()?;
-        if ![FORMAT, FORMAT_WITHOUT_REMOVALS].contains(&format) {
-            return Err(DecodeError("unknown snapshot format; it was written by a newer version"));
+        if d.u8()? != FORMAT {
+            return Err(DecodeError("unknown snapshot format; another version wrote it"));
         }
         let mut ledger = Self::new(config);
-        ledger.last_seq = d.u64()?;
-        ledger.last_time = d.timestamp()?;
-        ledger.removed_to = if format == FORMAT { d.u64()? } else { 0 };
-        ledger.totals = Totals {
-            reserved: d.u64()?,
-            refused: d.u64()?,
-            committed: d.u64()?,
-            aborted: d.u64()?,
-            expired: d.u64()?,
-        };
-        ledger.account_types = d.list(|d| LedgerAccountType::decode(&mut d.sized()?))?;
-        ledger.models = d.list(|d| SettlementModel::decode(&mut d.sized()?))?;
-        ledger.participants = d.list(|d| Participant::decode(&mut d.sized()?))?;
-        let hub = ledger.participants.first_mut().ok_or(DecodeError("a snapshot without hub"))?;
-        hub.name = ledger.config.hub_name;
-        ledger.names.clear();
-        ledger.names.extend(ledger.participants.iter().map(|participant| (participant.name, participant.id)));
-        ledger.accounts = d.list(|d| Account::decode(&mut d.sized()?))?;
-        let funds = d.list(|d| FundsTransfer::decode(&mut d.sized()?))?;
-        let reserved_funds = funds.iter().filter(|funds| funds.state == FundsState::Reserved);
-        ledger.funds_deadlines = reserved_funds.map(|funds| (funds.expires_at, funds.id)).collect();
-        ledger.funds = funds.into_iter().map(|funds| (funds.id, funds)).collect::<BTreeMap<_, _>>();
-        for transfer in d.list(|d| Transfer::decode(&mut d.sized()?))? {
-            ledger.restore(transfer.prepare_seq, transfer, true)?;
-        }
-        for (seq, transfer) in d.list(|d| Ok((d.u64()?, Transfer::decode(&mut d.sized()?)?)))? {
-            ledger.restore(seq, transfer, false)?;
-        }
-        let outbox = d.list(|d| {
-            let key = CallbackKey::decode(d)?;
-            let read_parked = |d: &mut Decoder<'_>| {
-                Ok(Parked { at: d.timestamp()?, attempts: d.u32()?, reason: d.boxed_text()? })
-            };
-            Ok((key, d.option(read_parked)?))
-        })?;
-        for (key, parked) in outbox {
-            ledger.outbox.insert(key, parked);
+        for section in SECTIONS {
+            if (d.u8()?, d.u8()?) != (section.number, section.version) {
+                return Err(DecodeError(section.mismatch));
+            }
+            let mut content = d.sized()?;
+            (section.read)(&mut ledger, &mut content)?;
+            content.finish()?;
         }
         d.finish()?;
         ledger.check_references()?;
@@ -157,100 +129,125 @@ impl Ledger {
     }
 }
 
-impl LedgerAccountType {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u8(self.id.0);
-        encoder.text(&self.name);
-        encoder.text(&self.description);
-        encoder.bool(self.is_active);
-        encoder.bool(self.is_settleable);
-    }
-
-    fn decode(d: &mut Decoder<'_>) -> Decoded<Self> {
-        Ok(Self {
-            id: LedgerAccountTypeId(d.u8()?),
-            name: d.boxed_text()?,
-            description: d.boxed_text()?,
-            is_active: d.bool()?,
-            is_settleable: d.bool()?,
-        })
-    }
+fn write_progress(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    encoder.u64(ledger.last_seq);
+    encoder.timestamp(ledger.last_time);
+    encoder.u64(ledger.removed_to);
+    ledger.totals.encode(encoder);
 }
 
-impl Participant {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.id.number());
-        encoder.fsp_id(self.name);
-        encoder.bool(self.is_active);
-        encoder.bool(self.is_proxy);
-        encoder.timestamp(self.created_at);
-        encoder.list(self.accounts.iter(), |encoder, account| {
-            encoder.currency(account.currency);
-            encoder.u8(account.kind.0);
-            encoder.u32(account.id.number());
-        });
-        encoder.list(self.limits.iter(), |encoder, limit| {
-            encoder.currency(limit.currency);
-            encoder.amount(limit.value);
-            encoder.u16(limit.alarm_basis_points);
-        });
-        encoder.list(self.endpoints.iter(), |encoder, (kind, value)| {
-            encoder.u8(kind.number());
-            encoder.text(value);
-        });
-    }
-
-    fn decode(d: &mut Decoder<'_>) -> Decoded<Self> {
-        Ok(Self {
-            id: ParticipantId::new(d.u32()?).ok_or(DecodeError("participant 0"))?,
-            name: d.fsp_id()?,
-            is_active: d.bool()?,
-            is_proxy: d.bool()?,
-            created_at: d.timestamp()?,
-            accounts: d.list(|d| {
-                Ok(AccountRef {
-                    currency: d.currency()?,
-                    kind: LedgerAccountTypeId(d.u8()?),
-                    id: d.account_id()?,
-                })
-            })?,
-            limits: d.list(|d| {
-                Ok(Limit { currency: d.currency()?, value: d.amount()?, alarm_basis_points: d.u16()? })
-            })?,
-            endpoints: d.list(|d| {
-                let kind = EndpointType::from_number(d.u8()?).ok_or(DecodeError("unknown endpoint type"))?;
-                Ok((kind, d.boxed_text()?))
-            })?,
-        })
-    }
+fn read_progress(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.last_seq = d.u64()?;
+    ledger.last_time = d.timestamp()?;
+    ledger.removed_to = d.u64()?;
+    ledger.totals = Stored::decode(d)?;
+    Ok(())
 }
 
-impl Account {
-    fn encode(&self, encoder: &mut Encoder<'_>) {
-        encoder.u32(self.id.number());
-        encoder.u32(self.participant.number());
-        encoder.currency(self.currency);
-        encoder.u8(self.kind.0);
-        encoder.bool(self.is_active);
-        encoder.bool(self.is_opened);
-        encoder.amount(self.balance);
-        encoder.amount(self.pending_credits);
-        encoder.timestamp(self.created_at);
-        encoder.timestamp(self.changed_at);
-    }
+stored_struct! {
+    Totals { reserved, refused, committed, aborted, expired }
+}
 
-    fn decode(d: &mut Decoder<'_>) -> Decoded<Self> {
-        Ok(Self {
-            id: d.account_id()?,
-            participant: d.participant_id()?,
-            currency: d.currency()?,
-            kind: LedgerAccountTypeId(d.u8()?),
-            is_active: d.bool()?,
-            is_opened: d.bool()?,
-            balance: d.amount()?,
-            pending_credits: d.amount()?,
-            created_at: d.timestamp()?,
-            changed_at: d.timestamp()?,
-        })
+/// Items behind their count, each behind its length.
+fn write_items<'a, T: Stored + 'a>(encoder: &mut Encoder<'_>, items: impl ExactSizeIterator<Item = &'a T>) {
+    encoder.list(items, |encoder, item| encoder.sized(|encoder| item.encode(encoder)));
+}
+
+fn read_items<T: Stored>(d: &mut Decoder<'_>) -> Decoded<Vec<T>> {
+    d.list(|d| T::decode(&mut d.sized()?))
+}
+
+fn write_account_types(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.account_types.iter());
+}
+
+fn read_account_types(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.account_types = read_items(d)?;
+    Ok(())
+}
+
+fn write_models(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.models.iter());
+}
+
+fn read_models(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.models = read_items(d)?;
+    Ok(())
+}
+
+fn write_participants(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.participants.iter());
+}
+
+fn read_participants(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.participants = read_items(d)?;
+    let hub = ledger.participants.first_mut().ok_or(DecodeError("a snapshot without hub"))?;
+    hub.name = ledger.config.hub_name;
+    ledger.names.clear();
+    ledger.names.extend(ledger.participants.iter().map(|participant| (participant.name, participant.id)));
+    Ok(())
+}
+
+fn write_accounts(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.accounts.iter());
+}
+
+fn read_accounts(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    ledger.accounts = read_items(d)?;
+    Ok(())
+}
+
+fn write_funds(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    write_items(encoder, ledger.funds.values());
+}
+
+fn read_funds(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    let funds: Vec<FundsTransfer> = read_items(d)?;
+    let reserved = funds.iter().filter(|funds| funds.state == FundsState::Reserved);
+    ledger.funds_deadlines = reserved.map(|funds| (funds.expires_at, funds.id)).collect();
+    ledger.funds = funds.into_iter().map(|funds| (funds.id, funds)).collect::<BTreeMap<_, _>>();
+    Ok(())
+}
+
+fn write_reserved(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    let mut reserved: Vec<_> = ledger.transfers.reserved().collect();
+    reserved.sort_unstable_by_key(|transfer| transfer.prepare_seq);
+    write_items(encoder, reserved.into_iter());
+}
+
+fn read_reserved(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for transfer in read_items::<Transfer>(d)? {
+        ledger.restore(transfer.prepare_seq, transfer, true)?;
     }
+    Ok(())
+}
+
+fn write_finished(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    let finished: Vec<_> = ledger.transfers.finished().collect();
+    encoder.list(finished.into_iter(), |encoder, (seq, transfer)| {
+        encoder.u64(seq);
+        encoder.sized(|encoder| transfer.encode(encoder));
+    });
+}
+
+fn read_finished(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for (seq, transfer) in d.list(|d| Ok((d.u64()?, Transfer::decode(&mut d.sized()?)?)))? {
+        ledger.restore(seq, transfer, false)?;
+    }
+    Ok(())
+}
+
+fn write_outbox(ledger: &Ledger, encoder: &mut Encoder<'_>) {
+    let outbox: Vec<_> = ledger.outbox.iter().collect();
+    encoder.list(outbox.into_iter(), |encoder, (key, entry)| {
+        key.encode(encoder);
+        encoder.option(entry.parked.as_deref(), |encoder, parked| parked.encode(encoder));
+    });
+}
+
+fn read_outbox(ledger: &mut Ledger, d: &mut Decoder<'_>) -> Decoded<()> {
+    for (key, parked) in d.list(<(CallbackKey, Option<Parked>)>::decode)? {
+        ledger.outbox.insert(key, parked);
+    }
+    Ok(())
 }

@@ -109,7 +109,7 @@ impl Ledger {
             }
         }
         for (index, callback) in callbacks.iter().enumerate() {
-            self.outbox.insert(CallbackKey { target: callback.target, seq, index: index as u8 }, None);
+            self.outbox.insert(CallbackKey::of(callback, seq, index), None);
         }
     }
 
@@ -125,9 +125,8 @@ impl Ledger {
                     extensions,
                 );
             }
-            Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason } => {
-                let state =
-                    TransferState::Aborted { kind, code, description, fingerprint, operator_reason, at: now };
+            Event::TransferAborted { id, kind, cause, fingerprint, operator_reason } => {
+                let state = TransferState::Aborted { kind, cause, fingerprint, operator_reason, at: now };
                 self.end_transfer(seq, now, id, state, None);
             }
             Event::ParticipantCreated { id, name, is_proxy } => {

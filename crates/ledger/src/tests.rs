@@ -11,11 +11,12 @@ use alloc::vec;
 use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::account::{AccountId, LedgerAccountTypeId};
-use crate::callback::{Callback, CallbackContent, TransferRef};
+use crate::callback::{Callback, CallbackContent, Subject};
 use crate::config::LedgerConfig;
 use crate::event::Event;
 use crate::funds::{FundsDirection, FundsState, FundsTransfer};
 use crate::participant::ParticipantId;
+use crate::refusal::Cause;
 use crate::state::Ledger;
 use crate::transfer::{Transfer, TransferState};
 
@@ -37,6 +38,11 @@ pub(crate) fn kes() -> Currency {
 
 pub(crate) fn amount(units: i64) -> Amount {
     Amount::from_units(units).unwrap_or_else(|| unreachable!("a literal amount"))
+}
+
+/// A payee that declines.
+pub(crate) fn declined() -> Cause {
+    Cause::Payee { code: ErrorCode::PAYEE, description: "".into() }
 }
 
 /// Ten-thousandths from greenbank to bluewallet, reserved.
@@ -97,8 +103,7 @@ pub(crate) fn sound() -> Ledger {
     let abort = Event::TransferAborted {
         id: id(3),
         kind: crate::AbortKind::ByPayee,
-        code: ErrorCode::PAYEE,
-        description: "".into(),
+        cause: declined(),
         fingerprint: None,
         operator_reason: None,
     };
@@ -123,7 +128,7 @@ pub(crate) fn sound() -> Ledger {
     ];
     let owed = [Callback {
         target: participant(3),
-        transfer: TransferRef::Id(id(1)),
+        subject: Subject::transfer(id(1)),
         content: CallbackContent::ForwardPrepare,
     }];
     for (events, seq) in records.into_iter().zip(1..) {

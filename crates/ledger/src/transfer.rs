@@ -1,24 +1,19 @@
 //! A transfer and its life: RESERVED, then exactly one of COMMITTED and ABORTED.
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 
-use upesi_types::{Amount, Currency, ErrorCode, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, Timestamp, TransferId};
 
 use crate::account::AccountId;
 use crate::callback::TransferView;
 use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
 use crate::participant::ParticipantId;
+use crate::refusal::Cause;
 use crate::settlement_model::wire_enum;
+use crate::stored::Stored;
 
 /// First half of the SHA-256 of a request body; equal for a resend, different for a modified request.
 pub type Fingerprint = [u8; 16];
-
-/// Most items that an extension list may have (FSPIOP API v1.1 §7.4.3).
-const EXTENSION_ITEMS_MAX: usize = 16;
-/// Longest `value` of an extension that the FSPIOP schema admits, in characters.
-const EXTENSION_VALUE_CHARS_MAX: usize = 128;
 
 /// A transfer as the ledger and the archive keep it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,10 +66,8 @@ pub enum TransferState {
     Aborted {
         /// How it came to this.
         kind: AbortKind,
-        /// FSPIOP error code.
-        code: ErrorCode,
-        /// FSPIOP error description.
-        description: Box<str>,
+        /// What the parties are told.
+        cause: Cause,
         /// Fingerprint of the PUT that ended it, to tell resends from modified requests.
         fingerprint: Option<Fingerprint>,
         /// Why an operator ended it, in the operator's words; absent when none did.
@@ -141,19 +134,67 @@ impl Transfer {
 
     /// What a party is told when it asks: state, completion, fulfilment, extensions, and the cause of an abort.
     pub fn view(&self) -> TransferView {
-        let (fulfilment, extensions) = match &self.state {
-            TransferState::Reserved => (None, self.extensions.clone()),
-            TransferState::Committed { fulfilment, .. } => (Some(*fulfilment), self.extensions.clone()),
-            TransferState::Aborted { code, description, .. } => {
-                (None, Some(with_cause(self.extensions.as_deref(), *code, description)))
-            }
+        let (fulfilment, cause) = match &self.state {
+            TransferState::Reserved => (None, None),
+            TransferState::Committed { fulfilment, .. } => (Some(*fulfilment), None),
+            TransferState::Aborted { cause, .. } => (None, Some(cause.clone())),
         };
-        TransferView { state: self.public_state(), completed_at: self.completed_at(), fulfilment, extensions }
+        let extensions = self.extensions.clone();
+        TransferView {
+            state: self.public_state(),
+            completed_at: self.completed_at(),
+            fulfilment,
+            extensions,
+            cause,
+        }
+    }
+}
+
+impl Stored for TransferState {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        match self {
+            Self::Reserved => encoder.u8(0),
+            Self::Committed { fulfilment, fingerprint, at } => {
+                encoder.u8(1);
+                encoder.raw(fulfilment);
+                encoder.raw(fingerprint);
+                encoder.timestamp(*at);
+            }
+            Self::Aborted { kind, cause, fingerprint, operator_reason, at } => {
+                encoder.u8(2);
+                kind.encode(encoder);
+                cause.encode(encoder);
+                fingerprint.encode(encoder);
+                operator_reason.encode(encoder);
+                encoder.timestamp(*at);
+            }
+        }
     }
 
-    /// Appends the stored form.
-    pub fn encode(&self, encoder: &mut Encoder<'_>) {
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok(match decoder.u8()? {
+            0 => Self::Reserved,
+            1 => Self::Committed {
+                fulfilment: decoder.array()?,
+                fingerprint: decoder.array()?,
+                at: decoder.timestamp()?,
+            },
+            2 => Self::Aborted {
+                kind: Stored::decode(decoder)?,
+                cause: Stored::decode(decoder)?,
+                fingerprint: Stored::decode(decoder)?,
+                operator_reason: Stored::decode(decoder)?,
+                at: decoder.timestamp()?,
+            },
+            _ => return Err(DecodeError("unknown state of transfer")),
+        })
+    }
+}
+
+impl Stored for Transfer {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
         encoder.transfer_id(self.id);
+        // Absent ones take no byte more: no participant or account has the number 0.
         for number in [self.payer.map(ParticipantId::number), self.payee.map(ParticipantId::number)] {
             encoder.u32(number.unwrap_or(0));
         }
@@ -167,31 +208,11 @@ impl Transfer {
         encoder.timestamp(self.prepared_at);
         encoder.u64(self.prepare_seq);
         encoder.raw(&self.prepare_fingerprint);
-        encoder.option(self.extensions.as_deref(), |encoder, text| encoder.text(text));
-        match &self.state {
-            TransferState::Reserved => encoder.u8(0),
-            TransferState::Committed { fulfilment, fingerprint, at } => {
-                encoder.u8(1);
-                encoder.raw(fulfilment);
-                encoder.raw(fingerprint);
-                encoder.timestamp(*at);
-            }
-            TransferState::Aborted { kind, code, description, fingerprint, operator_reason, at } => {
-                encoder.u8(if operator_reason.is_none() { 2 } else { 3 });
-                encoder.u8(kind.number());
-                encoder.u16(code.number());
-                encoder.text(description);
-                encoder.option(fingerprint.as_ref(), |encoder, bytes| encoder.raw(bytes));
-                if let Some(reason) = operator_reason {
-                    encoder.text(reason);
-                }
-                encoder.timestamp(*at);
-            }
-        }
+        self.extensions.encode(encoder);
+        self.state.encode(encoder);
     }
 
-    /// Reads the stored form.
-    pub fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
         Ok(Self {
             id: decoder.transfer_id()?,
             payer: ParticipantId::new(decoder.u32()?),
@@ -205,99 +226,8 @@ impl Transfer {
             prepared_at: decoder.timestamp()?,
             prepare_seq: decoder.u64()?,
             prepare_fingerprint: decoder.array()?,
-            extensions: decoder.option(Decoder::boxed_text)?,
-            state: match decoder.u8()? {
-                0 => TransferState::Reserved,
-                1 => TransferState::Committed {
-                    fulfilment: decoder.array()?,
-                    fingerprint: decoder.array()?,
-                    at: decoder.timestamp()?,
-                },
-                form @ (2 | 3) => TransferState::Aborted {
-                    kind: AbortKind::from_number(decoder.u8()?)
-                        .ok_or(DecodeError("unknown kind of abort"))?,
-                    code: ErrorCode::from_number(decoder.u16()?).ok_or(DecodeError("unknown error code"))?,
-                    description: decoder.boxed_text()?,
-                    fingerprint: decoder.option(Decoder::array)?,
-                    operator_reason: if form == 3 { Some(decoder.boxed_text()?) } else { None },
-                    at: decoder.timestamp()?,
-                },
-                _ => return Err(DecodeError("unknown state of transfer")),
-            },
+            extensions: Stored::decode(decoder)?,
+            state: Stored::decode(decoder)?,
         })
-    }
-}
-
-/// The extensions with one more: `cause` = `<code>: <description>`, cut at 128 characters.
-fn with_cause(extensions: Option<&str>, code: ErrorCode, description: &str) -> Box<str> {
-    let cause: String = format!("{code}: {description}").chars().take(EXTENSION_VALUE_CHARS_MAX).collect();
-    let mut text = String::with_capacity(cause.len() + 32 + extensions.map_or(0, str::len));
-    let others =
-        extensions.and_then(|array| array.trim_end().strip_suffix(']')).map(str::trim_end).unwrap_or("[");
-    let others = first_items(others, EXTENSION_ITEMS_MAX - 1);
-    text.push_str(others);
-    if others.len() > 1 {
-        text.push(',');
-    }
-    text.push_str(r#"{"key":"cause","value":""#);
-    for character in cause.chars() {
-        match character {
-            '"' => text.push_str("\\\""),
-            '\\' => text.push_str("\\\\"),
-            control if control < ' ' => text.push_str(&format!("\\u{:04x}", control as u32)),
-            other => text.push(other),
-        }
-    }
-    text.push_str("\"}]");
-    text.into_boxed_str()
-}
-
-/// The beginning of a JSON array of objects, up to the end of the item numbered `count`.
-fn first_items(array: &str, count: usize) -> &str {
-    let (mut depth, mut ended, mut in_string, mut escaped) = (0, 0, false, false);
-    for (at, byte) in array.bytes().enumerate() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
-            b'{' => depth += 1,
-            b'}' => {
-                depth -= 1;
-                ended += usize::from(depth == 0);
-                if ended == count {
-                    return &array[..=at];
-                }
-            }
-            _ => {}
-        }
-    }
-    array
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_cause_joins_the_extensions() {
-        for (extensions, expected) in [
-            (None, r#"[{"key":"cause","value":"3303: Transfer expired"}]"#),
-            (Some("[]"), r#"[{"key":"cause","value":"3303: Transfer expired"}]"#),
-            (
-                Some(r#"[ {"key":"a","value":"b"} ]"#),
-                r#"[ {"key":"a","value":"b"},{"key":"cause","value":"3303: Transfer expired"}]"#,
-            ),
-        ] {
-            assert_eq!(&*with_cause(extensions, ErrorCode::TRANSFER_EXPIRED, "Transfer expired"), expected);
-        }
-        let items: alloc::vec::Vec<_> =
-            (0..16).map(|n| format!(r#"{{"key":"k{n}","value":"}}\"{n}"}}"#)).collect();
-        let full = format!("[{}]", items.join(","));
-        let expected =
-            format!(r#"[{},{{"key":"cause","value":"3303: Transfer expired"}}]"#, items[..15].join(","));
-        assert_eq!(&*with_cause(Some(&full), ErrorCode::TRANSFER_EXPIRED, "Transfer expired"), expected);
-        let quoted = with_cause(None, ErrorCode::PAYEE, "say \"no\" \\ \u{1}");
-        assert_eq!(&*quoted, r#"[{"key":"cause","value":"5000: say \"no\" \\ \u0001"}]"#);
     }
 }

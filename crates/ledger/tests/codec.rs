@@ -4,12 +4,12 @@ use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
-    AbortKind, AccountId, Callback, CallbackContent, CallbackKey, Delay, EndpointType, Event, FundsDirection,
-    FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId, LedgerConfig,
-    ParticipantId, Payload, PublicState, Record, SettlementModel, StateMethod, Transfer, TransferRef,
-    TransferState, TransferView,
+    AbortKind, AccountId, Actor, Callback, CallbackContent, CallbackKey, Cause, Delay, EndpointType, Event,
+    FundsDirection, FundsState, FundsTransfer, Granularity, Interchange, Ledger, LedgerAccountTypeId,
+    LedgerConfig, ParticipantId, Payload, PublicState, Record, Refusal, ResourceId, ResourceKind,
+    SettlementModel, StateMethod, Stored, Subject, Transfer, TransferState, TransferView,
 };
-use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
 fn text() -> impl Strategy<Value = Box<str>> {
     "\\PC{0,40}".prop_map(String::into_boxed_str)
@@ -58,16 +58,84 @@ fn callback_key() -> impl Strategy<Value = CallbackKey> {
     })
 }
 
+fn name() -> impl Strategy<Value = FspId> {
+    "[ -~]{1,32}".prop_map(|name| FspId::parse(&name).expect("a name"))
+}
+
+/// Every kind of actor.
+fn actor() -> impl Strategy<Value = Actor> {
+    let hub = [Actor::Operator, Actor::Clock, Actor::Delivery, Actor::Retention];
+    prop_oneof![name().prop_map(Actor::Dfsp), proptest::sample::select(hub.to_vec())]
+}
+
+/// Every kind of refusal, with the same values in all of them.
+fn refusals(name: FspId, currency: Currency, amount: Amount, at: Timestamp, text: Box<str>) -> Vec<Refusal> {
+    vec![
+        Refusal::SourceNotPayer,
+        Refusal::AmountUnfit { text: text.clone(), error: AmountError::Syntax },
+        Refusal::AmountUnfit { text: text.clone(), error: AmountError::Scale },
+        Refusal::AmountUnfit { text, error: AmountError::Precision },
+        Refusal::AmountNotPositive { amount },
+        Refusal::ParticipantUnknown { name },
+        Refusal::ParticipantInactive { name },
+        Refusal::DestinationNotPayee,
+        Refusal::ConditionInvalid,
+        Refusal::ExpirationPassed { expires_at: at },
+        Refusal::ExpirationTooFar { ahead_s_max: at.as_ns() },
+        Refusal::PartiesEqual,
+        Refusal::AccountUnknown { name, currency },
+        Refusal::AccountInactive { name, currency },
+        Refusal::CurrencyUngoverned { currency },
+        Refusal::CoverShort,
+        Refusal::CapExceeded,
+        Refusal::AccountFull { name, currency },
+        Refusal::Modified,
+        Refusal::SourceNotPayee,
+        Refusal::DestinationNotPayer,
+        Refusal::NotReserved,
+        Refusal::FulfilmentInvalid,
+        Refusal::ReservedTooEarly,
+        Refusal::ReceivedNoFulfil,
+        Refusal::AbortedNoFulfil,
+        Refusal::ErrorCodeUndefined,
+        Refusal::TransferMissing,
+        Refusal::TransferUnknown,
+        Refusal::NotParty,
+        Refusal::Expired,
+    ]
+}
+
+fn cause() -> impl Strategy<Value = Cause> {
+    let values = (name(), currency(), amount(), timestamp(), text(), any::<proptest::sample::Index>());
+    let refused = values.prop_map(|(name, currency, amount, at, text, index)| {
+        let refusals = refusals(name, currency, amount, at, text);
+        Cause::Hub(refusals[index.index(refusals.len())].clone())
+    });
+    let declined = (error_code(), text()).prop_map(|(code, description)| Cause::Payee { code, description });
+    prop_oneof![3 => refused, 1 => declined]
+}
+
+/// The list of refusals above is that of the table.
+#[test]
+fn every_refusal_is_tried() {
+    let instant = Timestamp::EPOCH;
+    let name = FspId::parse("greenbank").expect("a name");
+    let currency = Currency::parse("KES").expect("a currency");
+    let mut tried: Vec<u8> =
+        refusals(name, currency, Amount::ZERO, instant, "".into()).iter().map(Refusal::tag).collect();
+    tried.dedup();
+    assert_eq!(tried, Refusal::TAGS);
+}
+
 fn transfer_state() -> impl Strategy<Value = TransferState> {
     let committed = (any::<[u8; 32]>(), any::<[u8; 16]>(), timestamp())
         .prop_map(|(fulfilment, fingerprint, at)| TransferState::Committed { fulfilment, fingerprint, at });
     let kind = proptest::sample::select(AbortKind::ALL);
-    let cause = (kind, error_code(), text(), any::<Option<[u8; 16]>>());
+    let cause = (kind, cause(), any::<Option<[u8; 16]>>());
     let aborted = (cause, proptest::option::of(text()), timestamp()).prop_map(
-        |((kind, code, description, fingerprint), operator_reason, at)| TransferState::Aborted {
+        |((kind, cause, fingerprint), operator_reason, at)| TransferState::Aborted {
             kind,
-            code,
-            description,
+            cause,
             fingerprint,
             operator_reason,
             at,
@@ -180,13 +248,12 @@ fn event() -> impl Strategy<Value = Event> {
         (
             transfer_id(),
             proptest::sample::select(AbortKind::ALL),
-            error_code(),
-            text(),
+            cause(),
             any::<Option<[u8; 16]>>(),
             proptest::option::of(text())
         )
-            .prop_map(|(id, kind, code, description, fingerprint, operator_reason)| {
-                Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason }
+            .prop_map(|(id, kind, cause, fingerprint, operator_reason)| {
+                Event::TransferAborted { id, kind, cause, fingerprint, operator_reason }
             }),
         funds().prop_map(Event::FundsPrepared),
         timestamp().prop_map(Event::DecidedAt),
@@ -194,41 +261,38 @@ fn event() -> impl Strategy<Value = Event> {
         (transfer_id(), proptest::sample::select(FundsState::ALL), text())
             .prop_map(|(id, state, reason)| Event::FundsEnded { id, state, reason }),
     ];
-    let name = "[ -~]{1,32}".prop_map(|name| FspId::parse(&name).expect("a name"));
-    let participants =
-        prop_oneof![
-            (participant_id(), name, any::<bool>())
-                .prop_map(|(id, name, is_proxy)| Event::ParticipantCreated { id, name, is_proxy }),
-            (participant_id(), any::<bool>())
-                .prop_map(|(id, is_active)| Event::ParticipantActivitySet { id, is_active }),
-            (account_id(), participant_id(), currency(), any::<u8>(), any::<bool>()).prop_map(
-                |(id, participant, currency, kind, is_opened)| Event::AccountCreated {
-                    id,
-                    participant,
-                    currency,
-                    kind: LedgerAccountTypeId(kind),
-                    is_opened
-                }
-            ),
-            account_id().prop_map(|id| Event::AccountOpened { id }),
-            (account_id(), any::<bool>())
-                .prop_map(|(id, is_active)| Event::AccountActivitySet { id, is_active }),
-            (account_id(), account_id(), amount()).prop_map(|(debit, credit, amount)| Event::Posted {
-                debit,
-                credit,
-                amount
-            }),
-            (participant_id(), endpoint_type(), text())
-                .prop_map(|(participant, kind, value)| Event::EndpointSet { participant, kind, value }),
-            (participant_id(), currency(), amount(), any::<u16>()).prop_map(
-                |(participant, currency, value, alarm_basis_points)| Event::LimitSet {
-                    participant,
-                    currency,
-                    value,
-                    alarm_basis_points
-                }
-            ),
-        ];
+    let participants = prop_oneof![
+        (participant_id(), name(), any::<bool>())
+            .prop_map(|(id, name, is_proxy)| Event::ParticipantCreated { id, name, is_proxy }),
+        (participant_id(), any::<bool>())
+            .prop_map(|(id, is_active)| Event::ParticipantActivitySet { id, is_active }),
+        (account_id(), participant_id(), currency(), any::<u8>(), any::<bool>()).prop_map(
+            |(id, participant, currency, kind, is_opened)| Event::AccountCreated {
+                id,
+                participant,
+                currency,
+                kind: LedgerAccountTypeId(kind),
+                is_opened
+            }
+        ),
+        account_id().prop_map(|id| Event::AccountOpened { id }),
+        (account_id(), any::<bool>()).prop_map(|(id, is_active)| Event::AccountActivitySet { id, is_active }),
+        (account_id(), account_id(), amount()).prop_map(|(debit, credit, amount)| Event::Posted {
+            debit,
+            credit,
+            amount
+        }),
+        (participant_id(), endpoint_type(), text())
+            .prop_map(|(participant, kind, value)| Event::EndpointSet { participant, kind, value }),
+        (participant_id(), currency(), amount(), any::<u16>()).prop_map(
+            |(participant, currency, value, alarm_basis_points)| Event::LimitSet {
+                participant,
+                currency,
+                value,
+                alarm_basis_points
+            }
+        ),
+    ];
     let schemes =
         prop_oneof![
             model().prop_map(Event::SettlementModelCreated),
@@ -256,12 +320,13 @@ fn event() -> impl Strategy<Value = Event> {
 
 /// Every kind of callback.
 fn callback() -> impl Strategy<Value = Callback> {
-    let reference = prop_oneof![transfer_id().prop_map(TransferRef::Id), text().prop_map(TransferRef::Text)];
+    let reference = prop_oneof![transfer_id().prop_map(ResourceId::Id), text().prop_map(ResourceId::Text)];
     let view = (
         proptest::sample::select(PublicState::ALL),
         proptest::option::of(timestamp()),
         any::<Option<[u8; 32]>>(),
         proptest::option::of(text()),
+        proptest::option::of(cause()),
     );
     let method = prop_oneof![Just(StateMethod::Put), Just(StateMethod::Patch)];
     let content = prop_oneof![
@@ -270,14 +335,18 @@ fn callback() -> impl Strategy<Value = Callback> {
         Just(CallbackContent::ForwardAbort),
         Just(CallbackContent::ConfirmFulfil),
         Just(CallbackContent::ConfirmAbort),
-        (method, view).prop_map(|(method, (state, completed_at, fulfilment, extensions))| {
-            CallbackContent::State(method, TransferView { state, completed_at, fulfilment, extensions })
+        (method, view).prop_map(|(method, (state, completed_at, fulfilment, extensions, cause))| {
+            CallbackContent::State(
+                method,
+                TransferView { state, completed_at, fulfilment, extensions, cause },
+            )
         }),
-        (error_code(), text()).prop_map(|(code, description)| CallbackContent::Error(code, description)),
+        cause().prop_map(CallbackContent::Error),
     ];
-    (participant_id(), reference, content).prop_map(|(target, transfer, content)| Callback {
+    let resource = proptest::sample::select(&ResourceKind::ALL);
+    (participant_id(), resource, reference, content).prop_map(|(target, resource, id, content)| Callback {
         target,
-        transfer,
+        subject: Subject { resource, id },
         content,
     })
 }
@@ -294,7 +363,7 @@ fn config() -> ProptestConfig {
 fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
     let small = prop_oneof![4 => 0..4_u8, 1 => any::<u8>()];
     proptest::collection::vec(small, 0..400).prop_map(|mut bytes| {
-        bytes.insert(0, 1);
+        bytes.insert(0, 2);
         bytes
     })
 }
@@ -303,7 +372,8 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn events_and_callbacks_are_read_as_they_were_written(
+    fn records_are_read_as_they_were_written(
+        actor in actor(),
         events in proptest::collection::vec(event(), 0..4),
         callbacks in proptest::collection::vec(callback(), 0..4),
         headers: Vec<u8>,
@@ -311,8 +381,8 @@ proptest! {
     ) {
         let mut bytes = Vec::new();
         let payload = Payload { headers: &headers, body: &body };
-        Record::encode(&events, &callbacks, payload, &mut bytes);
-        prop_assert_eq!(Record::decode(&bytes), Ok(Record { events, callbacks, payload }));
+        Record::encode(actor, &events, &callbacks, payload, &mut bytes);
+        prop_assert_eq!(Record::decode(&bytes), Ok(Record { actor, events, callbacks, payload }));
         for length in 0..bytes.len() {
             prop_assert!(Record::decode(&bytes[..length]).is_err(), "a record cut at {} was read", length);
         }

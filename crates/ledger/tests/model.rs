@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use proptest::test_runner::FileFailurePersistence;
+use upesi_fspiop::refusal::admin_detail;
 use upesi_ledger::{
     AdminCommand, AdminOutcome, CallbackContent, Command, Decision, Facts, FundsOutGuard, Ledger,
     LedgerAccountTypeId, LedgerConfig, Reply, StateMethod, audit,
@@ -168,7 +169,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
         Reply::Admin(Ok(AdminOutcome::Done | AdminOutcome::Redelivered(_))) => Some("= done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
-        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", refusal.code)),
+        Reply::Admin(Err(refusal)) => Some(format!("= refused {}", admin_detail(refusal).0)),
         Reply::UnknownSender(_) => Some("= unknown sender".to_owned()),
         Reply::Accepted | Reply::NeedsArchive => None,
     };
@@ -184,7 +185,7 @@ fn told(ledger: &Ledger, decision: &Decision) -> Told {
                 assert_eq!(view.fulfilment, None, "a payee is never told the fulfilment by PATCH");
                 format!("PATCH {}", view.state.as_str())
             }
-            CallbackContent::Error(code, _) => format!("ERROR {code}"),
+            CallbackContent::Error(cause) => format!("ERROR {}", upesi_fspiop::refusal::cause(cause).0),
         };
         format!("{} {what}", ledger.participant(callback.target).name)
     });

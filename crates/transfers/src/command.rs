@@ -7,7 +7,7 @@ use upesi_engine::Payload;
 use upesi_fspiop::body::{FulfilBody, TransferState};
 use upesi_fspiop::{Ids, Message, PathId, SyncError, Version, fingerprint, message};
 use upesi_ledger::command::{Abort, Fulfil, FulfilState, Fulfilment, Get, Prepare};
-use upesi_ledger::{Command, TransferRef};
+use upesi_ledger::{Command, ResourceId};
 
 /// The command of a request about transfers, and what the journal keeps of it.
 ///
@@ -24,10 +24,10 @@ pub fn into_command(mut request: Request) -> Result<(Command, Payload), SyncErro
 
 /// A percent-encoded transfer id is the id. Any other text stays as it was written, to be answered by an error callback
 /// under that very path.
-fn transfer_ref(id: PathId) -> TransferRef {
+fn transfer_ref(id: PathId) -> ResourceId {
     match id {
-        PathId::Plain(id) | PathId::Text { id: Some(id), .. } => TransferRef::Id(id),
-        PathId::Text { text, id: None } => TransferRef::Text(text),
+        PathId::Plain(id) | PathId::Text { id: Some(id), .. } => ResourceId::Id(id),
+        PathId::Text { text, id: None } => ResourceId::Text(text),
     }
 }
 
@@ -48,7 +48,7 @@ fn prepare(request: Request<()>, body: &[u8]) -> Result<Command, SyncError> {
     }))
 }
 
-fn about(request: Request<()>, transfer: TransferRef, body: &[u8]) -> Result<Command, SyncError> {
+fn about(request: Request<()>, transfer: ResourceId, body: &[u8]) -> Result<Command, SyncError> {
     let (source, destination) = (request.parties.source, request.parties.destination);
     Ok(match request.message {
         Message::Fulfil(fulfil) => Command::Fulfil(Fulfil {
@@ -117,9 +117,9 @@ mod tests {
     fn ids_are_ids_however_they_are_encoded_and_other_texts_stay() {
         let id = TransferId::parse(ID).unwrap();
         for (segment, expected) in [
-            (ID, TransferRef::Id(id)),
-            (&ID.replacen('5', "%35", 1), TransferRef::Id(id)),
-            ("any%20text", TransferRef::Text("any%20text".into())),
+            (ID, ResourceId::Id(id)),
+            (&ID.replacen('5', "%35", 1), ResourceId::Id(id)),
+            ("any%20text", ResourceId::Text("any%20text".into())),
         ] {
             let request = request(&format!("GET /transfers/{segment}"), Version::V1_1, "kept");
             let (command, payload) = into_command(request).unwrap();

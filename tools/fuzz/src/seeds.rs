@@ -7,7 +7,7 @@ use upesi_journal::sim_disk::SimDisk;
 use upesi_journal::sim_disk::script::dynamic;
 use upesi_journal::{Batch, Options, SnapshotStore};
 use upesi_ledger::codec::Encoder;
-use upesi_ledger::{AbortKind, Event, Record, Transfer, TransferState};
+use upesi_ledger::{AbortKind, Cause, Event, Record, Refusal, Stored as _, Transfer, TransferState};
 use upesi_types::{ErrorCode, Timestamp};
 
 use crate::targets::admin::Hub;
@@ -231,16 +231,14 @@ pub(crate) fn archived_transfers() -> Vec<Vec<u8>> {
     let committed = TransferState::Committed { fulfilment: [1; 32], fingerprint: [2; 16], at };
     let aborted = TransferState::Aborted {
         kind: AbortKind::Rejected,
-        code: ErrorCode::PAYEE_REJECTION,
-        description: "no".into(),
+        cause: Cause::Payee { code: ErrorCode::PAYEE_REJECTION, description: "no".into() },
         fingerprint: Some([3; 16]),
         operator_reason: None,
         at,
     };
     let by_operator = TransferState::Aborted {
         kind: AbortKind::Expired,
-        code: ErrorCode::TRANSFER_EXPIRED,
-        description: "Transfer expired".into(),
+        cause: Refusal::Expired.into(),
         fingerprint: None,
         operator_reason: Some("stuck".into()),
         at,

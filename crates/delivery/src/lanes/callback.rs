@@ -31,7 +31,7 @@ impl OwedCallback {
     /// The callback `key` of a record, which must be one of the record's own.
     pub fn new(key: CallbackKey, record: &Arc<DurableRecord>) -> Self {
         let mut hasher = DefaultHasher::new();
-        record.callbacks[usize::from(key.index)].transfer.hash(&mut hasher);
+        record.callbacks[usize::from(key.index)].subject.hash(&mut hasher);
         Self {
             key,
             order: hasher.finish(),

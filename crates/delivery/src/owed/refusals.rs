@@ -39,8 +39,8 @@ pub(crate) fn moot(key: CallbackKey, record: &DurableRecord) -> Option<String> {
 }
 
 fn moot_at(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<String> {
-    let notice = record.callbacks.get(usize::from(key.index))?;
-    if notice.content != CallbackContent::ForwardPrepare {
+    let callback = record.callbacks.get(usize::from(key.index))?;
+    if callback.content != CallbackContent::ForwardPrepare {
         return None;
     }
     let prepare = parse_prepare(&record.payload.body).ok()?;
@@ -51,7 +51,7 @@ fn moot_at(key: CallbackKey, record: &DurableRecord, now: Timestamp) -> Option<S
 mod tests {
     use upesi_engine::Payload;
     use upesi_http::Bytes;
-    use upesi_ledger::{Callback, ParticipantId, TransferRef};
+    use upesi_ledger::{Callback, ParticipantId, ResourceId, Subject};
 
     use super::*;
 
@@ -106,7 +106,7 @@ mod tests {
             time: expiration,
             callbacks: vec![Callback {
                 target: ParticipantId::HUB,
-                transfer: TransferRef::Text("t".into()),
+                subject: Subject::transfer(ResourceId::Text("t".into())),
                 content,
             }],
             payload: Payload { headers: Bytes::new(), body: Bytes::from_static(body.as_bytes()) },

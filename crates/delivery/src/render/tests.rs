@@ -6,10 +6,10 @@ use prometheus_client::registry::Registry;
 use upesi_engine::{Clock, DurableRecord, Participants, Payload, SharedParticipants};
 use upesi_fspiop::{Resource, Version};
 use upesi_ledger::{
-    Callback, CallbackContent, EndpointType, ParticipantId, PublicState, StateMethod, TransferRef,
-    TransferView,
+    Callback, CallbackContent, EndpointType, ParticipantId, PublicState, Refusal, ResourceId, StateMethod,
+    Subject, TransferView,
 };
-use upesi_types::{ErrorCode, FspId, Timestamp};
+use upesi_types::{FspId, Timestamp};
 
 use super::*;
 use crate::lanes::Renderer as _;
@@ -237,11 +237,11 @@ const TRANSFER: &str = "b51ec534-ee48-4575-b6a9-ead2955b8069";
 
 /// A record of a transfer of bluebank's, with one callback to greenbank.
 fn record(content: CallbackContent) -> DurableRecord {
-    let transfer = TransferRef::Text(TRANSFER.into());
+    let subject = Subject::transfer(ResourceId::Text(TRANSFER.into()));
     DurableRecord {
         seq: 7,
         time: NOW,
-        callbacks: vec![Callback { target: ParticipantId::new(2).unwrap(), transfer, content }],
+        callbacks: vec![Callback { target: ParticipantId::new(2).unwrap(), subject, content }],
         payload: Payload {
             headers: Bytes::from_static(
                 b"content-type: application/vnd.interoperability.transfers+json;version=1.0\r\ndate: Mon, 31 Dec 2029 23:59:59 GMT\r\nfspiop-source: bluebank\r\nfspiop-signature: s\r\nx-own: 1\r\n",
@@ -272,12 +272,13 @@ fn a_forwarded_callback_is_the_senders_own_and_one_of_the_hub_is_not() {
     let own = r#"{ "as": "received" }"#;
     let state = |method| {
         let state = PublicState::Committed;
-        let view = TransferView { state, completed_at: Some(NOW), fulfilment: None, extensions: None };
+        let view =
+            TransferView { state, completed_at: Some(NOW), fulfilment: None, extensions: None, cause: None };
         CallbackContent::State(method, view)
     };
     let committed = r#"{"completedTimestamp":"2030-01-01T00:00:00.000Z","transferState":"COMMITTED"}"#;
-    let refused = CallbackContent::Error(ErrorCode::TRANSFER_EXPIRED, "late".into());
-    let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"late"}}"#;
+    let refused = CallbackContent::Error(Refusal::Expired.into());
+    let error = r#"{"errorInformation":{"errorCode":"3303","errorDescription":"Transfer expired"}}"#;
     let (plain, with_id) = ("/transfers".to_owned(), format!("/transfers/{TRANSFER}"));
     let with_error = format!("{with_id}/error");
     let put = format!("/put/{TRANSFER}");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use upesi_engine::{Engine, EngineHandle, Followed, follow};
 use upesi_journal::{Disk, EmbeddedLog, SnapshotStore};
-use upesi_ledger::{Callback, Ledger, LedgerConfig};
+use upesi_ledger::{Callback, Ledger, LedgerConfig, Stored as _};
 use upesi_tables::archive::Archive;
 
 use super::Run;

@@ -3,7 +3,7 @@ use http::{HeaderName, HeaderValue};
 use upesi_fspiop::fingerprint;
 use upesi_fspiop::headers::HeaderRules;
 use upesi_ledger::command::{FulfilState, Fulfilment};
-use upesi_ledger::{Command, TransferRef};
+use upesi_ledger::{Command, ResourceId};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::authenticator::TrustEveryone;
@@ -139,7 +139,7 @@ fn a_fulfil_carries_state_version_and_preimage() {
         r#"{"transferState":"COMMITTED"}"#,
     );
     let Ok(Command::Fulfil(fulfil)) = bare else { panic!("no fulfil") };
-    assert_eq!(fulfil.transfer, TransferRef::Text("no-id".into()));
+    assert_eq!(fulfil.transfer, ResourceId::Text("no-id".into()));
     assert_eq!((fulfil.fulfilment, fulfil.destination), (Fulfilment::Missing, None));
 }
 

@@ -140,8 +140,8 @@ impl Group {
         let text = |text: String| ByteArray::from(text.into_bytes());
         let hash = |bytes: &[u8; 32]| FixedLenByteArray::from(bytes.to_vec());
         self.rows += 1;
-        self.text_bytes +=
-            row.error_description.map_or(0, str::len) + transfer.extensions.as_deref().map_or(0, str::len);
+        self.text_bytes += row.error_description.as_deref().map_or(0, str::len)
+            + transfer.extensions.as_deref().map_or(0, str::len);
         self.id.push(Some(text(row.id)));
         self.payer.push(row.payer.map(text));
         self.payee.push(row.payee.map(text));
@@ -149,7 +149,7 @@ impl Group {
         self.currency.push(Some(transfer.currency.as_str().into()));
         self.state.push(Some(row.state.into()));
         self.error_code.push(row.error_code.map(i32::from));
-        self.error_description.push(row.error_description.map(ByteArray::from));
+        self.error_description.push(row.error_description.as_deref().map(ByteArray::from));
         self.prepared_at.push(Some(micros(transfer.prepared_at)));
         self.completed_at.push(row.completed_at.map(micros));
         self.expires_at.push(Some(micros(transfer.expires_at)));

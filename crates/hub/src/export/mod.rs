@@ -16,7 +16,7 @@ use clap::{Args, ValueEnum};
 use upesi_engine::Fold;
 use upesi_journal::{Access, Disk, EmbeddedLog, SnapshotStore, durable};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, LedgerConfig, Transfer};
+use upesi_ledger::{Ledger, LedgerConfig, Stored as _, Transfer};
 use upesi_tables::TablesError;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::Timestamp;

@@ -1,5 +1,7 @@
 //! What an export tells of a transfer, whatever the format.
 
+use std::borrow::Cow;
+
 use upesi_ledger::{Transfer, TransferState};
 use upesi_types::Timestamp;
 
@@ -34,7 +36,7 @@ pub(super) struct Row<'a> {
     pub(super) state: &'static str,
     /// Of an abort.
     pub(super) error_code: Option<u16>,
-    pub(super) error_description: Option<&'a str>,
+    pub(super) error_description: Option<Cow<'a, str>>,
     pub(super) completed_at: Option<Timestamp>,
     pub(super) fulfilment: Option<&'a [u8; 32]>,
 }
@@ -45,8 +47,9 @@ impl<'a> Row<'a> {
         let (state, error_code, error_description, fulfilment) = match &transfer.state {
             TransferState::Reserved => ("RESERVED", None, None, None),
             TransferState::Committed { fulfilment, .. } => ("COMMITTED", None, None, Some(fulfilment)),
-            TransferState::Aborted { kind, code, description, .. } => {
-                (kind.as_str(), Some(code.number()), Some(&**description), None)
+            TransferState::Aborted { kind, cause, .. } => {
+                let (code, description) = upesi_fspiop::refusal::cause(cause);
+                (kind.as_str(), Some(code.number()), Some(description), None)
             }
         };
         Self {

@@ -47,8 +47,10 @@ fn odd_transfers() -> [Transfer; 2] {
         extensions: None,
         state: TransferState::Aborted {
             kind: AbortKind::Invalid,
-            code: ErrorCode::VALIDATION,
-            description: "no \"such\" thing,\nsaid twice".into(),
+            cause: upesi_ledger::Cause::Payee {
+                code: ErrorCode::VALIDATION,
+                description: "no \"such\" thing,\nsaid twice".into(),
+            },
             fingerprint: None,
             operator_reason: None,
             at,

@@ -124,5 +124,5 @@ fn is_about(record: &Record<'_>, wanted: TransferId) -> bool {
         _ => false,
     };
     record.events.iter().any(event_is)
-        || record.callbacks.iter().any(|callback| callback.transfer.id() == Some(wanted))
+        || record.callbacks.iter().any(|callback| callback.subject.transfer_id() == Some(wanted))
 }

@@ -1,10 +1,8 @@
 //! Journal records as JSON, one object each. Amounts are strings, as on the wire, so that no reader rounds them.
 
 use serde_json::{Map, Value, json};
-use upesi_ledger::{
-    Callback, CallbackContent, CallbackKey, Event, FundsTransfer, Record, SettlementModel, Transfer,
-    TransferState,
-};
+use upesi_fspiop::refusal;
+use upesi_ledger::{Actor, Callback, CallbackContent, Cause, Event, Record, Shown};
 use upesi_types::Timestamp;
 
 use super::names::Names;
@@ -15,6 +13,7 @@ pub fn record(seq: u64, time: Timestamp, record: &Record<'_>, names: &Names, wit
         "seq": seq,
         "time": time.to_string(),
         "timeNs": time.as_ns(),
+        "actor": actor_json(record.actor),
         "events": record.events.iter().map(|event| event_json(event, names)).collect::<Vec<_>>(),
         "callbacks": record.callbacks.iter().map(|callback| callback_json(callback, names)).collect::<Vec<_>>(),
         "payload": {
@@ -29,181 +28,102 @@ pub fn record(seq: u64, time: Timestamp, record: &Record<'_>, names: &Names, wit
     object
 }
 
-fn event_json(event: &Event, names: &Names) -> Value {
-    let (kind, mut fields) = fields(event, names);
-    let mut object = Map::new();
-    object.insert("type".to_owned(), kind.into());
-    if let Some(fields) = fields.as_object_mut() {
-        object.append(fields);
+fn actor_json(actor: Actor) -> Value {
+    match actor {
+        Actor::Dfsp(name) => json!({"kind": actor.kind(), "name": name.as_str()}),
+        _ => json!({"kind": actor.kind()}),
     }
+}
+
+fn event_json(event: &Event, names: &Names) -> Value {
+    let mut object = Map::new();
+    object.insert("type".to_owned(), camel_case(event.name()).into());
+    add(&mut object, event.fields(), names);
     Value::Object(object)
 }
 
-fn fields(event: &Event, names: &Names) -> (&'static str, Value) {
-    match event {
-        Event::TransferPrepared(transfer) => ("transferPrepared", transfer_json(transfer, names)),
-        Event::TransferCommitted { id, fulfilment, .. } => {
-            ("transferCommitted", json!({"transferId": id.to_string(), "fulfilment": hex(fulfilment)}))
+/// Adds fields. A cause becomes an error code and a description.
+fn add(object: &mut Map<String, Value>, fields: Vec<(&'static str, Shown<'_>)>, names: &Names) {
+    for (name, shown) in fields {
+        match shown {
+            Shown::Cause(cause) => add_cause(object, cause),
+            shown => {
+                object.insert(camel_case(name), value(shown, names));
+            }
         }
-        Event::TransferAborted { id, kind, code, description, operator_reason, .. } => (
-            "transferAborted",
-            json!({
-                "transferId": id.to_string(),
-                "kind": kind.as_str(),
-                "errorCode": code.to_string(),
-                "errorDescription": description,
-                "operatorReason": operator_reason,
-            }),
-        ),
-        Event::ParticipantCreated { id, name, is_proxy } => {
-            ("participantCreated", json!({"id": id.number(), "name": name.as_str(), "isProxy": is_proxy}))
-        }
-        Event::ParticipantActivitySet { id, is_active } => {
-            ("participantActivitySet", json!({"participant": names.participant(*id), "isActive": is_active}))
-        }
-        Event::AccountCreated { id, participant, currency, kind, is_opened } => (
-            "accountCreated",
-            json!({
-                "id": id.number(),
-                "participant": names.participant(*participant),
-                "currency": currency.as_str(),
-                "ledgerAccountType": names.account_type(*kind),
-                "isOpened": is_opened,
-            }),
-        ),
-        Event::AccountOpened { id } => ("accountOpened", json!({"id": id.number()})),
-        Event::AccountActivitySet { id, is_active } => {
-            ("accountActivitySet", json!({"id": id.number(), "isActive": is_active}))
-        }
-        Event::Posted { debit, credit, amount } => (
-            "posted",
-            json!({"debit": debit.number(), "credit": credit.number(), "amount": amount.to_string()}),
-        ),
-        Event::EndpointSet { participant, kind, value } => (
-            "endpointSet",
-            json!({"participant": names.participant(*participant), "endpointType": kind.name(), "value": value}),
-        ),
-        Event::LimitSet { participant, currency, value, alarm_basis_points } => (
-            "limitSet",
-            json!({
-                "participant": names.participant(*participant),
-                "currency": currency.as_str(),
-                "value": value.to_string(),
-                "alarmBasisPoints": alarm_basis_points,
-            }),
-        ),
-        other => rare_fields(other, names),
     }
 }
 
-fn rare_fields(event: &Event, names: &Names) -> (&'static str, Value) {
-    match event {
-        Event::SettlementModelCreated(model) => ("settlementModelCreated", model_json(model, names)),
-        Event::SettlementModelActivitySet { id, is_active } => {
-            ("settlementModelActivitySet", json!({"id": id, "isActive": is_active}))
+fn add_cause(object: &mut Map<String, Value>, cause: &Cause) {
+    let (code, description) = refusal::cause(cause);
+    object.insert("errorCode".to_owned(), code.to_string().into());
+    object.insert("errorDescription".to_owned(), (*description).into());
+}
+
+fn value(shown: Shown<'_>, names: &Names) -> Value {
+    match shown {
+        Shown::Absent => Value::Null,
+        Shown::Flag(flag) => flag.into(),
+        Shown::Number(number) => i64::try_from(number)
+            .map(Value::from)
+            .or_else(|_| u64::try_from(number).map(Value::from))
+            .unwrap_or_else(|_| number.to_string().into()),
+        Shown::Text(text) => text.into_owned().into(),
+        Shown::Participant(id) => names.participant(id).into(),
+        Shown::Account(id) => id.number().into(),
+        Shown::AccountType(id) => names.account_type(id).into(),
+        Shown::Callback(key) => {
+            json!({"target": names.participant(key.target), "seq": key.seq, "index": key.index})
         }
-        Event::LedgerAccountTypeCreated { id, name, .. } => {
-            ("ledgerAccountTypeCreated", json!({"id": id.0, "name": name}))
+        Shown::List(items) => items.into_iter().map(|item| value(item, names)).collect(),
+        Shown::Cause(cause) => {
+            let mut object = Map::new();
+            add_cause(&mut object, cause);
+            Value::Object(object)
         }
-        Event::FundsPrepared(funds) => ("fundsPrepared", funds_json(funds, names)),
-        Event::FundsEnded { id, state, reason } => {
-            ("fundsEnded", json!({"transferId": id.to_string(), "state": state.as_str(), "reason": reason}))
+        Shown::Fields(fields) => {
+            let mut object = Map::new();
+            add(&mut object, fields, names);
+            Value::Object(object)
         }
-        Event::CallbacksDelivered(keys) => ("callbacksDelivered", keys_json(keys, names)),
-        Event::CallbacksRedelivered(keys) => ("callbacksRedelivered", keys_json(keys, names)),
-        Event::CallbackParked { key, attempts, reason } => (
-            "callbackParked",
-            json!({"callback": key_json(*key, names), "attempts": attempts, "reason": reason}),
-        ),
-        Event::FinishedRemoved { to_seq } => ("finishedRemoved", json!({"toSeq": to_seq})),
-        Event::DecidedAt(at) => ("decidedAt", json!({"at": at.to_string()})),
-        Event::ClockAccepted { jump_ms, reason } => {
-            ("clockAccepted", json!({"jumpMs": jump_ms, "reason": reason}))
-        }
-        // The common ones are above.
-        _ => ("unknown", json!({})),
     }
 }
 
-fn transfer_json(transfer: &Transfer, names: &Names) -> Value {
-    let mut object = json!({
-        "transferId": transfer.id.to_string(),
-        "payer": names.party(transfer.payer),
-        "payee": names.party(transfer.payee),
-        "amount": transfer.amount.to_string(),
-        "currency": transfer.currency.as_str(),
-        "condition": hex(&transfer.condition),
-        "expiration": transfer.expires_at.to_string(),
-        "state": transfer.public_state().as_str(),
-    });
-    if let TransferState::Aborted { kind, code, description, .. } = &transfer.state {
-        object["kind"] = kind.as_str().into();
-        object["errorCode"] = code.to_string().into();
-        object["errorDescription"] = (&**description).into();
+/// `SomeName` and `some_name` as `someName`.
+fn camel_case(name: &str) -> String {
+    let mut text = String::with_capacity(name.len());
+    let mut is_next_upper = false;
+    for character in name.chars() {
+        match character {
+            '_' => is_next_upper = true,
+            _ if text.is_empty() => text.push(character.to_ascii_lowercase()),
+            _ if is_next_upper => {
+                text.push(character.to_ascii_uppercase());
+                is_next_upper = false;
+            }
+            _ => text.push(character),
+        }
     }
-    object
-}
-
-fn funds_json(funds: &FundsTransfer, names: &Names) -> Value {
-    json!({
-        "transferId": funds.id.to_string(),
-        "action": funds.direction.as_str(),
-        "participant": names.participant(funds.participant),
-        "account": funds.account.number(),
-        "hubAccount": funds.hub_account.number(),
-        "amount": funds.amount.to_string(),
-        "currency": funds.currency.as_str(),
-        "externalReference": funds.external_reference,
-        "reason": funds.reason,
-        "state": funds.state.as_str(),
-    })
-}
-
-fn model_json(model: &SettlementModel, names: &Names) -> Value {
-    json!({
-        "id": model.id,
-        "name": model.name,
-        "settlementGranularity": model.granularity.as_str(),
-        "settlementInterchange": model.interchange.as_str(),
-        "settlementDelay": model.delay.as_str(),
-        "currency": model.currency.map(|currency| currency.to_string()),
-        "requireLiquidityCheck": model.require_liquidity_check,
-        "ledgerAccountType": names.account_type(model.ledger_account_type),
-        "settlementAccountType": names.account_type(model.settlement_account_type),
-        "autoPositionReset": model.auto_position_reset,
-    })
+    text
 }
 
 fn callback_json(callback: &Callback, names: &Names) -> Value {
     let mut object = json!({
         "target": names.participant(callback.target),
-        "transferId": callback.transfer.to_string(),
+        "resource": callback.subject.resource.as_str(),
+        "id": callback.subject.id.to_string(),
         "method": callback.content.method(),
-        "endpointType": callback.content.endpoint_type().name(),
-        "isForwarded": matches!(
-            callback.content,
-            CallbackContent::ForwardPrepare | CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort
-        ),
+        "endpointType": callback.endpoint_type().name(),
+        "isForwarded": callback.content.is_forwarded(),
     });
     match &callback.content {
         CallbackContent::State(_, view) => object["transferState"] = view.state.as_str().into(),
-        CallbackContent::Error(code, description) => {
+        CallbackContent::Error(cause) => {
+            let (code, description) = refusal::cause(cause);
             object["errorCode"] = code.to_string().into();
-            object["errorDescription"] = (&**description).into();
+            object["errorDescription"] = (*description).into();
         }
         _ => {}
     }
     object
-}
-
-fn keys_json(keys: &[CallbackKey], names: &Names) -> Value {
-    json!({"callbacks": keys.iter().map(|key| key_json(*key, names)).collect::<Vec<_>>()})
-}
-
-fn key_json(key: CallbackKey, names: &Names) -> Value {
-    json!({"target": names.participant(key.target), "seq": key.seq, "index": key.index})
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use upesi_ledger::{AccountId, Event, Ledger, LedgerAccountTypeId, ParticipantId};
+use upesi_ledger::{AccountId, Cause, Event, Ledger, LedgerAccountTypeId, ParticipantId};
 use upesi_types::{Currency, FspId};
 
 /// Who is who in a journal.
@@ -76,5 +76,24 @@ impl Names {
     /// The name of a ledger account type.
     pub fn account_type(&self, kind: LedgerAccountTypeId) -> String {
         self.account_types.get(&kind.0).cloned().unwrap_or_else(|| format!("type {}", kind.0))
+    }
+}
+
+impl upesi_ledger::Names for Names {
+    fn participant(&self, id: ParticipantId) -> String {
+        Self::participant(self, id)
+    }
+
+    fn account(&self, id: AccountId) -> String {
+        Self::account(self, id)
+    }
+
+    fn account_type(&self, id: LedgerAccountTypeId) -> String {
+        Self::account_type(self, id)
+    }
+
+    fn cause(&self, cause: &Cause) -> String {
+        let (code, description) = upesi_fspiop::refusal::cause(cause);
+        format!("{code} {description:?}")
     }
 }

@@ -98,11 +98,11 @@ fn directories_that_cannot_be_used_are_refused_and_left_alone() {
 
     let newer = root.path().join("newer");
     drop(DataDirectory::open(&newer).expect("opens"));
-    fs::write(newer.join("FORMAT"), "upesi-data 2\n").expect("writes");
+    fs::write(newer.join("FORMAT"), "upesi-data 3\n").expect("writes");
     for error in [DataDirectory::open(&newer).err(), DataDirectory::open_for_reading(&newer).err()] {
         let error = error.expect("the format is unknown");
         assert!(
-            matches!(&error, DataDirectoryError::UnknownFormat { found, .. } if found == "upesi-data 2"),
+            matches!(&error, DataDirectoryError::UnknownFormat { found, .. } if found == "upesi-data 3"),
             "{error}"
         );
     }

@@ -4,18 +4,19 @@ use alloc::boxed::Box;
 
 use upesi_types::{ErrorCode, FspId};
 
-use super::put::{self, Cause, Put, PutKind};
+use super::put::{self, Ending, Put, PutKind};
 use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
-use crate::callback::{CallbackContent, TransferRef};
+use crate::callback::{CallbackContent, ResourceId};
 use crate::facts::Facts;
+use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, Fingerprint};
 
 /// An abort as the gateway read it.
 #[derive(Clone, Debug)]
 pub struct Abort {
     /// The id in the path.
-    pub transfer: TransferRef,
+    pub transfer: ResourceId,
     /// `FSPIOP-Source`.
     pub source: FspId,
     /// `FSPIOP-Destination`.
@@ -54,7 +55,7 @@ impl Ledger {
             return self.expire(transfer, Some(&put), now, out);
         }
         if !abort.code.is_known_to_api() {
-            return put::abort_invalid(&put, transfer, "API specification undefined errorCode", out);
+            return put::abort_invalid(&put, transfer, Refusal::ErrorCodeUndefined, out);
         }
         let (Some(payer), Some(payee)) = (transfer.payer, transfer.payee) else {
             unreachable!("a reserved transfer has both parties")
@@ -63,12 +64,8 @@ impl Ledger {
         if self.config().payee_confirmation && payer != payee {
             out.tell(payee, transfer.id, CallbackContent::ConfirmAbort);
         }
-        let cause = Cause {
-            kind: AbortKind::ByPayee,
-            code: abort.code,
-            description: abort.description.clone(),
-            operator_reason: None,
-        };
-        put::end(transfer, cause, Some(abort.fingerprint), false, now, out);
+        let cause = Cause::Payee { code: abort.code, description: abort.description.clone() };
+        let ending = Ending { kind: AbortKind::ByPayee, cause, operator_reason: None };
+        put::end(transfer, ending, Some(abort.fingerprint), false, now, out);
     }
 }

@@ -6,7 +6,7 @@ use upesi_types::{Amount, Currency, FspId, TransferId};
 
 use super::funds::{FundsEnd, FundsPrepare};
 use super::settlement_models::NewSettlementModel;
-use super::{Decision, Refusal};
+use super::{AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::AccountId;
 use crate::endpoint::EndpointType;
@@ -132,7 +132,7 @@ impl Ledger {
         command: &AdminCommand,
         facts: &Facts<'_>,
         out: &mut Decision,
-    ) -> Result<AdminOutcome, Refusal> {
+    ) -> Result<AdminOutcome, AdminRefusal> {
         match command {
             AdminCommand::CreateParticipant { name, currency, is_proxy } => {
                 self.decide_create_participant(*name, *currency, *is_proxy, out)

@@ -1,10 +1,8 @@
-//! What the courier and operators report of callbacks.
+//! Callbacks that were delivered or given up, and those that operators want sent again.
 
 use alloc::vec::Vec;
 
-use upesi_types::ErrorCode;
-
-use super::{AdminOutcome, Decision, Refusal, Reply};
+use super::{AdminOutcome, AdminRefusal, Decision, Reply};
 use crate::Ledger;
 use crate::callback::CallbackKey;
 use crate::event::Event;
@@ -31,7 +29,7 @@ impl Ledger {
             |key: &CallbackKey| self.outbox().get(*key).is_some_and(|entry| entry.parked.is_some());
         let parked: Vec<_> = keys.iter().copied().filter(is_parked).collect();
         out.reply = Reply::Admin(if parked.is_empty() {
-            Err(Refusal::new(ErrorCode::ID_NOT_FOUND, "None of these callbacks is parked"))
+            Err(AdminRefusal::NothingParked)
         } else {
             let count = parked.len();
             out.events.push(Event::CallbacksRedelivered(parked));

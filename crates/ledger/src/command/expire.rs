@@ -1,12 +1,11 @@
 //! An operator ends a reservation before its deadline, by the rules of expiry.
 
 use alloc::boxed::Box;
-use alloc::format;
 
-use upesi_types::{ErrorCode, Timestamp, TransferId};
+use upesi_types::{Timestamp, TransferId};
 
-use super::put::{self, Cause};
-use super::{AdminOutcome, ArchiveLookupNeeded, Decision, Refusal, Reply};
+use super::put::{self, Ending};
+use super::{AdminOutcome, AdminRefusal, ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
 use crate::facts::Facts;
 use crate::transfer::{Transfer, TransferState};
@@ -25,7 +24,7 @@ impl Ledger {
     pub(super) fn decide_expire(&self, expire: &Expire, facts: &Facts<'_>, out: &mut Decision) {
         out.reply = match self.find(&expire.transfer.into(), facts) {
             Err(ArchiveLookupNeeded) => Reply::NeedsArchive,
-            Ok(None) => Reply::Admin(Err(unknown())),
+            Ok(None) => Reply::Admin(Err(AdminRefusal::TransferUnknown)),
             Ok(Some(transfer)) => Reply::Admin(expire_known(transfer, expire, facts.now(), out)),
         };
     }
@@ -36,22 +35,17 @@ fn expire_known(
     expire: &Expire,
     now: Timestamp,
     out: &mut Decision,
-) -> Result<AdminOutcome, Refusal> {
+) -> Result<AdminOutcome, AdminRefusal> {
     let state = match &transfer.state {
         TransferState::Reserved => {
-            let cause = Cause::expiry(Some(expire.reason.clone()));
-            put::tell_parties(transfer, &cause, out);
-            put::end(transfer, cause, None, false, now, out);
+            let ending = Ending::expiry(Some(expire.reason.clone()));
+            put::tell_parties(transfer, &ending, out);
+            put::end(transfer, ending, None, false, now, out);
             return Ok(AdminOutcome::Done);
         }
         TransferState::Aborted { operator_reason: Some(_), .. } => return Ok(AdminOutcome::AlreadyDone),
         TransferState::Aborted { kind, .. } => kind.as_str(),
         TransferState::Committed { .. } => "COMMITTED",
     };
-    let detail = format!("The transfer is final in state {state}; only a reservation can be ended");
-    Err(Refusal::validation(detail))
-}
-
-fn unknown() -> Refusal {
-    Refusal::new(ErrorCode::TRANSFER_NOT_FOUND, "There is no such transfer")
+    Err(AdminRefusal::TransferFinal { state })
 }

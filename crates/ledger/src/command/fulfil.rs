@@ -8,16 +8,17 @@ use upesi_types::{FspId, Timestamp};
 use super::put::{self, Put, PutKind};
 use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
-use crate::callback::{CallbackContent, StateMethod, TransferRef, TransferView};
+use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
 use crate::event::Event;
 use crate::facts::Facts;
+use crate::refusal::Refusal;
 use crate::transfer::{Fingerprint, PublicState, Transfer};
 
 /// A fulfil as the gateway read it.
 #[derive(Clone, Debug)]
 pub struct Fulfil {
     /// The id in the path.
-    pub transfer: TransferRef,
+    pub transfer: ResourceId,
     /// `FSPIOP-Source`.
     pub source: FspId,
     /// `FSPIOP-Destination`.
@@ -75,8 +76,8 @@ impl Ledger {
             Ok(Some(transfer)) => transfer,
             Ok(None) => return self.answer_unknown_transfer(put.sender, &fulfil.transfer, out),
         };
-        if let Some(reason) = refuses_outright(fulfil) {
-            return put::refuse(&put, transfer, reason, out);
+        if let Some(refusal) = refuses_outright(fulfil) {
+            return put::refuse(&put, transfer, refusal, out);
         }
         if !self.may_end(&put, transfer, out) {
             return;
@@ -89,7 +90,7 @@ impl Ledger {
                     self.commit(transfer, fulfil, preimage, now, out);
                 }
             }
-            _ => put::abort_invalid(&put, transfer, "invalid fulfilment", out),
+            _ => put::abort_invalid(&put, transfer, Refusal::FulfilmentInvalid, out),
         }
     }
 
@@ -116,6 +117,7 @@ impl Ledger {
                 completed_at: Some(now),
                 fulfilment: Some(preimage),
                 extensions: fulfil.extensions.clone(),
+                cause: None,
             };
             let without_fulfilment = TransferView { fulfilment: None, ..view.clone() };
             out.tell(payer, transfer.id, CallbackContent::State(StateMethod::Put, view));
@@ -130,15 +132,11 @@ impl Ledger {
 }
 
 /// PUTs that are no fulfils at all; the transfer is left to its payee or its deadline.
-fn refuses_outright(fulfil: &Fulfil) -> Option<&'static str> {
+fn refuses_outright(fulfil: &Fulfil) -> Option<Refusal> {
     match fulfil.state {
-        FulfilState::Reserved if !fulfil.may_reserve => {
-            Some("transferState RESERVED needs version 1.1 or later")
-        }
-        FulfilState::Received => Some("transferState RECEIVED is not a fulfilment"),
-        FulfilState::Aborted => {
-            Some("transferState ABORTED is not a fulfilment, use PUT /transfers/{ID}/error")
-        }
+        FulfilState::Reserved if !fulfil.may_reserve => Some(Refusal::ReservedTooEarly),
+        FulfilState::Received => Some(Refusal::ReceivedNoFulfil),
+        FulfilState::Aborted => Some(Refusal::AbortedNoFulfil),
         FulfilState::Reserved | FulfilState::Committed => None,
     }
 }

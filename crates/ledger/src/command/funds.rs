@@ -1,23 +1,22 @@
 //! Funds in and out.
 
 use alloc::boxed::Box;
-use alloc::format;
 
-use upesi_types::{Amount, Currency, ErrorCode, FspId, Timestamp, TransferId};
+use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
-use super::{AdminOutcome, Decision, Refusal};
+use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::{Account, AccountId, LedgerAccountTypeId};
 use crate::config::FundsOutGuard;
 use crate::event::Event;
-use crate::funds::{FundsDirection, FundsState, FundsTransfer};
+use crate::funds::{FundsDirection, FundsState, FundsTransfer, REASON_NOT_COVERED};
 use crate::participant::{Participant, ParticipantId};
 use crate::transfer::Fingerprint;
 
 /// Most movements of funds that a hub keeps; they are few beside transfers.
 pub const FUNDS_TRANSFERS_MAX: usize = 1_000_000;
 
-type Outcome = Result<AdminOutcome, Refusal>;
+type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A deposit, or the first step of a withdrawal.
 #[derive(Clone, Debug)]
@@ -77,41 +76,30 @@ impl Ledger {
     ) -> Outcome {
         let (participant, account) = self.settlement_account(&funds.name, funds.account)?;
         if account.currency != funds.currency {
-            return Err(Refusal::validation("The account does not match participant or currency specified"));
+            return Err(AdminRefusal::FundsAccountMismatch);
         }
         if let Some(original) = self.funds(funds.id) {
             return if original.fingerprint == funds.fingerprint && original.account == account.id {
                 Ok(AdminOutcome::Funds(original.id, original.state))
             } else {
-                Err(Refusal::new(
-                    ErrorCode::MODIFIED_REQUEST,
-                    "transferId was used for another movement of funds",
-                ))
+                Err(AdminRefusal::FundsModified)
             };
         }
         if !participant.is_active {
-            return Err(Refusal::validation("Participant is currently set inactive"));
+            return Err(AdminRefusal::FundsParticipantInactive);
         }
         if !account.is_active || !account.is_opened {
-            return Err(Refusal::validation("Account is currently set inactive"));
+            return Err(AdminRefusal::FundsAccountInactive);
         }
         if funds.amount <= Amount::ZERO {
-            return Err(Refusal::new(
-                ErrorCode::MALFORMED_SYNTAX,
-                "\"amount.amount\" must be greater than 0",
-            ));
+            return Err(AdminRefusal::FundsAmount);
         }
         if self.funds_len() >= FUNDS_TRANSFERS_MAX {
-            return Err(Refusal::validation(format!(
-                "A hub keeps at most {FUNDS_TRANSFERS_MAX} movements of funds"
-            )));
+            return Err(AdminRefusal::FundsFull);
         }
         let hub = self.participant(ParticipantId::HUB);
         let Some(hub_account) = hub.account(funds.currency, LedgerAccountTypeId::HUB_RECONCILIATION) else {
-            return Err(Refusal::validation(format!(
-                "The hub has no HUB_RECONCILIATION account in {}",
-                funds.currency
-            )));
+            return Err(AdminRefusal::ReconciliationAccountMissing { currency: funds.currency });
         };
         let state = match funds.direction {
             FundsDirection::In => self.check_deposit(account, hub_account, funds.amount)?,
@@ -121,7 +109,7 @@ impl Ledger {
             FundsDirection::Out => FundsState::Aborted,
         };
         let reason = match (funds.direction, state) {
-            (FundsDirection::Out, FundsState::Aborted) => "Aborted due to insufficient funds".into(),
+            (FundsDirection::Out, FundsState::Aborted) => REASON_NOT_COVERED.into(),
             _ => funds.reason.clone(),
         };
         out.events.push(Event::FundsPrepared(FundsTransfer {
@@ -144,15 +132,19 @@ impl Ledger {
         Ok(AdminOutcome::Funds(funds.id, state))
     }
 
-    fn settlement_account(&self, name: &FspId, id: AccountId) -> Result<(&Participant, &Account), Refusal> {
+    fn settlement_account(
+        &self,
+        name: &FspId,
+        id: AccountId,
+    ) -> Result<(&Participant, &Account), AdminRefusal> {
         let participant =
-            self.participant_named(name).ok_or_else(|| Refusal::unknown_participant(name.as_str()))?;
+            self.participant_named(name).ok_or_else(|| AdminRefusal::ParticipantUnknown { name: *name })?;
         let account = self.account(id).filter(|account| account.participant == participant.id);
         let Some(account) = account else {
-            return Err(Refusal::validation("The account does not match participant or currency specified"));
+            return Err(AdminRefusal::FundsAccountMismatch);
         };
         if account.kind != LedgerAccountTypeId::SETTLEMENT {
-            return Err(Refusal::validation("Account is not SETTLEMENT type"));
+            return Err(AdminRefusal::AccountNotSettlement);
         }
         Ok((participant, account))
     }
@@ -162,14 +154,10 @@ impl Ledger {
         account: &Account,
         hub_account: AccountId,
         amount: Amount,
-    ) -> Result<FundsState, Refusal> {
+    ) -> Result<FundsState, AdminRefusal> {
         let fits = account.balance.checked_sub(amount).is_some()
             && self.account_ref(hub_account).balance.checked_add(amount).is_some();
-        if fits {
-            Ok(FundsState::Committed)
-        } else {
-            Err(Refusal::validation("The balance cannot hold the amount"))
-        }
+        if fits { Ok(FundsState::Committed) } else { Err(AdminRefusal::BalanceFull) }
     }
 
     /// Whether enough stays after a withdrawal: the settlement account alone answers for the position then, whichever account
@@ -188,10 +176,7 @@ impl Ledger {
     pub(super) fn decide_end_funds(&self, end: &FundsEnd, now: Timestamp, out: &mut Decision) -> Outcome {
         let (_, account) = self.settlement_account(&end.name, end.account)?;
         let Some(funds) = self.funds(end.id).filter(|funds| funds.account == account.id) else {
-            return Err(Refusal::new(
-                ErrorCode::TRANSFER_NOT_FOUND,
-                "This account has no such movement of funds",
-            ));
+            return Err(AdminRefusal::FundsUnknown);
         };
         let wanted = match end.action {
             FundsAction::Commit => FundsState::Committed,
@@ -201,13 +186,10 @@ impl Ledger {
             return Ok(AdminOutcome::Funds(funds.id, funds.state));
         }
         if funds.state != FundsState::Reserved {
-            return Err(Refusal::validation(format!(
-                "The movement of funds is {} already",
-                funds.state.as_str()
-            )));
+            return Err(AdminRefusal::FundsFinal { state: funds.state });
         }
         if funds.expires_at <= now && end.action == FundsAction::Commit {
-            return Err(Refusal::new(ErrorCode::TRANSFER_EXPIRED, "The withdrawal expired"));
+            return Err(AdminRefusal::WithdrawalExpired);
         }
         out.events.push(Event::FundsEnded { id: funds.id, state: wanted, reason: end.reason.clone() });
         Ok(AdminOutcome::Funds(funds.id, wanted))

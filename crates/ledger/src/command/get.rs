@@ -1,23 +1,19 @@
 //! `GET /transfers/{ID}`: a party asks where a transfer stands, or a participant where its deposit or withdrawal does.
 
-use alloc::format;
-
-use upesi_types::{ErrorCode, FspId};
+use upesi_types::FspId;
 
 use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
-use crate::callback::{CallbackContent, StateMethod, TransferRef};
+use crate::callback::{CallbackContent, ResourceId, StateMethod};
 use crate::facts::Facts;
+use crate::refusal::Refusal;
 use crate::transfer::TransferState;
-
-/// Of a transfer that nobody knows.
-pub(super) const NOT_FOUND_DETAIL: &str = "Provided Transfer ID was not found on the server.";
 
 /// A question as the gateway read it.
 #[derive(Clone, Debug)]
 pub struct Get {
     /// The id in the path.
-    pub transfer: TransferRef,
+    pub transfer: ResourceId,
     /// `FSPIOP-Source`.
     pub source: FspId,
     /// Whether an inter-scheme proxy passed the question on (`FSPIOP-Proxy`).
@@ -33,30 +29,25 @@ impl Ledger {
             Err(ArchiveLookupNeeded) => return out.reply = Reply::NeedsArchive,
             Ok(found) => found,
         };
-        let refuse = |out: &mut Decision, code, detail: &str| {
-            out.tell_error(requester.id, get.transfer.clone(), code, detail);
-        };
+        let refuse =
+            |out: &mut Decision, refusal| out.tell_error(requester.id, get.transfer.clone(), refusal);
         if !requester.is_active {
-            return refuse(
-                out,
-                ErrorCode::VALIDATION,
-                &format!("Participant {} is inactive", requester.name),
-            );
+            return refuse(out, Refusal::ParticipantInactive { name: requester.name });
         }
         match found {
             None => match get.transfer.id().and_then(|id| self.funds(id)) {
-                None => refuse(out, ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
-                Some(funds) if funds.participant != requester.id => refuse(out, ErrorCode::CLIENT, ""),
+                None => refuse(out, Refusal::TransferUnknown),
+                Some(funds) if funds.participant != requester.id => refuse(out, Refusal::NotParty),
                 Some(funds) => {
                     out.tell(requester.id, funds.id, CallbackContent::State(StateMethod::Put, funds.view()));
                 }
             },
-            Some(transfer) if !transfer.has_party(requester.id) => refuse(out, ErrorCode::CLIENT, ""),
+            Some(transfer) if !transfer.has_party(requester.id) => refuse(out, Refusal::NotParty),
             Some(transfer) => {
                 let content = match &transfer.state {
                     // Another scheme is told by the callback that it knows for failures.
-                    TransferState::Aborted { code, description, .. } if get.is_proxied => {
-                        CallbackContent::Error(*code, description.clone())
+                    TransferState::Aborted { cause, .. } if get.is_proxied => {
+                        CallbackContent::Error(cause.clone())
                     }
                     _ => CallbackContent::State(StateMethod::Put, transfer.view()),
                 };

@@ -2,6 +2,7 @@
 
 mod abort;
 mod admin;
+mod admin_refusal;
 mod callbacks;
 mod expire;
 mod fulfil;
@@ -15,28 +16,29 @@ mod settlement_models;
 mod tick;
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
-use upesi_types::{ErrorCode, FspId, TransferId};
+use upesi_types::{FspId, TransferId};
 
 pub use abort::Abort;
 pub use admin::{AdminCommand, AdminOutcome};
+pub use admin_refusal::AdminRefusal;
 pub use expire::Expire;
 pub use fulfil::{Fulfil, FulfilState, Fulfilment};
-pub use funds::{FundsAction, FundsEnd, FundsPrepare};
+pub use funds::{FUNDS_TRANSFERS_MAX, FundsAction, FundsEnd, FundsPrepare};
 pub use get::Get;
-pub use participants::ENDPOINT_VALUE_BYTES_MAX;
+pub use participants::{ACCOUNTS_MAX, ENDPOINT_VALUE_BYTES_MAX, PARTICIPANTS_MAX};
 pub use prepare::Prepare;
-pub use settlement_models::NewSettlementModel;
+pub use settlement_models::{LEDGER_ACCOUNT_TYPES_MAX, NewSettlementModel, SETTLEMENT_MODELS_MAX};
 pub use tick::EXPIRIES_PER_TICK_MAX;
 
 use crate::Ledger;
-use crate::callback::{Callback, CallbackContent, CallbackKey, TransferRef};
+use crate::actor::Actor;
+use crate::callback::{Callback, CallbackContent, CallbackKey, ResourceId, Subject};
 use crate::event::Event;
 use crate::facts::{Archived, Facts};
 use crate::participant::ParticipantId;
+use crate::refusal::Refusal;
 use crate::transfer::Transfer;
 
 /// What the outside asks of the ledger.
@@ -77,6 +79,20 @@ pub enum Command {
 }
 
 impl Command {
+    /// Who causes it.
+    pub const fn actor(&self) -> Actor {
+        match self {
+            Self::Prepare(prepare) => Actor::Dfsp(prepare.source),
+            Self::Fulfil(fulfil) => Actor::Dfsp(fulfil.source),
+            Self::Abort(abort) => Actor::Dfsp(abort.source),
+            Self::Get(get) => Actor::Dfsp(get.source),
+            Self::Tick => Actor::Clock,
+            Self::Delivered(_) | Self::Park { .. } => Actor::Delivery,
+            Self::RemoveFinished { .. } => Actor::Retention,
+            Self::Expire(_) | Self::Redeliver(_) | Self::Admin(_) => Actor::Operator,
+        }
+    }
+
     /// The transfer whose state decides the command: what memory does not hold of it, the archive may.
     pub const fn transfer_id(&self) -> Option<TransferId> {
         match self {
@@ -93,6 +109,8 @@ impl Command {
 /// What came of a command. Reused from command to command, so that deciding allocates little.
 #[derive(Debug, Default)]
 pub struct Decision {
+    /// Who caused it.
+    pub actor: Actor,
     /// What changes.
     pub events: Vec<Event>,
     /// Which callbacks are owed.
@@ -112,39 +130,8 @@ pub enum Reply {
     /// The transfer is not in memory: ask the archive and decide again with its answer. Nothing was decided.
     NeedsArchive,
     /// An operator's change was made or refused.
-    Admin(Result<AdminOutcome, Refusal>),
+    Admin(Result<AdminOutcome, AdminRefusal>),
 }
-
-/// Why an operator's command was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    /// FSPIOP error code; its HTTP status is that of the answer.
-    pub code: ErrorCode,
-    /// What was wrong, for people.
-    pub detail: Box<str>,
-}
-
-impl Refusal {
-    pub(crate) fn new(code: ErrorCode, detail: impl Into<String>) -> Self {
-        Self { code, detail: detail.into().into_boxed_str() }
-    }
-
-    pub(crate) fn validation(detail: impl Into<String>) -> Self {
-        Self::new(ErrorCode::VALIDATION, detail)
-    }
-
-    pub(crate) fn unknown_participant(name: &str) -> Self {
-        Self::new(ErrorCode::ID_NOT_FOUND, format!("Participant '{name}' does not exist"))
-    }
-}
-
-impl core::fmt::Display for Refusal {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str(&self.code.describe(&self.detail))
-    }
-}
-
-impl core::error::Error for Refusal {}
 
 impl Decision {
     /// Empties it for the next command.
@@ -159,23 +146,23 @@ impl Decision {
         self.events.is_empty() && self.callbacks.is_empty()
     }
 
+    /// Owes a callback about a transfer.
     pub(crate) fn tell(
         &mut self,
         target: ParticipantId,
-        transfer: impl Into<TransferRef>,
+        transfer: impl Into<ResourceId>,
         content: CallbackContent,
     ) {
-        self.callbacks.push(Callback { target, transfer: transfer.into(), content });
+        self.callbacks.push(Callback { target, subject: Subject::transfer(transfer), content });
     }
 
     pub(crate) fn tell_error(
         &mut self,
         target: ParticipantId,
-        transfer: impl Into<TransferRef>,
-        code: ErrorCode,
-        detail: &str,
+        transfer: impl Into<ResourceId>,
+        refusal: Refusal,
     ) {
-        self.tell(target, transfer, CallbackContent::Error(code, code.describe(detail).into_boxed_str()));
+        self.tell(target, transfer, CallbackContent::Error(refusal.into()));
     }
 }
 
@@ -186,6 +173,7 @@ impl Ledger {
     pub fn decide(&self, command: &Command, facts: &Facts<'_>, out: &mut Decision) {
         debug_assert!(out.is_empty(), "the decision is reused without clearing it");
         let now = facts.now();
+        out.actor = command.actor();
         match command {
             Command::Prepare(prepare) => self.decide_prepare(prepare, facts, out),
             Command::Fulfil(fulfil) => self.decide_fulfil(fulfil, facts, out),
@@ -210,7 +198,7 @@ impl Ledger {
     /// Finds a transfer in memory or in the archive's answer; an error if the archive must be asked first.
     fn find<'a>(
         &'a self,
-        transfer: &TransferRef,
+        transfer: &ResourceId,
         facts: &Facts<'a>,
     ) -> Result<Option<&'a Transfer>, ArchiveLookupNeeded> {
         let Some(id) = transfer.id() else { return Ok(None) };

@@ -1,12 +1,11 @@
 //! Participants, their accounts, endpoints and limits.
 
 use alloc::boxed::Box;
-use alloc::format;
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, ErrorCode, FspId};
+use upesi_types::{Amount, Currency, FspId};
 
-use super::{AdminOutcome, Decision, Refusal};
+use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::{AccountId, LedgerAccountTypeId};
 use crate::endpoint::EndpointType;
@@ -23,11 +22,11 @@ pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
 /// beyond at all times.
 const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
-type Outcome = Result<AdminOutcome, Refusal>;
+type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 impl Ledger {
-    fn known_participant(&self, name: &FspId) -> Result<&Participant, Refusal> {
-        self.participant_named(name).ok_or_else(|| Refusal::unknown_participant(name.as_str()))
+    fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
+        self.participant_named(name).ok_or_else(|| AdminRefusal::ParticipantUnknown { name: *name })
     }
 
     pub(super) fn decide_create_participant(
@@ -38,42 +37,33 @@ impl Ledger {
         out: &mut Decision,
     ) -> Outcome {
         if !(2..=30).contains(&name.as_str().len()) {
-            return Err(Refusal::new(
-                ErrorCode::MALFORMED_SYNTAX,
-                "\"name\" length must be 2 to 30 characters",
-            ));
+            return Err(AdminRefusal::ParticipantName);
         }
         let hub = self.participant(ParticipantId::HUB);
-        for (kind, title) in [
-            (LedgerAccountTypeId::HUB_RECONCILIATION, "reconciliation"),
-            (LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT, "multilateral net settlement"),
-        ] {
+        for kind in
+            [LedgerAccountTypeId::HUB_RECONCILIATION, LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT]
+        {
             if hub.account(currency, kind).is_none() {
-                let detail = format!("Hub {title} account for the specified currency does not exist");
-                return Err(Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, detail));
+                return Err(AdminRefusal::HubAccountMissing { kind });
             }
         }
         let existing = self.participant_named(&name);
         if existing.is_none() && self.participant_id_ignoring_case(&name).is_some() {
             // Fulfils name their parties in any case, so two names may not differ in nothing else.
-            return Err(Refusal::new(
-                ErrorCode::CLIENT,
-                "Participant name differs from another one in case only",
-            ));
+            return Err(AdminRefusal::ParticipantNameInOtherCase);
         }
         let has_currency = |participant: &Participant| {
             participant.accounts.iter().any(|account| account.currency == currency)
         };
         if existing.is_some_and(has_currency) {
-            return Err(Refusal::new(ErrorCode::CLIENT, "Participant currency has already been registered"));
+            return Err(AdminRefusal::CurrencyRegistered);
         }
         let kinds: Vec<_> = self.account_kinds_for(currency).collect();
         if kinds.is_empty() {
-            let detail = "Unable to find a matching or default, Settlement Model";
-            return Err(Refusal::new(ErrorCode::SETTLEMENT, detail));
+            return Err(AdminRefusal::ModelMissing);
         }
         if existing.is_none() && self.participants().len() >= PARTICIPANTS_MAX {
-            return Err(Refusal::validation(format!("A scheme has at most {PARTICIPANTS_MAX} participants")));
+            return Err(AdminRefusal::ParticipantsFull);
         }
         let participant = match existing {
             Some(participant) => participant.id,
@@ -109,7 +99,7 @@ impl Ledger {
     ) -> Outcome {
         let first = self.accounts().len() + 1;
         if self.accounts().len() + kinds.len() > ACCOUNTS_MAX {
-            return Err(Refusal::validation(format!("A scheme has at most {ACCOUNTS_MAX} accounts")));
+            return Err(AdminRefusal::AccountsFull);
         }
         for (offset, kind) in kinds.iter().enumerate() {
             let Some(id) = AccountId::new((first + offset) as u32) else {
@@ -143,8 +133,7 @@ impl Ledger {
     ) -> Outcome {
         let participant = self.known_participant(name)?;
         if value.is_empty() || value.len() > ENDPOINT_VALUE_BYTES_MAX {
-            let detail = format!("\"value\" length must be 1 to {ENDPOINT_VALUE_BYTES_MAX} characters");
-            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, detail));
+            return Err(AdminRefusal::EndpointValue);
         }
         if participant.endpoint(kind) == Some(value) {
             return Ok(AdminOutcome::AlreadyDone);
@@ -164,14 +153,13 @@ impl Ledger {
     ) -> Outcome {
         let participant = self.known_participant(name)?;
         let Some(position) = participant.account(currency, LedgerAccountTypeId::POSITION) else {
-            let detail = format!("Participant '{name}' has no POSITION account in {currency}");
-            return Err(Refusal::new(ErrorCode::ID_NOT_FOUND, detail));
+            return Err(AdminRefusal::PositionAccountMissing { name: *name, currency });
         };
         if participant.limit(currency).is_some() || self.account_ref(position).is_opened {
-            return Err(Refusal::validation("Participant Limit or Initial Position already set"));
+            return Err(AdminRefusal::AccountsOpened);
         }
         if net_debit_cap.is_negative() {
-            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, "\"limit.value\" must not be negative"));
+            return Err(AdminRefusal::LimitNegative);
         }
         // A model that came after the participant: its accounts are created on demand.
         let missing: Vec<_> = self
@@ -188,16 +176,11 @@ impl Ledger {
         if initial_position != Amount::ZERO {
             // Double entry holds from the first posting on: what one begins with, the hub's settlement account answers for.
             let hub = self.participant(ParticipantId::HUB);
-            let credit =
-                hub.account(currency, LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT).ok_or_else(|| {
-                    Refusal::validation(format!(
-                        "The hub has no HUB_MULTILATERAL_SETTLEMENT account in {currency}"
-                    ))
-                })?;
+            let credit = hub
+                .account(currency, LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT)
+                .ok_or(AdminRefusal::HubSettlementAccountMissing { currency })?;
             if self.account_ref(credit).balance.checked_sub(initial_position).is_none() {
-                return Err(Refusal::validation(
-                    "The initial position is beyond what the hub's account can hold",
-                ));
+                return Err(AdminRefusal::InitialPositionTooLarge);
             }
             out.events.push(Event::Posted { debit: position, credit, amount: initial_position });
         }
@@ -214,15 +197,10 @@ impl Ledger {
     ) -> Outcome {
         let participant = self.known_participant(name)?;
         let Some(limit) = participant.limit(currency) else {
-            let detail = format!(
-                "Participant '{name}' has no limit in {currency} yet: set initialPositionAndLimits first"
-            );
-            return Err(Refusal::new(ErrorCode::ID_NOT_FOUND, detail));
+            return Err(AdminRefusal::LimitMissing { name: *name, currency });
         };
         if value.is_negative() || alarm_basis_points > 10_000 {
-            let detail =
-                "\"limit.value\" must not be negative and \"limit.alarmPercentage\" must be 0 to 100";
-            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, detail));
+            return Err(AdminRefusal::LimitOrAlarmInvalid);
         }
         if limit.value == value && limit.alarm_basis_points == alarm_basis_points {
             return Ok(AdminOutcome::AlreadyDone);
@@ -238,25 +216,24 @@ impl Ledger {
         kind: &str,
         out: &mut Decision,
     ) -> Outcome {
-        let refuse = |detail: &str| Err(Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, detail));
         let Some(kind) = self.account_type_named(kind) else {
-            return refuse("Ledger account type was not found.");
+            return Err(AdminRefusal::AccountTypeUnknown);
         };
         let Some(participant) = self.participant_named(name) else {
-            return refuse("Participant was not found.");
+            return Err(AdminRefusal::HubAccountParticipantUnknown);
         };
         if participant.account(currency, kind.id).is_some() {
-            return refuse("Hub account has already been registered.");
+            return Err(AdminRefusal::HubAccountRegistered);
         }
         if participant.id != ParticipantId::HUB {
-            return refuse("Endpoint is reserved for creation of Hub account types only.");
+            return Err(AdminRefusal::HubAccountForDfsp);
         }
         let is_hub_type = matches!(
             kind.id,
             LedgerAccountTypeId::HUB_RECONCILIATION | LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT
         );
         if !is_hub_type && &*kind.name != LedgerAccountTypeId::HUB_FEE_NAME {
-            return refuse("The requested hub operator account type is not allowed.");
+            return Err(AdminRefusal::HubAccountTypeNotAllowed);
         }
         self.create_accounts(participant.id, currency, &[kind.id], true, out)
     }
@@ -270,17 +247,16 @@ impl Ledger {
     ) -> Outcome {
         let participant = self.known_participant(name)?;
         let Some(account) = self.account(account) else {
-            return Err(Refusal::validation("Account not found"));
+            return Err(AdminRefusal::AccountUnknown);
         };
         if account.participant != participant.id {
-            return Err(Refusal::validation("Participant/account mismatch"));
+            return Err(AdminRefusal::AccountOfAnother);
         }
         if account.kind != LedgerAccountTypeId::POSITION {
-            return Err(Refusal::validation("Only position account update is permitted"));
+            return Err(AdminRefusal::AccountNotPosition);
         }
         if !account.is_opened {
-            let detail = "The account has no balance yet: set initialPositionAndLimits first";
-            return Err(Refusal::validation(detail));
+            return Err(AdminRefusal::AccountUnopened);
         }
         if account.is_active == is_active {
             return Ok(AdminOutcome::AlreadyDone);

@@ -1,10 +1,8 @@
 //! `POST /transfers`: reserve the amount on the payer's position, or refuse.
 
 use alloc::boxed::Box;
-use alloc::format;
-use alloc::string::String;
 
-use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Present, Timestamp, TransferId};
+use upesi_types::{Amount, AmountError, Currency, FspId, Present, Timestamp, TransferId};
 
 use super::{ArchiveLookupNeeded, Decision, Reply};
 use crate::Ledger;
@@ -13,7 +11,8 @@ use crate::callback::{CallbackContent, StateMethod};
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::participant::{Participant, ParticipantId};
-use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
+use crate::refusal::{Cause, Refusal};
+use crate::transfer::{Fingerprint, Transfer, TransferState};
 
 /// A prepare as the gateway read it.
 #[derive(Clone, Debug)]
@@ -42,25 +41,11 @@ pub struct Prepare {
     pub extensions: Option<Box<str>>,
 }
 
-/// Why a prepare is refused.
-struct Refused {
-    kind: AbortKind,
-    code: ErrorCode,
-    detail: String,
-}
-
 /// A prepare that may be reserved.
 struct Reservation {
     payee: ParticipantId,
     payer_account: AccountId,
     payee_account: AccountId,
-}
-
-impl From<String> for Refused {
-    /// Every validation failure has the same code (scheme practice; only the text tells them apart).
-    fn from(detail: String) -> Self {
-        Self { kind: AbortKind::Invalid, code: ErrorCode::VALIDATION, detail }
-    }
 }
 
 impl Ledger {
@@ -107,17 +92,12 @@ impl Ledger {
                 transfer.payee_account = Some(reservation.payee_account);
                 out.tell(reservation.payee, prepare.id, CallbackContent::ForwardPrepare);
             }
-            Err(Refused { kind, code, detail }) => {
-                let description = code.describe(&detail).into_boxed_str();
-                out.tell(sender, prepare.id, CallbackContent::Error(code, description.clone()));
-                transfer.state = TransferState::Aborted {
-                    kind,
-                    code,
-                    description,
-                    fingerprint: None,
-                    operator_reason: None,
-                    at: now,
-                };
+            Err(refusal) => {
+                let kind = refusal.kind();
+                let cause = Cause::Hub(refusal);
+                out.tell(sender, prepare.id, CallbackContent::Error(cause.clone()));
+                transfer.state =
+                    TransferState::Aborted { kind, cause, fingerprint: None, operator_reason: None, at: now };
             }
         }
         out.events.push(Event::TransferPrepared(transfer));
@@ -130,38 +110,36 @@ impl Ledger {
         payer: Option<&Participant>,
         payee: Option<&Participant>,
         present: Present,
-    ) -> Result<Reservation, Refused> {
+    ) -> Result<Reservation, Refusal> {
         if prepare.source != prepare.payer {
-            return Err(String::from("FSPIOP-Source header should match Payer").into());
+            return Err(Refusal::SourceNotPayer);
         }
         let amount = match &prepare.amount {
             Ok(amount) => *amount,
-            Err((error, text)) => return Err(format!("Amount {text} {error}").into()),
+            Err((error, text)) => return Err(Refusal::AmountUnfit { text: text.clone(), error: *error }),
         };
         if amount <= Amount::ZERO {
-            return Err(format!("Amount {amount} must be above zero").into());
+            return Err(Refusal::AmountNotPositive { amount });
         }
         let payer = active(payer, &prepare.payer)?;
         let payee = active(payee, &prepare.payee)?;
         if prepare.destination.is_some_and(|destination| !destination.eq_ignore_case(&prepare.payee)) {
-            return Err(String::from("FSPIOP-Destination header should match Payee").into());
+            return Err(Refusal::DestinationNotPayee);
         }
         if prepare.condition.is_none() {
-            return Err(String::from("Condition validation failed").into());
+            return Err(Refusal::ConditionInvalid);
         }
         if prepare.expires_at < present.at {
-            return Err(format!("Expiration date {} is already in the past", prepare.expires_at).into());
+            return Err(Refusal::ExpirationPassed { expires_at: prepare.expires_at });
         }
         // While clocks disagree, DFSPs may go by the latest of them.
         let latest = present.latest.max(self.last_time());
         let validity_max_ms = self.config().transfer_validity_max_ms;
         if prepare.expires_at > latest.plus_ms(validity_max_ms) {
-            let detail = format!("Expiration date is more than {} s ahead", validity_max_ms / 1_000);
-            return Err(detail.into());
+            return Err(Refusal::ExpirationTooFar { ahead_s_max: validity_max_ms / 1_000 });
         }
         if prepare.payer.eq_ignore_case(&prepare.payee) && !self.config().on_us_transfers {
-            let detail = "Payer FSP and Payee FSP should be different, unless on-us transfers are allowed by the Scheme";
-            return Err(String::from(detail).into());
+            return Err(Refusal::PartiesEqual);
         }
         let payer_account = self.active_position_account(payer, prepare.currency)?;
         let payee_account = self.active_position_account(payee, prepare.currency)?;
@@ -176,29 +154,27 @@ impl Ledger {
         payer: &Participant,
         position: &Account,
         amount: Amount,
-    ) -> Result<(), Refused> {
-        let rejected = |code| Refused { kind: AbortKind::Rejected, code, detail: String::new() };
+    ) -> Result<(), Refusal> {
         let Some(model) = self.position_model(position.currency) else {
-            let detail = format!("No settlement model governs {}", position.currency);
-            return Err(Refused { kind: AbortKind::Rejected, code: ErrorCode::SETTLEMENT, detail });
+            return Err(Refusal::CurrencyUngoverned { currency: position.currency });
         };
         let cover = self.cover_by(model, payer, position.currency);
         if is_short(cover, position.balance, amount) {
-            return Err(rejected(ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY));
+            return Err(Refusal::CoverShort);
         }
         let cap = payer.limit(position.currency).map_or(Amount::ZERO, |limit| limit.value);
         if is_short(cap, position.balance, amount) {
-            return Err(rejected(ErrorCode::PAYER_LIMIT));
+            return Err(Refusal::CapExceeded);
         }
         Ok(())
     }
 
-    fn active_position_account(&self, owner: &Participant, currency: Currency) -> Result<&Account, Refused> {
+    fn active_position_account(&self, owner: &Participant, currency: Currency) -> Result<&Account, Refusal> {
         let account = owner.account(currency, LedgerAccountTypeId::POSITION).map(|id| self.account_ref(id));
         match account {
-            None => Err(format!("Participant {} {currency} account not found", owner.name).into()),
+            None => Err(Refusal::AccountUnknown { name: owner.name, currency }),
             Some(account) if !account.is_active => {
-                Err(format!("Participant {} {currency} account is inactive", owner.name).into())
+                Err(Refusal::AccountInactive { name: owner.name, currency })
             }
             Some(account) => Ok(account),
         }
@@ -213,24 +189,19 @@ impl Ledger {
         out: &mut Decision,
     ) {
         if original.prepare_fingerprint != prepare.fingerprint {
-            out.tell_error(sender, prepare.id, ErrorCode::MODIFIED_REQUEST, "");
+            out.tell_error(sender, prepare.id, Refusal::Modified);
         } else if prepare.source != prepare.payer {
-            out.tell_error(
-                sender,
-                prepare.id,
-                ErrorCode::VALIDATION,
-                "FSPIOP-Source header should match Payer",
-            );
+            out.tell_error(sender, prepare.id, Refusal::SourceNotPayer);
         } else {
             out.tell(sender, prepare.id, CallbackContent::State(StateMethod::Put, original.view()));
         }
     }
 }
 
-fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refused> {
+fn active<'a>(found: Option<&'a Participant>, name: &FspId) -> Result<&'a Participant, Refusal> {
     match found {
-        None => Err(format!("Participant {name} not found").into()),
-        Some(participant) if !participant.is_active => Err(format!("Participant {name} is inactive").into()),
+        None => Err(Refusal::ParticipantUnknown { name: *name }),
+        Some(participant) if !participant.is_active => Err(Refusal::ParticipantInactive { name: *name }),
         Some(participant) => Ok(participant),
     }
 }
@@ -240,7 +211,7 @@ fn check_room(
     (payer, payer_account): (&Participant, &Account),
     (payee, payee_account): (&Participant, &Account),
     amount: Amount,
-) -> Result<(), Refused> {
+) -> Result<(), Refusal> {
     // On-us, the one account carries the reservation of either side.
     let share = if payer.id == payee.id { amount.checked_add(amount) } else { Some(amount) };
     let can_reserve =
@@ -254,7 +225,7 @@ fn check_room(
     } else {
         return Ok(());
     };
-    Err(format!("Participant {} {} account cannot hold the amount", full.name, payer_account.currency).into())
+    Err(Refusal::AccountFull { name: full.name, currency: payer_account.currency })
 }
 
 /// Whether `available − position < amount`.

@@ -2,15 +2,15 @@
 
 use alloc::boxed::Box;
 
-use upesi_types::{ErrorCode, FspId, Timestamp};
+use upesi_types::{FspId, Timestamp};
 
 use super::Decision;
-use super::get::NOT_FOUND_DETAIL;
 use crate::Ledger;
-use crate::callback::{CallbackContent, StateMethod, TransferRef, TransferView};
+use crate::callback::{CallbackContent, ResourceId, StateMethod, TransferView};
 use crate::config::UnknownTransfer;
 use crate::event::Event;
 use crate::participant::ParticipantId;
+use crate::refusal::{Cause, Refusal};
 use crate::transfer::{AbortKind, Fingerprint, Transfer, TransferState};
 
 /// A PUT that wants to end a transfer.
@@ -32,21 +32,18 @@ pub(super) enum PutKind {
     Abort,
 }
 
-/// How an abort comes about.
-pub(super) struct Cause {
+/// How a transfer is aborted.
+pub(super) struct Ending {
     pub(super) kind: AbortKind,
-    pub(super) code: ErrorCode,
-    pub(super) description: Box<str>,
-    /// Why an operator ends it; absent when none does.
+    pub(super) cause: Cause,
+    /// The reason of the operator who ends it, if one does.
     pub(super) operator_reason: Option<Box<str>>,
 }
 
-impl Cause {
-    /// That of a transfer whose time is over.
+impl Ending {
+    /// By the rules of expiry.
     pub(super) fn expiry(operator_reason: Option<Box<str>>) -> Self {
-        let code = ErrorCode::TRANSFER_EXPIRED;
-        let description = code.describe("").into_boxed_str();
-        Self { kind: AbortKind::Expired, code, description, operator_reason }
+        Self { kind: AbortKind::Expired, cause: Refusal::Expired.into(), operator_reason }
     }
 }
 
@@ -58,24 +55,22 @@ impl Ledger {
     pub(super) fn may_end(&self, put: &Put, transfer: &Transfer, out: &mut Decision) -> bool {
         let is_reserved = transfer.state == TransferState::Reserved;
         if Some(put.sender) != transfer.payee {
-            let reason = "fspiop-source does not match payee fsp on the Fulfil callback response";
-            refuse(&Put { reserves: false, ..*put }, transfer, reason, out);
+            refuse(&Put { reserves: false, ..*put }, transfer, Refusal::SourceNotPayee, out);
             return false;
         }
         let payer = transfer.payer.map(|payer| self.participant(payer).name);
         if !put.destination.zip(payer).is_some_and(|(named, payer)| named.eq_ignore_case(&payer)) {
-            let reason = "fspiop-destination does not match payer fsp on the Fulfil callback response";
             if is_reserved {
-                abort_invalid(put, transfer, reason, out);
+                abort_invalid(put, transfer, Refusal::DestinationNotPayer, out);
             } else {
-                refuse(put, transfer, reason, out);
+                refuse(put, transfer, Refusal::DestinationNotPayer, out);
             }
             return false;
         }
         match fingerprint_that_ended(transfer, put.kind) {
             Some(seen) if *seen == put.fingerprint => answer_resent(put, transfer, out),
-            Some(_) => tell_sender(put, transfer, ErrorCode::MODIFIED_REQUEST, "", out),
-            None if !is_reserved => refuse(put, transfer, "non-RESERVED transfer state", out),
+            Some(_) => tell_sender(put, transfer, Refusal::Modified, out),
+            None if !is_reserved => refuse(put, transfer, Refusal::NotReserved, out),
             None => return true,
         }
         false
@@ -84,72 +79,70 @@ impl Ledger {
     pub(super) fn answer_unknown_transfer(
         &self,
         sender: ParticipantId,
-        transfer: &TransferRef,
+        transfer: &ResourceId,
         out: &mut Decision,
     ) {
-        let (code, detail) = match self.config().unknown_transfer {
-            UnknownTransfer::InternalError => (ErrorCode::INTERNAL, "transfer not found"),
-            UnknownTransfer::NotFound => (ErrorCode::TRANSFER_NOT_FOUND, NOT_FOUND_DETAIL),
+        let refusal = match self.config().unknown_transfer {
+            UnknownTransfer::InternalError => Refusal::TransferMissing,
+            UnknownTransfer::NotFound => Refusal::TransferUnknown,
         };
-        out.tell_error(sender, transfer.clone(), code, detail);
+        out.tell_error(sender, transfer.clone(), refusal);
     }
 
     /// Ends a reserved transfer whose deadline has passed; both parties are told.
     pub(super) fn expire(&self, transfer: &Transfer, late: Option<&Put>, now: Timestamp, out: &mut Decision) {
-        let cause = Cause::expiry(None);
-        tell_parties(transfer, &cause, out);
+        let ending = Ending::expiry(None);
+        tell_parties(transfer, &ending, out);
         let reserves = late.is_some_and(|put| put.reserves);
         // An expiry remembers the late fulfil only, as the kind of abort does not tell of which kind a PUT was.
         let late_fulfil = late.filter(|put| put.kind == PutKind::Fulfil);
-        end(transfer, cause, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
+        end(transfer, ending, late_fulfil.map(|put| put.fingerprint), reserves, now, out);
     }
 }
 
 /// Tells both parties of a transfer why it ends.
-pub(super) fn tell_parties(transfer: &Transfer, cause: &Cause, out: &mut Decision) {
+pub(super) fn tell_parties(transfer: &Transfer, ending: &Ending, out: &mut Decision) {
     for party in [transfer.payer, transfer.payee].into_iter().flatten() {
-        out.tell(party, transfer.id, CallbackContent::Error(cause.code, cause.description.clone()));
+        out.tell(party, transfer.id, CallbackContent::Error(ending.cause.clone()));
     }
 }
 
 /// Refuses a PUT and leaves the transfer as it is. A payee that reserved is told where the transfer really stands.
-pub(super) fn refuse(put: &Put, transfer: &Transfer, reason: &str, out: &mut Decision) {
-    tell_sender(put, transfer, ErrorCode::VALIDATION, reason, out);
+pub(super) fn refuse(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
+    tell_sender(put, transfer, refusal, out);
     if put.reserves && transfer.state != TransferState::Reserved {
         out.tell(put.sender, transfer.id, CallbackContent::State(StateMethod::Patch, patch_view(transfer)));
     }
 }
 
 /// Ends a reserved transfer because the payee's PUT is invalid: the payer gets its money back and is told why.
-pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, reason: &str, out: &mut Decision) {
-    let code = ErrorCode::VALIDATION;
-    let description = code.describe(reason).into_boxed_str();
+pub(super) fn abort_invalid(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
+    let cause = Cause::Hub(refusal);
     if let Some(payer) = transfer.payer {
-        out.tell(payer, transfer.id, CallbackContent::Error(code, description.clone()));
+        out.tell(payer, transfer.id, CallbackContent::Error(cause.clone()));
     }
     let kind = match put.kind {
         PutKind::Fulfil => AbortKind::InvalidFulfil,
         PutKind::Abort => AbortKind::InvalidAbort,
     };
-    let cause = Cause { kind, code, description, operator_reason: None };
-    end(transfer, cause, Some(put.fingerprint), put.reserves, put.now, out);
+    let ending = Ending { kind, cause, operator_reason: None };
+    end(transfer, ending, Some(put.fingerprint), put.reserves, put.now, out);
 }
 
 /// Ends a reserved transfer. A payee that reserved is told by PATCH.
 pub(super) fn end(
     transfer: &Transfer,
-    cause: Cause,
+    ending: Ending,
     fingerprint: Option<Fingerprint>,
     reserves: bool,
     now: Timestamp,
     out: &mut Decision,
 ) {
-    let Cause { kind, code, description, operator_reason } = cause;
+    let Ending { kind, cause, operator_reason } = ending;
     if let (true, Some(payee)) = (reserves, transfer.payee) {
         let state = TransferState::Aborted {
             kind,
-            code,
-            description: description.clone(),
+            cause: cause.clone(),
             fingerprint,
             operator_reason: None,
             at: now,
@@ -158,7 +151,7 @@ pub(super) fn end(
         out.tell(payee, transfer.id, CallbackContent::State(StateMethod::Patch, ended.view()));
     }
     let id = transfer.id;
-    out.events.push(Event::TransferAborted { id, kind, code, description, fingerprint, operator_reason });
+    out.events.push(Event::TransferAborted { id, kind, cause, fingerprint, operator_reason });
 }
 
 fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {
@@ -170,8 +163,8 @@ fn answer_resent(put: &Put, transfer: &Transfer, out: &mut Decision) {
     out.tell(put.sender, transfer.id, content);
 }
 
-fn tell_sender(put: &Put, transfer: &Transfer, code: ErrorCode, detail: &str, out: &mut Decision) {
-    out.tell_error(put.sender, transfer.id, code, detail);
+fn tell_sender(put: &Put, transfer: &Transfer, refusal: Refusal, out: &mut Decision) {
+    out.tell_error(put.sender, transfer.id, refusal);
 }
 
 /// The fingerprint of the PUT that ended a transfer, if it was of this kind.

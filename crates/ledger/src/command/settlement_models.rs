@@ -1,11 +1,10 @@
 //! Settlement models and ledger account types.
 
 use alloc::boxed::Box;
-use alloc::format;
 
-use upesi_types::{Currency, ErrorCode, Timestamp};
+use upesi_types::{Currency, Timestamp};
 
-use super::{AdminOutcome, Decision, Refusal};
+use super::{AdminOutcome, AdminRefusal, Decision};
 use crate::Ledger;
 use crate::account::LedgerAccountTypeId;
 use crate::event::Event;
@@ -16,7 +15,7 @@ pub const SETTLEMENT_MODELS_MAX: usize = 1_000;
 /// Most ledger account types of a hub, the seeded ones included.
 pub const LEDGER_ACCOUNT_TYPES_MAX: usize = 200;
 
-type Outcome = Result<AdminOutcome, Refusal>;
+type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 /// A settlement model to be created.
 #[derive(Clone, Debug)]
@@ -69,54 +68,38 @@ impl Ledger {
         let is_name =
             (2..=30).contains(&new.name.len()) && new.name.bytes().all(|byte| byte.is_ascii_alphanumeric());
         if !is_name {
-            let detail = "\"name\" must be 2 to 30 alphanumeric characters";
-            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, detail));
+            return Err(AdminRefusal::ModelName);
         }
         if !SettlementModel::is_combination_allowed(new.granularity, new.interchange, new.delay) {
-            let detail = format!(
-                "Settlement models cannot be {} {} {}",
-                new.delay.as_str(),
-                new.granularity.as_str(),
-                new.interchange.as_str()
-            );
-            return Err(Refusal::new(ErrorCode::CLIENT, detail));
+            let (delay, granularity, interchange) = (new.delay, new.granularity, new.interchange);
+            return Err(AdminRefusal::ModelCombination { delay, granularity, interchange });
         }
-        let kind = |name: &str, title: &str| {
-            let refusal = || {
-                Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, format!("{title} account type was not found"))
-            };
-            self.account_type_named(name).filter(|kind| kind.is_active).ok_or_else(refusal)
-        };
-        let settled = kind(&new.ledger_account_type, "Ledger")?;
+        let kind = |name: &str| self.account_type_named(name).filter(|kind| kind.is_active);
+        let settled = kind(&new.ledger_account_type).ok_or(AdminRefusal::LedgerTypeUnknown)?;
         if !settled.is_settleable {
-            let detail = format!("Accounts of type {} are not settled", settled.name);
-            return Err(Refusal::new(ErrorCode::ADD_PARTY_INFORMATION, detail));
+            return Err(AdminRefusal::TypeNotSettled { kind: settled.name.clone() });
         }
         let ledger_account_type = settled.id;
-        let settlement_account_type = kind(&new.settlement_account_type, "Settlement")?.id;
+        let settlement_account_type =
+            kind(&new.settlement_account_type).ok_or(AdminRefusal::SettlementTypeUnknown)?.id;
         let is_cover = matches!(
             settlement_account_type,
             LedgerAccountTypeId::SETTLEMENT | LedgerAccountTypeId::INTERCHANGE_FEE_SETTLEMENT
         );
         if !is_cover {
-            let detail = "\"settlementAccountType\" must be one of [SETTLEMENT, INTERCHANGE_FEE_SETTLEMENT]";
-            return Err(Refusal::new(ErrorCode::MALFORMED_SYNTAX, detail));
+            return Err(AdminRefusal::SettlementTypeNotAllowed);
         }
         if self.model_named(&new.name).is_some() {
-            return Err(Refusal::new(ErrorCode::CLIENT, "Settlement Model already exists"));
+            return Err(AdminRefusal::ModelExists);
         }
         let governs_same = |model: &&SettlementModel| {
             model.currency == new.currency && model.ledger_account_type == ledger_account_type
         };
         if let Some(other) = self.models().iter().find(governs_same) {
-            let detail =
-                format!("Settlement Model '{}' already governs this currency and account type", other.name);
-            return Err(Refusal::new(ErrorCode::CLIENT, detail));
+            return Err(AdminRefusal::ModelGovernsAlready { model: other.name.clone() });
         }
         if self.models().len() >= SETTLEMENT_MODELS_MAX {
-            return Err(Refusal::validation(format!(
-                "A hub has at most {SETTLEMENT_MODELS_MAX} settlement models"
-            )));
+            return Err(AdminRefusal::ModelsFull);
         }
         out.events.push(Event::SettlementModelCreated(SettlementModel {
             id: self.models().len() as u32 + 1,
@@ -137,10 +120,7 @@ impl Ledger {
 
     pub(super) fn decide_model_activity(&self, name: &str, is_active: bool, out: &mut Decision) -> Outcome {
         let Some(model) = self.model_named(name) else {
-            return Err(Refusal::new(
-                ErrorCode::ID_NOT_FOUND,
-                format!("Settlement Model '{name}' does not exist"),
-            ));
+            return Err(AdminRefusal::ModelUnknown { name: name.into() });
         };
         if model.is_active == is_active {
             return Ok(AdminOutcome::AlreadyDone);
@@ -159,18 +139,13 @@ impl Ledger {
     ) -> Outcome {
         let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         if !(2..=30).contains(&name.len()) || !name.bytes().all(is_word) {
-            return Err(Refusal::new(
-                ErrorCode::MALFORMED_SYNTAX,
-                "\"name\" must be 2 to 30 word characters",
-            ));
+            return Err(AdminRefusal::AccountTypeName);
         }
         if self.account_type_named(name).is_some() {
-            return Err(Refusal::new(ErrorCode::CLIENT, "This Ledger Account Type already exists"));
+            return Err(AdminRefusal::AccountTypeExists);
         }
         if self.account_types().len() >= LEDGER_ACCOUNT_TYPES_MAX {
-            return Err(Refusal::validation(format!(
-                "A hub has at most {LEDGER_ACCOUNT_TYPES_MAX} ledger account types"
-            )));
+            return Err(AdminRefusal::AccountTypesFull);
         }
         out.events.push(Event::LedgerAccountTypeCreated {
             id: LedgerAccountTypeId(self.account_types().len() as u8 + 1),

@@ -5,7 +5,7 @@ use upesi_types::Timestamp;
 use super::Decision;
 use crate::Ledger;
 use crate::event::Event;
-use crate::funds::FundsState;
+use crate::funds::{FundsState, REASON_LATE};
 
 /// Most transfers that one tick expires, so that a flood of deadlines cannot hold up the queue: the engine ticks again
 /// as long as something is due.
@@ -18,7 +18,7 @@ impl Ledger {
         }
         let room = EXPIRIES_PER_TICK_MAX - out.events.len();
         for funds in self.due_funds(now).take(room) {
-            let reason = "The withdrawal was not committed in time".into();
+            let reason = REASON_LATE.into();
             out.events.push(Event::FundsEnded { id: funds.id, state: FundsState::Aborted, reason });
         }
     }

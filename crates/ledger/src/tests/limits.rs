@@ -2,7 +2,6 @@
 
 use alloc::boxed::Box;
 use alloc::format;
-use alloc::string::String;
 use alloc::vec::Vec;
 
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
@@ -10,8 +9,8 @@ use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 use super::{account, amount, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
 use crate::command::{
-    AdminCommand, AdminOutcome, Command, Decision, EXPIRIES_PER_TICK_MAX, FundsPrepare, NewSettlementModel,
-    Refusal, Reply,
+    AdminCommand, AdminOutcome, AdminRefusal, Command, Decision, EXPIRIES_PER_TICK_MAX, FundsPrepare,
+    NewSettlementModel, Reply,
 };
 use crate::event::Event;
 use crate::facts::Facts;
@@ -26,12 +25,12 @@ fn decide(ledger: &Ledger, command: Command) -> Decision {
 }
 
 /// Decides an operator's command and folds it in.
-fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, String> {
-    let Decision { events, callbacks, reply } = decide(ledger, Command::Admin(command));
+fn ask(ledger: &mut Ledger, command: AdminCommand) -> Result<AdminOutcome, AdminRefusal> {
+    let Decision { events, callbacks, reply, .. } = decide(ledger, Command::Admin(command));
     let seq = ledger.last_seq() + 1;
     ledger.evolve(seq, Timestamp::from_ms(1_000 + seq as i64), events, &callbacks);
     match reply {
-        Reply::Admin(outcome) => outcome.map_err(|refusal: Refusal| format!("{refusal}")),
+        Reply::Admin(outcome) => outcome,
         other => panic!("an operator is answered, not {other:?}"),
     }
 }
@@ -55,11 +54,7 @@ fn hub() -> Ledger {
     ledger
 }
 
-const DONE: Result<AdminOutcome, String> = Ok(AdminOutcome::Done);
-
-fn refused(text: &str) -> Result<AdminOutcome, String> {
-    Err(format!("Generic validation error - {text}"))
-}
+const DONE: Result<AdminOutcome, AdminRefusal> = Ok(AdminOutcome::Done);
 
 #[test]
 fn participants_are_at_most_ten_thousand() {
@@ -70,7 +65,7 @@ fn participants_are_at_most_ten_thousand() {
     }
     assert_eq!(ask(&mut ledger, create("last")), DONE);
     assert_eq!(ledger.participants().len(), 10_000);
-    assert_eq!(ask(&mut ledger, create("beyond")), refused("A scheme has at most 10000 participants"));
+    assert_eq!(ask(&mut ledger, create("beyond")), Err(AdminRefusal::ParticipantsFull));
     assert_eq!(ledger.next_participant_id(), participant(10_001));
 }
 
@@ -81,7 +76,7 @@ fn accounts_are_at_most_a_million() {
     ledger.accounts.resize(1_000_000 - 2, model);
     assert_eq!(ask(&mut ledger, create("last")), DONE);
     assert_eq!(ledger.accounts().len(), 1_000_000);
-    assert_eq!(ask(&mut ledger, create("beyond")), refused("A scheme has at most 1000000 accounts"));
+    assert_eq!(ask(&mut ledger, create("beyond")), Err(AdminRefusal::AccountsFull));
     assert_eq!(ledger.participants().len(), 4, "a participant without accounts is none");
 }
 
@@ -96,7 +91,7 @@ fn settlement_models_are_at_most_a_thousand() {
     };
     assert_eq!(ask(&mut ledger, new("LAST", currencies[1])), DONE);
     assert_eq!(ledger.models().last().map(|model| model.id), Some(1_000));
-    assert_eq!(ask(&mut ledger, new("BEYOND", kes())), refused("A hub has at most 1000 settlement models"));
+    assert_eq!(ask(&mut ledger, new("BEYOND", kes())), Err(AdminRefusal::ModelsFull));
 }
 
 #[test]
@@ -112,7 +107,7 @@ fn ledger_account_types_are_at_most_two_hundred() {
         assert_eq!(ask(&mut ledger, new(number)), DONE);
         assert_eq!(ledger.account_type_name(LedgerAccountTypeId(number as u8)), format!("TYPE_{number}"));
     }
-    assert_eq!(ask(&mut ledger, new(201)), refused("A hub has at most 200 ledger account types"));
+    assert_eq!(ask(&mut ledger, new(201)), Err(AdminRefusal::AccountTypesFull));
 }
 
 #[test]

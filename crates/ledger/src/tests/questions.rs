@@ -4,19 +4,20 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use upesi_types::{Amount, Currency, ErrorCode, Timestamp};
+use upesi_types::{Amount, Currency, Timestamp};
 
 use super::{account, amount, funds, id, kes, participant, sound, transfer};
 use crate::account::LedgerAccountTypeId;
-use crate::callback::{Callback, CallbackContent, CallbackKey, StateMethod, TransferRef};
+use crate::callback::{Callback, CallbackContent, CallbackKey, ResourceId, StateMethod, Subject};
 use crate::codec::DecodeError;
-use crate::command::{Command, Decision, NewSettlementModel, Refusal};
+use crate::command::{Command, Decision, NewSettlementModel};
 use crate::config::LedgerConfig;
 use crate::endpoint::EndpointType;
 use crate::event::Event;
 use crate::facts::Facts;
 use crate::funds::{FundsDirection, FundsState};
 use crate::record::Record;
+use crate::refusal::Refusal;
 use crate::settlement_model::{Delay, Granularity, Interchange, SettlementModel};
 use crate::state::{Ledger, Totals};
 use crate::transfer::TransferState;
@@ -41,16 +42,14 @@ fn totals_and_lengths_count_what_happened() {
     let late = Event::TransferAborted {
         id: id(1),
         kind: crate::AbortKind::Expired,
-        code: ErrorCode::TRANSFER_EXPIRED,
-        description: "".into(),
+        cause: Refusal::Expired.into(),
         fingerprint: None,
         operator_reason: None,
     };
     let refused = crate::Transfer {
         state: TransferState::Aborted {
             kind: crate::AbortKind::Invalid,
-            code: ErrorCode::VALIDATION,
-            description: "".into(),
+            cause: Refusal::ConditionInvalid.into(),
             fingerprint: None,
             operator_reason: None,
             at: Timestamp::from_ms(9),
@@ -86,7 +85,7 @@ fn a_delivery_is_recorded_once() {
     let others = ledger.outbox().len();
     let callback = |target| Callback {
         target: participant(target),
-        transfer: TransferRef::Id(id(2)),
+        subject: Subject::transfer(id(2)),
         content: CallbackContent::ForwardPrepare,
     };
     ledger.evolve(9, Timestamp::from_ms(9), [], &[callback(2), callback(3)]);
@@ -221,7 +220,7 @@ fn combinations_of_settlement_that_schemes_allow() {
 #[test]
 fn callbacks_go_to_the_endpoint_of_their_kind_by_their_method() {
     let view = || transfer(1, 1).view();
-    let error = CallbackContent::Error(ErrorCode::PAYEE, "".into());
+    let error = CallbackContent::Error(super::declined());
     for (content, method, endpoint) in [
         (CallbackContent::ForwardPrepare, "POST", EndpointType::TRANSFER_POST),
         (CallbackContent::ForwardFulfil, "PUT", EndpointType::TRANSFER_PUT),
@@ -232,7 +231,11 @@ fn callbacks_go_to_the_endpoint_of_their_kind_by_their_method() {
         (CallbackContent::ConfirmAbort, "PUT", EndpointType::TRANSFER_ERROR),
         (error, "PUT", EndpointType::TRANSFER_ERROR),
     ] {
-        assert_eq!((content.method(), content.endpoint_type()), (method, endpoint), "{content:?}");
+        let (target, subject) = (participant(2), Subject::transfer(id(1)));
+        let callback = Callback { target, subject, content };
+        let found = (callback.content.method(), callback.endpoint_type(), callback.is_error());
+        let is_error = endpoint == EndpointType::TRANSFER_ERROR;
+        assert_eq!(found, (method, endpoint, is_error), "{callback:?}");
     }
 }
 
@@ -251,17 +254,16 @@ fn urls_are_told_from_addresses_and_topics() {
 
 #[test]
 fn what_people_read() {
-    let shown: [(String, &str); 4] = [
-        (TransferRef::Text("not-an-id".into()).to_string(), "not-an-id"),
-        (TransferRef::Id(id(1)).to_string(), "01010101-0101-4101-8101-010101010101"),
+    let shown: [(String, &str); 3] = [
+        (ResourceId::Text("not-an-id".into()).to_string(), "not-an-id"),
+        (ResourceId::Id(id(1)).to_string(), "01010101-0101-4101-8101-010101010101"),
         (DecodeError("it ends too early").to_string(), "stored data cannot be read: it ends too early"),
-        (Refusal::new(ErrorCode::CLIENT, "no").to_string(), "Generic client error - no"),
     ];
     for (text, expected) in shown {
         assert_eq!(text, expected);
     }
-    assert_eq!(TransferRef::parse("not-an-id").id(), None);
-    assert_eq!(TransferRef::parse("01010101-0101-4101-8101-010101010101").id(), Some(id(1)));
+    assert_eq!(ResourceId::parse("not-an-id").id(), None);
+    assert_eq!(ResourceId::parse("01010101-0101-4101-8101-010101010101").id(), Some(id(1)));
     assert!(transfer(1, 1).has_party(participant(2)) && transfer(1, 1).has_party(participant(3)));
     assert!(!transfer(1, 1).has_party(participant(1)));
 }
@@ -270,32 +272,40 @@ fn what_people_read() {
 #[test]
 fn what_cannot_be_read_says_why() {
     let read = |bytes: &[u8]| Record::decode(bytes).map(|_| ()).map_err(|error| error.0);
-    // A record of format 1 with one event, whose tag and fields follow.
+    // A record of format 2 by an operator with one event, whose tag and fields follow.
     let event = |tag: u8, fields: &[u8]| {
-        let mut bytes = Vec::from([1, 1, 0, 0, 0, tag, fields.len() as u8, 0, 0, 0]);
+        let mut bytes = Vec::from([2, 2, 1, 0, 0, 0, tag, fields.len() as u8, 0, 0, 0]);
         bytes.extend_from_slice(fields);
         bytes
     };
     // A record without events and with one callback.
     let callback = |fields: &[u8]| {
-        let mut bytes = Vec::from([1, 0, 0, 0, 0, 1, 0, 0, 0, fields.len() as u8, 0, 0, 0]);
+        let mut bytes = Vec::from([2, 2, 0, 0, 0, 0, 1, 0, 0, 0, fields.len() as u8, 0, 0, 0]);
         bytes.extend_from_slice(fields);
         bytes
     };
     for (bytes, why) in [
-        (Vec::from([2]), "unknown record format; it was written by a newer version"),
+        (Vec::from([1]), "unknown record format; another version wrote it"),
+        (Vec::from([3]), "unknown record format; another version wrote it"),
+        (Vec::from([2, 6]), "unknown actor"),
         (event(99, &[]), "unknown event; it was written by a newer version"),
         (event(11, &[0, 0, 0, 0, 1]), "participant 0"),
         (event(11, &[1, 0, 0, 0, 2]), "a flag is neither 0 nor 1"),
         (event(13, &[0, 0, 0, 0]), "account 0"),
         (event(13, &[1, 0, 0]), "it ends too early"),
         (event(16, &[1, 0, 0, 0, 62]), "unknown endpoint type"),
-        (callback(&[0, 0, 0, 0]), "a callback without target"),
-        (callback(&[1, 0, 0, 0, 2]), "unknown form of reference to a transfer"),
-        (callback(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 8]), "unknown content of a callback"),
-        (callback(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 5, 9]), "unknown public state"),
-        (callback(&[1, 0, 0, 0, 1, 0, 0, 0, 0, 7, 0, 0]), "unknown error code"),
-        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0xff]), "a text is not UTF-8"),
+        (callback(&[0, 0, 0, 0]), "participant 0"),
+        (callback(&[1, 0, 0, 0, 2]), "unknown kind of resource"),
+        (callback(&[1, 0, 0, 0, 1, 2]), "unknown form of id"),
+        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 8]), "unknown content of a callback"),
+        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 5, 9]), "unknown PublicState"),
+        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 7, 1, 0, 0]), "unknown error code"),
+        (callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 7, 2]), "unknown cause"),
+        (
+            callback(&[1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 7, 0, 99, 0, 0, 0, 0]),
+            "unknown refusal; it was written by a newer version",
+        ),
+        (callback(&[1, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0xff]), "a text is not UTF-8"),
     ] {
         assert_eq!(read(&bytes), Err(why), "{bytes:?}");
     }

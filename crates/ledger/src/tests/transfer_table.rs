@@ -29,8 +29,7 @@ fn colliding() -> [TransferId; 2] {
 fn end(transfer: &mut Transfer) {
     transfer.state = TransferState::Aborted {
         kind: AbortKind::ByPayee,
-        code: upesi_types::ErrorCode::PAYEE,
-        description: "".into(),
+        cause: super::declined(),
         fingerprint: None,
         operator_reason: None,
         at: Timestamp::EPOCH,

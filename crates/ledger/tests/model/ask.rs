@@ -8,7 +8,7 @@ use upesi_ledger::command::{
 };
 use upesi_ledger::{
     AccountId, AdminCommand, CallbackKey, Command, EndpointType, FundsDirection, Ledger, LedgerAccountTypeId,
-    TransferRef,
+    ResourceId,
 };
 use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
 
@@ -232,7 +232,7 @@ pub fn put_fingerprint(ask: &Ask) -> [u8; 16] {
 pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
     match ask {
         Ask::Fulfil { id, from, to, state, is_v10, fulfilment, .. } => Command::Fulfil(Fulfil {
-            transfer: TransferRef::Id(transfer_id('t', *id)),
+            transfer: ResourceId::Id(transfer_id('t', *id)),
             source: fsp(named(*from, known).unwrap_or("ghost")),
             destination: named(*to, known).map(fsp),
             state: *state,
@@ -246,7 +246,7 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             extensions: None,
         }),
         Ask::Abort { id, from, to, code, .. } => Command::Abort(Abort {
-            transfer: TransferRef::Id(transfer_id('t', *id)),
+            transfer: ResourceId::Id(transfer_id('t', *id)),
             source: fsp(named(*from, known).unwrap_or("ghost")),
             destination: named(*to, known).map(fsp),
             code: ErrorCode::from_number(*code).expect("four digits"),
@@ -254,7 +254,7 @@ pub fn command(ask: &Ask, known: Option<&Known>, ledger: &Ledger) -> Command {
             fingerprint: put_fingerprint(ask),
         }),
         Ask::Get { id, from } => Command::Get(Get {
-            transfer: TransferRef::Id(transfer_id('t', *id)),
+            transfer: ResourceId::Id(transfer_id('t', *id)),
             source: fsp(from),
             is_proxied: false,
         }),

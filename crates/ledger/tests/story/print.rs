@@ -1,5 +1,7 @@
 //! Answers and callbacks in the language of the stories.
 
+use upesi_fspiop::refusal::{self, admin_detail};
+use upesi_fspiop::render::{Extensions, cause_text, write_transfer_state};
 use upesi_ledger::{
     AdminOutcome, Callback, CallbackContent, Decision, Ledger, Reply, StateMethod, Transfer, TransferState,
     TransferView,
@@ -20,7 +22,10 @@ fn reply(reply: &Reply) -> Option<String> {
         Reply::Admin(Ok(AdminOutcome::Redelivered(count))) => Some(format!("= {count} redelivered")),
         Reply::Admin(Ok(AdminOutcome::AlreadyDone)) => Some("= already done".to_owned()),
         Reply::Admin(Ok(AdminOutcome::Funds(_, state))) => Some(format!("= {}", state.as_str())),
-        Reply::Admin(Err(refusal)) => Some(format!("= refused {} {}", refusal.code, refusal.detail)),
+        Reply::Admin(Err(refusal)) => {
+            let (code, detail) = admin_detail(refusal);
+            Some(format!("= refused {code} {detail}"))
+        }
         Reply::UnknownSender(_) => Some("= refused, the sender is unknown".to_owned()),
         Reply::NeedsArchive => Some("= needs the archive".to_owned()),
     }
@@ -36,9 +41,12 @@ fn callback(ledger: &Ledger, callback: &Callback, shown: impl Fn(&str) -> String
         CallbackContent::ConfirmAbort => ("ERROR", "confirmed".to_owned()),
         CallbackContent::State(StateMethod::Put, seen) => ("PUT", view(seen)),
         CallbackContent::State(StateMethod::Patch, seen) => ("PATCH", view(seen)),
-        CallbackContent::Error(code, text) => ("ERROR", format!("{code} \"{text}\"")),
+        CallbackContent::Error(cause) => {
+            let (code, text) = refusal::cause(cause);
+            ("ERROR", format!("{code} \"{text}\""))
+        }
     };
-    format!("→ {target} {method} {} {rest}", shown(&callback.transfer.to_string()))
+    format!("→ {target} {method} {} {rest}", shown(&callback.subject.id.to_string()))
 }
 
 fn view(view: &TransferView) -> String {
@@ -49,10 +57,25 @@ fn view(view: &TransferView) -> String {
     if view.fulfilment.is_some() {
         text += " with fulfilment";
     }
-    if let Some(extensions) = &view.extensions {
+    if let Some(extensions) = extensions(view) {
         text += &format!(" extensions {extensions}");
     }
     text.replace(r#"{"key":"#, "{").replace(r#","value":"#, ":")
+}
+
+/// The items of the extension list as they stand in the body that the hub makes.
+fn extensions(view: &TransferView) -> Option<String> {
+    let cause = view.cause.as_ref().map(|cause| {
+        let (code, text) = refusal::cause(cause);
+        cause_text(code, &text)
+    });
+    let extensions = Extensions { items: view.extensions.as_deref(), cause: cause.as_deref() };
+    let mut body = Vec::new();
+    write_transfer_state(&mut body, None, "", None, extensions);
+    let body = String::from_utf8(body).expect("a body is a text");
+    let (_, items) = body.split_once(r#""extension":["#)?;
+    let (items, _) = items.rsplit_once("]}").expect("the list ends");
+    Some(format!("[{items}]"))
 }
 
 /// The internal state of a transfer, as operators see it.

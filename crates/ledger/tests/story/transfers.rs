@@ -2,7 +2,7 @@
 
 use sha2::{Digest, Sha256};
 use upesi_ledger::command::{Abort, Expire, Fulfil, FulfilState, Fulfilment, Get, Prepare};
-use upesi_ledger::{CallbackKey, Command, ParticipantId, TransferRef};
+use upesi_ledger::{CallbackKey, Command, ParticipantId, ResourceId};
 use upesi_types::{Amount, AmountError, ErrorCode, FspId, TransferId};
 
 use super::Story;
@@ -122,7 +122,7 @@ impl Story {
     }
 
     /// What all PUTs have in common. The payee sends them to the payer, unless they say otherwise.
-    fn put(&mut self, words: &mut Words) -> Parsed<(TransferRef, FspId, Option<FspId>)> {
+    fn put(&mut self, words: &mut Words) -> Parsed<(ResourceId, FspId, Option<FspId>)> {
         let from = words.option("from")?;
         let to_nobody = words.flag("to", "nobody");
         let to = words.option("to")?;
@@ -148,8 +148,8 @@ impl Story {
     }
 
     /// `t1` stands for an id, `not-an-id` for itself.
-    fn transfer_ref(&mut self, text: &str) -> TransferRef {
-        if text.contains('-') { TransferRef::parse(text) } else { TransferRef::Id(self.id(text)) }
+    fn transfer_ref(&mut self, text: &str) -> ResourceId {
+        if text.contains('-') { ResourceId::parse(text) } else { ResourceId::Id(self.id(text)) }
     }
 
     /// All callbacks owed to a participant, parked ones included; `nobody` stands for callbacks that are not owed.

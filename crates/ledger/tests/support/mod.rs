@@ -41,8 +41,9 @@ impl Twin {
     fn fold(&mut self, decision: &Decision, now: Timestamp) {
         let payload = Payload { headers: b"date: now\r\n", body: b"{}" };
         let mut bytes = Vec::new();
-        Record::encode(&decision.events, &decision.callbacks, payload, &mut bytes);
+        Record::encode(decision.actor, &decision.events, &decision.callbacks, payload, &mut bytes);
         let record = Record::decode(&bytes).expect("a record that was just written");
+        assert_eq!(record.actor, decision.actor);
         assert_eq!(record.events, decision.events);
         assert_eq!(record.callbacks, decision.callbacks);
         assert_eq!(record.payload, payload);

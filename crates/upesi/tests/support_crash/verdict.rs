@@ -8,7 +8,7 @@ use upesi_journal::{DataDirectory, EmbeddedLog};
 use upesi_lab::AdminClient;
 use upesi_lab::judge::audit::{Evidence, Originated, audit};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Event, PublicState, Transfer};
+use upesi_ledger::{Event, PublicState, Stored as _, Transfer};
 use upesi_sim::Outcome;
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, TransferId};

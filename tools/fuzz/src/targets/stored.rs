@@ -1,13 +1,13 @@
 //! What the hub reads back from its own disk, behind the checksums.
 
 use upesi_ledger::codec::{Decoder, Encoder};
-use upesi_ledger::{Ledger, LedgerConfig, Record, Transfer};
+use upesi_ledger::{Ledger, LedgerConfig, Record, Stored as _, Transfer};
 
 /// The payload of a record of the journal.
 pub(crate) fn ledger_record(input: &[u8]) {
     let Ok(record) = Record::decode(input) else { return };
     let mut written = Vec::new();
-    Record::encode(&record.events, &record.callbacks, record.payload, &mut written);
+    Record::encode(record.actor, &record.events, &record.callbacks, record.payload, &mut written);
     assert_eq!(Record::decode(&written).as_ref(), Ok(&record));
 }
 

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use crate::{HubProcess, Usage};
 use serde_json::Value;
-use upesi_ledger::Transfer;
 use upesi_ledger::codec::Decoder;
+use upesi_ledger::{Stored as _, Transfer};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 
 use super::report::{Loaded, Row, Times};

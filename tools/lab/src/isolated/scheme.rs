@@ -123,7 +123,7 @@ async fn submit(engine: &EngineHandle, commands: Vec<AdminCommand>) -> Result<()
         let refused = |reason: String| IsolatedError::Refused { what: "an operator's command", reason };
         match engine.submit(Command::Admin(command), Payload::default()).await {
             Ok(Reply::Admin(Ok(_))) => {}
-            Ok(Reply::Admin(Err(refusal))) => return Err(refused(refusal.to_string())),
+            Ok(Reply::Admin(Err(refusal))) => return Err(refused(upesi_fspiop::refusal::admin(&refusal).1)),
             Ok(other) => return Err(refused(format!("{other:?}"))),
             Err(error) => return Err(refused(error.to_string())),
         }

@@ -291,7 +291,7 @@ impl World {
             (Command::Expire(_), Ok(AdminOutcome::Done)) => self.counts.ended_by_operator += 1,
             (_, Ok(_)) => {}
             (command, Err(refusal)) => {
-                self.say(format_args!("operator is refused {command:?}: {refusal}"));
+                self.say(format_args!("operator is refused {command:?}: {refusal:?}"));
             }
         }
     }

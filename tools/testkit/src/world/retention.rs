@@ -10,7 +10,7 @@ use std::sync::Arc;
 use upesi_engine::SubmitError;
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Transfer, TransferState};
+use upesi_ledger::{Stored as _, Transfer, TransferState};
 use upesi_tables::archive::Archive as _;
 use upesi_types::TransferId;
 

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_journal::sim_disk::Random;
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Command, PublicState, Transfer};
+use upesi_ledger::{Command, PublicState, Stored as _, Transfer};
 
 use super::scheme::{abort, fulfil, number, onboard, prepare};
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use upesi_engine::{EngineHandle, Fold, StartError};
 use upesi_journal::{Disk, END, EmbeddedLog, SnapshotStore};
 use upesi_ledger::codec::Decoder;
-use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Transfer};
+use upesi_ledger::{Ledger, LedgerConfig, ParticipantId, PublicState, Stored as _, Transfer};
 use upesi_types::Amount;
 
 use super::life::Memory;

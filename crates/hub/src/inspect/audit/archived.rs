@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use upesi_ledger::codec::{Decoder, Encoder};
-use upesi_ledger::{Transfer, TransferState};
+use upesi_ledger::{Stored as _, Transfer, TransferState};
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive, first_seq_of};
 
 use super::Findings;

@@ -147,6 +147,7 @@ impl Books {
             return Err(format!("it was decided at {}, later than its own instant", record.decided_at(time)));
         }
         let place = Place { seq, time: record.decided_at(time), callbacks: &record.callbacks };
+        findings.extend(self.judge_actor(place.seq, record));
         for event in &record.events {
             self.enter_event(place, event, record.payload, findings)?;
         }
@@ -177,7 +178,8 @@ impl Books {
                 findings.extend(different.map(|text| format!("record {}: transfer {id} {text}", place.seq)));
                 Ok(())
             }
-            Event::TransferAborted { id, kind, code, operator_reason, .. } => {
+            Event::TransferAborted { id, kind, cause, operator_reason, .. } => {
+                let code = upesi_fspiop::refusal::cause(cause).0;
                 self.counts.aborted += 1;
                 self.counts.expired += u64::from(*kind == AbortKind::Expired);
                 let transfer = self.take_in_flight(*id)?;
@@ -326,6 +328,11 @@ impl Books {
     pub(super) fn participant_named(&self, name: &str) -> Option<ParticipantId> {
         let index = self.participants.iter().position(|member| member.name == name)?;
         ParticipantId::new(index as u32 + 1)
+    }
+
+    /// The payee of a transfer in flight.
+    pub(super) fn payee_in_flight(&self, id: TransferId) -> Option<ParticipantId> {
+        self.in_flight.get(&id).map(|transfer| transfer.payee)
     }
 
     pub(super) fn name_of(&self, id: ParticipantId) -> Option<String> {

@@ -48,7 +48,9 @@ impl Place<'_> {
         is_right: impl Fn(&CallbackContent) -> bool,
     ) -> usize {
         let matches = |callback: &&Callback| {
-            callback.target == target && callback.transfer.id() == Some(id) && is_right(&callback.content)
+            callback.target == target
+                && callback.subject.transfer_id() == Some(id)
+                && is_right(&callback.content)
         };
         self.callbacks.iter().filter(matches).count()
     }

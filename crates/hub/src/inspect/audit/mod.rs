@@ -1,5 +1,6 @@
 //! `upesi audit`: replays a data directory and proves, or disproves, that it is in order.
 
+mod actors;
 mod archived;
 mod bodies;
 mod books;

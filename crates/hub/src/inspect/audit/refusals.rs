@@ -1,6 +1,7 @@
 //! Whether a prepare was rightly reserved or refused, by the auditor's own rule: from its request, as far as the journal has it,
 //! and the auditor's books.
 
+use upesi_fspiop::refusal;
 use upesi_ledger::{
     AbortKind, CallbackContent, LedgerAccountTypeId, ParticipantId, Payload, Transfer, TransferState,
 };
@@ -48,10 +49,11 @@ impl Books {
         let mut find = |text: String| {
             findings.push(format!("record {}: transfer {} {text}", place.seq, transfer.id));
         };
-        let TransferState::Aborted { kind, code, .. } = &transfer.state else {
+        let TransferState::Aborted { kind, cause, .. } = &transfer.state else {
             find("is committed without having been reserved".to_owned());
             return findings;
         };
+        let code = refusal::cause(cause).0;
         let is_right = match (kind, code.number()) {
             (AbortKind::Invalid, VALIDATION) => self.is_invalid(place, request),
             (AbortKind::Rejected, LIQUIDITY) => self.room(transfer).is_some_and(|room| room.over_cover()),

@@ -1,8 +1,8 @@
 //! What `upesi audit` proves and what it finds.
 
 use upesi_ledger::{
-    AbortKind, AccountId, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
-    LedgerAccountTypeId, Payload, TransferState,
+    AbortKind, AccountId, Actor, AdminCommand, CallbackContent, CallbackKey, Command, Decision, Event,
+    LedgerAccountTypeId, Payload, Refusal, Subject, TransferState,
 };
 use upesi_types::{Currency, ErrorCode, TransferId};
 
@@ -108,7 +108,7 @@ fn forced_prepare(
         transfer.amount = amount(units);
         transfer.prepare_seq = journal.ledger.last_seq() + 1;
     }
-    decision.callbacks[0].transfer = id(number).into();
+    decision.callbacks[0].subject = Subject::transfer(id(number));
     change(&mut decision);
     decision
 }
@@ -118,12 +118,22 @@ fn committed(id: TransferId, fulfilment: [u8; 32]) -> Event {
 }
 
 fn aborted(id: TransferId, kind: AbortKind) -> Event {
-    let (code, description) = (ErrorCode::TRANSFER_EXPIRED, "".into());
-    Event::TransferAborted { id, kind, code, description, fingerprint: None, operator_reason: None }
+    let cause = Refusal::Expired.into();
+    Event::TransferAborted { id, kind, cause, fingerprint: None, operator_reason: None }
 }
 
+/// Events alone, by an actor who may cause them.
 fn only(events: Vec<Event>) -> Decision {
-    Decision { events, ..Decision::default() }
+    let actor = match &events[0] {
+        Event::TransferAborted { operator_reason: Some(_), .. } => Actor::Operator,
+        Event::TransferAborted { kind: AbortKind::Expired, .. } => Actor::Clock,
+        Event::TransferCommitted { .. } | Event::TransferAborted { .. } => Actor::Dfsp(fsp("bluebank")),
+        Event::TransferPrepared(_) => Actor::Dfsp(fsp("greenbank")),
+        Event::CallbacksDelivered(_) => Actor::Delivery,
+        Event::FinishedRemoved { .. } => Actor::Retention,
+        _ => Actor::Operator,
+    };
+    Decision { actor, events, ..Decision::default() }
 }
 
 /// A last record that should not be there, and what is found of it.
@@ -183,8 +193,12 @@ const CASES: &[Case] = &[
         |journal| {
             let mut decision = only(vec![aborted(id(3), AbortKind::Expired)]);
             let target = journal.ledger.participant_id(&fsp("greenbank")).unwrap();
-            let content = CallbackContent::Error(ErrorCode::TRANSFER_EXPIRED, "".into());
-            decision.callbacks.push(upesi_ledger::Callback { target, transfer: id(3).into(), content });
+            let content = CallbackContent::Error(Refusal::Expired.into());
+            decision.callbacks.push(upesi_ledger::Callback {
+                target,
+                subject: Subject::transfer(id(3)),
+                content,
+            });
             decision
         },
         &[
@@ -254,7 +268,7 @@ fn every_kind_of_contradiction_is_found() {
     for (name, make, expected) in CASES {
         let mut journal = worked();
         let decision = make(&journal);
-        journal.write(&decision.events, &decision.callbacks, Payload::default());
+        journal.write(&decision, Payload::default());
         let report = audited(&mut journal);
         assert_eq!(report.findings, *expected, "{name}");
         assert!(to_text(&report).contains(&format!("NOT SOUND: {} findings\n", expected.len())), "{name}");
@@ -527,7 +541,7 @@ fn forged(forge: impl Fn(&mut upesi_ledger::Transfer)) -> Vec<String> {
     let mut decision = journal.decide(&command);
     let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
     forge(transfer);
-    journal.write(&decision.events, &decision.callbacks, Payload { headers: SOURCE, body: body.as_bytes() });
+    journal.write(&decision, Payload { headers: SOURCE, body: body.as_bytes() });
     audited(&mut journal).findings
 }
 
@@ -563,7 +577,7 @@ fn an_event_that_says_otherwise_than_its_request_is_found() {
 #[test]
 fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
     let told = |journal: &mut TestJournal, decision: &Decision, body: &str| {
-        journal.write(&decision.events, &decision.callbacks, Payload { headers: b"", body: body.as_bytes() });
+        journal.write(decision, Payload { headers: b"", body: body.as_bytes() });
         audited(journal).findings.join("; ")
     };
     for (body, expected) in [
@@ -594,31 +608,53 @@ fn a_fulfil_or_an_error_that_says_otherwise_than_its_request_is_found() {
     }
 }
 
+/// Each record by an actor who may not cause it, and by one who may.
+#[test]
+fn a_record_by_the_wrong_actor_is_found() {
+    let (payer, payee) = (Actor::Dfsp(fsp("greenbank")), Actor::Dfsp(fsp("bluebank")));
+    let cases: [(Actor, Option<&str>); 4] = [
+        (payee, None),
+        (payer, Some("TransferCommitted is caused by greenbank, who may not do that")),
+        (Actor::Operator, Some("TransferCommitted is caused by an operator, who may not do that")),
+        (Actor::Clock, Some("TransferCommitted is caused by the hub's clock, who may not do that")),
+    ];
+    for (actor, expected) in cases {
+        let mut journal = worked();
+        let decision = Decision { actor, ..journal.decide(&journal.fulfil_command(3)) };
+        let body = format!("{{\"fulfilment\":\"{}\"}}", base64(&PREIMAGE));
+        journal.write(&decision, Payload { headers: b"", body: body.as_bytes() });
+        let findings = audited(&mut journal).findings;
+        let expected: Vec<_> = expected.map(|text| format!("record 14: {text}")).into_iter().collect();
+        assert_eq!(findings, expected, "{actor:?}");
+    }
+}
+
 /// Refused for this reason, though the request and the books have none.
 #[test]
 fn a_refusal_that_nothing_explains_is_found() {
-    for (kind, code, is_right) in [
-        (AbortKind::Rejected, ErrorCode::PAYER_LIMIT, true),
-        (AbortKind::Rejected, ErrorCode::PAYER_INSUFFICIENT_LIQUIDITY, false),
-        (AbortKind::Rejected, ErrorCode::SETTLEMENT, false),
-        (AbortKind::Invalid, ErrorCode::VALIDATION, false),
-        (AbortKind::Invalid, ErrorCode::PAYER_LIMIT, false),
+    for (kind, refusal, code, is_right) in [
+        (AbortKind::Rejected, Refusal::CapExceeded, 4200, true),
+        (AbortKind::Rejected, Refusal::CoverShort, 4001, false),
+        (
+            AbortKind::Rejected,
+            Refusal::CurrencyUngoverned { currency: Currency::parse("KES").unwrap() },
+            6000,
+            false,
+        ),
+        (AbortKind::Invalid, Refusal::ConditionInvalid, 3100, false),
+        (AbortKind::Invalid, Refusal::CapExceeded, 4200, false),
     ] {
         let mut journal = worked();
         // The position is 100 of 100 by now, with a cover of 500.
         let command = journal.prepare_command(4, "10.5");
         let mut decision = journal.decide(&command);
         let Event::TransferPrepared(transfer) = &mut decision.events[0] else { unreachable!() };
-        let TransferState::Aborted { kind: as_what, code: with, .. } = &mut transfer.state else {
+        let TransferState::Aborted { kind: as_what, cause: with, .. } = &mut transfer.state else {
             unreachable!()
         };
-        (*as_what, *with) = (kind, code);
+        (*as_what, *with) = (kind, refusal.into());
         let body = prepare_body(&command);
-        journal.write(
-            &decision.events,
-            &decision.callbacks,
-            Payload { headers: SOURCE, body: body.as_bytes() },
-        );
+        journal.write(&decision, Payload { headers: SOURCE, body: body.as_bytes() });
         let findings = audited(&mut journal).findings;
         let expected = format!("is refused as {} with {code}, which nothing explains", kind.as_str());
         assert_eq!(findings.is_empty(), is_right, "{findings:?}");

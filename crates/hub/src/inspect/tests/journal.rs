@@ -8,8 +8,8 @@ use upesi_journal::{Batch, DataDirectory, Disk, Options, SnapshotStore, Writer};
 use upesi_ledger::codec::Encoder;
 use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
 use upesi_ledger::{
-    AdminCommand, Archived, Callback, Command, Decision, Event, Facts, FundsDirection, Ledger,
-    LedgerAccountTypeId, LedgerConfig, Payload, Record,
+    AdminCommand, Archived, Command, Decision, Facts, FundsDirection, Ledger, LedgerAccountTypeId,
+    LedgerConfig, Payload, Record, Stored as _,
 };
 use upesi_tables::archive::{Archive, ArchiveOptions, FjallArchive};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
@@ -199,15 +199,16 @@ impl TestJournal {
     pub fn command(&mut self, command: &Command, payload: Payload<'_>) {
         let decision = self.decide(command);
         assert!(!decision.is_empty(), "{command:?}: {:?}", decision.reply);
-        self.write(&decision.events, &decision.callbacks, payload);
+        self.write(&decision, payload);
         let now = self.now();
         self.ledger.evolve(self.ledger.last_seq() + 1, now, decision.events, &decision.callbacks);
     }
 
     /// Writes a record without asking the ledger; only the last record of a journal can be such a one.
-    pub fn write(&mut self, events: &[Event], callbacks: &[Callback], payload: Payload<'_>) {
+    pub fn write(&mut self, decision: &Decision, payload: Payload<'_>) {
+        let Decision { actor, events, callbacks, .. } = decision;
         let mut batch = Batch::new(self.ledger.last_seq() + 1);
-        batch.push(self.now(), |buffer| Record::encode(events, callbacks, payload, buffer));
+        batch.push(self.now(), |buffer| Record::encode(*actor, events, callbacks, payload, buffer));
         self.writer.append(&mut batch).unwrap();
     }
 

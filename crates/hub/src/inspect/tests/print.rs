@@ -40,21 +40,21 @@ fn busy_journal() -> TestJournal {
     journal
 }
 
-const LINES: &str = "       1  2031-04-01T12:00:01.000Z  account 1 created for Hub KES HUB_RECONCILIATION
-       2  2031-04-01T12:00:02.000Z  account 2 created for Hub KES HUB_MULTILATERAL_SETTLEMENT
-       3  2031-04-01T12:00:03.000Z  settlement model DEFERREDNET created
-       4  2031-04-01T12:00:04.000Z  participant greenbank created; account 3 created for greenbank KES POSITION; account 4 created for greenbank KES SETTLEMENT
-       5  2031-04-01T12:00:05.000Z  account greenbank KES POSITION opened; account greenbank KES SETTLEMENT opened; limit greenbank KES 100
-       6  2031-04-01T12:00:06.000Z  funds in 00000000-0000-4000-8000-0000000000c9 greenbank 500 KES COMMITTED
-       7  2031-04-01T12:00:07.000Z  participant bluebank created; account 5 created for bluebank KES POSITION; account 6 created for bluebank KES SETTLEMENT
-       8  2031-04-01T12:00:08.000Z  account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
-       9  2031-04-01T12:00:09.000Z  funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
-      10  2031-04-01T12:00:10.000Z  endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
-      11  2031-04-01T12:00:11.000Z  transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
-      12  2031-04-01T12:00:12.000Z  transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
-      13  2031-04-01T12:00:13.000Z  transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
-      14  2031-04-01T12:00:14.000Z  delivered 11.0 to bluebank
-      15  2031-04-01T12:00:15.000Z  parked 12.1 to bluebank after 3 attempts: refused
+const LINES: &str = "       1  2031-04-01T12:00:01.000Z  an operator: account Hub KES HUB_RECONCILIATION created
+       2  2031-04-01T12:00:02.000Z  an operator: account Hub KES HUB_MULTILATERAL_SETTLEMENT created
+       3  2031-04-01T12:00:03.000Z  an operator: settlement model DEFERREDNET created
+       4  2031-04-01T12:00:04.000Z  an operator: participant greenbank created, proxy: false; account greenbank KES POSITION created; account greenbank KES SETTLEMENT created
+       5  2031-04-01T12:00:05.000Z  an operator: account greenbank KES POSITION opened; account greenbank KES SETTLEMENT opened; limit greenbank KES 100
+       6  2031-04-01T12:00:06.000Z  an operator: funds in 00000000-0000-4000-8000-0000000000c9 greenbank 500 KES COMMITTED
+       7  2031-04-01T12:00:07.000Z  an operator: participant bluebank created, proxy: false; account bluebank KES POSITION created; account bluebank KES SETTLEMENT created
+       8  2031-04-01T12:00:08.000Z  an operator: account bluebank KES POSITION opened; account bluebank KES SETTLEMENT opened; limit bluebank KES 100
+       9  2031-04-01T12:00:09.000Z  an operator: funds in 00000000-0000-4000-8000-0000000000ca bluebank 500 KES COMMITTED
+      10  2031-04-01T12:00:10.000Z  an operator: endpoint bluebank FSPIOP_CALLBACK_URL_TRANSFER_POST = http://bluebank.example/transfers
+      11  2031-04-01T12:00:11.000Z  greenbank: transfer 00000000-0000-4000-8000-000000000001 greenbank → bluebank 12.5 KES RESERVED until 2031-04-01T12:01:11.000Z; tell bluebank POST forwarded (266 bytes)
+      12  2031-04-01T12:00:12.000Z  bluebank: transfer 00000000-0000-4000-8000-000000000001 COMMITTED; tell greenbank PUT forwarded; tell bluebank PUT confirmed (60 bytes)
+      13  2031-04-01T12:00:13.000Z  greenbank: transfer 00000000-0000-4000-8000-000000000002 greenbank → bluebank 1000 KES ABORTED_REJECTED 4001 \"Payer FSP insufficient liquidity\"; tell greenbank PUT error 4001 (266 bytes)
+      14  2031-04-01T12:00:14.000Z  the hub's delivery: delivered 11.0 to bluebank
+      15  2031-04-01T12:00:15.000Z  the hub's delivery: parked 12.1 to bluebank after 3 attempts: refused
 ";
 
 #[test]
@@ -139,6 +139,7 @@ fn programs_get_one_object_per_line() {
             "seq": 11,
             "time": "2031-04-01T12:00:11.000Z",
             "timeNs": 1_932_811_211_000_000_000_i64,
+            "actor": {"kind": "dfsp", "name": "greenbank"},
             "events": [{
                 "type": "transferPrepared",
                 "transferId": "00000000-0000-4000-8000-000000000001",
@@ -152,7 +153,8 @@ fn programs_get_one_object_per_line() {
             }],
             "callbacks": [{
                 "target": "bluebank",
-                "transferId": "00000000-0000-4000-8000-000000000001",
+                "resource": "transfer",
+                "id": "00000000-0000-4000-8000-000000000001",
                 "method": "POST",
                 "endpointType": "FSPIOP_CALLBACK_URL_TRANSFER_POST",
                 "isForwarded": true,

@@ -1,0 +1,42 @@
+//! Whether each record was caused by a party that may cause it.
+
+use upesi_ledger::{AbortKind, Actor, Event, ParticipantId, Record};
+
+use super::books::Books;
+
+impl Books {
+    /// What is wrong with the actor of a record, by its events.
+    pub(super) fn judge_actor(&self, seq: u64, record: &Record<'_>) -> Vec<String> {
+        let is_wrong = |event: &&Event| !self.may_cause(record.actor, event);
+        let text = |event: &Event| {
+            format!("record {seq}: {} is caused by {}, who may not do that", event.name(), record.actor)
+        };
+        record.events.iter().filter(is_wrong).map(text).collect()
+    }
+
+    fn may_cause(&self, actor: Actor, event: &Event) -> bool {
+        match event {
+            Event::TransferPrepared(_) => matches!(actor, Actor::Dfsp(_)),
+            Event::TransferCommitted { id, .. } => self.is_payee(actor, *id),
+            Event::TransferAborted { operator_reason: Some(_), .. } => actor == Actor::Operator,
+            // A late PUT of the payee ends a transfer by the rules of expiry, too.
+            Event::TransferAborted { id, kind: AbortKind::Expired, .. } => {
+                actor == Actor::Clock || self.is_payee(actor, *id)
+            }
+            Event::TransferAborted { id, .. } => self.is_payee(actor, *id),
+            Event::FundsEnded { .. } => matches!(actor, Actor::Operator | Actor::Clock),
+            Event::CallbacksDelivered(_) | Event::CallbackParked { .. } => actor == Actor::Delivery,
+            Event::FinishedRemoved { .. } => actor == Actor::Retention,
+            Event::DecidedAt(_) => true,
+            _ => actor == Actor::Operator,
+        }
+    }
+
+    /// Whether the actor is the payee of a transfer in flight; true if the books do not know the transfer.
+    fn is_payee(&self, actor: Actor, id: upesi_types::TransferId) -> bool {
+        let Actor::Dfsp(name) = actor else { return false };
+        let payee: Option<ParticipantId> = self.payee_in_flight(id);
+        let payee = payee.and_then(|payee| self.name_of(payee));
+        payee.is_none_or(|payee| payee.eq_ignore_ascii_case(name.as_str()))
+    }
+}

@@ -1,0 +1,121 @@
+//! Why the ledger refuses operators' commands. The wire has the codes and the words.
+
+use alloc::boxed::Box;
+
+use upesi_types::{Currency, FspId};
+
+use crate::account::LedgerAccountTypeId;
+use crate::funds::FundsState;
+use crate::settlement_model::{Delay, Granularity, Interchange};
+
+/// Why an operator's command was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are named by what they are")]
+pub enum AdminRefusal {
+    /// There is no such participant.
+    ParticipantUnknown { name: FspId },
+    /// A participant's name has not 2 to 30 characters.
+    ParticipantName,
+    /// The hub lacks an account that a currency needs.
+    HubAccountMissing { kind: LedgerAccountTypeId },
+    /// Another participant has the name in another case.
+    ParticipantNameInOtherCase,
+    /// The participant has the currency.
+    CurrencyRegistered,
+    /// No settlement model governs the currency, by itself or by default.
+    ModelMissing,
+    /// The scheme has as many participants as a scheme can have.
+    ParticipantsFull,
+    /// The scheme has as many accounts as a scheme can have.
+    AccountsFull,
+    /// An endpoint's value is empty or too long.
+    EndpointValue,
+    /// The participant has no POSITION account in the currency.
+    PositionAccountMissing { name: FspId, currency: Currency },
+    /// The accounts have their first limit and position.
+    AccountsOpened,
+    /// A net debit cap is negative.
+    LimitNegative,
+    /// The hub has no HUB_MULTILATERAL_SETTLEMENT account in the currency.
+    HubSettlementAccountMissing { currency: Currency },
+    /// The hub's account cannot hold the initial position.
+    InitialPositionTooLarge,
+    /// The participant has no limit in the currency.
+    LimitMissing { name: FspId, currency: Currency },
+    /// A net debit cap is negative, or an alarm threshold is not 0 to 100 %.
+    LimitOrAlarmInvalid,
+    /// There is no such ledger account type.
+    AccountTypeUnknown,
+    /// A hub account is wanted for an unknown participant.
+    HubAccountParticipantUnknown,
+    /// The hub has the account.
+    HubAccountRegistered,
+    /// A hub account is wanted for a DFSP.
+    HubAccountForDfsp,
+    /// The hub may have no account of the type.
+    HubAccountTypeNotAllowed,
+    /// There is no such account.
+    AccountUnknown,
+    /// The account is another participant's.
+    AccountOfAnother,
+    /// Only position accounts can be activated and deactivated.
+    AccountNotPosition,
+    /// The account has no balance yet.
+    AccountUnopened,
+    /// A settlement model's name is not 2 to 30 alphanumeric characters.
+    ModelName,
+    /// Settlement models cannot be of this kind.
+    ModelCombination { delay: Delay, granularity: Granularity, interchange: Interchange },
+    /// The type that a settlement model settles is unknown or inactive.
+    LedgerTypeUnknown,
+    /// The type that a settlement model takes cover from is unknown or inactive.
+    SettlementTypeUnknown,
+    /// Accounts of the type are not settled.
+    TypeNotSettled { kind: Box<str> },
+    /// The type gives no cover.
+    SettlementTypeNotAllowed,
+    /// The settlement model's name is taken.
+    ModelExists,
+    /// Another model governs the currency and account type.
+    ModelGovernsAlready { model: Box<str> },
+    /// The hub has as many settlement models as a hub can have.
+    ModelsFull,
+    /// There is no such settlement model.
+    ModelUnknown { name: Box<str> },
+    /// A ledger account type's name is not 2 to 30 word characters.
+    AccountTypeName,
+    /// The ledger account type's name is taken.
+    AccountTypeExists,
+    /// The hub has as many ledger account types as a hub can have.
+    AccountTypesFull,
+    /// The account does not match participant or currency.
+    FundsAccountMismatch,
+    /// The id was used for another movement of funds.
+    FundsModified,
+    /// The participant is inactive.
+    FundsParticipantInactive,
+    /// The account is inactive.
+    FundsAccountInactive,
+    /// The amount is not above zero.
+    FundsAmount,
+    /// The hub keeps as many movements of funds as a hub can keep.
+    FundsFull,
+    /// The hub has no HUB_RECONCILIATION account in the currency.
+    ReconciliationAccountMissing { currency: Currency },
+    /// The account is not of type SETTLEMENT.
+    AccountNotSettlement,
+    /// The balance cannot hold the amount.
+    BalanceFull,
+    /// The account has no such movement of funds.
+    FundsUnknown,
+    /// The movement of funds has ended.
+    FundsFinal { state: FundsState },
+    /// The withdrawal expired.
+    WithdrawalExpired,
+    /// There is no such transfer.
+    TransferUnknown,
+    /// Only a reservation can be ended.
+    TransferFinal { state: &'static str },
+    /// None of the callbacks is parked.
+    NothingParked,
+}

@@ -1,0 +1,177 @@
+//! How values are stored: one implementation per type, from which tables of events and refusals take theirs.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use upesi_types::{Amount, AmountError, Currency, ErrorCode, FspId, Timestamp, TransferId};
+
+use crate::account::{AccountId, LedgerAccountTypeId};
+use crate::codec::{DecodeError, Decoded, Decoder, Encoder};
+use crate::endpoint::EndpointType;
+use crate::participant::ParticipantId;
+
+/// A value with a stored form.
+pub trait Stored: Sized {
+    /// Appends the stored form.
+    fn encode(&self, encoder: &mut Encoder<'_>);
+
+    /// Reads the stored form.
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self>;
+}
+
+/// Types that the codec knows by name and that are copied.
+macro_rules! stored_by_copy {
+    ($($type:ty: $name:ident),* $(,)?) => {
+        $(impl Stored for $type {
+            fn encode(&self, encoder: &mut Encoder<'_>) {
+                encoder.$name(*self);
+            }
+
+            fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+                decoder.$name()
+            }
+        })*
+    };
+}
+
+stored_by_copy! {
+    u8: u8, u16: u16, u32: u32, u64: u64, i64: i64, bool: bool, TransferId: transfer_id, FspId: fsp_id, Amount: amount,
+    Currency: currency, Timestamp: timestamp,
+}
+
+/// Types that are stored as a number, not every value of which is one of theirs.
+macro_rules! stored_by_number {
+    ($($type:ty: $name:ident, $unknown:literal);* $(;)?) => {
+        $(impl Stored for $type {
+            fn encode(&self, encoder: &mut Encoder<'_>) {
+                encoder.$name(self.number());
+            }
+
+            fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+                Self::from_number(decoder.$name()?).ok_or(DecodeError($unknown))
+            }
+        })*
+    };
+}
+pub(crate) use stored_by_number;
+
+stored_by_number! {
+    ErrorCode: u16, "unknown error code";
+    EndpointType: u8, "unknown endpoint type";
+}
+
+/// Structs that are stored field by field, in this order.
+macro_rules! stored_struct {
+    ($($type:ident { $($field:ident),* $(,)? })*) => {
+        $(impl $crate::stored::Stored for $type {
+            fn encode(&self, encoder: &mut $crate::codec::Encoder<'_>) {
+                $($crate::stored::Stored::encode(&self.$field, encoder);)*
+            }
+
+            fn decode(decoder: &mut $crate::codec::Decoder<'_>) -> $crate::codec::Decoded<Self> {
+                Ok(Self { $($field: $crate::stored::Stored::decode(decoder)?),* })
+            }
+        })*
+    };
+}
+pub(crate) use stored_struct;
+
+impl Stored for ParticipantId {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.u32(self.number());
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Self::new(decoder.u32()?).ok_or(DecodeError("participant 0"))
+    }
+}
+
+impl Stored for AccountId {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.u32(self.number());
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Self::new(decoder.u32()?).ok_or(DecodeError("account 0"))
+    }
+}
+
+impl Stored for LedgerAccountTypeId {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.u8(self.0);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.u8().map(Self)
+    }
+}
+
+impl Stored for AmountError {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.u8(match self {
+            Self::Syntax => 1,
+            Self::Scale => 2,
+            Self::Precision => 3,
+        });
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        match decoder.u8()? {
+            1 => Ok(Self::Syntax),
+            2 => Ok(Self::Scale),
+            3 => Ok(Self::Precision),
+            _ => Err(DecodeError("unknown fault of an amount")),
+        }
+    }
+}
+
+impl<const N: usize> Stored for [u8; N] {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.raw(self);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.array()
+    }
+}
+
+impl Stored for Box<str> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.text(self);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.boxed_text()
+    }
+}
+
+impl<T: Stored> Stored for Option<T> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.option(self.as_ref(), |encoder, value| value.encode(encoder));
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.option(T::decode)
+    }
+}
+
+impl<T: Stored> Stored for Vec<T> {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        encoder.list(self.iter(), |encoder, value| value.encode(encoder));
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        decoder.list(T::decode)
+    }
+}
+
+impl<A: Stored, B: Stored> Stored for (A, B) {
+    fn encode(&self, encoder: &mut Encoder<'_>) {
+        self.0.encode(encoder);
+        self.1.encode(encoder);
+    }
+
+    fn decode(decoder: &mut Decoder<'_>) -> Decoded<Self> {
+        Ok((A::decode(decoder)?, B::decode(decoder)?))
+    }
+}
