@@ -12,8 +12,7 @@ pub const PREFIX: &str = "UPESI_";
 const OF_THE_COMMAND: [&str; 2] = ["UPESI_ADMIN_URL", "UPESI_CONFIG"];
 
 /// Variables of the build, the tests and the tools of this repository: whoever runs those may have them set.
-const OF_THE_TOOLS: [&str; 24] = [
-    "UPESI_ARCHIVE_CRASH_DIRECTORY",
+const OF_THE_TOOLS: [&str; 23] = [
     "UPESI_BENCH_DIR",
     "UPESI_BUILT_FROM",
     "UPESI_COMMIT",
@@ -30,7 +29,7 @@ const OF_THE_TOOLS: [&str; 24] = [
     "UPESI_POWER_LIVES",
     "UPESI_POWER_SEED",
     "UPESI_PROMETHEUS",
-    "UPESI_STORE_CRASH_DIRECTORY",
+    "UPESI_TABLES_CRASH_DIRECTORY",
     "UPESI_TESTS_MAY_SKIP",
     "UPESI_VERSION",
     "UPESI_WORLD_SEED",
