@@ -113,6 +113,7 @@ impl Ledger {
         }
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm per event")]
     fn apply(&mut self, seq: u64, now: Timestamp, event: Event) {
         match event {
             Event::TransferPrepared(transfer) => self.apply_prepared(seq, now, transfer),

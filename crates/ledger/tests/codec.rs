@@ -234,6 +234,7 @@ fn funds() -> impl Strategy<Value = FundsTransfer> {
 }
 
 /// Every kind of event.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn event() -> impl Strategy<Value = Event> {
     let transfers = prop_oneof![
         transfer().prop_map(Event::TransferPrepared),

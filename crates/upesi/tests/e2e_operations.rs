@@ -218,6 +218,7 @@ fn scrape(world: &World, series: &str, value: &str) -> Exposition {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn metrics_are_an_exposition_with_the_names_that_dashboards_know() {
     let world = World::new(&[]);
     for _ in 0..3 {

@@ -106,6 +106,7 @@ fn every_kind_is_read_from_a_file() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn every_mistake_in_a_file_is_named_with_its_line() {
     for (content, expected) in [
         (

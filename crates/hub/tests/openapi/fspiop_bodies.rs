@@ -198,6 +198,7 @@ fn schemas_and_parsers_agree() {
 
 /// Parameters: required ones are required, others are not, and their schemas hold.
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn parameters_and_checks_agree() {
     let hub = Hub::with_participants();
     let mut client = hub.connect();

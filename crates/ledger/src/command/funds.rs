@@ -138,7 +138,7 @@ impl Ledger {
         id: AccountId,
     ) -> Result<(&Participant, &Account), AdminRefusal> {
         let participant =
-            self.participant_named(name).ok_or_else(|| AdminRefusal::ParticipantUnknown { name: *name })?;
+            self.participant_named(name).ok_or(AdminRefusal::ParticipantUnknown { name: *name })?;
         let account = self.account(id).filter(|account| account.participant == participant.id);
         let Some(account) = account else {
             return Err(AdminRefusal::FundsAccountMismatch);

@@ -26,7 +26,7 @@ type Outcome = Result<AdminOutcome, AdminRefusal>;
 
 impl Ledger {
     fn known_participant(&self, name: &FspId) -> Result<&Participant, AdminRefusal> {
-        self.participant_named(name).ok_or_else(|| AdminRefusal::ParticipantUnknown { name: *name })
+        self.participant_named(name).ok_or(AdminRefusal::ParticipantUnknown { name: *name })
     }
 
     pub(super) fn decide_create_participant(

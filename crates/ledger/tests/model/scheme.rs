@@ -220,6 +220,7 @@ impl Scheme {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn hear_put(&mut self, id: u8, ask: &Ask, known: Option<&Known>, now_ms: i64) -> Told {
         let print = put_fingerprint(ask);
         let (from, to, kind) = match ask {

@@ -145,6 +145,7 @@ fn is_near(value: &Value, wanted: f64) -> bool {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn nothing_of_the_whole_is_the_first_generators() {
     let merged = merged(|_, _| {});
     for (member, expected) in [

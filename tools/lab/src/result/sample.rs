@@ -100,6 +100,7 @@ fn row(t: f64, ms: u64, count: u64) -> TimelineRow {
 }
 
 /// A result in which nothing is left out, neither here nor in the file: what is added to a result must be added here.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 pub(crate) fn full(instance: u32, ms: u64, count: u64) -> LabResult {
     let latency = latencies(latency_histogram(), ms, count);
     let written_latency = written(&latency);

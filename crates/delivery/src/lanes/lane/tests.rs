@@ -168,6 +168,7 @@ impl World {
         }
     }
 
+    #[allow(clippy::too_many_lines, reason = "a table of cases")]
     fn step(&mut self, step: Step) {
         match step {
             Step::Record(callbacks) => {

@@ -43,6 +43,7 @@ fn finds(owners: &[(&'static str, Option<&'static str>)]) -> Script {
 }
 
 /// Who is asked.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn rows_of_owners() -> Vec<Row> {
     let row = |name, request, destination, script, asked, sent, outcome| Row {
         name,
@@ -167,6 +168,7 @@ fn rows_of_owners() -> Vec<Row> {
 }
 
 /// What an oracle may do wrong.
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn rows_of_oracles() -> Vec<Row> {
     use LookupOutcome::{NoOracle, NotFound, OracleFailed};
     let row = |name, request, script, sent, outcome| Row {
@@ -422,6 +424,7 @@ async fn the_error_about_a_party_called_error_has_a_path_of_its_own() {
 }
 
 #[tokio::test(start_paused = true)]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 async fn answers_go_to_the_destination_or_their_sender_hears_of_it() {
     let error = r#"{"errorInformation":{"errorCode":"5107","errorDescription":"gone"}}"#;
     let unreachable = || Some(Manner::Fails(TransportError::Unreachable("refused".into())));

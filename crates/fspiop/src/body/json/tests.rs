@@ -36,6 +36,7 @@ fn render(document: &Document<'_>, position: usize, out: &mut String) {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn the_grammar_is_that_of_serde_json() {
     for text in [
         "",

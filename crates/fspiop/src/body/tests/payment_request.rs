@@ -134,6 +134,7 @@ fn what_is_no_json_is_refused_in_other_words() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn the_query_of_an_authorization_is_read() {
     let read =
         parse_authorization_query("authenticationType=OTP&retriesLeft=2&amount=102&currency=USD").unwrap();

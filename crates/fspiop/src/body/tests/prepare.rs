@@ -92,6 +92,7 @@ fn missing_members_are_named_in_the_order_of_the_schema() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn wrong_values_are_refused_with_their_code_and_text() {
     let long_name = format!("\"{}\"", "n".repeat(33));
     let long_packet = format!("\"{}\"", "A".repeat(32_769));

@@ -29,6 +29,7 @@ fn the_example_has_eight_dfsps_at_the_simulators() {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "a table of cases")]
 fn every_mistake_is_named_with_its_line() {
     for (text, expected) in [
         ("name = \"test\"\n", vec!["s.toml:1: \"currencies\" is missing"]),
