@@ -81,8 +81,8 @@ pub struct AdminContext {
 }
 
 impl AdminContext {
-    /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a log level
-    /// that stays.
+    /// A context with the defaults: host name `central-ledger`, no directory, no quotes, no lanes, no metrics, a log
+    /// level that stays.
     pub fn new(engine: EngineHandle) -> Self {
         let started_at = engine.clock().now();
         Self {
@@ -100,8 +100,8 @@ impl AdminContext {
         }
     }
 
-    /// Makes a change and waits until it is durable. The log tells from what to what; another operator's change of the same
-    /// thing at the same moment may lie between.
+    /// Makes a change and waits until it is durable. The log tells from what to what; another operator's change of the
+    /// same thing at the same moment may lie between.
     pub(crate) async fn change(&self, command: AdminCommand) -> Result<AdminOutcome, ApiError> {
         let asked = command.clone();
         let change = self.ask(move |ledger| Change::of(&asked, ledger)).await?;

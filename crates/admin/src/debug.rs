@@ -41,7 +41,8 @@ pub(crate) async fn profile(
     };
     tracing::info!(seconds, "a CPU profile is being taken");
     let version = context.version;
-    // Gone with this future, when the client goes away or the hub stops, which then need not wait for the profile's end.
+    // Gone with this future, when the client goes away or the hub stops, which then need not wait for the profile's
+    // end.
     let waiting = Arc::new(());
     let waited_for = Arc::downgrade(&waiting);
     let take = move || {

@@ -64,8 +64,8 @@ fn is_absolute_url(value: &str) -> bool {
         && value.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'#')
 }
 
-/// Fills the template and reads the URL as it is done when a callback is due, with any id: who sets an endpoint hears at
-/// once what would park its callbacks later.
+/// Fills the template and reads the URL as it is done when a callback is due, with any id: who sets an endpoint hears
+/// at once what would park its callbacks later.
 fn check_callable(kind: EndpointType, value: &str) -> Result<(), String> {
     let no_url = "is no URL that can be called; write it as http://host:port/path";
     let parsed = Target::parse(&fill(kind, value)?);

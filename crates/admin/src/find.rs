@@ -35,7 +35,8 @@ struct Page {
     next: Option<Cursor>,
 }
 
-/// Where a page ends: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the archive.
+/// Where a page ends: `r-…` among the reserved transfers, `f-…` among the finished ones in memory, `a-…` in the
+/// archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cursor(SearchPlace);
 

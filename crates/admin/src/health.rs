@@ -49,10 +49,10 @@ fn takes_payments(status: &EngineStatus) -> bool {
     status.serving == Serving::Yes
 }
 
-/// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when its
-/// time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it. `datastore` and
-/// `broker` are what monitors of reference hubs look for: what keeps payments (journal and archive) and what takes messages
-/// (the engine).
+/// The parts of the hub. One of the first three is down when the hub cannot take payments for its sake; the clock when
+/// its time is not to be relied on, which stops nothing; the store, if it has one, when the disk failed it.
+/// `datastore` and `broker` are what monitors of reference hubs look for: what keeps payments (journal and archive) and
+/// what takes messages (the engine).
 fn services(status: &EngineStatus, store: Option<StoreStats>) -> Vec<Service> {
     let (mut journal, mut archive, mut engine) = (None, None, None);
     let clock = status.clock.fault();

@@ -1,5 +1,5 @@
-//! By which names the port may be called. It has no authentication, so a page in an operator's browser must not reach it
-//! under a name of its own (DNS rebinding).
+//! By which names the port may be called. It has no authentication, so a page in an operator's browser must not reach
+//! it under a name of its own (DNS rebinding).
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -22,7 +22,7 @@ pub trait LaneStatus: Send + Sync {
 /// A callback that was tried in vain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which.
+    /// The callback.
     pub key: CallbackKey,
     /// How often.
     pub attempts: u32,

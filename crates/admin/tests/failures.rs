@@ -1,5 +1,5 @@
-//! What operators are told while a part of the hub fails: the engine's queue is full, the archive cannot be read, the disk
-//! failed the store.
+//! What operators are told while a part of the hub fails: the engine's queue is full, the archive cannot be read, the
+//! disk failed the store.
 
 mod common;
 #[path = "../../engine/tests/common/held.rs"]

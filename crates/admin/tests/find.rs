@@ -128,7 +128,8 @@ async fn a_page_shows_transfers_as_one_by_one() {
     }
 }
 
-/// A restart leaves the finished ones in the archive only; a search that is under way when transfers end finds them all.
+/// A restart leaves the finished ones in the archive only; a search that is under way when transfers end finds them
+/// all.
 #[tokio::test]
 async fn what_moves_on_while_a_search_goes_on_is_found() {
     let (hub, deals) = busy().await;

@@ -4,7 +4,8 @@ use crate::limiter::{Limiter, LimiterConfig, Seen};
 use crate::shares::{Denied, SAVED_INTERVALS, SAVED_INTERVALS_OF_RATE, Shares, SharesConfig, SourceId};
 use crate::{REQUEST, cost_of};
 
-/// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish something.
+/// A delay this many times the target, while new work is at its floor, is the fault of the requests that finish
+/// something.
 const FINISHING_TARGET_FACTOR: u32 = 4;
 /// Turns that new work must have been at its floor before requests that finish something are limited: half a second.
 const FLOOR_INTERVALS: u32 = 25;
@@ -134,8 +135,8 @@ impl Admission {
         Self { config, new, finishing: Gate::new(target, shares), floor_intervals: 0 }
     }
 
-    /// Whether [`Self::ask`] need not be called for this class until the next interval, because it would take everything of
-    /// ordinary size. [`Self::ask_for`] must always be called for what is larger.
+    /// Whether [`Self::ask`] need not be called for this class until the next interval, because it would take
+    /// everything of ordinary size. [`Self::ask_for`] must always be called for what is larger.
     pub const fn is_open(&self, class: Class) -> bool {
         match class {
             Class::New => {

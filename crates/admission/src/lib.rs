@@ -11,8 +11,8 @@ pub use admission::{Admission, AdmissionConfig, Class, Observed, Refusal};
 pub use limiter::{Limiter, LimiterConfig, Seen};
 pub use shares::{Denied, Shares, SharesConfig, SourceId};
 
-/// A body up to this many bytes is that of an ordinary request. A larger one counts as one request for each portion of this
-/// size that it has begun.
+/// A body up to this many bytes is that of an ordinary request. A larger one counts as one request for each portion of
+/// this size that it has begun.
 pub const ORDINARY_BODY_BYTES_MAX: u64 = 16 * 1024;
 
 /// What a request with a body of so many bytes costs, in thousandths of an ordinary request.
@@ -29,7 +29,8 @@ pub const INTERVAL_MS: u64 = 20;
 /// Turns in a second.
 pub const INTERVALS_PER_S: u64 = 1000 / INTERVAL_MS;
 
-/// One request in the units of quotas and credits, thousandths of a request, so that rates below one an interval are exact.
+/// One request in the units of quotas and credits, thousandths of a request, so that rates below one an interval are
+/// exact.
 pub const REQUEST: u64 = 1000;
 
 /// A rate per second as a quota per interval, in thousandths of a request.

@@ -8,8 +8,8 @@ const INTERVALS_UNTIL_LIMIT: u32 = 2;
 const INTERVALS_UNTIL_OPEN: u32 = INTERVALS_PER_S as u32 / 2;
 /// Turns without any request after which everything is forgotten: a second.
 const INTERVALS_UNTIL_FORGOTTEN: u64 = INTERVALS_PER_S;
-/// A limit never falls below this part of what was lately taken: where the refusals themselves fill the time, taking less
-/// would not shorten the wait.
+/// A limit never falls below this part of what was lately taken: where the refusals themselves fill the time, taking
+/// less would not shorten the wait.
 const FLOOR_PART: u64 = 4;
 /// A limit never falls below this, in requests per second.
 const FLOOR_PER_S: u64 = 50;

@@ -50,8 +50,8 @@ pub enum Denied {
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Source {
-    /// What it may take of the common limit now, in thousandths of a request. A request with a large body may be taken on
-    /// credit: then it is below zero for a while.
+    /// What it may take of the common limit now, in thousandths of a request. A request with a large body may be taken
+    /// on credit: then it is below zero for a while.
     credit: i64,
     /// What it may take of its own quota now, the same.
     allowance: i64,

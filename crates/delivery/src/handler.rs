@@ -7,8 +7,8 @@ use upesi_fspiop::headers::Parties;
 use upesi_fspiop::{Action, Ids, Message, Operation, PathNames, Resource, SyncError, Version};
 use upesi_http::Bytes;
 
-/// A request that passed the gateway's checks, read once. `I` is what its path names: [`Ids`], until a handler has looked
-/// which of them it is.
+/// A request that passed the gateway's checks, read once. `I` is what its path names: [`Ids`], until a handler has
+/// looked which of them it is.
 #[derive(Clone, Debug)]
 pub struct Request<I = Ids> {
     /// What is asked for.
@@ -36,8 +36,8 @@ pub struct Accepted;
 /// Takes the requests of some families. Their headers, path and body have passed the checks of `upesi_fspiop`; whether
 /// the sender may ask this is for the handler to decide.
 ///
-/// Called on a worker of `upesi_http`: it may start tasks there, must not block, and resolves as soon as the request can be
-/// acknowledged.
+/// Called on a worker of `upesi_http`: it may start tasks there, must not block, and resolves as soon as the request
+/// can be acknowledged.
 pub trait Handler: Send + Sync + 'static {
     /// Whether it takes requests of this family; those that no handler takes are answered 501 with 2002.
     fn serves(&self, resource: Resource) -> bool;

@@ -97,8 +97,8 @@ impl Renderer for CallbackRenderer {
         match &record.callbacks.get(usize::from(key.index))?.content {
             CallbackContent::ForwardPrepare => Some(HopTiming::Prepare(took())),
             CallbackContent::ForwardFulfil | CallbackContent::ForwardAbort => Some(fulfil(record, took())),
-            // The payee has only reserved: the hub commits, and the record that ends the transfer owes the payer its state.
-            // Answers to later questions differ in that alone.
+            // The payee has only reserved: the hub commits, and the record that ends the transfer owes the payer its
+            // state. Answers to later questions differ in that alone.
             CallbackContent::State(StateMethod::Put, view) if view.completed_at == Some(record.time) => {
                 Some(fulfil(record, took()))
             }

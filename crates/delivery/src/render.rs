@@ -1,8 +1,8 @@
 //! The one place where the headers and the body of an outgoing message are put together, and its URL is found.
 //!
-//! Callbacks of the ledger ([`owed`](crate::owed)) and messages between DFSPs ([`relayed`](crate::relayed)) say what they
-//! are made of in a [`Message`]. Whatever an outgoing message needs as a whole, such as a signature of the hub's own, is
-//! added in [`Message::into_request`].
+//! Callbacks of the ledger ([`owed`](crate::owed)) and messages between DFSPs ([`relayed`](crate::relayed)) say what
+//! they are made of in a [`Message`]. Whatever an outgoing message needs as a whole, such as a signature of the hub's
+//! own, is added in [`Message::into_request`].
 
 use upesi_fspiop::headers::{Forward, rewrite_for_forward};
 use upesi_fspiop::uri::{PathValues, append_to_base, fill_template};

@@ -1,5 +1,5 @@
-//! A DFSP that refuses a part of its callbacks, for long, in virtual time: the others go out as they come in, and nothing is
-//! lost.
+//! A DFSP that refuses a part of its callbacks, for long, in virtual time: the others go out as they come in, and
+//! nothing is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -7,9 +7,9 @@ use upesi_http::Outbound;
 /// How lookups behave.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirectoryConfig {
-    /// How long a `GET /parties` may go unanswered before the hub answers it with an error (3300). The default is longer
-    /// than an oracle and a delivery can take together, so that whatever the hub knows better is said first, and shorter
-    /// than the 30 s that payers commonly wait.
+    /// How long a `GET /parties` may go unanswered before the hub answers it with an error (3300). The default is
+    /// longer than an oracle and a delivery can take together, so that whatever the hub knows better is said first, and
+    /// shorter than the 30 s that payers commonly wait.
     pub lookup_deadline: Duration,
     /// Lookups that wait for an answer; above it further ones are refused with 2005.
     pub pending_max: usize,
@@ -22,8 +22,8 @@ pub struct DirectoryConfig {
     pub remove_stale_parties: bool,
     /// Whether the extended types of identifiers are served, of which batches may bring some; paths are checked before.
     pub extended_types: bool,
-    /// Whether only the DFSP that a party belongs to may remove it from an external oracle. It costs a lookup per removal.
-    /// The built-in directory has its own such option.
+    /// Whether only the DFSP that a party belongs to may remove it from an external oracle. It costs a lookup per
+    /// removal. The built-in directory has its own such option.
     pub external_ownership_check: bool,
     /// The bounds of each external oracle.
     pub oracle: OracleConfig,
@@ -51,8 +51,8 @@ pub struct OracleConfig {
     pub deadline: Duration,
     /// Time to open a connection.
     pub connect_timeout: Duration,
-    /// Questions on their way to one oracle; further ones fail at once. They hold no more memory than this, however slow it
-    /// is.
+    /// Questions on their way to one oracle; further ones fail at once. They hold no more memory than this, however
+    /// slow it is.
     pub in_flight_max: usize,
     /// Connections that each worker may have open to one oracle.
     pub connections_max: usize,

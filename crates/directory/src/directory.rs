@@ -44,8 +44,8 @@ struct Shared {
 }
 
 impl Directory {
-    /// A directory that sends over `relay` and asks `oracles`. [`Self::expiry`] has to run beside it. Gives every mistake
-    /// in the configuration.
+    /// A directory that sends over `relay` and asks `oracles`. [`Self::expiry`] has to run beside it. Gives every
+    /// mistake in the configuration.
     pub fn new(
         config: DirectoryConfig,
         relay: Relay,
@@ -57,8 +57,8 @@ impl Directory {
         Ok(Self { shared: Arc::new(Shared { config, relay, oracles, metrics, pending }) })
     }
 
-    /// Answers lookups that nobody else answers in time. To be started once, on any worker; it ends when the directory is
-    /// dropped.
+    /// Answers lookups that nobody else answers in time. To be started once, on any worker; it ends when the directory
+    /// is dropped.
     pub fn expiry(&self) -> impl Future<Output = ()> + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
         let room = Arc::new(Semaphore::new(self.shared.config.expiries_in_flight_max));
@@ -185,7 +185,8 @@ struct InProgress {
 impl InProgress {
     /// What had to be durable is, or was refused: the request may be acknowledged.
     ///
-    /// Comes back once the connection has had its turn, and with it has written the answer: no callback may overtake that.
+    /// Comes back once the connection has had its turn, and with it has written the answer: no callback may overtake
+    /// that.
     async fn acknowledge(&mut self) {
         if self.tell() {
             yield_now().await;
@@ -199,8 +200,8 @@ impl InProgress {
     }
 }
 
-/// Starts the work of a request. Returns its acknowledgement at once, or, if the hub keeps what is registered, once that is
-/// durable. The work goes on if the client hangs up meanwhile.
+/// Starts the work of a request. Returns its acknowledgement at once, or, if the hub keeps what is registered, once
+/// that is durable. The work goes on if the client hangs up meanwhile.
 async fn run<W, F>(permit: Permit, is_kept_by_hub: bool, work: W) -> Result<Accepted, SyncError>
 where
     W: FnOnce(InProgress) -> F,

@@ -1,9 +1,10 @@
 //! Account lookup (L4): which DFSP serves a party, and who the party is.
 //!
-//! - [`Directory`] takes `participants/…` and `parties/…` from the gateway. The order of what it checks, and what DFSPs are
-//!   told, is in `directory/lookup.rs`, `directory/participants.rs` and `directory/batch.rs`.
-//! - [`oracle::Oracle`] knows who serves a party: [`builtin`] in the hub's own store, or [`oracle::ExternalOracle`] over the
-//!   oracle HTTP interface. [`registry`] says which of them is asked.
+//! - [`Directory`] takes `participants/…` and
+//!   `parties/…` from the gateway. The order of what it checks, and what DFSPs are told, is in `directory/lookup.rs`,
+//!   `directory/participants.rs` and `directory/batch.rs`.
+//! - [`oracle::Oracle`] knows who serves a party: [`builtin`] in the hub's own store, or
+//!   [`oracle::ExternalOracle`] over the oracle HTTP interface. [`registry`] says which of them is asked.
 //! - Lookups that nobody answers end with an error callback at their deadline: `pending.rs`.
 //!
 //! Nothing here goes through the engine's queue: however slow an oracle is, transfers do not notice. What waits for one

@@ -80,7 +80,8 @@ impl LookupOutcome {
     }
 }
 
-/// Counters of lookups and oracles. Cheap to clone. Labels name oracles by their number, of which there is a bounded count.
+/// Counters of lookups and oracles. Cheap to clone. Labels name oracles by their number, of which there is a bounded
+/// count.
 #[derive(Clone, Debug)]
 pub struct DirectoryMetrics {
     lookups: Family<LookupLabels, Counter>,

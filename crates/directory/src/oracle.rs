@@ -78,8 +78,8 @@ impl Operation {
         }
     }
 
-    /// The code of an answer with this status that the oracle did not explain. Whoever looks a party up did nothing wrong
-    /// where the oracle does not say so, as with answers of DFSPs.
+    /// The code of an answer with this status that the oracle did not explain. Whoever looks a party up did nothing
+    /// wrong where the oracle does not say so, as with answers of DFSPs.
     const fn code(self, status: u16) -> ErrorCode {
         match (self, status) {
             (Self::Find, 400..=499) => ErrorCode::CLIENT,
@@ -123,8 +123,8 @@ pub enum OracleFailure {
 
 impl OracleFailure {
     /// What the DFSP is told: the oracle's own error where it gave one; for a lookup 3200 where there is no such party;
-    /// 3000, 3003 or 3040 where the oracle refused; 1001 where it gave no usable answer, such as a lookup's redirection,
-    /// which is not followed; 2005 where it was not asked.
+    /// 3000, 3003 or 3040 where the oracle refused; 1001 where it gave no usable answer, such as a lookup's
+    /// redirection, which is not followed; 2005 where it was not asked.
     pub fn to_error(&self, operation: Operation) -> ErrorInformation {
         match self {
             Self::Told { error, .. } => error.clone(),
@@ -170,8 +170,8 @@ pub trait Oracle: Send + Sync + 'static {
     /// durable when its future resolves.
     fn is_kept_by_hub(&self) -> bool;
 
-    /// Who serves a party: one entry for each sub id and currency that fits; the oracle may give further sub ids. Empty:
-    /// nobody.
+    /// Who serves a party: one entry for each sub id and currency that fits; the oracle may give further sub ids.
+    /// Empty: nobody.
     fn find<'a>(&'a self, inquiry: &'a Inquiry<'a>) -> OracleFuture<'a, Vec<Owner>>;
 
     /// Notes that `owner` serves a party.

@@ -57,7 +57,8 @@ impl Entry {
     }
 }
 
-/// Whether an identifier given outside a path, decoded, is one that a lookup could ask for: the same rules as for paths.
+/// Whether an identifier given outside a path, decoded, is one that a lookup could ask for: the same rules as for
+/// paths.
 ///
 /// Errors: what is wrong with it, as the FSPIOP checks say it.
 pub fn check_identifier(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), String> {

@@ -13,8 +13,8 @@ use crate::DirectoryConfig;
 use crate::directory::PartyRequest;
 use crate::timed::{Place, Timed};
 
-/// The accepted `GET /parties` that nobody has answered yet, up to a number and to an amount of memory. Each leaves exactly
-/// once: answered, failed, or expired.
+/// The accepted `GET /parties` that nobody has answered yet, up to a number and to an amount of memory. Each leaves
+/// exactly once: answered, failed, or expired.
 ///
 /// A lookup has no identifier: the payer knows the answer by the party in its path. So an answer counts for everything
 /// that the payer has asked about that party, whoever gives it, and two lookups of the same party by the same DFSP are

@@ -1,7 +1,7 @@
 //! Prepares per second through the whole engine: queue, decide, journal with sync, evolve, answer; 1 KB payloads.
 //!
-//! `UPESI_BENCH_DIR` names a directory on the disk to measure (default: below the target directory). At the end it prints
-//! the CPU time of each thread per prepare, which tells more than the rate where the machine is shared.
+//! `UPESI_BENCH_DIR` names a directory on the disk to measure (default: below the target directory). At the end it
+//! prints the CPU time of each thread per prepare, which tells more than the rate where the machine is shared.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

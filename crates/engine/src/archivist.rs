@@ -38,8 +38,8 @@ pub(crate) struct Archivist {
 }
 
 impl Archivist {
-    /// Begins behind what `ledger` has folded already. What the archive holds by now is not archived again: a part of it may
-    /// have been exported or removed since.
+    /// Begins behind what `ledger` has folded already. What the archive holds by now is not archived again: a part of
+    /// it may have been exported or removed since.
     pub(crate) fn new(
         log: Arc<dyn Log>,
         snapshots: SnapshotStore,
@@ -112,7 +112,8 @@ impl Archivist {
         Ok(())
     }
 
-    /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per record.
+    /// Records between snapshots: at least as many as the state has entries, so that writing it costs little per
+    /// record.
     fn snapshot_distance(&self) -> u64 {
         let entries = self.fold.ledger.reserved_len() + self.fold.ledger.outbox().len();
         self.snapshot_every_records.max(entries as u64)

@@ -12,7 +12,7 @@ use crate::record::{DurableRecord, Payload};
 /// An undelivered callback with everything needed to send it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingCallback {
-    /// Which.
+    /// The callback.
     pub key: CallbackKey,
     /// The record that owes it.
     pub record: Arc<DurableRecord>,
@@ -38,7 +38,8 @@ impl RecordReader {
 
     /// The callbacks of these keys, which must be durable. Reads from disk.
     ///
-    /// A record that is damaged or gone must not hold up the others: its callbacks are left out, and stay in the outbox.
+    /// A record that is damaged or gone must not hold up the others: its callbacks are left out, and stay in the
+    /// outbox.
     pub(crate) fn callbacks(&self, keys: &[CallbackKey]) -> Result<Vec<PendingCallback>, FollowError> {
         let mut pending = Vec::<PendingCallback>::with_capacity(keys.len());
         for key in keys {

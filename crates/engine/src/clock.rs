@@ -13,8 +13,8 @@ pub trait Clock: Send + Sync {
     /// The present instant.
     fn now(&self) -> Timestamp;
 
-    /// The time since some instant that stays the same, by a clock that nobody can set. Unless a clock has such a one, it
-    /// is not set itself.
+    /// The time since some instant that stays the same, by a clock that nobody can set. Unless a clock has such a one,
+    /// it is not set itself.
     fn monotonic(&self) -> Duration {
         self.now().since(Timestamp::EPOCH)
     }
@@ -52,8 +52,8 @@ const LATEST: Timestamp = Timestamp::from_ms(6_080_000_000_000);
 /// How the hub's time stands to the clocks, for operators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockState {
-    /// How far the wall clock has jumped from the hub's time, in milliseconds, negative when it jumped back; 0 when it has
-    /// not.
+    /// How far the wall clock has jumped from the hub's time, in milliseconds, negative when it jumped back; 0 when it
+    /// has not.
     pub jump_ms: i64,
     /// How far the journal's time is ahead of the hub's, in milliseconds; 0 when it is not.
     pub ahead_ms: i64,
@@ -85,8 +85,8 @@ impl ClockState {
     }
 }
 
-/// The hub's time. It goes by the monotonic clock, and is compared with the wall clock again and again: it follows that as
-/// long as the two part by no more than a bound, and goes on without it otherwise.
+/// The hub's time. It goes by the monotonic clock, and is compared with the wall clock again and again: it follows that
+/// as long as the two part by no more than a bound, and goes on without it otherwise.
 pub struct GuardedClock {
     source: Arc<dyn Clock>,
     jump_max_ns: i64,

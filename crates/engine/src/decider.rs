@@ -158,8 +158,8 @@ impl<H: CommitThread> Decider<H> {
         if ticks {
             self.tick(has_room);
         }
-        // The courier's reports need no sync of their own: losing one only repeats a callback. While the commit thread is
-        // busy the batch grows; its return ends the waiting for the queue.
+        // The courier's reports need no sync of their own: losing one only repeats a callback. While the commit thread
+        // is busy the batch grows; its return ends the waiting for the queue.
         let is_due = ticks || self.is_awaited();
         if is_due && self.committer.is_some() {
             return self.commit();
@@ -214,8 +214,8 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when there
-    /// was nothing to record.
+    /// Decides a command, records the decision in the batch and folds it into the state. Gives the payload back when
+    /// there was nothing to record.
     fn decide(&mut self, command: &Command, archived: &Archived, payload: Payload) -> Option<Payload> {
         let Moment { record: stamp, present } = self.moment();
         let now = present.at;
@@ -274,8 +274,8 @@ impl<H: CommitThread> Decider<H> {
         callbacks.iter().map(|callback| callback.target).find(is_asker)
     }
 
-    /// Commits the open batch and begins another: on this thread, or on the commit thread if the batch is large. Waits until
-    /// the batch before is durable.
+    /// Commits the open batch and begins another: on this thread, or on the commit thread if the batch is large. Waits
+    /// until the batch before is durable.
     fn commit(&mut self) -> Result<(), JournalError> {
         self.close_batch();
         let mut committer = self.committer()?;

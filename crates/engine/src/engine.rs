@@ -172,7 +172,8 @@ impl Drop for PanicGuard<'_> {
     fn drop(&mut self) {
         if thread::panicking() {
             self.shared.stop(StopReason::Panicked(self.name));
-            // The decider may be the thread that ends: what came before the queue was closed is dropped, which its callers see.
+            // The decider may be the thread that ends: what came before the queue was closed is dropped, which its
+            // callers see.
             let mut submissions = VecDeque::new();
             while self.shared.queue.take_now(&mut submissions) {
                 submissions.clear();

@@ -30,8 +30,8 @@ pub struct Search {
     pub look_at_max: usize,
 }
 
-/// How far a search has come. What moves on while a search goes on is found at least once: from the reserved ones to the
-/// finished ones in memory, and on to the archive.
+/// How far a search has come. What moves on while a search goes on is found at least once: from the reserved ones to
+/// the finished ones in memory, and on to the archive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchPlace {
     /// Among the reserved transfers, behind this deadline and slot.

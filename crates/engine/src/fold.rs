@@ -1,4 +1,5 @@
-//! The one fold of the journal: the engine's replay at a start, the archivist, the rebuild of a lost archive, and the tools.
+//! The one fold of the journal: the engine's replay at a start, the archivist, the rebuild of a lost archive, and the
+//! tools.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The record stream: decoded journal records in order, from any sequence number on, and new ones as they become durable.
+//! The record stream: decoded journal records in order, from any sequence number on, and new ones as they become
+//! durable.
 
 use std::sync::Arc;
 
@@ -88,8 +89,8 @@ impl Follow {
     /// The next record, without waiting; `None` at the end of the log, or if the next record is not durable yet.
     ///
     /// # Errors
-    /// The record is gone or damaged, and the next call tries it again; or it is not understood, and the next call continues
-    /// behind it.
+    /// The record is gone or damaged, and the next call tries it again; or it is not understood, and the next call
+    /// continues behind it.
     #[expect(clippy::should_implement_trait, reason = "a record borrows the stream")]
     pub fn next(&mut self) -> Result<Option<Followed<'_>>, FollowError> {
         let durable = self.durable.as_ref().map_or(END, |durable| durable.get());

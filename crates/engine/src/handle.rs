@@ -178,7 +178,8 @@ impl EngineHandle {
         }
     }
 
-    /// The journal's records from `seq` on, and new ones as they become durable. The stream ends when the engine has stopped.
+    /// The journal's records from `seq` on, and new ones as they become durable. The stream ends when the engine has
+    /// stopped.
     pub fn follow(&self, seq: u64) -> Follow {
         Follow::live(&self.inner.log, seq, Arc::clone(&self.inner.shared.durable))
     }
@@ -203,9 +204,9 @@ impl EngineHandle {
         self.inner.archive.upgrade()
     }
 
-    /// Removes what finished up to a record from the archive, for good: the journal says so first, so that no later fold takes
-    /// an id that comes again for one that it knows. The division that grows stays. Returns how many divisions left; both the
-    /// record and the removal are durable then.
+    /// Removes what finished up to a record from the archive, for good: the journal says so first, so that no later
+    /// fold takes an id that comes again for one that it knows. The division that grows stays. Returns how many
+    /// divisions left; both the record and the removal are durable then.
     pub async fn remove_finished(&self, to_seq: u64) -> Result<u64, SubmitError> {
         let archive = self.inner.archive.upgrade().ok_or(SubmitError::Stopped)?;
         let growing = archive.divisions().last().map_or(1, |growing| growing.first_seq);

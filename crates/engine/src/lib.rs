@@ -1,9 +1,9 @@
 //! The engine: queue → decide → journal → evolve → effects, and the way back after a restart (L3).
 //!
 //! One thread owns the ledger and the journal's writer. It takes whatever has queued up, decides each command, appends
-//! the batch with one write and one sync, and only then releases replies and callbacks. Large batches are written by the
-//! commit thread while the first decides the next. A third, the archivist, folds the journal behind them into the archive
-//! of finished transfers and into snapshots.
+//! the batch with one write and one sync, and only then releases replies and callbacks. Large batches are written by
+//! the commit thread while the first decides the next. A third, the archivist, folds the journal behind them into the
+//! archive of finished transfers and into snapshots.
 
 mod archivist;
 mod backlog;

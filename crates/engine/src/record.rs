@@ -51,8 +51,8 @@ pub struct DurableRecord {
     pub callbacks: Vec<Callback>,
     /// The request that caused them.
     pub payload: Payload,
-    /// Where a PUT of the payee's ends a transfer: how long before it that was prepared, for measuring. The journal does not
-    /// keep it, so a record that was read back has none.
+    /// Where a PUT of the payee's ends a transfer: how long before it that was prepared, for measuring. The journal
+    /// does not keep it, so a record that was read back has none.
     pub prepared_before: Option<Duration>,
     /// The DFSP whose request this is, if somebody waits for the answer to it: callbacks to that DFSP wait for
     /// [`Answered::answered`]. A record that was read back has none.

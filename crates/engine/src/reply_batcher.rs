@@ -1,7 +1,8 @@
 //! Replies on their way back to waiting callers.
 //!
 //! Waking a task of another thread's runtime costs a system call. A batch has many replies, so they are collected, one
-//! [`ReplyBatcher`] per runtime, and each runtime is woken once; its own task then sends them, which costs next to nothing.
+//! [`ReplyBatcher`] per runtime, and each runtime is woken once; its own task then sends them, which costs next to
+//! nothing.
 //!
 //! Callbacks that must not overtake a reply come with it. They may go once the waiting tasks have had their turn: a
 //! connection that has its reply writes it before it lets another task of its worker run.
@@ -61,8 +62,8 @@ impl ReplyBatcher {
         self.notified.notify_one();
     }
 
-    /// Waits for [`notify`](Self::notify) and sends the collected replies, through `taken`, which is empty before and after.
-    /// Adds the callbacks that wait for those replies to `held`.
+    /// Waits for [`notify`](Self::notify) and sends the collected replies, through `taken`, which is empty before and
+    /// after. Adds the callbacks that wait for those replies to `held`.
     pub(crate) async fn drain(&self, taken: &mut Vec<Reply>, held: &mut Vec<Held>) {
         self.notified.notified().await;
         mem::swap(taken, &mut *self.replies());

@@ -20,7 +20,8 @@ use crate::record::Effects;
 use crate::shared::SharedState;
 
 /// An engine that works only when it is told to, on the thread that tells it: for simulations, where one seed decides
-/// everything. The step that takes, decides, commits and lets go is the one that [`Engine`](crate::Engine)'s threads run.
+/// everything. The step that takes, decides, commits and lets go is the one that [`Engine`](crate::Engine)'s threads
+/// run.
 ///
 /// Its handle works without a runtime: whoever polls what it returns drives it. Dropping it is a crash, nothing is
 /// written.
@@ -55,8 +56,8 @@ impl SteppedEngine {
         Ok((engine, handle))
     }
 
-    /// One turn of the engine's thread: everything that has queued up, and with `ticks` the deadlines. False once it has
-    /// stopped; the handle tells why.
+    /// One turn of the engine's thread: everything that has queued up, and with `ticks` the deadlines. False once it
+    /// has stopped; the handle tells why.
     pub fn turn(&mut self, ticks: bool) -> bool {
         if !self.is_running {
             return false;

@@ -7,8 +7,8 @@ use upesi_ledger::{Ledger, LedgerConfig};
 
 use crate::error::StartError;
 
-/// The first record that a start and the callbacks still need: all before are in the oldest snapshot, in the archive, and
-/// concern no reserved transfer and no undelivered callback. 1 where there is no sound snapshot.
+/// The first record that a start and the callbacks still need: all before are in the oldest snapshot, in the archive,
+/// and concern no reserved transfer and no undelivered callback. 1 where there is no sound snapshot.
 ///
 /// It is judged by the newest snapshot alone, so later deliveries free nothing yet.
 ///

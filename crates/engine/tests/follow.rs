@@ -67,7 +67,8 @@ const fn value(number: u64) -> u64 {
     100 + number * 7
 }
 
-/// The prepared transfers that a stream returns up to its end, with their amounts, and the sequence numbers of all records.
+/// The prepared transfers that a stream returns up to its end, with their amounts, and the sequence numbers of all
+/// records.
 fn prepared(mut records: Follow) -> (Vec<(TransferId, Amount)>, Vec<u64>) {
     let (mut transfers, mut seqs) = (Vec::new(), Vec::new());
     while let Some(found) = records.next().unwrap() {

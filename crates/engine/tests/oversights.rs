@@ -1,6 +1,6 @@
-//! Four things that an engine could overlook without any other test seeing it: what undelivered callbacks need of the journal,
-//! look-ups that are older than what memory has forgotten, what is known to be durable, and room for a batch that is decided
-//! while another one is written.
+//! Four things that an engine could overlook without any other test seeing it: what undelivered callbacks need of the
+//! journal, look-ups that are older than what memory has forgotten, what is known to be durable, and room for a batch
+//! that is decided while another one is written.
 
 mod common;
 

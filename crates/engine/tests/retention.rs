@@ -51,7 +51,8 @@ async fn pay(engine: &EngineHandle, number: u64, value: &str) {
     assert_eq!((found.public_state(), found.amount), (PublicState::Committed, amount(value)));
 }
 
-/// Waits until the archive has what finished so far and memory has not: transfers of other parties come and go meanwhile.
+/// Waits until the archive has what finished so far and memory has not: transfers of other parties come and go
+/// meanwhile.
 async fn archive_all(engine: &EngineHandle, next: &mut u64) {
     let goal = engine.status().durable_seq;
     let archive = engine.archive().unwrap();
@@ -122,8 +123,8 @@ fn sorted(numbers: &[(u64, &str)]) -> Vec<(upesi_types::TransferId, Amount)> {
     all
 }
 
-/// A life in which transfers 1 and 2 are removed and 1 comes again with another amount. Returns what a crash would leave
-/// before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
+/// A life in which transfers 1 and 2 are removed and 1 comes again with another amount. Returns what a crash would
+/// leave before the first snapshot, right after the removal and at the end, and the directory with a snapshot.
 fn life(data: &Path) -> [PathBuf; 3] {
     let (engine, handle) = start(data);
     let crashes = runtime().block_on(async {
@@ -217,7 +218,8 @@ fn a_removal_that_is_recorded_is_made_at_the_next_start() {
     assert_eq!(archived(&crashed), sorted(&[(1, "3.5")]));
 }
 
-/// The fold that begins behind a snapshot meets what other divisions hold already: exported once more it would be twice.
+/// The fold that begins behind a snapshot meets what other divisions hold already: exported once more it would be
+/// twice.
 #[test]
 fn what_the_archive_holds_is_not_archived_again() {
     let directory = tempfile::tempdir().unwrap();

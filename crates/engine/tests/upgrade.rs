@@ -1,7 +1,8 @@
-//! A data directory of the present format is read by every later version; one of format 1 is refused and stays as it is.
+//! A data directory of the present format is read by every later version; one of format 1 is refused and stays as it
+//! is.
 //!
-//! `UPESI_WRITE_FIXTURE=1` writes the fixture of the present format anew. Once a release has written it, that is right only
-//! together with a new format, under a new name: the old fixture stays, and so does its test.
+//! `UPESI_WRITE_FIXTURE=1` writes the fixture of the present format anew. Once a release has written it, that is right
+//! only together with a new format, under a new name: the old fixture stays, and so does its test.
 
 mod common;
 #[path = "upgrade/packed.rs"]

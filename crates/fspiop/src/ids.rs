@@ -30,8 +30,8 @@ pub enum PathId {
     Plain(TransferId),
     /// Any other text.
     Text {
-        /// As received, percent-encoded: a decoded line break or slash would change the meaning of the URLs and headers of
-        /// callbacks.
+        /// As received, percent-encoded: a decoded line break or slash would change the meaning of the URLs and headers
+        /// of callbacks.
         text: Box<str>,
         /// The well-formed id that it encodes, if it does.
         id: Option<TransferId>,

@@ -94,8 +94,8 @@ impl<'a> PartySegments<'a> {
     /// The synchronous check of the path's schema, which comes after those of the headers and the body.
     ///
     /// Errors: 400 with 3100 for a type that is none or that is extended where those are not served, for an id or sub
-    /// id that has no 1 to 128 characters or leads elsewhere in a URL, for an id that has white space or braces, for a sub
-    /// id that has control characters. Else a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1).
+    /// id that has no 1 to 128 characters or leads elsewhere in a URL, for an id that has white space or braces, for a
+    /// sub id that has control characters. Else a sub id may be any text (`PartySubIdOrType` of FSPIOP API v1.1).
     pub fn check(self, extended_types: bool) -> Result<PartyPath<'a>, SyncError> {
         let kind = PartyIdType::parse(self.kind).filter(|kind| extended_types || !kind.is_extended());
         let kind = kind.ok_or_else(|| {
@@ -129,15 +129,15 @@ fn refuse(name: &str, violation: &str) -> SyncError {
     SyncError::new(ErrorCode::VALIDATION, &format!("/path/{name} {violation}"))
 }
 
-/// Whether an id is made of what most ids are made of. Such a text stands for itself and breaks no rule for ids, so that
-/// none of them has to be looked at.
+/// Whether an id is made of what most ids are made of. Such a text stands for itself and breaks no rule for ids, so
+/// that none of them has to be looked at.
 fn is_simple(text: &str) -> bool {
     let is_simple = |byte: u8| byte.is_ascii_alphanumeric() | matches!(byte, b'-' | b'_' | b'+' | b'@');
     (1..=PATH_ID_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_simple)
 }
 
-/// What every id in a path has to be: printable ASCII that decodes to 1 to 128 characters, with no dot segment for those
-/// who decode a slash before they take a path apart.
+/// What every id in a path has to be: printable ASCII that decodes to 1 to 128 characters, with no dot segment for
+/// those who decode a slash before they take a path apart.
 fn decode_checked<'a>(name: &str, segment: &'a str) -> Result<Cow<'a, str>, SyncError> {
     if !segment.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Err(refuse(name, "must be ASCII, percent-encoded where it is not"));
@@ -209,9 +209,9 @@ pub fn check_party_path(party: &PartyPath<'_>) -> Result<(), SyncError> {
 
 /// The same look at a party that stands in a body, such as one of a batch.
 ///
-/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id
-/// that has white space or one of ``
-/// {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus, and for what has not the shape of an e-mail address or IBAN.
+/// Errors: 3101 for an id or sub id that is empty, has more than 128 characters or control characters, for an id that
+/// has white space or one of `` {}<>`\ ``, for a telephone number that is not 1 to 30 digits after an optional plus,
+/// and for what has not the shape of an e-mail address or IBAN.
 pub fn check_party_id(kind: PartyIdType, id: &str, sub_id: Option<&str>) -> Result<(), SyncError> {
     let malformed = |detail: &str| Err(SyncError::new(ErrorCode::MALFORMED_SYNTAX, detail));
     if !is_plain(id) {
@@ -265,7 +265,8 @@ fn is_email(text: &str) -> bool {
         && domain.split('.').all(is_label)
 }
 
-/// Country, two check digits, and 11 to 30 letters and digits (ISO 13616), of either case; check digits are not computed.
+/// Country, two check digits, and 11 to 30 letters and digits (ISO 13616), of either case; check digits are not
+/// computed.
 fn is_iban(text: &str) -> bool {
     let bytes = text.as_bytes();
     (15..=34).contains(&bytes.len())

@@ -38,7 +38,8 @@ pub fn encode_segment(text: &str, out: &mut String) {
     encode_all_but(b"-._~@+:,", text, out);
 }
 
-/// Appends a text that may stand in any part of a URL: everything but letters, digits and `-._~` encoded (RFC 3986 §2.3).
+/// Appends a text that may stand in any part of a URL: everything but letters, digits and `-._~` encoded (RFC 3986
+/// §2.3).
 pub fn encode_component(text: &str, out: &mut String) {
     encode_all_but(b"-._~", text, out);
 }

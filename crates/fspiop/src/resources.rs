@@ -349,7 +349,8 @@ impl Resource {
         ROW_OF[self as usize].iter().any(|row| *row != NO_ROW)
     }
 
-    /// Whether requests of this family change balances, so that they go to the ledger and the journal keeps their bodies.
+    /// Whether requests of this family change balances, so that they go to the ledger and the journal keeps their
+    /// bodies.
     pub const fn moves_money(self) -> bool {
         matches!(self, Self::Transfers | Self::BulkTransfers | Self::FxTransfers)
     }
@@ -359,8 +360,8 @@ impl Resource {
         matches!(self, Self::Quotes | Self::BulkQuotes | Self::FxQuotes)
     }
 
-    /// Whether this is a family of requests to be paid. Other hubs keep them in a service of their own, with refusals of
-    /// its own.
+    /// Whether this is a family of requests to be paid. Other hubs keep them in a service of their own, with refusals
+    /// of its own.
     pub const fn is_payment_request(self) -> bool {
         matches!(self, Self::TransactionRequests | Self::Authorizations)
     }

@@ -82,8 +82,8 @@ fn shape_of_id(segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
     }
 }
 
-/// A last segment `error` always means the error, never a sub id, as the path of a callback about that sub id would mean
-/// the error too. Of two segments only the first tells: `/participants/ALIAS/error` is a party, and
+/// A last segment `error` always means the error, never a sub id, as the path of a callback about that sub id would
+/// mean the error too. Of two segments only the first tells: `/participants/ALIAS/error` is a party, and
 /// `/participants/{ID}/error` the answer to a batch, whose ids are no types.
 fn shape_of_party(resource: Resource, segments: [Option<&str>; 4]) -> Option<(Shape, Segments<'_>)> {
     let is_batch = resource == Resource::Participants;

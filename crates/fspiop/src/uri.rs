@@ -106,8 +106,8 @@ pub fn fill_template(
     Ok(())
 }
 
-/// Appends the URL of a message to a DFSP that registered only where its API begins, as for quotes: the base without its
-/// trailing slashes, the path as [`write_path`] makes it, and the query with its question mark, if there is one.
+/// Appends the URL of a message to a DFSP that registered only where its API begins, as for quotes: the base without
+/// its trailing slashes, the path as [`write_path`] makes it, and the query with its question mark, if there is one.
 pub fn append_to_base(base: &str, path: &str, query: Option<&str>, out: &mut String) {
     out.push_str(base.trim_end_matches('/'));
     out.push_str(path);

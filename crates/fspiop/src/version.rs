@@ -81,8 +81,8 @@ impl Versions {
         self.accepted.iter().any(|version| version.major == major)
     }
 
-    /// The version that the hub stamps on a message of this family that it makes itself: the configured one, or the highest
-    /// accepted one if the family is newer than that.
+    /// The version that the hub stamps on a message of this family that it makes itself: the configured one, or the
+    /// highest accepted one if the family is newer than that.
     pub fn hub_made_of(&self, resource: Resource) -> Version {
         if self.hub_made < resource.since() {
             return self.accepted.iter().copied().max().unwrap_or(self.hub_made);

@@ -1,7 +1,7 @@
 //! The access log: one line per request, for those who ask for it.
 //!
-//! A line names what was asked, by whom, how it was answered and how long that took. Party identifiers are personal, so of
-//! paths only those of transfers show their ids, which are not; bodies never show.
+//! A line names what was asked, by whom, how it was answered and how long that took. Party identifiers are personal, so
+//! of paths only those of transfers show their ids, which are not; bodies never show.
 
 use http::{HeaderMap, StatusCode};
 use tokio::time::Instant;

@@ -53,8 +53,8 @@ fn success(operation: Operation) -> StatusCode {
 }
 
 impl<H: Handler> Gateway<H> {
-    /// A gateway in front of a handler, with its metrics registered. It trusts every sender until it gets an authenticator.
-    /// The engine is the one whose health it shows.
+    /// A gateway in front of a handler, with its metrics registered. It trusts every sender until it gets an
+    /// authenticator. The engine is the one whose health it shows.
     pub fn new(
         engine: EngineHandle,
         config: GatewayConfig,
@@ -112,8 +112,8 @@ impl<H: Handler> Gateway<H> {
         self.gate.ask(class, &parts.headers, body.size_hint().lower(), received)
     }
 
-    /// Answers a request that is not taken. Its body is read, as long as it is small, so that the connection can be used
-    /// again; with a larger one the connection is closed.
+    /// Answers a request that is not taken. Its body is read, as long as it is small, so that the connection can be
+    /// used again; with a larger one the connection is closed.
     async fn turn_away(
         &self,
         refusal: Refusal,

@@ -1,8 +1,8 @@
 //! A bound on the memory of all large bodies together.
 //!
-//! A limit per body is none for the hub: ten thousand connections with a body of the limit each would be 50 GB. Messages
-//! about transfers are small (their longest member has 32 KiB), so larger bodies share a bound in bytes. What a body has
-//! taken of it goes with the body, wherever that is handed to, and comes back when its last holder drops it.
+//! A limit per body is none for the hub: ten thousand connections with a body of the limit each would be 50 GB.
+//! Messages about transfers are small (their longest member has 32 KiB), so larger bodies share a bound in bytes. What
+//! a body has taken of it goes with the body, wherever that is handed to, and comes back when its last holder drops it.
 
 use std::pin::Pin;
 use std::sync::Arc;

@@ -113,8 +113,8 @@ pub(crate) struct GatewayMetrics {
     refusals: Family<Refused, Counter>,
     /// In the order of [`MOJALOOP_CALLS`].
     mojaloop: [[Histogram; 2]; MOJALOOP_CALLS.len()],
-    /// By [`Operation::number`]. Transfers are there from the start; the others are looked up when first needed, so that
-    /// what is never called is not shown.
+    /// By [`Operation::number`]. Transfers are there from the start; the others are looked up when first needed, so
+    /// that what is never called is not shown.
     calls: [OnceLock<CallMetrics>; Operation::COUNT],
 }
 

@@ -19,8 +19,8 @@ pub(crate) enum OperatorEndpoint {
     Health,
     /// `GET /live`: whether the process answers.
     Live,
-    /// `DELETE /endpointcache`: operators' scripts call it after changing endpoints. Those are never cached; what oracles
-    /// answered may be, and is forgotten.
+    /// `DELETE /endpointcache`: operators' scripts call it after changing endpoints. Those are never cached; what
+    /// oracles answered may be, and is forgotten.
     EndpointCache,
     /// `GET /openapi.yaml` and `GET /docs` with its parts: this API, described.
     File(&'static File),

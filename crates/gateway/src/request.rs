@@ -26,8 +26,8 @@ pub fn read_request(
     read(route.map_err(Unroutable::to_error)?, parts, body, config, authenticator, present)
 }
 
-/// Checks a request in a fixed order, of which the first failure is the answer: repeated headers, the form of the headers,
-/// the sender's proof, the body, the path and the query, the parties, the time of completion.
+/// Checks a request in a fixed order, of which the first failure is the answer: repeated headers, the form of the
+/// headers, the sender's proof, the body, the path and the query, the parties, the time of completion.
 pub(crate) fn read(
     Route { operation, segments }: Route<'_>,
     parts: &Parts,

@@ -8,12 +8,13 @@ const HOST_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
 /// Checks host and port of a URL or URL template that messages will be sent to. Resolvers take an address in many odd
-/// spellings (`127.1`, `0x7f000001`, `2130706433`), and what a list of addresses is compared with would be another text;
-/// a host that a message fills in would be the sender's choice.
+/// spellings (`127.1`, `0x7f000001`, `2130706433`), and what a list of addresses is compared with would be another
+/// text; a host that a message fills in would be the sender's choice.
 ///
-/// Errors: for a host or port with placeholders; credentials; a host name with empty, long or odd labels, a dot at its end
-/// or percent-encoding; an IPv4 address that is not four plain decimal numbers; an IPv6 address that has a zone, stands for
-/// an IPv4 one or is not in its shortest form (RFC 5952); a port that is empty, 0, over 65535 or has leading zeros.
+/// Errors: for a host or port with placeholders; credentials; a host name with empty, long or odd labels, a dot at its
+/// end or percent-encoding; an IPv4 address that is not four plain decimal numbers; an IPv6 address that has a zone,
+/// stands for an IPv4 one or is not in its shortest form (RFC 5952); a port that is empty, 0, over 65535 or has leading
+/// zeros.
 pub fn check_address(url: &str) -> Result<(), UrlError> {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();

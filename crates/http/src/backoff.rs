@@ -1,5 +1,5 @@
-//! Waits that double, with full jitter: anything between nothing and the upper end, so that requests that failed together
-//! are not repeated together.
+//! Waits that double, with full jitter: anything between nothing and the upper end, so that requests that failed
+//! together are not repeated together.
 
 use std::time::Duration;
 

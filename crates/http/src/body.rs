@@ -27,8 +27,8 @@ pub enum BodyError {
 /// before it looks for the answer would otherwise see a reset connection instead of the refusal.
 pub const DISCARD_FACTOR: usize = 4;
 
-/// A body of which more than this has come must go on by as much in each [`PROGRESS_INTERVAL`], so that nobody holds memory
-/// by sending nothing.
+/// A body of which more than this has come must go on by as much in each [`PROGRESS_INTERVAL`], so that nobody holds
+/// memory by sending nothing.
 pub const PROGRESS_BYTES_MIN: usize = 64 * 1024;
 /// How often that is looked at.
 pub const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);

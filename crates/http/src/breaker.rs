@@ -48,8 +48,8 @@ pub enum Passage {
 }
 
 impl Breaker {
-    /// Opens after `failures_max` failures in a row, first for about `pause_first`; each probe that fails doubles the pause
-    /// up to `pause_max`.
+    /// Opens after `failures_max` failures in a row, first for about `pause_first`; each probe that fails doubles the
+    /// pause up to `pause_max`.
     pub const fn new(failures_max: u32, pause_first: Duration, pause_max: Duration) -> Self {
         Self { failures_max, pause_first, pause_max, state: State::Closed { failures: 0 }, opened: 0 }
     }

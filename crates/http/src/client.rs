@@ -175,8 +175,9 @@ impl Pool {
 
     /// Sends a request and gives the response, at the latest at the deadline.
     ///
-    /// The request's URI must be in origin-form (`/path?query`); a `Host` header is added where there is none. A request
-    /// of which no byte was sent because an idle connection turned out to be closed is repeated once on a fresh one.
+    /// The request's URI must be in origin-form (`/path?query`); a `Host` header is added where there is none. A
+    /// request of which no byte was sent because an idle connection turned out to be closed is repeated once on a fresh
+    /// one.
     pub async fn send(
         &self,
         mut request: Request<Full<Bytes>>,

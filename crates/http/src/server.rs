@@ -42,8 +42,8 @@ pub trait Service: Send + Sync + 'static {
         connection: &Connection,
     ) -> impl Future<Output = Response<Full<Bytes>>> + Send;
 
-    /// Answers a request that HTTP forbids, whatever it asks for; the connection is closed afterwards. The reason as text
-    /// unless the edge has its own form of saying so.
+    /// Answers a request that HTTP forbids, whatever it asks for; the connection is closed afterwards. The reason as
+    /// text unless the edge has its own form of saying so.
     fn reject(&self, _request: &Request<Incoming>, refusal: Refusal) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from_static(refusal.reason.as_bytes())));
         *response.status_mut() = refusal.status;

@@ -48,8 +48,8 @@ pub enum UrlError {
 }
 
 impl UrlError {
-    /// What an address that somebody sets must be like instead; `None` for what is no URL at all, of which they are told the
-    /// form that is wanted.
+    /// What an address that somebody sets must be like instead; `None` for what is no URL at all, of which they are
+    /// told the form that is wanted.
     pub const fn demand(&self) -> Option<&'static str> {
         match self {
             Self::Malformed { .. } => None,

@@ -206,7 +206,8 @@ fn filter(directives: &str) -> Result<EnvFilter, LevelError> {
     EnvFilter::builder().parse(format!("{STORE_LEVELS},{directives}")).map_err(|_| malformed())
 }
 
-/// A level, or `target=level`. The filter itself would take a misspelt level for the name of a target and so fall silent.
+/// A level, or `target=level`. The filter itself would take a misspelt level for the name of a target and so fall
+/// silent.
 fn is_directive(directive: &str) -> bool {
     let level = directive
         .rsplit_once('=')

@@ -59,8 +59,8 @@ impl Batch {
     /// Adds a record and returns its sequence number. `encode` appends the record's bytes to the buffer it is given and
     /// must leave alone what is there already.
     ///
-    /// Panics when `time` is not later than the record before, or when the batch was already handed to a writer: both are
-    /// mistakes of the program.
+    /// Panics when `time` is not later than the record before, or when the batch was already handed to a writer: both
+    /// are mistakes of the program.
     pub fn push(&mut self, time: Timestamp, encode: impl FnOnce(&mut Vec<u8>)) -> u64 {
         assert!(self.sealed.is_none(), "a batch that was appended must be reset before it is filled again");
         assert!(self.record_count == 0 || time > self.last_time, "record times must strictly increase");

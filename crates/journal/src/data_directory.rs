@@ -94,7 +94,8 @@ impl DataDirectory {
         let disk = RealDisk::new(&path, Access::Write);
         if let Some(found) = read_format(&path)? {
             check_format(&path, found)?;
-            // A process before this one may have left its name in the cache only, and the directories must not outlive it.
+            // A process before this one may have left its name in the cache only, and the directories must not outlive
+            // it.
             disk.sync_directory("").map_err(|source| failed(&path, source))?;
         } else {
             for directory in [segment::DIRECTORY, snapshot::DIRECTORY] {
@@ -141,8 +142,8 @@ impl DataDirectory {
         Arc::clone(&self.disk)
     }
 
-    /// The process that had the directory locked when it was opened for reading; 0 when it is unknown which. What is read
-    /// then is a moving target: the journal's end may be a batch in flight.
+    /// The process that had the directory locked when it was opened for reading; 0 when it is unknown which. What is
+    /// read then is a moving target: the journal's end may be a batch in flight.
     pub fn in_use_by(&self) -> Option<u32> {
         self.in_use_by
     }

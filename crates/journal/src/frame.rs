@@ -1,9 +1,9 @@
 //! The frame: one batch of records as it lies on the disk.
 //!
-//! A frame is a header of 64 bytes, the body, and padding up to a whole number of sectors. No frame is ever written over
-//! a frame, and free room is zeros; so a sector whose end is still zero was never written. To make this certain the last
-//! eight bytes of every sector of a frame have at least [`TAIL_BITS_MIN`] bits set: padding is not zero, and a body that
-//! would break the rule is stored masked.
+//! A frame is a header of 64 bytes, the body, and padding up to a whole number of sectors. No frame is ever written
+//! over a frame, and free room is zeros; so a sector whose end is still zero was never written. To make this certain
+//! the last eight bytes of every sector of a frame have at least [`TAIL_BITS_MIN`] bits set: padding is not zero, and a
+//! body that would break the rule is stored masked.
 
 use upesi_types::Timestamp;
 

@@ -1,8 +1,8 @@
 //! The durable ordered log, and the snapshot files beside it (L2).
 //!
 //! One thread appends batches through a [`Writer`]; any number of [`Reader`]s follow up to the sequence number that is
-//! known to be durable. A batch is on disk when [`Writer::append`] returns, or it is not acknowledged. The README of this
-//! crate states what is assumed of disks, what is survived and what is only detected.
+//! known to be durable. A batch is on disk when [`Writer::append`] returns, or it is not acknowledged. The README of
+//! this crate states what is assumed of disks, what is survived and what is only detected.
 
 mod aligned;
 mod batch;

@@ -1,7 +1,7 @@
 //! The seam between an engine and its journal: an ordered log of records, which one node at a time may append to.
 //!
-//! [`EmbeddedLog`] is the journal of a data directory. A replicated log can stand behind the same traits: whether a node may
-//! append is then decided by the log, at each [`Appender::append`] and [`Appender::confirm`].
+//! [`EmbeddedLog`] is the journal of a data directory. A replicated log can stand behind the same traits: whether a
+//! node may append is then decided by the log, at each [`Appender::append`] and [`Appender::confirm`].
 
 use std::sync::Arc;
 
@@ -17,8 +17,8 @@ use crate::writer::{Appended, Maintenance, Options, Writer};
 
 /// An ordered log of records: appended to by one node, read by any number, trimmed from its beginning.
 pub trait Log: Send + Sync {
-    /// Recovers the end of the log and takes the right to append behind it. From then on every earlier [`Appender`] answers
-    /// [`JournalError::Superseded`].
+    /// Recovers the end of the log and takes the right to append behind it. From then on every earlier
+    /// [`Appender`] answers [`JournalError::Superseded`].
     ///
     /// Errors: the log ends before `known_durable_seq`, or is damaged, or another node keeps the right.
     fn claim(&self, known_durable_seq: u64) -> Result<Claimed, JournalError>;
@@ -46,16 +46,16 @@ pub struct Claimed {
     pub torn: Option<TornTail>,
 }
 
-/// Appends to a log. It belongs on the thread that commits: submission and completion of a batch are one call there, while
-/// another thread decides the next batch.
+/// Appends to a log. It belongs on the thread that commits: submission and completion of a batch are one call there,
+/// while another thread decides the next batch.
 pub trait Appender: Send {
     /// Appends a batch: when this returns `Ok`, all of it is durable and stands in the log at its sequence numbers.
     /// The contract for errors is that of [`Writer::append`]; after [`JournalError::Superseded`] nothing of the
     /// batch counts.
     fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError>;
 
-    /// Confirms that this appender still has the right to append, after all that was decided before the call: an answer that
-    /// records nothing may leave then. Free for a log that only one process can open.
+    /// Confirms that this appender still has the right to append, after all that was decided before the call: an answer
+    /// that records nothing may leave then. Free for a log that only one process can open.
     fn confirm(&mut self) -> Result<(), JournalError>;
 
     /// Makes sure that `body_bytes` of records can be appended without a lack of room.

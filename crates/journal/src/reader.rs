@@ -68,8 +68,8 @@ impl Reader {
         self.torn.as_ref()
     }
 
-    /// The next record, or `None` when the next one is beyond `durable_seq`. Give [`END`] for a journal that nobody writes
-    /// to; free room in closed segments is then verified too.
+    /// The next record, or `None` when the next one is beyond `durable_seq`. Give [`END`] for a journal that nobody
+    /// writes to; free room in closed segments is then verified too.
     pub fn next_record(&mut self, durable_seq: u64) -> Result<Option<Record<'_>>, JournalError> {
         if self.next_seq > durable_seq {
             return Ok(None);
@@ -111,7 +111,8 @@ impl Reader {
         result
     }
 
-    /// A cursor from which `seq` is reached by walking forward; `None` when the journal is empty and `seq` is its first.
+    /// A cursor from which `seq` is reached by walking forward; `None` when the journal is empty and `seq` is its
+    /// first.
     fn cursor_towards(&mut self, seq: u64) -> Result<Option<Cursor>, JournalError> {
         if let Some(mut cursor) = self.cursor.take().filter(|cursor| seq >= cursor.header.first_seq) {
             cursor.rewind(seq);
@@ -165,8 +166,8 @@ impl Reader {
         }
     }
 
-    /// Moves into the segment that continues this one, which proves that nothing is missing in between; false when there is
-    /// none.
+    /// Moves into the segment that continues this one, which proves that nothing is missing in between; false when
+    /// there is none.
     fn enter_next(&self, cursor: &mut Cursor, to_end: bool) -> Result<bool, JournalError> {
         let first_seq = cursor.next_seq();
         if first_seq == cursor.header.first_seq {

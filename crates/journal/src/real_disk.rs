@@ -88,8 +88,8 @@ impl Disk for RealDisk {
 
 /// An open file; one that is written or read once is open twice, the second time for what goes past the page cache.
 ///
-/// What is appended is written once and read once or never, so the cache would only cost copies and memory. A direct write
-/// is in the drive when it returns; the sync that follows makes the drive keep it.
+/// What is appended is written once and read once or never, so the cache would only cost copies and memory. A direct
+/// write is in the drive when it returns; the sync that follows makes the drive keep it.
 #[derive(Debug)]
 struct RealFile {
     file: File,

@@ -41,8 +41,8 @@ pub struct Opened {
 /// Opens the journal of a data directory for writing, making an empty one if there is none.
 ///
 /// All segment headers and every frame of the last segment are verified, a torn tail is removed; the frames of earlier
-/// segments are verified when they are read. What was found is made durable before this returns, so that it can be acted
-/// upon. On damage nothing is changed.
+/// segments are verified when they are read. What was found is made durable before this returns, so that it can be
+/// acted upon. On damage nothing is changed.
 pub fn open(disk: Arc<dyn Disk>, options: Options) -> Result<Opened, JournalError> {
     disk.create_directory(DIRECTORY).map_err(|source| JournalError::io("create", DIRECTORY, source))?;
     disk.sync_directory("").map_err(|source| JournalError::sync("the data directory", source))?;
@@ -87,7 +87,8 @@ pub fn verify(disk: Arc<dyn Disk>) -> Result<Recovered, JournalError> {
 /// How much of a segment is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// What counts ends here, in bytes from the segment's beginning; up to its length there are zeros, or a batch in flight.
+    /// What counts ends here, in bytes from the segment's beginning; up to its length there are zeros, or a batch in
+    /// flight.
     pub bytes: u64,
     /// Its length, in bytes.
     pub length: u64,
@@ -196,8 +197,8 @@ impl LastSegment {
     /// Makes what was found durable, and removes a torn tail.
     ///
     /// The last frame may be in the page cache only: its process was killed before the sync, or the sync failed and the
-    /// system now takes the pages for clean although they never reached the disk. So it is written again, with the bytes
-    /// that are there, and synced.
+    /// system now takes the pages for clean although they never reached the disk. So it is written again, with the
+    /// bytes that are there, and synced.
     fn settle(&self, torn: Option<&TornTail>) -> Result<(), JournalError> {
         let Current { path, file, offset, .. } = &self.current;
         let mut frame = vec![0; (offset - self.last_frame) as usize];

@@ -33,8 +33,8 @@ pub fn segments(disk: &dyn Disk) -> Result<Vec<SegmentInfo>, JournalError> {
     Ok(infos)
 }
 
-/// Deletes the segments that hold only records before `seq`, oldest first; the last segment always stays. Returns how many
-/// were deleted. A failure leaves a journal without a gap.
+/// Deletes the segments that hold only records before `seq`, oldest first; the last segment always stays. Returns how
+/// many were deleted. A failure leaves a journal without a gap.
 pub fn delete_segments_below(disk: &dyn Disk, seq: u64) -> Result<usize, JournalError> {
     let starts = segment::list(disk)?;
     let mut deleted = 0;

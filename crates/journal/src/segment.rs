@@ -79,7 +79,8 @@ pub(crate) fn path(first_seq: u64) -> String {
     format!("{DIRECTORY}/{first_seq:020}{SUFFIX}")
 }
 
-/// The sequence numbers at which the segments begin, ascending. Files with other names are not ours and are passed over.
+/// The sequence numbers at which the segments begin, ascending. Files with other names are not ours and are passed
+/// over.
 pub(crate) fn list(disk: &dyn Disk) -> Result<Vec<u64>, JournalError> {
     let names = disk.list(DIRECTORY).map_err(|source| JournalError::io("list", DIRECTORY, source))?;
     let mut starts: Vec<u64> = names.iter().filter_map(|name| number_of(name, SUFFIX)).collect();

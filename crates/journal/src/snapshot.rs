@@ -72,8 +72,9 @@ impl SnapshotStore {
         Self { disk }
     }
 
-    /// Writes a snapshot; it exists, whole and durable, when this returns `Ok`, and not at all otherwise. The record `seq`
-    /// must be durable already. `write` produces the state piece by piece; a large state need not be in memory twice.
+    /// Writes a snapshot; it exists, whole and durable, when this returns
+    /// `Ok`, and not at all otherwise. The record `seq` must be durable already. `write` produces the state piece by
+    /// piece; a large state need not be in memory twice.
     pub fn write(
         &self,
         seq: u64,

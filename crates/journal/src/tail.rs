@@ -20,8 +20,8 @@ pub struct TornTail {
 /// Judges what follows the last valid frame of the last segment. `ending` is what is wrong there; `None` when there is
 /// nothing.
 ///
-/// Only one frame is ever in flight, into room that was zero. So what lies there is a torn write exactly if some sector of
-/// it was not (or not wholly) written, and nothing valid comes after it. Everything else was once complete.
+/// Only one frame is ever in flight, into room that was zero. So what lies there is a torn write exactly if some sector
+/// of it was not (or not wholly) written, and nothing valid comes after it. Everything else was once complete.
 pub(crate) fn judge(cursor: &Cursor, ending: Option<Damage>) -> Result<Option<TornTail>, JournalError> {
     let at = cursor.offset();
     let damaged = |offset: u64, reason| Err(JournalError::damaged(&cursor.path, offset, reason));

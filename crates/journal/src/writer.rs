@@ -41,13 +41,14 @@ pub struct Options {
     pub segment_bytes: u64,
     /// Whether appends are synced.
     pub durability: Durability,
-    /// Whether [`Writer::maintain`] writes the next segment full of zeros, so that appends change no file-system metadata.
+    /// Whether [`Writer::maintain`] writes the next segment full of zeros, so that appends change no file-system
+    /// metadata.
     pub zero_ahead: bool,
-    /// Tells this journal's frames from everything else; used once, when the first segment is made. The time of creation in
-    /// nanoseconds will do.
+    /// Tells this journal's frames from everything else; used once, when the first segment is made. The time of
+    /// creation in nanoseconds will do.
     pub identity: u64,
-    /// A sequence number that is known to have been durable, from a snapshot or an archive. A journal that ends before it
-    /// is damaged.
+    /// A sequence number that is known to have been durable, from a snapshot or an archive. A journal that ends before
+    /// it is damaged.
     pub known_durable_seq: u64,
 }
 
@@ -174,12 +175,12 @@ impl Writer {
         }
     }
 
-    /// Appends a batch: when this returns `Ok`, all of it is durable. The batch stays as it is; [`Batch::reset`] makes it
-    /// ready for reuse.
+    /// Appends a batch: when this returns `Ok`, all of it is durable. The batch stays as it is; [`Batch::reset`] makes
+    /// it ready for reuse.
     ///
     /// After [`JournalError::DiskFull`] nothing of the batch counts and the same batch can be appended again. After any
-    /// other error the writer is poisoned: every later call answers [`JournalError::Poisoned`] without touching the disk,
-    /// and whether the batch is in the journal is known only when it is opened again.
+    /// other error the writer is poisoned: every later call answers [`JournalError::Poisoned`] without touching the
+    /// disk, and whether the batch is in the journal is known only when it is opened again.
     ///
     /// Panics when the batch is empty or does not continue the sequence, or when its time is not later than that of the
     /// last record: these are mistakes of the program.
@@ -225,8 +226,8 @@ impl Writer {
         }
     }
 
-    /// Makes sure that a frame of up to `body_bytes` of records will find its place without allocating anything, so that
-    /// lack of room shows before anything is decided rather than at [`append`](Self::append).
+    /// Makes sure that a frame of up to `body_bytes` of records will find its place without allocating anything, so
+    /// that lack of room shows before anything is decided rather than at [`append`](Self::append).
     ///
     /// Answers [`JournalError::DiskFull`] as long as there is no room; any other error poisons the writer.
     pub fn reserve(&mut self, body_bytes: u64) -> Result<(), JournalError> {
@@ -297,7 +298,8 @@ impl Writer {
         }
     }
 
-    /// Restores the zeros where an earlier write ran out of room, so that its remains cannot be taken for something else.
+    /// Restores the zeros where an earlier write ran out of room, so that its remains cannot be taken for something
+    /// else.
     fn scrub(&mut self) -> Result<(), JournalError> {
         match &mut self.current {
             Some(current) if current.soiled_end > current.offset => {
@@ -309,8 +311,8 @@ impl Writer {
         }
     }
 
-    /// Begins a new segment with the frame. The segment gets its name when header and frame are durable, so that a named
-    /// segment is never empty.
+    /// Begins a new segment with the frame. The segment gets its name when header and frame are durable, so that a
+    /// named segment is never empty.
     fn roll(&mut self, frame: &[u8]) -> Result<Appended, JournalError> {
         let needed = (SECTOR_BYTES + frame.len()) as u64;
         let prepared = match self.prepared.take() {
@@ -373,7 +375,8 @@ impl Writer {
 
     fn prepare(&self, length: u64) -> Result<Prepared, JournalError> {
         let created = match self.disk.create(PREPARED) {
-            // Left by a process that stopped; or there was no room even for removing it. It may hold the remains of a batch.
+            // Left by a process that stopped; or there was no room even for removing it. It may hold the remains of a
+            // batch.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 self.discard()?;
                 self.disk.create(PREPARED)
@@ -392,8 +395,8 @@ impl Writer {
         self.disk.remove(PREPARED).map_err(|source| JournalError::io("remove", PREPARED, source))
     }
 
-    /// Writes the next stretch of zeros, so that the next segment is all written when the present one is full. In times of
-    /// large frames there is no use in it.
+    /// Writes the next stretch of zeros, so that the next segment is all written when the present one is full. In times
+    /// of large frames there is no use in it.
     fn zero_ahead(&mut self, used: u64, length: u64) -> Result<Maintenance, JournalError> {
         let Some(prepared) = &mut self.prepared else { return Ok(Maintenance::Idle) };
         let are_frames_large = self.last_frame_bytes > ZERO_AHEAD_FRAME_BYTES_MAX;
@@ -416,8 +419,8 @@ impl Writer {
 
 /// Turns the remains of a frame into free room again, durably.
 ///
-/// A crash in between must leave what is known for the remains of a frame. So first the end of its first sector goes, which
-/// marks it as incomplete whatever else is left, then everything.
+/// A crash in between must leave what is known for the remains of a frame. So first the end of its first sector goes,
+/// which marks it as incomplete whatever else is left, then everything.
 pub(crate) fn scrub(file: &dyn DiskFile, path: &str, from: u64, to: u64) -> Result<(), JournalError> {
     let second_sector = from + SECTOR_BYTES as u64;
     write_zeros(file, path, second_sector - TAIL_BYTES as u64, second_sector)?;

@@ -12,7 +12,8 @@ use crate::refusal::Cause;
 use crate::stored::{Stored, stored_by_number, stored_struct};
 use crate::transfer::PublicState;
 
-/// Identifies a callback for ever: whom it is for, and where in the journal it was decided. Orders by target, then time.
+/// Identifies a callback for ever: whom it is for, and where in the journal it was decided. Orders by target, then
+/// time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallbackKey {
     /// Whom it is for.
@@ -74,8 +75,8 @@ stored_by_number! {
 impl CallbackKey {
     /// The key of the callback at a place of a record.
     ///
-    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX), as `limits.rs` proves of what
-    /// commands decide.
+    /// No record owes more than [`CALLBACKS_PER_RECORD_MAX`](crate::CALLBACKS_PER_RECORD_MAX), as `limits.rs` proves of
+    /// what commands decide.
     pub fn of(callback: &Callback, seq: u64, index: usize) -> Self {
         let Ok(index) = u8::try_from(index) else { panic!("record {seq} owes too many callbacks") };
         Self { target: callback.target, seq, index }

@@ -28,14 +28,14 @@ pub struct LedgerConfig {
 pub enum FundsOutGuard {
     /// The remaining cover is not below the participant's present position.
     Position,
-    /// The settlement account alone stays in credit, whatever the position (as the reference hub does).
+    /// The settlement account alone stays in credit, whatever the position (as Mojaloop does).
     SettlementAccount,
 }
 
 /// The error for a PUT about a transfer that nobody knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownTransfer {
-    /// 2001, as the reference hub says and its clients may expect.
+    /// 2001, as Mojaloop says and its clients may expect.
     InternalError,
     /// 3208, as a GET is answered.
     NotFound,

@@ -1,7 +1,7 @@
 //! Events: what a decision changed. The state is the fold of them.
 //!
-//! This table is their one declaration. A row has the tag, the name, the fields and the text that `upesi journal` prints;
-//! [`Ledger::evolve`](crate::Ledger::evolve) has the fold.
+//! This table is their one declaration. A row has the tag, the name, the fields and the text that `upesi journal`
+//! prints; [`Ledger::evolve`](crate::Ledger::evolve) has the fold.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;

@@ -43,8 +43,8 @@ pub struct Outbox {
     parked_len: usize,
 }
 
-/// The callbacks owed to one participant, oldest first. They come and go at the ends, or nearly: a delivered one in between
-/// leaves an empty place behind.
+/// The callbacks owed to one participant, oldest first. They come and go at the ends, or nearly: a delivered one in
+/// between leaves an empty place behind.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     places: VecDeque<Place>,

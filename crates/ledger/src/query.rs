@@ -134,8 +134,8 @@ impl Ledger {
         default.filter(|_| !has_own)
     }
 
-    /// What covers a participant's position in a currency: what is on its account of the type that the model of positions
-    /// names. Zero without a model, or without such an account. This is what prepares are decided by.
+    /// What covers a participant's position in a currency: what is on its account of the type that the model of
+    /// positions names. Zero without a model, or without such an account. This is what prepares are decided by.
     pub fn cover(&self, participant: &Participant, currency: Currency) -> Amount {
         self.position_model(currency)
             .map_or(Amount::ZERO, |model| self.cover_by(model, participant, currency))
@@ -201,7 +201,8 @@ impl Ledger {
         self.transfers.drain_finished(seq)
     }
 
-    /// The record that finished one of the finished transfers in memory, counted from the oldest; 0 when there are fewer.
+    /// The record that finished one of the finished transfers in memory, counted from the oldest; 0 when there are
+    /// fewer.
     pub fn finished_seq(&self, index: usize) -> u64 {
         self.transfers.finished_seq(index)
     }

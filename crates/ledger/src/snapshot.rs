@@ -1,6 +1,7 @@
 //! Snapshots: the whole state as bytes, so that a restart replays only what came after.
 //!
-//! A snapshot is a list of sections. Each has a version of its own, so that a part of the state can change its form alone.
+//! A snapshot is a list of sections. Each has a version of its own, so that a part of the state can change its form
+//! alone.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;

@@ -1,7 +1,7 @@
 //! Tables of what is stored under a tag: the rows of an enum give its tags, names, stored forms and fields.
 
-/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. What is printed of a field as JSON has
-/// its name, or another one: `field as "name": Type`.
+/// An enum whose rows are `tag Name(value: Type);` or `tag Name { field: Type, … };`. What is printed of a field as
+/// JSON has its name, or another one: `field as "name": Type`.
 macro_rules! stored_enum {
     (
         $(#[$enum_doc:meta])*

@@ -85,7 +85,8 @@ pub(crate) fn funds(number: u8, direction: FundsDirection, state: FundsState, un
     }
 }
 
-/// A hub with a transfer in flight, one that was committed and one that was aborted, a deposit and a withdrawal in flight.
+/// A hub with a transfer in flight, one that was committed and one that was aborted, a deposit and a withdrawal in
+/// flight.
 pub(crate) fn sound() -> Ledger {
     let mut ledger = Ledger::new(LedgerConfig::default());
     let dfsp = |number, name| Event::ParticipantCreated {

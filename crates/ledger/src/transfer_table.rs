@@ -15,8 +15,8 @@ mod slots;
 
 /// Transfers by id, by deadline while reserved, and by age once finished.
 ///
-/// Transfers stay in their slot for life. The index does not repeat their ids, so it is small: a prepare looks for an id
-/// that is not there, and what that costs is fetching the index from memory.
+/// Transfers stay in their slot for life. The index does not repeat their ids, so it is small: a prepare looks for an
+/// id that is not there, and what that costs is fetching the index from memory.
 #[derive(Clone, Debug)]
 pub(crate) struct TransferTable {
     slots: Slots<Transfer>,
@@ -147,8 +147,8 @@ impl TransferTable {
         behind.filter_map(|place| Some((*place, self.slots.get(place.1)?)))
     }
 
-    /// The finished transfers from a place on, oldest first, and the place behind each: the sequence that finished it, and
-    /// how many of that sequence were passed.
+    /// The finished transfers from a place on, oldest first, and the place behind each: the sequence that finished it,
+    /// and how many of that sequence were passed.
     pub(crate) fn finished_behind(
         &self,
         (seq, passed): (u64, u32),

@@ -1,5 +1,5 @@
-//! A flame graph as one SVG file that needs nothing else: whole process on top, then threads, then functions by who called
-//! them; the width is the share of CPU time.
+//! A flame graph as one SVG file that needs nothing else: whole process on top, then threads, then functions by who
+//! called them; the width is the share of CPU time.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -27,7 +27,8 @@ impl<T> Gate<T> {
         self.target.store(target, Ordering::Release);
     }
 
-    /// Gives where it leads; null: it is closed. Each entering is followed by [`Self::leave`], until which the target stays.
+    /// Gives where it leads; null: it is closed. Each entering is followed by [`Self::leave`], until which the target
+    /// stays.
     pub(crate) fn enter(&self) -> *mut T {
         self.inside.fetch_add(1, Ordering::Relaxed);
         // With the fence in `close`: either this finds the gate closed, or who closes it finds somebody inside.

@@ -1,13 +1,13 @@
 //! Where the CPU time of this process goes, and its memory, asked for while it runs.
 //!
 //! Nothing here costs anything until it is asked for. [`profile`] then takes samples for a while: at each tick of the
-//! process's CPU clock, the kernel interrupts the thread that is running, and a handler copies its registers and the top of
-//! its stack into memory set aside for that. It takes no lock, allocates nothing and follows no pointer; what the
-//! copies mean is found out afterwards, by an ordinary thread. [`memory::summary`] reads what the kernel and the allocator
-//! count anyway.
+//! process's CPU clock, the kernel interrupts the thread that is running, and a handler copies its registers and the
+//! top of its stack into memory set aside for that. It takes no lock, allocates nothing and follows no pointer; what
+//! the copies mean is found out afterwards, by an ordinary thread. [`memory::summary`] reads what the kernel and the
+//! allocator count anyway.
 //!
-//! This is the one crate with `unsafe` code, in `signal.rs`, each block with its reason. It also brings the allocator of the
-//! process, so that the numbers are those of the memory that the program really uses.
+//! This is the one crate with `unsafe` code, in `signal.rs`, each block with its reason. It also brings the allocator
+//! of the process, so that the numbers are those of the memory that the program really uses.
 
 mod allocator;
 mod error;
@@ -36,8 +36,8 @@ pub use stacks::Profile;
 /// Longest profile, in seconds.
 pub const SECONDS_MAX: u64 = 60;
 
-/// Watches the process for this long and says where its CPU time went. Blocks the thread that asks. `is_wanted` is asked
-/// several times a second; where it says no, the profile ends, so that nobody waits for what nobody reads.
+/// Watches the process for this long and says where its CPU time went. Blocks the thread that asks. `is_wanted` is
+/// asked several times a second; where it says no, the profile ends, so that nobody waits for what nobody reads.
 ///
 /// # Errors
 ///

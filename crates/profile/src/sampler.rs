@@ -10,10 +10,11 @@ use crate::signal::{Ticking, zeros};
 
 /// How much of a stack is kept, in bytes; what lies deeper is not seen.
 pub(crate) const STACK_BYTES_MAX: usize = 16 * 1024;
-/// Samples of one profile. Together with the stacks, 64 MiB, used only as far as samples come, and given back at its end.
+/// Samples of one profile. Together with the stacks, 64 MiB, used only as far as samples come, and given back at its
+/// end.
 const SAMPLES_MAX: usize = 4096;
-/// Samples per second of CPU time. Not a divisor of usual timers' rates, so that work done by a timer is neither always seen
-/// nor never.
+/// Samples per second of CPU time. Not a divisor of usual timers' rates, so that work done by a timer is neither always
+/// seen nor never.
 const HERTZ_MAX: u64 = 199;
 const HERTZ_MIN: u64 = 19;
 /// How often it is asked whether the profile is still wanted.

@@ -35,7 +35,8 @@ const STAGES: [(&str, &[&str]); 7] = [
     ),
 ];
 
-/// Crates and modules that serve several stages, and whose sample it is where no frame is a stage's. The first that fits.
+/// Crates and modules that serve several stages, and whose sample it is where no frame is a stage's. The first that
+/// fits.
 const SHARED: [(&str, &str); 11] = [
     ("upesi_http::workers", RUNTIME),
     ("upesi_http::client", CALLBACKS),

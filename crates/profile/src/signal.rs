@@ -32,8 +32,8 @@ pub(crate) struct Ticking {
 }
 
 impl Ticking {
-    /// Begins to take samples, one for each `interval` of CPU time that the process uses. The caller sees to it that only
-    /// one exists at a time.
+    /// Begins to take samples, one for each `interval` of CPU time that the process uses. The caller sees to it that
+    /// only one exists at a time.
     pub(crate) fn start(buffer: Box<Buffer>, interval: Duration) -> io::Result<Self> {
         install()?;
         let ticking = Self { buffer: Box::into_raw(buffer) };
@@ -55,8 +55,9 @@ impl Ticking {
         // Stopping a timer does not fail. A signal that is under way finds no buffer, or is waited for.
         let _ = set_timer(Duration::ZERO);
         GATE.close();
-        // SAFETY: the pointer is of `Box::into_raw` in `start`, is taken back once as it was replaced above, and no handler
-        // has it: those that the gate let in have left, later ones find it closed (`gate.rs`, which a model runs).
+        // SAFETY: the pointer is of `Box::into_raw` in `start`, is taken back once as it was replaced above, and no
+        // handler has it: those that the gate let in have left, later ones find it closed (`gate.rs`, which a model
+        // runs).
         Some(unsafe { Box::from_raw(buffer) })
     }
 }
@@ -71,8 +72,8 @@ impl Drop for Ticking {
 /// there, which a loop that writes zeros would spoil.
 pub(crate) fn zeros(words: usize) -> Box<[AtomicU64]> {
     let plain = Box::into_raw(vec![0_u64; words].into_boxed_slice());
-    // SAFETY: the pointer is of `Box::into_raw`, and the two types have the same size and alignment on the processors that
-    // the sampler runs on, checked below.
+    // SAFETY: the pointer is of `Box::into_raw`, and the two types have the same size and alignment on the processors
+    // that the sampler runs on, checked below.
     unsafe { Box::from_raw(plain as *mut [AtomicU64]) }
 }
 
@@ -82,8 +83,8 @@ const _: () =
 /// Installs the handler. It stays: a signal that arrives late would end the process otherwise.
 fn install() -> io::Result<()> {
     let handler: extern "C" fn(c_int, *mut siginfo_t, *mut c_void) = on_tick;
-    // SAFETY: all members of `sigaction` may be zero, and those that matter are set before it is used; both pointers are
-    // valid for the calls, and the handler has the signature that SA_SIGINFO asks for.
+    // SAFETY: all members of `sigaction` may be zero, and those that matter are set before it is used; both pointers
+    // are valid for the calls, and the handler has the signature that SA_SIGINFO asks for.
     let result = unsafe {
         let mut action: libc::sigaction = MaybeUninit::zeroed().assume_init();
         action.sa_sigaction = handler as *const () as usize;
@@ -107,8 +108,9 @@ fn set_timer(interval: Duration) -> io::Result<()> {
 extern "C" fn on_tick(_: c_int, _: *mut siginfo_t, context: *mut c_void) {
     let buffer = GATE.enter();
     if !buffer.is_null() {
-        // SAFETY: the buffer lives until this handler leaves the gate; the kernel gives a handler with SA_SIGINFO a valid
-        // `ucontext_t`; `errno` is this thread's and is put back, as the interrupted code may be about to read it.
+        // SAFETY: the buffer lives until this handler leaves the gate; the kernel gives a handler with SA_SIGINFO a
+        // valid `ucontext_t`; `errno` is this thread's and is put back, as the interrupted code may be about to read
+        // it.
         unsafe {
             let errno = *libc::__errno_location();
             take_sample(&*buffer, &*context.cast::<ucontext_t>());
@@ -140,8 +142,8 @@ fn copy_stack(stack_pointer: u64, target: *mut u8) -> usize {
     }
     let local = iovec { iov_base: target.cast(), iov_len: STACK_BYTES_MAX };
     // SAFETY: `target` is a slot of STACK_BYTES_MAX bytes that this handler alone has reserved, and the pieces are not
-    // longer than that together. The addresses on the other side are the kernel's to check: it stops at the first it cannot
-    // read. A thread may always read its own process.
+    // longer than that together. The addresses on the other side are the kernel's to check: it stops at the first it
+    // cannot read. A thread may always read its own process.
     let copied = unsafe {
         libc::process_vm_readv(
             libc::getpid(),

@@ -84,8 +84,8 @@ impl<'files> Symbols<'files> {
 }
 
 /// The module of a source file: `crates/engine/src/decider.rs` is `upesi_engine::decider`, and
-/// `…/tokio-1.54.0/src/runtime/task/mod.rs` is `tokio::runtime::task`. Line tables have bare names of functions, so this is
-/// what tells where they are from.
+/// `…/tokio-1.54.0/src/runtime/task/mod.rs` is `tokio::runtime::task`. Line tables have bare names of functions, so
+/// this is what tells where they are from.
 fn module_of(file: &str) -> Option<String> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let directory = before.rsplit('/').next()?;

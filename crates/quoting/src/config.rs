@@ -6,9 +6,9 @@ pub const DUPLICATE_ENTRIES_DEFAULT: usize = 200_000;
 /// Settings of quoting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QuotingConfig {
-    /// `quotes.duplicate_entries`: quotes whose requests and answers are remembered in memory, so that a changed message
-    /// under the same id is refused; the oldest is forgotten for a new one. 0 turns the check off. Not used where quotes
-    /// are kept, as those are found in the store.
+    /// `quotes.duplicate_entries`: quotes whose requests and answers are remembered in memory, so that a changed
+    /// message under the same id is refused; the oldest is forgotten for a new one. 0 turns the check off. Not used
+    /// where quotes are kept, as those are found in the store.
     pub duplicate_entries: usize,
     /// `quotes.refuse_expired`: refuse requests whose `expiration` is past, and answers to such, with 3302.
     pub refuse_expired: bool,

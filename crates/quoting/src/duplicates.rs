@@ -31,8 +31,8 @@ pub(crate) enum Sighting {
     Modified,
 }
 
-/// Remembers the last quotes, a fixed number of them. Room is taken as quotes come: 64 bytes for each, and 5 to 10 to find
-/// it.
+/// Remembers the last quotes, a fixed number of them. Room is taken as quotes come: 64 bytes for each, and 5 to 10 to
+/// find it.
 #[derive(Debug)]
 pub(crate) struct DuplicateTable {
     entries_max: usize,
@@ -163,7 +163,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The same in the simplest way: what was passed on, oldest quote first, and at each message all of it looked through.
+    /// The same in the simplest way: what was passed on, oldest quote first, and at each message all of it looked
+    /// through.
     #[derive(Default)]
     struct Model {
         quotes: Vec<(QuoteKey, Vec<Sight>)>,

@@ -39,8 +39,8 @@ pub(crate) enum Ask {
         /// Until when the terms are wanted.
         expires_at: Timestamp,
     },
-    /// `PUT /quotes/{ID}`, `PUT /bulkQuotes/{ID}`, `PUT /fxQuotes/{ID}`. The currency is that in which the payee is paid;
-    /// only quotes have it.
+    /// `PUT /quotes/{ID}`, `PUT /bulkQuotes/{ID}`, `PUT /fxQuotes/{ID}`. The currency is that in which the payee is
+    /// paid; only quotes have it.
     Response(Option<Currency>),
     /// Everything else: a `GET`, an error, and all payment requests.
     PassOn,

@@ -85,8 +85,8 @@ impl Quoting {
         matches!(self.shared.memory, Memory::Kept(_))
     }
 
-    /// Deletes kept quotes that are too old or too many, in small steps; gives how many went. [`Self::run_retention`] does
-    /// it regularly.
+    /// Deletes kept quotes that are too old or too many, in small steps; gives how many went. [`Self::run_retention`]
+    /// does it regularly.
     pub async fn drop_old(&self) -> Result<u64, TablesError> {
         match &self.shared.memory {
             Memory::Kept(kept) => kept.drop_old(self.shared.relay.now()).await,
@@ -94,8 +94,8 @@ impl Quoting {
         }
     }
 
-    /// Keeps the kept quotes within their bounds, for ever. To be spawned on some worker and aborted at the end; returns
-    /// at once where quotes are not kept.
+    /// Keeps the kept quotes within their bounds, for ever. To be spawned on some worker and aborted at the end;
+    /// returns at once where quotes are not kept.
     pub async fn run_retention(&self) {
         if !self.keeps_quotes() {
             return;
@@ -339,8 +339,8 @@ impl Shared {
         drop(permit);
     }
 
-    /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question for
-    /// a quote, which anybody may ask, there is no note.
+    /// A kept quote shows why it got no answer. That this note is not durable in time matters to nobody. Of a question
+    /// for a quote, which anybody may ask, there is no note.
     async fn keep_failure(&self, request: &Request, reading: &Reading, error: &ErrorInformation) {
         let (Memory::Kept(kept), Some(quote)) = (&self.memory, reading.quote) else { return };
         let payee = match reading.ask {

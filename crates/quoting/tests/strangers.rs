@@ -1,5 +1,5 @@
-//! Answers from DFSPs that were not asked: passed on, as answers are not matched to questions, and without any effect on
-//! those of the DFSP that was.
+//! Answers from DFSPs that were not asked: passed on, as answers are not matched to questions, and without any effect
+//! on those of the DFSP that was.
 
 mod common;
 

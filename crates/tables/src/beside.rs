@@ -12,8 +12,8 @@ pub(crate) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Makes a directory beside its place with `make`, and moves it there durably; not if `make` returns false, and then nothing
-/// is left. fjall makes its files one by one and cannot go on where a crash stopped it.
+/// Makes a directory beside its place with `make`, and moves it there durably; not if `make` returns false, and then
+/// nothing is left. fjall makes its files one by one and cannot go on where a crash stopped it.
 pub(crate) fn make_whole<E>(
     path: &Path,
     fail: impl Fn(io::Error) -> E,

@@ -128,7 +128,8 @@ pub enum TablesError {
         /// Its directory.
         path: PathBuf,
     },
-    /// The operating system refused a read or a write. If it was a write, nothing more is written until the next opening.
+    /// The operating system refused a read or a write. If it was a write, nothing more is written until the next
+    /// opening.
     #[error("the {part} in {path} cannot be read or written: {source}; check permissions and free space")]
     Io {
         /// The part that failed.

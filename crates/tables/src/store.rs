@@ -1,9 +1,9 @@
 //! Durable key-value tables for what is not money (L2): the party directory, the registry of oracles, kept quotes.
 //!
-//! One thread writes. [`Store::update`] hands it a closure that reads, checks and writes; everything that queued up while
-//! the last batch was being synced becomes one record of the log with one sync, and each caller is answered only once its
-//! record is durable. Readers ([`Table::get`], [`Table::scan`]) never wait for the writer's queue and see durable values
-//! only.
+//! One thread writes. [`Store::update`] hands it a closure that reads, checks and writes; everything that queued up
+//! while the last batch was being synced becomes one record of the log with one sync, and each caller is answered only
+//! once its record is durable. Readers ([`Table::get`], [`Table::scan`]) never wait for the writer's queue and see
+//! durable values only.
 //!
 #![doc = include_str!("store/README.md")]
 
@@ -134,16 +134,18 @@ impl Store {
         Ok(Self { inner, writer: Arc::new(writer) })
     }
 
-    /// The table called `name` (letters, digits, `_`), created when it does not exist. Costs a few syncs the first time.
+    /// The table called `name` (letters, digits, `_`), created when it does not exist. Costs a few syncs the first
+    /// time.
     pub fn table(&self, name: &str) -> Result<Table, TablesError> {
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
         assert!(!name.is_empty() && name.bytes().all(is_name), "{name:?} is no name of a table");
         Ok(Table { state: self.inner.tables.table(name)?, tables: Arc::clone(&self.inner.tables) })
     }
 
-    /// Has all of `table` kept in memory, in about 13 bytes for each entry, so that [`Table::get`] takes a fraction of a
-    /// microsecond. For tables with few different values; others stay on disk. It is read once, beside everything else;
-    /// until then, and when it would take more than `bytes_max` bytes, gets go to the disk as ever. Nothing else changes.
+    /// Has all of `table` kept in memory, in about 13 bytes for each entry, so that [`Table::get`] takes a fraction of
+    /// a microsecond. For tables with few different values; others stay on disk. It is read once, beside everything
+    /// else; until then, and when it would take more than `bytes_max` bytes, gets go to the disk as ever. Nothing else
+    /// changes.
     pub fn keep_in_memory(&self, table: &Table, bytes_max: u64) {
         if table.state.make_resident(bytes_max) {
             self.inner.to_load().push_back(Arc::clone(&table.state));
@@ -154,9 +156,9 @@ impl Store {
 
     /// Queues `update` at once and resolves when what it wrote is durable; only then is it visible to readers.
     ///
-    /// Updates run in the order of these calls, on the writer's thread; each sees what all before it wrote. An update that
-    /// returns an error changed nothing. Dropping the future does not take the update back. The closure should take
-    /// microseconds: everybody waits for it.
+    /// Updates run in the order of these calls, on the writer's thread; each sees what all before it wrote. An update
+    /// that returns an error changed nothing. Dropping the future does not take the update back. The closure should
+    /// take microseconds: everybody waits for it.
     pub fn update<T, F>(&self, update: F) -> impl Future<Output = Result<T, TablesError>> + Send + use<T, F>
     where
         T: Send + 'static,

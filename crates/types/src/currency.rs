@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// A currency that the FSPIOP schema admits: an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`, or one
-/// of the codes of FSPIOP API v1.1 §7.5.5 that ISO 4217 never had or has no more, such as `JEP`, `STD` and `ZWD`.
+/// A currency that the FSPIOP schema admits: an ISO 4217 alphabetic code, including `XXX` and the test code `XTS`, or
+/// one of the codes of FSPIOP API v1.1 §7.5.5 that ISO 4217 never had or has no more, such as `JEP`, `STD` and `ZWD`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Currency([u8; 3]);
 

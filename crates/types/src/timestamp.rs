@@ -96,7 +96,8 @@ impl Timestamp {
         Some(Self::from_ms(seconds * MS_PER_SECOND + ms))
     }
 
-    /// Reads the strict IMF-fixdate form `Tue, 01 Apr 2031 12:00:00 GMT`: two-digit day, right weekday, the letters GMT.
+    /// Reads the strict IMF-fixdate form `Tue, 01 Apr 2031 12:00:00 GMT`: two-digit day, right weekday, the letters
+    /// GMT.
     pub fn parse_http_date(text: &str) -> Option<Self> {
         let bytes = text.as_bytes();
         if bytes.len() != 29 || &bytes[3..5] != b", " || &bytes[25..] != b" GMT" {

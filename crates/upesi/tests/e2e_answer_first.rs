@@ -39,8 +39,8 @@ impl Recorder {
         Self { callbacks, called: Vec::new(), asking: (0..4).map(connect).collect(), next: 0 }
     }
 
-    /// Sends a request, waits for the callback it causes, and tells whether the answer was there by then. Gives the answer's
-    /// status and the callback's request line.
+    /// Sends a request, waits for the callback it causes, and tells whether the answer was there by then. Gives the
+    /// answer's status and the callback's request line.
     fn exchange(&mut self, sent: &Sent) -> (bool, u16, String) {
         self.next = (self.next + 1) % self.asking.len();
         self.asking[self.next].write_all(&sent.bytes()).unwrap();

@@ -98,7 +98,8 @@ fn failures_of_an_oracle() {
     expect_error(&world, "participants", "3204", "Party not found");
 }
 
-/// An oracle that speaks no HTTP, or stops in the midst of it: its answers are these bytes and then nothing, or the end.
+/// An oracle that speaks no HTTP, or stops in the midst of it: its answers are these bytes and then nothing, or the
+/// end.
 fn raw_oracle(answers: Vec<(Vec<u8>, bool)>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

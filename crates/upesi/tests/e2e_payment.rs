@@ -1,4 +1,5 @@
-//! The whole payment, from a telephone number to the money: typed by hand, and by simulated DFSPs with books of their own.
+//! The whole payment, from a telephone number to the money: typed by hand, and by simulated DFSPs with books of their
+//! own.
 
 mod common;
 

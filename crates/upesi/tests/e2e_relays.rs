@@ -139,7 +139,8 @@ fn lookups_that_wait_are_bounded() {
     assert_eq!(world.dfsp("bluewallet").next_attempt("ALIAS/x").method, "GET");
 }
 
-/// The hub answers for a DFSP that does not. An answer in time ends the wait, whoever gives it; a late one is passed on.
+/// The hub answers for a DFSP that does not. An answer in time ends the wait, whoever gives it; a late one is passed
+/// on.
 #[test]
 fn a_lookup_that_nobody_answers_is_answered_by_the_hub() {
     let mut world = World::with_lookups(&[

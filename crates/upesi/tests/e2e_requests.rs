@@ -1,4 +1,5 @@
-//! Requests to be paid, and authorizations: passed on and nothing else. And the exchanges on the pages of all resources.
+//! Requests to be paid, and authorizations: passed on and nothing else. And the exchanges on the pages of all
+//! resources.
 
 mod common;
 

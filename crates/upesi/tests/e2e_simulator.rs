@@ -116,8 +116,8 @@ fn told(mut socket: TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// An iteration of the community's load scripts: a channel of the payer's simulator, named by trace, method and path; the
-/// request; what the channel is told.
+/// An iteration of Mojaloop's load scripts: a channel of the payer's simulator, named by trace, method and path;
+/// the request; what the channel is told.
 fn iterate(world: &World, sockets: SocketAddr, trace: &str, method: &str, family: &str, id: &str) -> String {
     let socket = channel(sockets, &format!("{trace}/PUT/{family}/{id}"));
     let now = world.now();
@@ -164,7 +164,8 @@ fn iterate(world: &World, sockets: SocketAddr, trace: &str, method: &str, family
     told(socket)
 }
 
-/// What scripts hear of a request that is answered well, of a question about it, and of one that is answered with an error.
+/// What scripts hear of a request that is answered well, of a question about it, and of one that is answered with an
+/// error.
 fn hear(world: &World, sockets: SocketAddr, family: &str, set_abort_per_mille: impl Fn(u16)) {
     // Ids as the scripts make them: hexadecimal digits in capitals, as long as a ULID.
     let (first, second) = ("0192F3A9B2C4D00112233445AB", "0192F3A9B2C5D00112233445AC");

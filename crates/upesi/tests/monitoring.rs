@@ -1,5 +1,5 @@
-//! Dashboards and alerts are about metrics that the hub has, every alert can be looked up, and what Grafana reads is what
-//! the sources say. `make docs` writes Grafana's files anew.
+//! Dashboards and alerts are about metrics that the hub has, every alert can be looked up, and what Grafana reads is
+//! what the sources say. `make docs` writes Grafana's files anew.
 
 mod common;
 #[path = "monitoring_support/dashboard.rs"]
@@ -87,7 +87,8 @@ fn metrics(expression: &str) -> BTreeSet<String> {
     names
 }
 
-/// `alert:` or `record:` with `expr:`, each on a line of its own or, after `>`, on those below that are indented further.
+/// `alert:` or `record:` with `expr:`, each on a line of its own or, after `>`, on those below that are indented
+/// further.
 fn rules(file: &str) -> Vec<(String, String)> {
     let text = read(file);
     let mut found: Vec<(String, String)> = Vec::new();

@@ -1,7 +1,7 @@
 //! The targets over their seeds, what broke them once, and as many mutations as each target names.
 //!
-//! The same inputs on every machine. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` a hundred times as many. The
-//! input that breaks a target is kept, and printed with the command that repeats it.
+//! The same inputs on every machine. `UPESI_FUZZ_SEED=2` draws others, `UPESI_FUZZ_TIMES=100` a hundred times as many.
+//! The input that breaks a target is kept, and printed with the command that repeats it.
 #![allow(missing_docs)]
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -1,5 +1,5 @@
-//! The characterization lab (L4): drives a hub with simulated DFSPs, measures it, compares it with baselines that do the
-//! same HTTP exchanges without a ledger, and audits the hub's positions against the DFSPs' own books.
+//! The characterization lab (L4): drives a hub with simulated DFSPs, measures it, compares it with baselines that do
+//! the same HTTP exchanges without a ledger, and audits the hub's positions against the DFSPs' own books.
 //!
 //! - [`run`] runs a [`Scenario`]; [`RunOptions`] says how, [`LabResult`] what came out.
 //! - [`drive::forwarder`] is the baseline that only parses and forwards.

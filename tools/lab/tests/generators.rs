@@ -1,4 +1,5 @@
-//! Two load generators at the same hub at the same time: they do not get into each other's way, and their results add up.
+//! Two load generators at the same hub at the same time: they do not get into each other's way, and their results add
+//! up.
 
 mod toy;
 

@@ -63,8 +63,8 @@ fn open_loop_keeps_its_schedule_and_counts_every_arrival() {
     assert_eq!(result.originated.sent + schedule.skipped, 110);
 }
 
-/// An open loop goes on asking while the hub does nothing, and each operation has waited since it was due: a generator that waited
-/// for answers would have asked once, and seen one slow one.
+/// An open loop goes on asking while the hub does nothing, and each operation has waited since it was due: a generator
+/// that waited for answers would have asked once, and seen one slow one.
 #[test]
 fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
     let (rate_per_s, half) = (100, STALL / 2);
@@ -77,7 +77,8 @@ fn what_was_due_while_the_hub_stalled_has_the_latency_of_the_stall() {
     assert!(result.passed(), "{:?}", result.audit.findings);
     let schedule = result.schedule.unwrap();
     assert_eq!((schedule.due, schedule.skipped), (80, 0), "all of 800 ms, the stall among them");
-    // The stall begins with the first arrival or later, so what is due before half of it waits for the other half at least.
+    // The stall begins with the first arrival or later, so what is due before half of it waits for the other half at
+    // least.
     let due = u128::from(rate_per_s) * (half - measured_from).as_millis() / 1_000;
     let histogram = result.histogram.unwrap();
     let slow = histogram.buckets.iter().filter(|(us, _)| u128::from(*us) >= half.as_micros());

@@ -1,4 +1,5 @@
-//! The archive's filter: checked without a lock while it takes ids and grows, and never wrong about an id that is in it.
+//! The archive's filter: checked without a lock while it takes ids and grows, and never wrong about an id that is in
+//! it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

@@ -10,7 +10,8 @@ use loom::sync::atomic::{AtomicPtr, AtomicUsize};
 use crate::check;
 use crate::gate::Gate;
 
-/// Stands for the memory of one profile, of which the gate knows the address only. Nothing here is ordered but by the gate.
+/// Stands for the memory of one profile, of which the gate knows the address only. Nothing here is ordered but by the
+/// gate.
 struct Buffer {
     is_made: AtomicUsize,
     samples: AtomicUsize,
@@ -51,8 +52,8 @@ impl Profiler {
     }
 }
 
-/// One profile after the other while threads are interrupted. A sample that comes after its buffer was given back, or is not
-/// seen by then, is missing in what was taken.
+/// One profile after the other while threads are interrupted. A sample that comes after its buffer was given back, or
+/// is not seen by then, is missing in what was taken.
 fn profiles(profiles: usize, threads: usize, ticks: usize) {
     let profiler = Profiler::new(profiles);
     let threads: Vec<_> = (0..threads)

@@ -1,10 +1,9 @@
 //! Hand-written concurrency, run through all orders of events by Loom (tests only).
 //!
-//! The files below are those of `engine`, `tables`, `http` and `profile`, compiled here a second time against [`sync`],
-//! which is Loom's.
-//! Each `*_model` file has a few threads use one of them; Loom tries every way in which they may take turns, and for atomics
-//! every value that the memory model lets a thread see, and reports a thread that waits for ever. What Loom does not model is
-//! the passing of time, so a wait with a time limit never ends by it here.
+//! The files below are those of `engine`, `tables`, `http` and `profile`, compiled here a second time against
+//! [`sync`], which is Loom's. Each `*_model` file has a few threads use one of them; Loom tries every way in which they
+//! may take turns, and for atomics every value that the memory model lets a thread see, and reports a thread that waits
+//! for ever. What Loom does not model is the passing of time, so a wait with a time limit never ends by it here.
 #![cfg(test)]
 
 use std::time::Duration;

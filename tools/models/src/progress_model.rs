@@ -1,5 +1,5 @@
-//! What engine and archivist tell each other: the archivist always gets to the end, and memory never forgets a transfer that
-//! a look-up has missed.
+//! What engine and archivist tell each other: the archivist always gets to the end, and memory never forgets a transfer
+//! that a look-up has missed.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

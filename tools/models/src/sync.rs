@@ -20,8 +20,8 @@ pub(crate) const SHARDS: usize = 2;
 /// The same at each attempt: Loom repeats what a thread has done.
 pub(crate) type RandomState = BuildHasherDefault<DefaultHasher>;
 
-/// What [`std::sync::OnceLock`] promises of `set` by one thread: whoever sees the value sees what was written before it.
-/// A `get` without order to the `set` may miss it.
+/// What [`std::sync::OnceLock`] promises of `set` by one thread: whoever sees the value sees what was written before
+/// it. A `get` without order to the `set` may miss it.
 #[derive(Debug)]
 pub(crate) struct OnceLock<T> {
     is_set: AtomicBool,

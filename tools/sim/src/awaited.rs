@@ -1,7 +1,7 @@
 //! Answers that somebody waits for, by the path on which they will arrive: lookups, quotes, registrations.
 //!
-//! A path may be waited for by several at once, since lookups of the same party share it. An answer then goes to the one
-//! with the answer's trace, else to the one that has waited longest.
+//! A path may be waited for by several at once, since lookups of the same party share it. An answer then goes to the
+//! one with the answer's trace, else to the one that has waited longest.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};

@@ -2,8 +2,8 @@
 //!
 //! Transfers that the simulators originate carry `condition = SHA-256(preimage)` with
 //! `preimage = HMAC-SHA-256(secret, transfer id)`, so that every simulator with the same secret knows the preimage of
-//! every such transfer without being told. Transfers that follow a quote carry the condition of the packet that the payee
-//! made, and the packet tells the payee the fulfilment again.
+//! every such transfer without being told. Transfers that follow a quote carry the condition of the packet that the
+//! payee made, and the packet tells the payee the fulfilment again.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -66,7 +66,8 @@ impl Secret {
         encode(&self.preimage(id))
     }
 
-    /// The fulfilment that answers `condition`, if this DFSP knows it: of our own making or one of the well-known pairs.
+    /// The fulfilment that answers `condition`, if this DFSP knows it: of our own making or one of the well-known
+    /// pairs.
     pub fn answer(&self, id: &TransferId, condition: &[u8]) -> Option<Text> {
         let preimage = self.preimage(id);
         if encode(&Sha256::digest(preimage).into())[..] == *condition {

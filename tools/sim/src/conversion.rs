@@ -1,4 +1,5 @@
-//! The side of a provider of currency conversions, an FXP: what the currency that a DFSP has is worth in the one it needs.
+//! The side of a provider of currency conversions, an FXP: what the currency that a DFSP has is worth in the one it
+//! needs.
 
 use std::sync::Arc;
 
@@ -27,9 +28,9 @@ pub(crate) fn take(shared: &Arc<Shared>, provider: u32, headers: &HeaderMap, bod
     quoting::offer(shared, provider, Family::FxQuotes, headers, id, answer)
 }
 
-/// The answer to conversion terms: the same terms with what the amount that is given is worth, whatever stood in its place,
-/// and a condition; `None` when a member that this needs is absent or unusable. It depends on nothing else, so that hubs see
-/// the answer to a repeated question as a repeated answer.
+/// The answer to conversion terms: the same terms with what the amount that is given is worth, whatever stood in its
+/// place, and a condition; `None` when a member that this needs is absent or unusable. It depends on nothing else, so
+/// that hubs see the answer to a repeated question as a repeated answer.
 fn answer_to(secret: &Secret, rate_per_mille: u32, terms: &[u8]) -> Option<Bytes> {
     let conversion_id = id(scan::member(terms, b"conversionId")?)?;
     let (source, target) = (scan::member(terms, b"sourceAmount")?, scan::member(terms, b"targetAmount")?);

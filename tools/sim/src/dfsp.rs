@@ -108,8 +108,8 @@ counters! {
         error_answers_sent,
         /// Answers to lookups, quotes and registrations, error callbacks among them, that somebody waited for.
         answers_received,
-        /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass answers
-        /// on without knowing the questions.
+        /// Such answers that nobody waited for: repeated, too late, or never asked for. No violation, since hubs pass
+        /// answers on without knowing the questions.
         answers_unasked,
     }
 }

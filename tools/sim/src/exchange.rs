@@ -124,7 +124,7 @@ pub struct PaymentFailure {
     /// The step that failed. A transfer was sent only if it is [`Phase::Transfer`] and the error is not
     /// [`ExchangeError::Repeated`]; the hub accepted it unless the error is `Refused` or `Unanswered`.
     pub phase: Phase,
-    /// Why.
+    /// The cause.
     pub error: ExchangeError,
 }
 

@@ -1,9 +1,9 @@
-//! What `upesi sim` measures, under the names of the community's simulator, so that its dashboard reads them: how
+//! What `upesi sim` measures, under the names of Mojaloop's simulator, so that its dashboard reads them: how
 //! long messages and their exchanges took, how long the simulator had to do with each, and its own calls. Beside
 //! these, what every DFSP counted.
 //!
-//! A simulator measures only where it was told to: most share a machine with the hub that they load. What is measured is
-//! looked up without a lock, and then takes the one that a histogram has.
+//! A simulator measures only where it was told to: most share a machine with the hub that they load. What is measured
+//! is looked up without a lock, and then takes the one that a histogram has.
 
 use std::array;
 use std::fmt;
@@ -24,7 +24,7 @@ use crate::dfsp::{Counters, Dfsp};
 use crate::message::Family;
 use crate::tracestate::{self, CALLBACK_START, END_TO_END_START};
 
-/// Bounds in seconds: those that the hub has under the community's names, and finer ones.
+/// Bounds in seconds: those that the hub has under Mojaloop's names, and finer ones.
 const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
 
 /// What an arriving message is to the exchange that it belongs to.

@@ -3,8 +3,8 @@
 //! - `POST /{dfsp}/payments` looks a party up, asks for terms, and transfers.
 //! - `POST /{dfsp}/parties` registers a party of the DFSP.
 //!
-//! Times are whole microseconds. 200: it is done. 400: the order cannot be read, nothing was sent. 502: the hub or another
-//! DFSP said no. 504: no answer in time.
+//! Times are whole microseconds. 200: it is done. 400: the order cannot be read, nothing was sent. 502: the hub or
+//! another DFSP said no. 504: no answer in time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -72,8 +72,8 @@ impl Originator {
         party_of(dfsp, number % self.payments.parties_per_dfsp.max(1))
     }
 
-    /// Asks who has the party of `payee` with that number, for `payer`. Gives the hub's acceptance; the answer is awaited
-    /// with [`Awaiting::answer`].
+    /// Asks who has the party of `payee` with that number, for `payer`. Gives the hub's acceptance; the answer is
+    /// awaited with [`Awaiting::answer`].
     ///
     /// # Errors
     /// When the hub refuses the GET or does not answer it.

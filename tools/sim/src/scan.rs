@@ -30,7 +30,8 @@ pub(crate) fn member<'body>(body: &'body [u8], name: &[u8]) -> Option<&'body [u8
     members(body).find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
-/// The members of the object that `body` is: names without quotes, raw values. Ends where the text is no object any more.
+/// The members of the object that `body` is: names without quotes, raw values. Ends where the text is no object any
+/// more.
 pub(crate) fn members(body: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     let mut rest = body.trim_ascii_start().strip_prefix(b"{").unwrap_or_default();
     std::iter::from_fn(move || {

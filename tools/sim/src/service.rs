@@ -1,4 +1,4 @@
-//! What the simulators serve: each DFSP's FSPIOP callbacks, the community's callback routes, orders, and the controls.
+//! What the simulators serve: each DFSP's FSPIOP callbacks, Mojaloop's callback routes, orders, and the controls.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -27,7 +27,7 @@ use crate::{callback, control, conversion, lookup, message, payee, quoting, requ
 /// Largest body that a simulator takes.
 const BODY_BYTES_MAX: usize = 5 * 1024 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
-/// The base paths of the community's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as
+/// The base paths of Mojaloop's callback service, which stands for the DFSP named in `FSPIOP-Destination`, as
 /// a payee or as a provider of currency conversions; either takes everything. A DFSP that has such a name keeps its
 /// path for itself.
 const COMMUNITY_BASES: [&str; 2] = ["fspiop", "fxp"];
@@ -141,7 +141,7 @@ impl SimService {
         self.shared.by_name.get(name).copied()
     }
 
-    /// Whom a message on the community's routes is for: the DFSP it names, else the first one.
+    /// Whom a message on Mojaloop's routes is for: the DFSP it names, else the first one.
     fn destination(&self, headers: &HeaderMap) -> Option<u32> {
         let name = headers.get(message::DESTINATION).and_then(|value| value.to_str().ok());
         name.and_then(|name| self.by_name(name)).or(Some(0))

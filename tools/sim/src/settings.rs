@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 pub const PER_MILLE_MAX: u16 = 1000;
 /// Longest artificial delay, in milliseconds.
 pub const DELAY_MS_MAX: u32 = 600_000;
-/// 3 for 2: what the community's load scripts expect of 2 XXX in XTS.
+/// 3 for 2: what Mojaloop's load scripts expect of 2 XXX in XTS.
 pub const FX_RATE_PER_MILLE_USUAL: u32 = 1500;
 
 /// What a payee writes into `transferState` of its fulfilment (FSPIOP API v1.1 §6.7.2).
@@ -22,8 +22,9 @@ pub enum Flavour {
 
 /// The behaviour of one DFSP, changeable while it runs. The default is a well-behaved one.
 ///
-/// Rates are in per mille of the messages concerned. Whether a given transfer or quote is hit depends on the simulator's
-/// seed and its id only, so that a run can be repeated; lookups, which have no id, are drawn anew each time.
+/// Rates are in per mille of the messages concerned. Whether a given transfer or quote is hit depends on the
+/// simulator's seed and its id only, so that a run can be repeated; lookups, which have no id, are drawn anew each
+/// time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct DfspSettings {
@@ -35,12 +36,13 @@ pub struct DfspSettings {
     pub drop_per_mille: u16,
     /// Answers that are sent twice.
     pub duplicate_per_mille: u16,
-    /// Prepares that the DFSP sends twice as payer, the same bytes: half of them again at once, half after half a second.
+    /// Prepares that the DFSP sends twice as payer, the same bytes: half of them again at once, half after half a
+    /// second.
     pub repeat_prepare_per_mille: u16,
     /// Fulfilments whose hash is not the condition.
     pub wrong_fulfilment_per_mille: u16,
-    /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes of all kinds, 5000 to lookups, 4101 to
-    /// transaction requests and authorizations.
+    /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes of all kinds, 5000 to lookups, 4101
+    /// to transaction requests and authorizations.
     pub abort_per_mille: u16,
     /// Messages that are answered with `http_error_status` and otherwise ignored.
     pub http_error_per_mille: u16,
@@ -52,7 +54,8 @@ pub struct DfspSettings {
     pub slow_read_ms: u32,
     /// The fee that the payee asks for in its quotes, in per mille of the amount, cut to whole smallest units.
     pub fee_per_mille: u16,
-    /// What one unit of any currency is worth in any other where the DFSP is asked to convert, in thousandths; 0 stands for
+    /// What one unit of any currency is worth in any other where the DFSP is asked to convert, in thousandths; 0 stands
+    /// for
     /// 1500. Amounts are rounded to whole smallest units, to the DFSP's advantage.
     pub fx_rate_per_mille: u32,
     /// Whether the DFSP claims every party that it is asked about, instead of those that [`crate::owner_of`] gives it.

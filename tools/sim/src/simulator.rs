@@ -52,8 +52,8 @@ pub struct SimConfig {
     pub answer_attempts_max: u32,
     /// Where to show every message; `None` for no watcher.
     pub watch: Option<mpsc::Sender<SeenMessage>>,
-    /// Whether to measure messages, for those who run the community's load scripts, and to show that at `GET /metrics`. Only
-    /// then do answers carry a further instant in `tracestate`.
+    /// Whether to measure messages, for those who run Mojaloop's load scripts, and to show that at `GET /metrics`.
+    /// Only then do answers carry a further instant in `tracestate`.
     pub metrics: bool,
 }
 

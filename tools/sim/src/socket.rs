@@ -1,4 +1,4 @@
-//! Web-socket channels: how the community's load scripts learn that their callback arrived.
+//! Web-socket channels: how Mojaloop's load scripts learn that their callback arrived.
 //!
 //! A script opens `ws://host:port/<trace id>/PUT/transfers/<transfer id>` (or `…/PUT/quotes/<quote id>`, or
 //! `…/PUT/fxQuotes/<conversion request id>`, or `…/PUT/parties/<type>/<identifier>`) before it sends the request,
@@ -51,8 +51,8 @@ impl Channels {
         self.open.load(Ordering::Acquire) > 0
     }
 
-    /// Tells the channel of that trace and path, if there is one, that its callback arrived. The path of an error is that
-    /// of the answer in its place.
+    /// Tells the channel of that trace and path, if there is one, that its callback arrived. The path of an error is
+    /// that of the answer in its place.
     pub fn push(&self, traceparent: Option<&str>, path: &str, is_error: bool) -> bool {
         if !self.any() {
             return false;

@@ -38,7 +38,8 @@ pub struct SeenMessage {
     pub status: Option<StatusCode>,
 }
 
-/// Where seen messages go. What does not fit into the channel is not shown, and counted: watching never holds up a transfer.
+/// Where seen messages go. What does not fit into the channel is not shown, and counted: watching never holds up a
+/// transfer.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     sender: Option<mpsc::Sender<SeenMessage>>,

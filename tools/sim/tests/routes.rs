@@ -1,4 +1,4 @@
-//! What the simulators serve beside well-formed transfers of their own: the hub's messages to payees, the community's
+//! What the simulators serve beside well-formed transfers of their own: the hub's messages to payees, Mojaloop's
 //! routes with their web sockets, the controls, and a watcher.
 
 #[path = "common/watched.rs"]

@@ -1,5 +1,5 @@
-//! The simulated world (tests only): a whole hub with its DFSPs, operators, disk, network and clock, in one thread, where
-//! one seed decides everything.
+//! The simulated world (tests only): a whole hub with its DFSPs, operators, disk, network and clock, in one thread,
+//! where one seed decides everything.
 //!
 //! The hub is the real one but for sockets and threads: requests are read by the gateway as the HTTP server hands
 //! them over, the engine's own step decides and journals on a simulated disk, lanes decide what is sent, callbacks
@@ -7,7 +7,8 @@
 //! it, keeps its own books, and checks the invariants after every fault; when they stop, everything that was
 //! accepted must finish.
 //!
-//! [`world::run`] lives through one seed; `sim-world --seed S` replays it, and [`stepper`] shows what each event changes.
+//! [`world::run`] lives through one seed; `sim-world --seed S` replays it, and [`stepper`] shows what each event
+//! changes.
 
 mod archive;
 mod auditor;

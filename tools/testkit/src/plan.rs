@@ -24,8 +24,8 @@ pub struct Faults {
     /// process is down; writes report success and are lost, go elsewhere, or leave a sector as it was. A hub that finds
     /// that out and stops has done what it promises, so the world ends there.
     pub rot: bool,
-    /// What has finished is exported and removed after a while, half of the worlds long; its requests come again; and the
-    /// archive is lost between two lives.
+    /// What has finished is exported and removed after a while, half of the worlds long; its requests come again; and
+    /// the archive is lost between two lives.
     pub retention: bool,
 }
 

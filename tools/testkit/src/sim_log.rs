@@ -1,4 +1,5 @@
-//! A simulated log behind the engine: in memory, shared by nodes of which one at a time may append, with faults on demand.
+//! A simulated log behind the engine: in memory, shared by nodes of which one at a time may append, with faults on
+//! demand.
 
 use std::collections::VecDeque;
 use std::io;

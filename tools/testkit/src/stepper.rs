@@ -16,8 +16,8 @@ pub struct Step {
     pub event: String,
     /// What the event log says.
     pub log: Vec<String>,
-    /// Lines of the state that are gone, behind `- `, and lines that have come, behind `+ `. What a line has become stands
-    /// right below it.
+    /// Lines of the state that are gone, behind `- `, and lines that have come, behind `+ `. What a line has become
+    /// stands right below it.
     pub changes: Vec<String>,
 }
 

@@ -111,8 +111,8 @@ fn is_unsynced(line: &str) -> bool {
     line.contains(" unsynced in ") && !line.contains(", 0 unsynced in ")
 }
 
-/// A loss of power takes what was not synced from each file; a kill leaves it where it is. The disk of these worlds syncs
-/// nothing, so that there is much of it.
+/// A loss of power takes what was not synced from each file; a kill leaves it where it is. The disk of these worlds
+/// syncs nothing, so that there is much of it.
 #[test]
 fn a_crash_shows_what_becomes_of_unsynced_bytes() {
     let faults = Faults { crashes: true, ..Faults::NONE };

@@ -242,7 +242,8 @@ fn the_seed_decides_what_rots() {
     assert!(sum(&outcomes, rotten) > 0, "nothing has rotted");
 }
 
-/// Each seed comes out the same beside another one, in another thread, with the log kept, event by event, and looked at.
+/// Each seed comes out the same beside another one, in another thread, with the log kept, event by event, and looked
+/// at.
 fn assert_repeatable(seeds: Range<u64>, plan: &Plan) -> Vec<Outcome> {
     let kept = Plan { keep_log: true, ..plan.clone() };
     let mut outcomes = Vec::new();

@@ -25,8 +25,10 @@ pub struct Package {
     pub name: String,
     /// Whether it lies in `crates/`.
     pub ships: bool,
-    /// The crates of this workspace that it uses, in tests and build scripts, too.
+    /// The crates of this workspace that it uses, in build scripts, too.
     pub uses: Vec<String>,
+    /// Those that only its tests use. They may lie above it, such as the wire's words for what the ledger refuses.
+    pub tests_use: Vec<String>,
 }
 
 /// The layers that a page's table declares; a row without one continues the layer above it.
@@ -68,11 +70,16 @@ fn package(value: &Value) -> Package {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let manifest = text(&value["manifest_path"]);
     let dependencies = value["dependencies"].as_array().expect("dependencies");
-    let own = dependencies.iter().filter(|dependency| dependency["path"].is_string());
+    let own = |of_tests: bool| {
+        let own = dependencies.iter().filter(|dependency| dependency["path"].is_string());
+        let wanted = own.filter(|dependency| (dependency["kind"] == "dev") == of_tests);
+        wanted.map(|dependency| short(&text(&dependency["name"]))).collect()
+    };
     Package {
         name: short(&text(&value["name"])),
         ships: manifest.contains("/crates/"),
-        uses: own.map(|dependency| short(&text(&dependency["name"]))).collect(),
+        uses: own(false),
+        tests_use: own(true),
     }
 }
 
@@ -89,6 +96,11 @@ pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<S
         let Some(layer) = layers.get(&package.name) else { continue };
         if package.ships == (*layer == Layer::Tools) {
             mistakes.push(format!("{} lies in the wrong wing for {layer:?}", package.name));
+        }
+        let is_tool = |name: &&String| layers.get(*name) == Some(&Layer::Tools);
+        if matches!(layer, Layer::Floor(_)) {
+            let tools = package.tests_use.iter().filter(is_tool);
+            mistakes.extend(tools.map(|tool| format!("tests of {} use the tool {tool}", package.name)));
         }
         for used in &package.uses {
             let Some(below) = layers.get(used) else { continue };

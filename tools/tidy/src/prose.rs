@@ -1,9 +1,9 @@
 //! Width and wording of comments and pages.
 
 /// Longest line of a comment, in characters; code is rustfmt's, with the same width.
-pub const COMMENT_WIDTH_MAX: usize = 125;
+pub const COMMENT_WIDTH_MAX: usize = 120;
 /// Longest line of prose in a page, in characters. Tables, code and lines that are one link may be longer.
-pub const PROSE_WIDTH_MAX: usize = 125;
+pub const PROSE_WIDTH_MAX: usize = 120;
 
 /// Phrases that this house does not use, and what it says instead.
 pub const BANNED: &[(&str, &str)] = &[

@@ -40,6 +40,7 @@ fn an_arrow_upwards_is_found() {
         name: name.to_owned(),
         ships,
         uses: uses.iter().map(|name| (*name).to_owned()).collect(),
+        tests_use: Vec::new(),
     };
     let all = |hub: &[&str]| {
         [
@@ -54,6 +55,9 @@ fn an_arrow_upwards_is_found() {
     for wrong in ["http", "lab", "upesi"] {
         assert_eq!(layers::mistakes(&declared, &all(&[wrong])).len(), 1, "{wrong}");
     }
+    let mut tested = all(&["types"]);
+    tested[3].tests_use = vec!["http".to_owned(), "lab".to_owned()];
+    assert_eq!(layers::mistakes(&declared, &tested), ["tests of types use the tool lab"]);
     let moved = [package("types", false, &[]), package("new", true, &[])];
     let one = BTreeMap::from([("types".to_owned(), Layer::Floor(0)), ("old".to_owned(), Layer::Tools)]);
     assert_eq!(layers::mistakes(&one, &moved).len(), 3);
@@ -69,9 +73,9 @@ fn comments_and_pages_fit_their_width_and_say_nothing_banned() {
         for (index, line) in text.lines().enumerate() {
             let Some(comment) = prose::comment(line) else { continue };
             let place = format!("{}:{}", path.display(), index + 1);
-            if line.chars().count() > COMMENT_WIDTH_MAX
-                && comment.trim_start_matches('/').trim().contains(' ')
-            {
+            let words = comment.trim_start_matches(['/', '!']).trim();
+            let is_breakable = words.contains(' ') && !words.starts_with('|');
+            if line.chars().count() > COMMENT_WIDTH_MAX && is_breakable {
                 mistakes.push(format!("{place} is wider than {COMMENT_WIDTH_MAX}"));
             }
             if let Some((phrase, instead)) = prose::banned(comment) {

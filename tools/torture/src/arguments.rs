@@ -38,11 +38,13 @@ enum Command {
     DiskFull(TrialArguments),
     /// kill -9 of the real binary under load.
     Kill9(TrialArguments),
-    /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store, too.
+    /// Power that goes under the real binary: what no sync has made durable is undone, in its archive and its store,
+    /// too.
     PowerLoss(TrialArguments),
     /// One DFSP of eight takes connections and never answers, for minutes, on the real binary; then it is back.
     BlackHole(Lost),
-    /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of `all`.
+    /// Floods that need no credential, or only one DFSP's, beside honest payments on the real binary. Not part of
+    /// `all`.
     Attacks(Attacked),
     /// All of them, in turn. With --minutes each gets an equal part of them.
     All(TrialArguments),

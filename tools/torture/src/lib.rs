@@ -1,4 +1,5 @@
-//! Faults by the million (test only): disks that crash, tear, fail, fill up and rot, and the evidence of what came of it.
+//! Faults by the million (test only): disks that crash, tear, fail, fill up and rot, and the evidence of what came of
+//! it.
 //!
 //! A [`trial::Trial`] turns a seed into some worlds with faults and panics where a promise of `docs/reliability.md` is
 //! broken. A [`campaign`] runs many seeds, counts, and merges what it counted into `docs/evidence/`, from which the

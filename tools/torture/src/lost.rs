@@ -83,8 +83,8 @@ impl Lost {
         Ok(wanted.min(room))
     }
 
-    /// False where a promise was broken. A p99 that grew too much is told and is none: it says something only of a machine
-    /// that was quiet.
+    /// False where a promise was broken. A p99 that grew too much is told and is none: it says something only of a
+    /// machine that was quiet.
     #[expect(
         clippy::print_stdout,
         clippy::print_stderr,

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use upesi_lab::Environment;
 use upesi_types::Timestamp;
 
-/// The commit that this program was built from, with a `+` where sources differed from it: `UPESI_COMMIT` or git at the time
-/// of the build; `unknown` without either.
+/// The commit that this program was built from, with a `+` where sources differed from it: `UPESI_COMMIT` or git at the
+/// time of the build; `unknown` without either.
 pub fn commit() -> String {
     env!("UPESI_BUILT_FROM").to_owned()
 }

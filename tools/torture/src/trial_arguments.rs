@@ -16,8 +16,8 @@ pub struct TrialArguments {
     /// The first seed. Without it, the report is continued.
     #[arg(long)]
     from: Option<u64>,
-    /// How many to reach; by default as many as there is time for with --minutes, or, without them, what the report lacks of
-    /// the goal, and as many again once that is reached.
+    /// How many to reach; by default as many as there is time for with --minutes, or, without them, what the report
+    /// lacks of the goal, and as many again once that is reached.
     #[arg(long)]
     count: Option<u64>,
     /// How long it may take; all trials get equal parts of it.

@@ -38,12 +38,12 @@ pub type BacklogFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, BacklogErr
 
 /// The outbox as lanes need it.
 ///
-/// No callback is lost or sent twice between [`Self::pending`] and [`Outlet::offer`](crate::lanes::Outlet::offer) as long as
-/// two promises hold: whatever has been offered is found by every later `pending` until it was reported delivered or parked;
-/// and `pending` returns only what is durable.
+/// No callback is lost or sent twice between [`Self::pending`] and [`Outlet::offer`](crate::lanes::Outlet::offer) as
+/// long as two promises hold: whatever has been offered is found by every later
+/// `pending` until it was reported delivered or parked; and `pending` returns only what is durable.
 pub trait Backlog: Send + Sync + 'static {
-    /// The undelivered callbacks of a target that are durable, not parked, and stand behind `after`, oldest first, within
-    /// `room` but at least one if there is any.
+    /// The undelivered callbacks of a target that are durable, not parked, and stand behind
+    /// `after`, oldest first, within `room` but at least one if there is any.
     fn pending(&self, target: ParticipantId, after: Option<Position>, room: Room) -> BacklogFuture<'_, Page>;
 
     /// The keys of such callbacks, at most `limit`. Nothing of their content is read.
@@ -57,8 +57,8 @@ pub trait Backlog: Send + Sync + 'static {
     /// The given callbacks, in any order; those that are no longer undelivered, or parked, are left out.
     fn load(&self, keys: Vec<CallbackKey>) -> BacklogFuture<'_, Vec<OwedCallback>>;
 
-    /// Reports callbacks as delivered. May be recorded lazily: losing a report only repeats them after a restart. Must not
-    /// block.
+    /// Reports callbacks as delivered. May be recorded lazily: losing a report only repeats them after a restart. Must
+    /// not block.
     fn delivered(&self, keys: Vec<CallbackKey>);
 
     /// Reports a callback as given up after so many attempts. Must not block.

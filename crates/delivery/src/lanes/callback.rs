@@ -15,8 +15,8 @@ pub type Position = (u64, u8);
 pub struct OwedCallback {
     /// Identity and target.
     pub key: CallbackKey,
-    /// Callbacks of equal value are delivered one after the other, in order of their keys: a hash of what they are about.
-    /// Two subjects with the same value only wait for each other.
+    /// Callbacks of equal value are delivered one after the other, in order of their keys: a hash of what they are
+    /// about. Two subjects with the same value only wait for each other.
     pub order: u64,
     /// Memory that the callback holds: headers and body.
     pub bytes: usize,

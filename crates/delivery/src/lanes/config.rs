@@ -13,15 +13,15 @@ pub struct CourierConfig {
     pub queue_items_max: usize,
     /// Bytes of callbacks that a lane holds in memory, headers and bodies. One callback may exceed it if it is alone.
     pub queue_bytes_max: usize,
-    /// Callbacks of a lane that are in memory while they wait to be repeated, and as many that wait behind another of their
-    /// transfer; a quarter of `queue_items_max` at most. Further ones wait in the outbox.
+    /// Callbacks of a lane that are in memory while they wait to be repeated, and as many that wait behind another of
+    /// their transfer; a quarter of `queue_items_max` at most. Further ones wait in the outbox.
     pub retrying_max: usize,
     /// Time to open a connection.
     pub connect_timeout: Duration,
     /// Time from sending a callback to the end of the response's head; connecting included.
     pub request_timeout: Duration,
-    /// Whether a connection serves more than one request. Without, every request opens one of its own, as some hubs do; for
-    /// measurements.
+    /// Whether a connection serves more than one request. Without, every request opens one of its own, as some hubs do;
+    /// for measurements.
     pub keep_alive: bool,
     /// How long a connection may idle before it is used no more.
     pub connection_idle_timeout: Duration,
@@ -47,13 +47,13 @@ pub struct CourierConfig {
     pub report_interval: Duration,
     /// Pause after the backlog could not be read.
     pub backlog_retry_wait: Duration,
-    /// Relayed messages sent to one DFSP at a time, from each worker, and the most connections to one of its origins for
-    /// them.
+    /// Relayed messages sent to one DFSP at a time, from each worker, and the most connections to one of its origins
+    /// for them.
     pub direct_in_flight_max: usize,
     /// Relayed messages that wait for one of those at a time; further ones are refused.
     pub direct_waiting_max: usize,
-    /// Bytes of relayed messages to one DFSP that are on their way or wait; further ones are refused. One that is alone may
-    /// exceed it.
+    /// Bytes of relayed messages to one DFSP that are on their way or wait; further ones are refused. One that is alone
+    /// may exceed it.
     pub direct_bytes_max: usize,
     /// Whether attempts and callbacks are timed; they are counted always. Without is for measurements.
     pub times_deliveries: bool,

@@ -74,8 +74,8 @@ impl Courier {
         by_target.into_iter().for_each(|(target, keys)| self.registry.lane(target).recall(keys));
     }
 
-    /// Lets callbacks go that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or waits for it no
-    /// more. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
+    /// Lets callbacks go that wait for an answer ([`OwedCallback::awaits_answer`]): their target has it, or waits for
+    /// it no more. To be called for each of them once. Each worker gets all of its lanes' callbacks at once.
     pub fn answered(&self, keys: impl IntoIterator<Item = CallbackKey>) {
         let mut by_target = BTreeMap::<_, Vec<_>>::new();
         for key in keys {
@@ -103,8 +103,8 @@ impl Courier {
     /// Sends a request that is no callback of the outbox to a participant, at once and from the worker that calls, and
     /// returns its answer, whatever the status.
     ///
-    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only after
-    /// [`TransportError::Stale`] should it be repeated at once.
+    /// Errors: it is not sent while the lane pauses or too many are on their way, and there may be no answer. Only
+    /// after [`TransportError::Stale`] should it be repeated at once.
     pub async fn send(
         &self,
         target: ParticipantId,
@@ -174,8 +174,8 @@ impl LaneRegistry {
     }
 }
 
-/// Brings callbacks to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One thread
-/// has the outlet; the callbacks of one target must come in ascending order of key.
+/// Brings callbacks to their lanes, batch by batch: collected per lane, handed over and woken for once per batch. One
+/// thread has the outlet; the callbacks of one target must come in ascending order of key.
 pub struct Outlet {
     registry: Arc<LaneRegistry>,
     /// By number of participant.
@@ -214,8 +214,8 @@ impl Outlet {
 
     /// Hands what was collected to the lanes. To be called after each batch.
     ///
-    /// Each worker gets all of its lanes' callbacks at once and is woken once: a wake-up from another thread is a system
-    /// call. They arrive in the order of the flushes, since a worker runs what it is given in that order.
+    /// Each worker gets all of its lanes' callbacks at once and is woken once: a wake-up from another thread is a
+    /// system call. They arrive in the order of the flushes, since a worker runs what it is given in that order.
     pub fn flush(&mut self) {
         for index in self.touched.drain(..) {
             let Some(collected) = &mut self.lanes[index] else { continue };

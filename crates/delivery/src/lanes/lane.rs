@@ -1,8 +1,8 @@
 //! One lane: its decisions ([`core`]), the tasks that carry them out, and its connections.
 //!
-//! A lane lives on one worker. Up to `in_flight_max` *slots* each send one callback at a time; they are started as they are
-//! needed and sleep while there is nothing to send, the one that worked last being woken first, so that few connections
-//! serve a light load. One *keeper* waits for time to pass, fetches from the backlog and reports.
+//! A lane lives on one worker. Up to `in_flight_max` *slots* each send one callback at a time; they are started as they
+//! are needed and sleep while there is nothing to send, the one that worked last being woken first, so that few
+//! connections serve a light load. One *keeper* waits for time to pass, fetches from the backlog and reports.
 
 mod catch_up;
 mod core;

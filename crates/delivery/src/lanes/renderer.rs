@@ -7,8 +7,8 @@ use upesi_ledger::{CallbackKey, ParticipantId};
 use crate::lanes::callback::{HopTiming, Refusal, Repetition};
 use crate::{OutgoingRequest, Unroutable};
 
-/// Makes the request of a callback, anew at each attempt, so that a changed endpoint counts for repetitions too. Headers and
-/// body must be the same each time.
+/// Makes the request of a callback, anew at each attempt, so that a changed endpoint counts for repetitions too.
+/// Headers and body must be the same each time.
 pub trait Renderer: Send + Sync + 'static {
     /// The request for the callback `key` of `record`. Runs on the worker that sends: must be quick and must not block.
     fn render(&self, key: CallbackKey, record: &DurableRecord) -> Result<OutgoingRequest, Unroutable>;
@@ -29,8 +29,8 @@ pub trait Renderer: Send + Sync + 'static {
         None
     }
 
-    /// The hop that the callback `key` of `record` ends, if it brings one party's message to the other. Asked when it has
-    /// just been delivered; must be quick and must not block.
+    /// The hop that the callback `key` of `record` ends, if it brings one party's message to the other. Asked when it
+    /// has just been delivered; must be quick and must not block.
     fn hop_timing(&self, _key: CallbackKey, _record: &DurableRecord) -> Option<HopTiming> {
         None
     }

@@ -96,8 +96,8 @@ impl Unroutable {
 }
 
 impl Failure {
-    /// The error that the sender of the message gets: the receiver's own error if it returned one, else that it could not be
-    /// reached (1001) or did not understand (3000). It says nothing of the hub's inside.
+    /// The error that the sender of the message gets: the receiver's own error if it returned one, else that it could
+    /// not be reached (1001) or did not understand (3000). It says nothing of the hub's inside.
     pub fn to_error(&self) -> ErrorInformation {
         match self {
             Self::Unroutable(unroutable) => unroutable.to_error(),

@@ -196,7 +196,8 @@ impl Relay {
         Ok((receiver.id, rendered.into_request()?))
     }
 
-    /// Sends an error callback of the hub's because of `request`. If that does not arrive either, it is counted and logged.
+    /// Sends an error callback of the hub's because of `request`. If that does not arrive either, it is counted and
+    /// logged.
     pub async fn send_error<I>(
         &self,
         request: &Request<I>,

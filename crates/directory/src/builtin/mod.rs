@@ -1,8 +1,8 @@
 //! The built-in directory: which DFSP serves which party, kept in the hub's own store.
 //!
-//! Identifiers are kept and compared exactly as they are given, byte by byte after percent-decoding: `+26097` and
-//! `26097`, or `A@b.cd` and `a@b.cd`, are two parties. The scheme says which form is used; a hub that guessed would send
-//! money to whom nobody meant.
+//! Identifiers are kept and compared exactly as they are given, byte by byte after percent-decoding:
+//! `+26097` and `26097`, or `A@b.cd` and `a@b.cd`, are two parties. The scheme says which form is used; a hub that
+//! guessed would send money to whom nobody meant.
 //!
 //! Sub id and currency tell entries of one identifier apart, and each such combination has one owner at most. An entry
 //! without a currency stands for all of them: DFSPs cannot register what another's entry covers already; operators can.
@@ -21,8 +21,8 @@ pub use error::RegisterError;
 
 use crate::party::{Entry, Owner, PartyIdType};
 
-/// Entries that one identifier may have: sub ids times currencies. They lie together on disk, so a lookup stays one read;
-/// whoever has businesses with more tills than that runs an oracle.
+/// Entries that one identifier may have: sub ids times currencies. They lie together on disk, so a lookup stays one
+/// read; whoever has businesses with more tills than that runs an oracle.
 pub const OWNERS_MAX: usize = 1024;
 /// Entries of one batch, as the schema of POST /participants has it in hubs in use.
 pub const BATCH_ENTRIES_MAX: usize = 10_000;
@@ -34,8 +34,8 @@ const TABLE: &str = "parties";
 pub struct BuiltInOptions {
     /// Whether only the DFSP that an entry belongs to may change or remove it. Operators always may.
     pub ownership_check: bool,
-    /// Memory in which all parties are kept so that lookups need no disk, in bytes; about 13 for each party. Over it, and
-    /// with 0, they are read from disk.
+    /// Memory in which all parties are kept so that lookups need no disk, in bytes; about 13 for each party. Over it,
+    /// and with 0, they are read from disk.
     pub memory_bytes_max: u64,
 }
 
@@ -67,8 +67,8 @@ impl BuiltInDirectory {
     /// lookup's sub id and currency is for the caller to say.
     ///
     /// Usually from memory, in less than a microsecond. Soon after a start, or where the parties outgrew
-    /// [`BuiltInOptions::memory_bytes_max`], a point read of microseconds, which may wait for the disk, and for a sync of a
-    /// small file while the store takes in many changes.
+    /// [`BuiltInOptions::memory_bytes_max`], a point read of microseconds, which may wait for the disk, and for a sync
+    /// of a small file while the store takes in many changes.
     pub fn find(&self, kind: PartyIdType, id: &str) -> Result<Vec<Owner>, TablesError> {
         owners_of(self.parties.get(&record::key(kind, id))?)
     }
@@ -126,8 +126,8 @@ impl BuiltInDirectory {
         self.change_owners(kind, id, move |owners| rules::put(owners, &entry)).await.map(drop)
     }
 
-    /// Removes the entries with this sub id (`None`: those without one), of one currency or of all. Returns how many were
-    /// removed; 0 is a success, so that a removal can be repeated.
+    /// Removes the entries with this sub id (`None`: those without one), of one currency or of all. Returns how many
+    /// were removed; 0 is a success, so that a removal can be repeated.
     ///
     /// `by`: the DFSP that asks, `None` for the operator. If ownership is checked, only its own entries are removed.
     ///

@@ -1,7 +1,7 @@
 //! How a party is stored: one key for the identifier, one value with all its owners.
 //!
-//! All owners of an identifier lie in one value, so a lookup is one point read, which the store answers from its filters
-//! and at most one block, however many parties there are.
+//! All owners of an identifier lie in one value, so a lookup is one point read, which the store answers from its
+//! filters and at most one block, however many parties there are.
 
 use upesi_types::{Currency, FspId};
 

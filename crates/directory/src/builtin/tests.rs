@@ -26,8 +26,8 @@ fn code(outcome: Result<impl Sized, RegisterError>) -> u16 {
     outcome.map_or_else(|error| error.code().number(), |_| 0)
 }
 
-/// `register|put|change|remove  sub id  currency  owner  by  → code, what is there then`; `*` as currency: all, `-`: none,
-/// `operator` as by: nobody's rights are looked at.
+/// `register|put|change|remove  sub id  currency  owner  by  → code, what is there then`; `*` as currency: all, `-`:
+/// none, `operator` as by: nobody's rights are looked at.
 const STORY: &str = "
     change   -      -    green  green     3003
     register -      -    green  green     0     -/-=green

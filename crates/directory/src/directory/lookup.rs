@@ -50,7 +50,8 @@ impl From<LookupFailure> for ErrorInformation {
 const NOBODY: &str = "No proxy found to start inter-scheme discovery flow";
 
 impl Shared {
-    /// Accepts a `GET /parties/…`. From then on its sender gets exactly one answer: from a DFSP, or an error of the hub's.
+    /// Accepts a `GET /parties/…`. From then on its sender gets exactly one answer: from a DFSP, or an error of the
+    /// hub's.
     pub(super) fn take_lookup(self: Arc<Self>, request: PartyRequest) -> Result<Accepted, SyncError> {
         let source = request.parties.source;
         if !self.is_known(&source) {
@@ -101,8 +102,8 @@ impl Shared {
         result
     }
 
-    /// Who serves a party, according to the oracle: of the entries those that have exactly the sub id asked for, or none
-    /// where none is asked for.
+    /// Who serves a party, according to the oracle: of the entries those that have exactly the sub id asked for, or
+    /// none where none is asked for.
     pub(super) async fn owners(
         &self,
         request: &PartyRequest,

@@ -1,6 +1,6 @@
 //! Bulk import by the operator: a file of parties, chunk by chunk, each chunk and how far the import got in one durable
-//! batch. So an import that was interrupted anywhere goes on at [`Progress::next_line`], and a chunk whose answer was lost
-//! can be sent again.
+//! batch. So an import that was interrupted anywhere goes on at [`Progress::next_line`], and a chunk whose answer was
+//! lost can be sent again.
 
 mod line;
 #[cfg(test)]
@@ -173,8 +173,8 @@ impl Imports {
 
     /// Registers the lines of a chunk and moves the import on, in one durable batch.
     ///
-    /// Lines that the import is past already are not registered again, so that nothing comes back that was removed since;
-    /// they are only checked again, for an answer like the one that was lost.
+    /// Lines that the import is past already are not registered again, so that nothing comes back that was removed
+    /// since; they are only checked again, for an answer like the one that was lost.
     ///
     /// Errors: [`ImportError::Gap`] when the chunk begins behind the import's next line.
     pub async fn take(&self, id: &ImportId, chunk: Chunk) -> Result<ChunkOutcome, ImportError> {

@@ -40,8 +40,8 @@ const NOT_PASSED_ON: [HeaderName; 7] = [
     header::IF_RANGE,
 ];
 
-/// An oracle behind HTTP. Its connections, its breaker, its cache and its bounds are its own: it can keep nobody waiting
-/// but those who ask it.
+/// An oracle behind HTTP. Its connections, its breaker, its cache and its bounds are its own: it can keep nobody
+/// waiting but those who ask it.
 pub struct ExternalOracle {
     name: String,
     base: Box<str>,
@@ -163,8 +163,8 @@ impl ExternalOracle {
             request
         };
         let mut sent = pool.send(request(), deadline).await;
-        // Closed for being idle just as it was used again. A registration is not repeated: if the first one arrived, the
-        // oracle would refuse the second.
+        // Closed for being idle just as it was used again. A registration is not repeated: if the first one arrived,
+        // the oracle would refuse the second.
         if let (Err(SendError::Closed { reused: true }), true) = (&sent, question.method != Method::POST) {
             sent = pool.send(request(), deadline).await;
         }

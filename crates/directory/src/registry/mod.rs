@@ -3,14 +3,15 @@
 //! # What an operator may expect
 //! - An oracle is registered for a party-id type, with a currency or without one. Without one it answers for every
 //!   currency that has no oracle of its own.
-//! - For each type and currency (or lack of one) there is one active oracle at most. A second one is refused: two places
-//!   that both say who owns a number are a scheme's worst day. To move, change the address of the one that is there.
+//! - For each type and currency (or lack of one) there is one active oracle at most. A second one is refused: two
+//!   places that both say who owns a number are a scheme's worst day. To move, change the address of the one that is
+//!   there.
 //! - A lookup that names a currency asks the oracle of type and currency, else the one of the type without currency. A
 //!   lookup that names none asks an oracle of the type: one marked as default before others, then the one without
 //!   currency, then the oldest.
-//! - Where no external oracle fits, the built-in directory answers if it is enabled. So registering an oracle for a type
-//!   takes that type over from the built-in directory at once, and deleting the oracle gives it back. Entries of the
-//!   built-in directory stay meanwhile, unasked.
+//! - Where no external oracle fits, the built-in directory answers if it is enabled. So registering an oracle for a
+//!   type takes that type over from the built-in directory at once, and deleting the oracle gives it back. Entries of
+//!   the built-in directory stay meanwhile, unasked.
 //! - A deleted oracle is kept, marked, and never asked; its place is free again.
 //! - Every change is durable before it is answered and holds for the next lookup: nothing is cached.
 

@@ -22,8 +22,8 @@ impl<H: CommitThread> Decider<H> {
         }
     }
 
-    /// Makes sure, before anything is decided, that the disk has room for the next batch: one as large as allowed, or one
-    /// command of `bytes`; and for the batch after it, which may be decided before this one is written.
+    /// Makes sure, before anything is decided, that the disk has room for the next batch: one as large as allowed, or
+    /// one command of `bytes`; and for the batch after it, which may be decided before this one is written.
     pub(super) fn has_room(&mut self, bytes: usize) -> Result<bool, JournalError> {
         if self.committer.is_none() && bytes <= self.options.batch_bytes_max {
             // There was room for this batch when the one before was given to the commit thread.

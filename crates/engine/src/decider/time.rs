@@ -11,8 +11,8 @@ use crate::clock::{Clock as _, ClockState};
 use crate::commit_thread::CommitThread;
 use crate::record::Payload;
 
-/// By how much a record's instant may be later than the clock without saying so, in milliseconds: instants on the wire are
-/// no finer.
+/// By how much a record's instant may be later than the clock without saying so, in milliseconds: instants on the wire
+/// are no finer.
 const STAMP_AHEAD_MS: i64 = 1;
 
 /// When deadlines are checked.

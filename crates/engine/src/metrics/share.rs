@@ -10,8 +10,8 @@ use prometheus_client::metrics::MetricType;
 
 use super::MOJALOOP_SECONDS;
 
-/// A histogram of durations under one of Mojaloop's names. A batch brings many that are equal, since its commands share its
-/// time, and they are counted together. Cheap to clone.
+/// A histogram of durations under one of Mojaloop's names. A batch brings many that are equal, since its commands share
+/// its time, and they are counted together. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct ShareHistogram(Arc<Counts>);
 

@@ -34,8 +34,8 @@ pub fn parse_error_body(body: &[u8]) -> Result<ErrorBody<'_>, SyncError> {
     read(OPEN.read_body(body)?, |value| value.error_code())
 }
 
-/// Reads and checks the body of an error callback of any family. Quoting admits only some classes of codes, and no other
-/// property beside `errorInformation`.
+/// Reads and checks the body of an error callback of any family. Quoting admits only some classes of codes, and no
+/// other property beside `errorInformation`.
 ///
 /// Errors: 400 with 3100, 3101 or 3102 for the first violation of the schema; in quoting 3103 for another property;
 /// about transaction requests and authorizations 3000 for what is no JSON.

@@ -30,8 +30,8 @@ const PARSERS: &[Parser] = parsers![
     parse_authorization,
 ];
 
-/// What every parser of this crate says of a body, whatever it is of: one item for each, `None` where it accepts the bytes.
-/// Errors are read as those of the `resources`.
+/// What every parser of this crate says of a body, whatever it is of: one item for each,
+/// `None` where it accepts the bytes. Errors are read as those of the `resources`.
 ///
 /// For tests and fuzzers; a request is read by the one parser of its resource.
 pub fn refusals<'a>(

@@ -48,9 +48,9 @@ impl<'a> Document<'a> {
         Self { text: "", nodes: Vec::new() }
     }
 
-    /// Reads a text; `None` for what is no JSON, nested deeper than [`JSON_DEPTH_MAX`], of more than [`JSON_VALUES_MAX`]
-    /// values or beyond 4 GiB. Names and texts may have escapes that stand for no character: whoever decodes them finds
-    /// out.
+    /// Reads a text; `None` for what is no JSON, nested deeper than [`JSON_DEPTH_MAX`], of more than
+    /// [`JSON_VALUES_MAX`] values or beyond 4 GiB. Names and texts may have escapes that stand for no character:
+    /// whoever decodes them finds out.
     pub(crate) fn parse(text: &'a str) -> Option<Self> {
         u32::try_from(text.len()).ok()?;
         let nodes = Vec::with_capacity((text.len() / BYTES_PER_NODE).min(FIRST_NODES_MAX));

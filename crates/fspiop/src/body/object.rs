@@ -14,8 +14,8 @@ use crate::fingerprint::end_of_string;
 /// what goes on to a DFSP should be within everyone's.
 pub const JSON_DEPTH_MAX: usize = 128;
 
-/// Most values in a body, names of properties included. Each takes 16 bytes while the body is read, however short it is. The
-/// largest message that the schema knows, a batch of 10 000 parties with every extension, has fewer.
+/// Most values in a body, names of properties included. Each takes 16 bytes while the body is read, however short it
+/// is. The largest message that the schema knows, a batch of 10 000 parties with every extension, has fewer.
 pub(crate) const JSON_VALUES_MAX: usize = 1_000_000;
 
 /// Where in a document the properties of an object are that a schema names, in the schema's order.

@@ -45,8 +45,8 @@ pub struct ParticipantsBatch<'a> {
 /// One party of a batch. That its identifier has the shape of its type, [`crate::check_party_id`] tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BatchParty<'a> {
-    /// What the identifier is. The type of one entry is that entry's affair, as scheme practice has it: a text that names
-    /// none is given as it stands, 1 to 32 characters, and does not refuse the batch.
+    /// What the identifier is. The type of one entry is that entry's affair, as scheme practice has it: a text that
+    /// names none is given as it stands, 1 to 32 characters, and does not refuse the batch.
     pub kind: Result<PartyIdType, Cow<'a, str>>,
     /// The identifier, 1 to 128 characters.
     pub identifier: Cow<'a, str>,

@@ -37,8 +37,9 @@ fn outcome<T>(result: Result<T, SyncError>) -> Outcome {
     })
 }
 
-/// Lines of `pointer ⇒ JSON ⇒ verdict`, where the JSON may be missing to take the value away, and the verdict is `ok` or a
-/// code and the text after the standard one, which may end in `…`. A pointer in the text stands for where it points to.
+/// Lines of `pointer ⇒ JSON ⇒ verdict`, where the JSON may be missing to take the value away, and the verdict is
+/// `ok` or a code and the text after the standard one, which may end in `…`. A pointer in the text stands for where it
+/// points to.
 fn assert_table(body: &str, parse: impl Fn(&[u8]) -> Outcome, table: &str) {
     assert_eq!(parse(body.as_bytes()), Ok(()), "the body that the table changes");
     for line in table.lines().map(str::trim).filter(|line| !line.is_empty()) {

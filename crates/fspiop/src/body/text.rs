@@ -10,7 +10,8 @@ use super::json::{Kind, unescape, unquote};
 use super::schema::Value;
 use crate::SyncError;
 
-// What the patterns of the schema ask for, in words: a description has no room for most of them, and half a pattern is none.
+// What the patterns of the schema ask for, in words: a description has no room for most of them, and half a pattern is
+// none.
 pub(crate) const ID_RULE: &str = "a UUID in lower case, or a ULID";
 const NAME_RULE: &str = "1 to 32 printable ASCII characters";
 const PACKET_RULE: &str = "base64url";
@@ -82,8 +83,8 @@ impl<'a> Value<'a, '_> {
         self.refuse(ErrorCode::VALIDATION, format_args!("{NOT_ALLOWED}: {allowed}"))
     }
 
-    /// A decimal text in the wire form, up to 18 digits before the point. Amounts alone may not be numbers: what one reader
-    /// of JSON makes of a number is not what another makes of it.
+    /// A decimal text in the wire form, up to 18 digits before the point. Amounts alone may not be numbers: what one
+    /// reader of JSON makes of a number is not what another makes of it.
     pub(crate) fn amount(&self) -> Result<Cow<'a, str>, SyncError> {
         if !matches!(self.kind(), Kind::Text | Kind::EscapedText) {
             return Err(self.refuse(ErrorCode::MALFORMED_SYNTAX, "must be string"));

@@ -38,7 +38,7 @@ pub struct PrepareBody<'a> {
 /// An amount in the wire form that the ledger cannot hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedAmount<'a> {
-    /// Why.
+    /// The cause.
     pub error: AmountError,
     /// The amount as it was written.
     pub text: Cow<'a, str>,

@@ -63,7 +63,8 @@ fn refusals_of_a_route_have_their_texts() {
     }
 }
 
-/// Every path of the API as methods and statuses: `method status` where it is served, and all other methods are refused.
+/// Every path of the API as methods and statuses: `method status` where it is served, and all other methods are
+/// refused.
 const TABLE: &str = "
     /transfers                          POST 202
     /transfers/x                        GET 202, PUT 200, PATCH 501

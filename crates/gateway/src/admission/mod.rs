@@ -1,7 +1,7 @@
 //! The gate: which requests are taken at all, decided by the head alone.
 //!
-//! As long as nothing limits new work, a request costs a few loads and stores of its worker's own. The rest happens once a
-//! interval, by whichever request comes first, and under a limit.
+//! As long as nothing limits new work, a request costs a few loads and stores of its worker's own. The rest happens
+//! once a interval, by whichever request comes first, and under a limit.
 
 mod delay_probe;
 mod engine_backlog;

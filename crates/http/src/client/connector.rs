@@ -1,5 +1,5 @@
-//! Opening connections: the one place that knows which transport carries them, and that keeps count of what a peer sends
-//! before it answers.
+//! Opening connections: the one place that knows which transport carries them, and that keeps count of what a peer
+//! sends before it answers.
 
 use std::io;
 use std::pin::Pin;

@@ -1,7 +1,7 @@
 //! Interim responses (1xx, RFC 9110 §15.2): a bound on what a peer may send before its final response begins.
 //!
-//! The parser above reads on as long as interim responses come, without ever giving the worker back. So they are counted
-//! where bytes come in. Of a response that is final at once, twelve bytes are looked at.
+//! The parser above reads on as long as interim responses come, without ever giving the worker back. So they are
+//! counted where bytes come in. Of a response that is final at once, twelve bytes are looked at.
 
 use std::io;
 

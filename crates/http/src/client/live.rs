@@ -74,8 +74,8 @@ impl Live {
 
     /// Whether the connection can take a request; looks whether the peer has closed it meanwhile.
     ///
-    /// Looks without leaving a waker: nobody is to be woken for an idle connection, and handing a request to a connection
-    /// wakes whoever polled it last, which would be the sender itself, once more at every request.
+    /// Looks without leaving a waker: nobody is to be woken for an idle connection, and handing a request to a
+    /// connection wakes whoever polled it last, which would be the sender itself, once more at every request.
     pub(super) fn is_usable(&mut self) -> bool {
         self.drive(&mut Context::from_waker(Waker::noop()));
         self.connection.is_some() && self.sender.is_ready()

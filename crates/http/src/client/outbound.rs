@@ -9,7 +9,8 @@ const FEW: usize = 4;
 
 /// A bound that many pools share, so that connections to the outside leave descriptors to the rest of the process.
 ///
-/// A quarter is kept for pools with fewer than four connections: peers that do not answer hold many, and must not take all.
+/// A quarter is kept for pools with fewer than four connections: peers that do not answer hold many, and must not take
+/// all.
 #[derive(Clone, Debug, Default)]
 pub struct Outbound(Option<Arc<Parts>>);
 

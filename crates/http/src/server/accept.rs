@@ -21,8 +21,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// How often that is logged at most.
 const FAILURES_LOG_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How often a newcomer checks whether the connections that make room for it have ended, and how long it waits for them.
-/// They end as soon as their workers run, which on busy cores takes a while.
+/// How often a newcomer checks whether the connections that make room for it have ended, and how long it waits for
+/// them. They end as soon as their workers run, which on busy cores takes a while.
 const ROOM_PAUSE: Duration = Duration::from_millis(1);
 const ROOM_WAIT_MAX: Duration = Duration::from_millis(500);
 

@@ -87,8 +87,8 @@ where
             Ok::<_, Infallible>(response)
         }
     });
-    // No timer: the supervisor keeps the time limits. No `pipeline_flush`: it withholds an answer as long as unread bytes
-    // follow its request, and loses it where the connection then closes.
+    // No timer: the supervisor keeps the time limits. No `pipeline_flush`: it withholds an answer as long as unread
+    // bytes follow its request, and loses it where the connection then closes.
     let connection = http1::Builder::new()
         .keep_alive(true)
         .half_close(false)

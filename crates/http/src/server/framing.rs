@@ -1,9 +1,10 @@
 //! Where each request begins and ends, followed on what is read before hyper sees it.
 //!
 //! Two readers that take one stream of bytes apart differently are how requests are smuggled past a proxy. hyper lets
-//! three things pass that others read otherwise, and of which it shows nothing afterwards: a line of a head that ends in a
-//! bare LF, `Content-Length` beside `Transfer-Encoding`, and a chunked body in a second coding. A head with the first or
-//! second is spoilt here, so that hyper answers 400 and closes (RFC 9112 §2.2, §6.1); the third is for `strict`.
+//! three things pass that others read otherwise, and of which it shows nothing afterwards: a line of a head that ends
+//! in a bare LF, `Content-Length` beside `Transfer-Encoding`, and a chunked body in a second coding. A head with the
+//! first or second is spoilt here, so that hyper answers 400 and closes (RFC 9112 §2.2, §6.1); the third is for
+//! `strict`.
 
 /// No header that tells of framing is longer. Of a line that is spread over several reads this much is remembered.
 const REMEMBERED_BYTES_MAX: usize = 64;

@@ -16,8 +16,9 @@ const fn refuse(status: StatusCode, reason: &'static str) -> Option<Refusal> {
     Some(Refusal { status, reason })
 }
 
-/// Refuses a request without exactly one sound `Host` (RFC 9112 §3.2), with a transfer coding other than `chunked` alone
-/// (§6.1: 501, or 400 where it is chunked twice), or with an expectation other than `100-continue` (RFC 9110 §10.1.1).
+/// Refuses a request without exactly one sound `Host` (RFC 9112 §3.2), with a transfer coding other than `chunked`
+/// alone (§6.1: 501, or 400 where it is chunked twice), or with an expectation other than `100-continue` (RFC 9110
+/// §10.1.1).
 pub(super) fn refusal_of<B>(request: &Request<B>) -> Option<Refusal> {
     let headers = request.headers();
     let mut hosts = headers.get_all(HOST).iter();

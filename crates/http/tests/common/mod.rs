@@ -21,9 +21,10 @@ pub fn ample() -> Instant {
     Instant::now() + AMPLE
 }
 
-/// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released, `/large/N` answers N
-/// bytes, `/count` the number of requests so far, `/ignore` answers at once without reading the body, `/known` makes the
-/// connection one of somebody known, `/wait` waits for its peer for ever.
+/// `/echo` gives the body back (at most 1,000 bytes within 50 ms), `/hold` answers when released,
+/// `/large/N` answers N bytes, `/count` the number of requests so far,
+/// `/ignore` answers at once without reading the body, `/known` makes the connection one of somebody known, `/wait`
+/// waits for its peer for ever.
 pub struct Script {
     pub requests: AtomicUsize,
     pub holding: Semaphore,

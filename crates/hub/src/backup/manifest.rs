@@ -111,7 +111,8 @@ impl Manifest {
         fs::File::open(&unfinished)?.sync_all()?;
         fs::rename(&unfinished, &path)?;
         durable::sync_directory(backup).inspect_err(|_| {
-            // Whether it would be there after a power loss nobody knows, and whoever reads of the failure relies on none.
+            // Whether it would be there after a power loss nobody knows, and whoever reads of the failure relies on
+            // none.
             let _ = fs::remove_file(&path);
         })
     }

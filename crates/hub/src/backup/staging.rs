@@ -1,8 +1,8 @@
 //! A second view of a data directory, as it was at one moment.
 //!
-//! Closed segments, snapshots and the tables of the LSM stores never change, so a second name holds on to them while the
-//! hub goes on and removes its own. What does change is copied: the last segment up to its last whole batch, the stores'
-//! lists of tables. The result is a data directory of its own, which opens like one that a crash left behind.
+//! Closed segments, snapshots and the tables of the LSM stores never change, so a second name holds on to them while
+//! the hub goes on and removes its own. What does change is copied: the last segment up to its last whole batch, the
+//! stores' lists of tables. The result is a data directory of its own, which opens like one that a crash left behind.
 
 use std::fs::{self, File, TryLockError};
 use std::io;

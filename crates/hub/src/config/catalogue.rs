@@ -89,7 +89,8 @@ settings! {
         extended_party_id_types: flag = "false",
     }
 
-    /// The port of the admin API, health and metrics. It has no authentication of its own: keep it on a private network.
+    /// The port of the admin API, health and metrics. It has no authentication of its own: keep it on a private
+    /// network.
     admin: Admin {
         /// Address to listen on. Port 0 takes any free one.
         listen: address = "127.0.0.1:4001",

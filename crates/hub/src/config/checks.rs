@@ -8,7 +8,8 @@ use super::setting::Value;
 /// The understood values with where they came from; settings with a mistake are missing.
 pub(super) type Understood = BTreeMap<&'static str, (Value, Origin)>;
 
-/// Pairs of which the first must not exceed the second once that is multiplied by the factor (which makes the units equal).
+/// Pairs of which the first must not exceed the second once that is multiplied by the factor (which makes the units
+/// equal).
 const NOT_ABOVE: &[(&str, &str, u64)] = &[
     ("callbacks.backoff_min_ms", "callbacks.backoff_max_ms", 1),
     ("callbacks.breaker_pause_min_ms", "callbacks.breaker_pause_max_ms", 1),

@@ -1,5 +1,5 @@
-//! One typed tree of settings: defaults, then the TOML file, then the environment, then flags; validated as a whole before
-//! anything is opened.
+//! One typed tree of settings: defaults, then the TOML file, then the environment, then flags; validated as a whole
+//! before anything is opened.
 
 mod catalogue;
 mod checks;

@@ -210,8 +210,8 @@ fn versions<'a>(texts: impl Iterator<Item = &'a str>) -> Option<Value> {
     (!versions.is_empty()).then_some(Value::Versions(versions))
 }
 
-/// The values of all settings, from which the typed tree is filled. What is asked for here is what the catalogue declares,
-/// so a miss is a fault of the macro.
+/// The values of all settings, from which the typed tree is filled. What is asked for here is what the catalogue
+/// declares, so a miss is a fault of the macro.
 pub(super) struct Values<'a>(pub &'a BTreeMap<&'static str, Value>);
 
 macro_rules! getters {

@@ -38,8 +38,8 @@ const OF_THE_TOOLS: [&str; 23] = [
     "UPESI_WRITE_FIXTURE",
 ];
 
-/// What is wrong with a variable of this process's environment, by its name and value. Those that are settings are known by
-/// the catalogue; whether their values are right is not asked here.
+/// What is wrong with a variable of this process's environment, by its name and value. Those that are settings are
+/// known by the catalogue; whether their values are right is not asked here.
 pub fn mistake(name: &str, value: &str) -> Option<Mistake> {
     let is_known = !name.starts_with(PREFIX)
         || OF_THE_COMMAND.contains(&name)

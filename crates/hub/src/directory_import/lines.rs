@@ -2,8 +2,8 @@
 
 use std::io::{self, BufRead};
 
-/// Reads the next line without its line break, appending it to `line`. Of a line longer than `bytes_max` so much is kept
-/// and one byte more, which says that it is too long. Gives how many bytes of the file it took; 0 at the end.
+/// Reads the next line without its line break, appending it to `line`. Of a line longer than `bytes_max` so much is
+/// kept and one byte more, which says that it is too long. Gives how many bytes of the file it took; 0 at the end.
 pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) -> io::Result<u64> {
     let (mut taken, mut room) = (0, bytes_max + 1);
     loop {

@@ -1,10 +1,11 @@
 //! `upesi directory`: the hub's own party directory, from the command line.
 //!
 //! # How an import resumes
-//! An import has a name; the hub keeps, with the entries themselves, which line of an import comes next. The name is the
-//! SHA-256 of the file unless another is given: the same file goes on where it stopped, whoever sends it and however it
-//! ended, and a file of which a byte was changed is another import. Reading the file twice costs a second per few hundred
-//! megabytes; a name from length and a few bytes would take an edited file for the old one and skip its lines.
+//! An import has a name; the hub keeps, with the entries themselves, which line of an import comes next. The name is
+//! the SHA-256 of the file unless another is given: the same file goes on where it stopped, whoever sends it and
+//! however it ended, and a file of which a byte was changed is another import. Reading the file twice costs a second
+//! per few hundred megabytes; a name from length and a few bytes would take an edited file for the old one and skip its
+//! lines.
 
 mod hub;
 mod lines;
@@ -70,8 +71,8 @@ pub struct Summary {
 /// Imports a file and tells what it came to; refused lines go to `notes`.
 ///
 /// # Errors
-/// 66 where the file cannot be read, 65 for a file without a header, 69 where the hub does not answer, 75 where it is busy
-/// for long, 1 where it refuses the import or some of its lines.
+/// 66 where the file cannot be read, 65 for a file without a header, 69 where the hub does not answer, 75 where it is
+/// busy for long, 1 where it refuses the import or some of its lines.
 pub async fn import(
     options: &ImportOptions,
     output: &mut (dyn Write + Send),

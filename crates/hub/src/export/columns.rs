@@ -1,7 +1,7 @@
 //! Transfers as columns: Parquet, for DuckDB, pandas, Spark and the like.
 //!
-//! Amounts are exact decimals, times are instants, hashes are bytes. Rows gather in memory until a row group is full, so
-//! what an export needs does not depend on how much it exports.
+//! Amounts are exact decimals, times are instants, hashes are bytes. Rows gather in memory until a row group is full,
+//! so what an export needs does not depend on how much it exports.
 
 use std::fs::File;
 use std::io;

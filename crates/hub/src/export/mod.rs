@@ -84,7 +84,8 @@ fn instant(text: &str) -> Result<Timestamp, String> {
 /// Exports the finished transfers of a data directory, as it is at this moment; gives how many.
 ///
 /// # Errors
-/// See [`crate::backup::backup`]; 64 where the file would lie in the data directory; 73 where the file exists or cannot be written.
+/// See [`crate::backup::backup`]; 64 where the file would lie in the data directory; 73 where the file exists or cannot
+/// be written.
 pub fn export(arguments: &ExportArguments) -> Result<u64, Failure> {
     check_apart(&arguments.data, &arguments.out)?;
     let staging = Staging::take(&arguments.data)?;

@@ -1,7 +1,7 @@
 //! Who may have how many file descriptors.
 //!
-//! A journal or an archive that gets none ends the hub, so connections get what those leave. Every part has a bound of its
-//! own; where the settings ask for more than the system's limit has room for, connections are fewer than set.
+//! A journal or an archive that gets none ends the hub, so connections get what those leave. Every part has a bound of
+//! its own; where the settings ask for more than the system's limit has room for, connections are fewer than set.
 
 use std::fmt;
 use std::path::Path;
@@ -62,8 +62,8 @@ impl fmt::Display for TooFewDescriptors {
     }
 }
 
-/// Raises the limit of open files to the highest that the process may set. Where that fails the limit stays as it is, and
-/// the hub fits itself into it.
+/// Raises the limit of open files to the highest that the process may set. Where that fails the limit stays as it is,
+/// and the hub fits itself into it.
 pub fn raise_limit() {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| maximum.is_none_or(|maximum| current < maximum)) {

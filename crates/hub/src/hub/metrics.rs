@@ -352,7 +352,8 @@ fn write_histogram(text: &mut String, name: &str, labels: &str, histogram: &Hist
     let _ = writeln!(text, "{name}_count{{{labels}}} {count}");
 }
 
-/// A bucket's bound in seconds, written as in all other histograms, since dashboards select by the text: `0.0005`, `1.0`.
+/// A bucket's bound in seconds, written as in all other histograms, since dashboards select by the text:
+/// `0.0005`, `1.0`.
 fn upper_bound(us: u64) -> String {
     let seconds = seconds(us);
     let significant = seconds.trim_end_matches('0');

@@ -135,8 +135,8 @@ impl Hub {
         Self::start_with_clock(settings, log, Arc::new(SystemClock))
     }
 
-    /// Like [`Self::start`], by another clock than the machine's: deadlines of transfers and time stamps follow it, waits
-    /// on the network do not.
+    /// Like [`Self::start`], by another clock than the machine's: deadlines of transfers and time stamps follow it,
+    /// waits on the network do not.
     pub fn start_with_clock(
         settings: &Settings,
         log: LogControl,

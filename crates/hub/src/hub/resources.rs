@@ -1,5 +1,5 @@
-//! The handlers of all resources put together: transfers, the directory with its oracles, quoting, and the store and the
-//! relay under them.
+//! The handlers of all resources put together: transfers, the directory with its oracles, quoting, and the store and
+//! the relay under them.
 
 use std::sync::Arc;
 

@@ -30,7 +30,8 @@ pub struct PrintOptions {
     pub payload: bool,
 }
 
-/// Prints the records of a data directory. A hub may be using it: then its end is a moving target, which `warn` is told.
+/// Prints the records of a data directory. A hub may be using it: then its end is a moving target, which `warn` is
+/// told.
 ///
 /// # Errors
 /// See [`super::open`]; 65 for damage, 74 when the output cannot be written. A closed pipe is no error.

@@ -154,8 +154,9 @@ async fn deposit(
     Err(ApplyError::NotBooked { name: name.to_owned(), currency, id, cover })
 }
 
-/// The id of a deposit follows from what is wanted and from what was there. So a deposit that was sent and whose answer was
-/// lost has the same id when it is sent again, and the hub books it once; after the account has changed it is another one.
+/// The id of a deposit follows from what is wanted and from what was there. So a deposit that was sent and whose answer
+/// was lost has the same id when it is sent again, and the hub books it once; after the account has changed it is
+/// another one.
 fn deposit_id(scheme: &str, name: &str, currency: Currency, wanted: Amount, before: &Balance) -> TransferId {
     let mut hash = Sha256::new();
     let changed = before.changed_date.as_deref().unwrap_or("");

@@ -87,8 +87,8 @@ pub struct AccountTerms {
 /// Reads a scheme file. `path` is only shown.
 ///
 /// # Errors
-/// Every mistake, one per line, each with file and line, in the order of the file. Where the syntax is broken, that alone is
-/// reported.
+/// Every mistake, one per line, each with file and line, in the order of the file. Where the syntax is broken, that
+/// alone is reported.
 pub fn parse(path: &str, text: &str) -> Result<Scheme, Vec<String>> {
     if text.len() > FILE_BYTES_MAX {
         return Err(vec![format!("{path}: it is longer than {FILE_BYTES_MAX} bytes")]);

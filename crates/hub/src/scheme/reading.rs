@@ -369,7 +369,8 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// What is wrong with the braces of a URL in which `{name}` is filled in. The hub fills in `{{these}}`, if they are allowed.
+/// What is wrong with the braces of a URL in which `{name}` is filled in. The hub fills in `{{these}}`, if they are
+/// allowed.
 fn stray_brace(url: &str, are_filled_in: bool) -> Option<String> {
     let rest = if are_filled_in { templates::without_placeholders(url) } else { url.to_owned() };
     let from = rest.find(['{', '}'])?;

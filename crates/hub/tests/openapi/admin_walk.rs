@@ -1,5 +1,5 @@
-//! The admin document against the running API: its examples, sent in order, are an onboarding whose answers are those of
-//! the document; every operation is called, and every schema of a request refuses what it forbids.
+//! The admin document against the running API: its examples, sent in order, are an onboarding whose answers are those
+//! of the document; every operation is called, and every schema of a request refuses what it forbids.
 
 use std::collections::BTreeSet;
 

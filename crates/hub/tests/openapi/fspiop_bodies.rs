@@ -1,5 +1,5 @@
-//! The schemas of the FSPIOP document against the parsers: every example is mutilated in every way that a schema forbids,
-//! and sent to a real gateway.
+//! The schemas of the FSPIOP document against the parsers: every example is mutilated in every way that a schema
+//! forbids, and sent to a real gateway.
 
 use crate::common::client::Client;
 use crate::common::hub::{Hub, Request};

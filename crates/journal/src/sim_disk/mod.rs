@@ -1,8 +1,8 @@
 //! A disk in memory that crashes, tears, fails and rots on command, each time in the same way for the same seed.
 //!
-//! It keeps apart what a process sees (the page cache) and what a power loss leaves. Until a file is synced, each sector
-//! that was written to it may or may not be on the medium; until a directory is synced, each change of a name may or may
-//! not. Directories themselves are durable at once.
+//! It keeps apart what a process sees (the page cache) and what a power loss leaves. Until a file is synced, each
+//! sector that was written to it may or may not be on the medium; until a directory is synced, each change of a name
+//! may or may not. Directories themselves are durable at once.
 
 mod random;
 pub mod script;
@@ -20,8 +20,8 @@ use crate::disk::{Access, Disk, DiskFile};
 /// What an operation does instead of its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It fails with an input/output error. A write may have been done in part; a sync may have stored some sectors, and
-    /// the others will never be stored by a later one, although the process goes on seeing them.
+    /// It fails with an input/output error. A write may have been done in part; a sync may have stored some sectors,
+    /// and the others will never be stored by a later one, although the process goes on seeing them.
     Broken,
     /// It fails for lack of room. A write may have been done in part. A sync behaves as if broken.
     Full,
@@ -86,8 +86,8 @@ pub enum Kept {
     Everything,
     /// None of it.
     Nothing,
-    /// Some writes, some sectors of a write, some beginnings of a sector, as the seed decides. A sector tears at any byte,
-    /// but its last eight are there whole or not at all.
+    /// Some writes, some sectors of a write, some beginnings of a sector, as the seed decides. A sector tears at any
+    /// byte, but its last eight are there whole or not at all.
     Some(u64),
 }
 
@@ -140,8 +140,8 @@ impl SimDisk {
         self.state().clear_faults();
     }
 
-    /// Lets a write to a file whose path contains `part` go wrong, after `skip` others. It waits across power losses, too,
-    /// until its write comes or faults are cleared.
+    /// Lets a write to a file whose path contains `part` go wrong, after `skip` others. It waits across power losses,
+    /// too, until its write comes or faults are cleared.
     pub fn inject_into(&self, part: &str, skip: u64, fault: Fault) {
         self.state().set_trap(part, skip, fault);
     }
@@ -206,7 +206,8 @@ impl SimDisk {
         Self::with(self.state().after_power_loss(kept))
     }
 
-    /// The disk after the process was killed at this moment: what it wrote is visible, but not more durable than before.
+    /// The disk after the process was killed at this moment: what it wrote is visible, but not more durable than
+    /// before.
     pub fn after_kill(&self) -> Self {
         Self::with(self.state().after_kill())
     }
@@ -216,8 +217,8 @@ impl SimDisk {
         self.state().contents(path)
     }
 
-    /// Changes a file behind everybody's back, on the medium too, as rot does. A file that does not exist is an error of
-    /// the test.
+    /// Changes a file behind everybody's back, on the medium too, as rot does. A file that does not exist is an error
+    /// of the test.
     pub fn corrupt(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) {
         self.state().corrupt(path, change);
     }

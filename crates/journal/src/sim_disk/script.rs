@@ -87,7 +87,8 @@ impl Script {
         }
     }
 
-    /// Opens the journal after an accident: everything acknowledged is there, perhaps the batch in flight, nothing else.
+    /// Opens the journal after an accident: everything acknowledged is there, perhaps the batch in flight, nothing
+    /// else.
     pub fn expect_recovered(&self, disk: &SimDisk, progress: &Progress) -> Recovered {
         let recovered = open(dynamic(disk), self.options.clone()).expect("recovers").recovered;
         let whole = [progress.acknowledged, progress.attempted];

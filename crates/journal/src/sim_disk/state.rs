@@ -11,8 +11,8 @@ mod view;
 
 pub use view::{ArmedWrite, DiskView, FileView};
 
-/// Where a write ends that would end at this byte of a file: a sector tears at any byte, but its last eight are there whole
-/// or not at all.
+/// Where a write ends that would end at this byte of a file: a sector tears at any byte, but its last eight are there
+/// whole or not at all.
 const fn torn_at(end: usize) -> usize {
     let within = end % SECTOR_BYTES;
     let beyond = within.saturating_sub(SECTOR_BYTES - TAIL_BYTES);

@@ -34,8 +34,8 @@ fn after_an_error_nothing_is_acknowledged_and_everything_acknowledged_is_there()
             // A leftover that is not there need not be removed, but whether it is there must be known.
             ref other => panic!("{context}: {other:?}"),
         }
-        // Whether the process only or the machine as well is restarted: recovery finds all that was acknowledged, and what
-        // it found is there for good.
+        // Whether the process only or the machine as well is restarted: recovery finds all that was acknowledged, and
+        // what it found is there for good.
         for after in [
             disk.after_kill(),
             disk.after_power_loss(Kept::Nothing),
@@ -179,7 +179,8 @@ fn a_full_disk_refuses_until_there_is_room_and_reads_go_on() {
     script.expect_records(&disk.after_power_loss(Kept::Nothing), refused_at);
 }
 
-/// What was reserved finds its place however full the disk is by then; what would find none is told so before it is tried.
+/// What was reserved finds its place however full the disk is by then; what would find none is told so before it is
+/// tried.
 #[test]
 fn what_was_reserved_fits_on_a_full_disk() {
     for seed in 120..120 + SCRIPTS {

@@ -28,23 +28,23 @@ pub enum AdminCommand {
     },
     /// `PUT /participants/{name}`.
     SetParticipantActivity {
-        /// Whose.
+        /// The name of the participant.
         name: FspId,
         /// The new flag.
         is_active: bool,
     },
     /// `POST /participants/{name}/endpoints`.
     SetEndpoint {
-        /// Whose.
+        /// The name of the participant.
         name: FspId,
-        /// Which.
+        /// The type of endpoint.
         kind: EndpointType,
         /// URL template or address.
         value: Box<str>,
     },
     /// `POST /participants/{name}/initialPositionAndLimits`.
     OpenAccounts {
-        /// Whose.
+        /// The name of the participant.
         name: FspId,
         /// In which currency.
         currency: Currency,
@@ -55,7 +55,7 @@ pub enum AdminCommand {
     },
     /// `PUT /participants/{name}/limits`.
     SetLimit {
-        /// Whose.
+        /// The name of the participant.
         name: FspId,
         /// In which currency.
         currency: Currency,
@@ -75,9 +75,9 @@ pub enum AdminCommand {
     },
     /// `PUT /participants/{name}/accounts/{id}`.
     SetAccountActivity {
-        /// Whose.
+        /// The name of the participant.
         name: FspId,
-        /// Which.
+        /// The account.
         account: AccountId,
         /// The new flag.
         is_active: bool,
@@ -95,7 +95,7 @@ pub enum AdminCommand {
     CreateSettlementModel(NewSettlementModel),
     /// `PUT /settlementModels/{name}`.
     SetSettlementModelActivity {
-        /// Which.
+        /// The name of the model.
         name: Box<str>,
         /// The new flag.
         is_active: bool,

@@ -13,7 +13,7 @@ use crate::transfer::{Transfer, TransferState};
 /// An operator's wish that a reservation ends.
 #[derive(Clone, Debug)]
 pub struct Expire {
-    /// Which.
+    /// The transfer.
     pub transfer: TransferId,
     /// Why, in the operator's words.
     pub reason: Box<str>,

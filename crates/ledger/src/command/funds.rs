@@ -35,7 +35,7 @@ pub struct FundsPrepare {
     pub currency: Currency,
     /// The bank's reference.
     pub external_reference: Box<str>,
-    /// Why.
+    /// The reason, in words.
     pub reason: Box<str>,
     /// JSON text of the extension array.
     pub extensions: Option<Box<str>>,
@@ -54,7 +54,7 @@ pub struct FundsEnd {
     pub name: FspId,
     /// The settlement account in the path.
     pub account: AccountId,
-    /// Why.
+    /// The reason, in words.
     pub reason: Box<str>,
 }
 
@@ -160,8 +160,8 @@ impl Ledger {
         if fits { Ok(FundsState::Committed) } else { Err(AdminRefusal::BalanceFull) }
     }
 
-    /// Whether enough stays after a withdrawal: the settlement account alone answers for the position then, whichever account
-    /// the model takes cover from, for it is what the position will be settled with.
+    /// Whether enough stays after a withdrawal: the settlement account alone answers for the position then, whichever
+    /// account the model takes cover from, for it is what the position will be settled with.
     fn covers_withdrawal(&self, participant: &Participant, settlement: &Account, amount: Amount) -> bool {
         let position = participant.account(settlement.currency, LedgerAccountTypeId::POSITION);
         let needed = match self.config().funds_out_guard {

@@ -60,7 +60,7 @@ pub enum Command {
     Delivered(Vec<CallbackKey>),
     /// The courier gave a callback up.
     Park {
-        /// Which.
+        /// The callback.
         key: CallbackKey,
         /// How often it was tried.
         attempts: u32,

@@ -18,8 +18,8 @@ pub const PARTICIPANTS_MAX: usize = 10_000;
 pub const ACCOUNTS_MAX: usize = 1_000_000;
 /// Longest endpoint value, in bytes.
 pub const ENDPOINT_VALUE_BYTES_MAX: usize = 512;
-/// Alarm threshold of a limit set without one, in hundredths of a percent. Reference hubs set 10 %, which nearly every DFSP is
-/// beyond at all times.
+/// Alarm threshold of a limit set without one, in hundredths of a percent. Reference hubs set 10 %, which nearly every
+/// DFSP is beyond at all times.
 const ALARM_BASIS_POINTS_DEFAULT: u16 = 8_000;
 
 type Outcome = Result<AdminOutcome, AdminRefusal>;
@@ -174,7 +174,8 @@ impl Ledger {
         let participant = participant.id;
         out.events.push(Event::LimitSet { participant, currency, value: net_debit_cap, alarm_basis_points });
         if initial_position != Amount::ZERO {
-            // Double entry holds from the first posting on: what one begins with, the hub's settlement account answers for.
+            // Double entry holds from the first posting on: what one begins with, the hub's settlement account answers
+            // for.
             let hub = self.participant(ParticipantId::HUB);
             let credit = hub
                 .account(currency, LedgerAccountTypeId::HUB_MULTILATERAL_SETTLEMENT)

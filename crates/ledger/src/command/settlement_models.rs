@@ -41,8 +41,8 @@ pub struct NewSettlementModel {
 }
 
 impl NewSettlementModel {
-    /// What nearly every scheme settles by: deferred, net and multilateral, from positions, covered by settlement accounts.
-    /// Without a currency it is the default model.
+    /// What nearly every scheme settles by: deferred, net and multilateral, from positions, covered by settlement
+    /// accounts. Without a currency it is the default model.
     pub fn deferred_net(name: &str, currency: Option<Currency>) -> Self {
         Self {
             name: name.into(),

@@ -34,7 +34,8 @@ impl Story {
         }))
     }
 
-    /// `prepare t1 greenbank → bluewallet 125.5 KES`, with `from`, `to`, `expires`, `no condition`, `extension`, `body`.
+    /// `prepare t1 greenbank → bluewallet 125.5 KES`, with `from`, `to`, `expires`, `no condition`, `extension`,
+    /// `body`.
     fn prepare(&mut self, words: &mut Words) -> Parsed<Prepare> {
         let body = words.option("body")?;
         let from = words.option("from")?;

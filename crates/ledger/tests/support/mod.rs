@@ -19,8 +19,8 @@ impl Twin {
         Self { live: Ledger::new(config.clone()), replica: Ledger::new(config), archive: BTreeMap::new() }
     }
 
-    /// Decides and folds one command as the engine does: an id that is not in memory is looked up in the archive. The wall
-    /// clock has not jumped.
+    /// Decides and folds one command as the engine does: an id that is not in memory is looked up in the archive. The
+    /// wall clock has not jumped.
     pub fn submit(&mut self, command: Command, now: Timestamp) -> Decision {
         let mut decision = Decision::default();
         self.live.decide(&command, &Facts::at(now), &mut decision);

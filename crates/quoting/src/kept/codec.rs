@@ -14,7 +14,8 @@ pub(super) struct Head {
     pub(super) began_at_ms: i64,
     /// The end of time where nobody said.
     pub(super) wanted_until_ns: i64,
-    /// Whose answers and errors count: of the DFSP that was asked, or, where no request is kept, of the first to send one.
+    /// Whose answers and errors count: of the DFSP that was asked, or, where no request is kept, of the first to send
+    /// one.
     pub(super) payee: Option<FspId>,
 }
 
@@ -68,7 +69,8 @@ fn split_pair(value: &[u8]) -> Option<(i64, i64)> {
     Some((i64::from_be_bytes(*first), i64::from_be_bytes(*second)))
 }
 
-/// Format, fingerprint, time in ns, source, destination, headers, body; names and headers with their lengths before them.
+/// Format, fingerprint, time in ns, source, destination, headers, body; names and headers with their lengths before
+/// them.
 pub(super) fn encode(message: &MessageToKeep) -> Vec<u8> {
     let mut value = Vec::with_capacity(100 + message.headers.len() + message.body.len());
     value.push(FORMAT);

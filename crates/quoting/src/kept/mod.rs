@@ -1,8 +1,8 @@
 //! Quotes that are kept: durably, before they are acknowledged, and for a bounded time.
 //!
-//! Table `quotes` has up to four entries per quote: its head (when it began, until when it was wanted) and its messages,
-//! each written once but for the error, of which the last one counts. Table `quotes_by_time` finds the oldest. Both change
-//! in one update, so that they always tell the same.
+//! Table `quotes` has up to four entries per quote: its head (when it began, until when it was wanted) and its
+//! messages, each written once but for the error, of which the last one counts. Table `quotes_by_time` finds the
+//! oldest. Both change in one update, so that they always tell the same.
 
 mod codec;
 mod retention;
@@ -46,8 +46,8 @@ pub(crate) struct MessageToKeep {
     pub(crate) at: Timestamp,
     pub(crate) source: FspId,
     pub(crate) destination: Option<FspId>,
-    /// Of a request: the DFSP that it goes to. Of an answer or an error: the one that it comes from; `None` where the hub
-    /// itself notes an error, which it always may.
+    /// Of a request: the DFSP that it goes to. Of an answer or an error: the one that it comes from; `None` where the
+    /// hub itself notes an error, which it always may.
     pub(crate) payee: Option<FspId>,
     /// Of a request: until when an answer is wanted.
     pub(crate) expires_at: Option<Timestamp>,
@@ -119,8 +119,8 @@ impl KeptQuotes {
     }
 
     /// Compares a message with the one kept in its place, and keeps it where there is none (an error: in any case). An
-    /// answer or an error from a DFSP that was not asked is new each time and is not kept. Resolves when that is durable.
-    /// Gives too until when the quote was wanted.
+    /// answer or an error from a DFSP that was not asked is new each time and is not kept. Resolves when that is
+    /// durable. Gives too until when the quote was wanted.
     pub(crate) async fn keep(
         &self,
         quote: QuoteKey,

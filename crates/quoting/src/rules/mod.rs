@@ -112,8 +112,8 @@ impl Rules {
         self.rules.len()
     }
 
-    /// Judges a request. A refusal beats a new destination, the first refusal in order of priority beats the others; two
-    /// rules that name a destination are a mistake that the sender is told as 2001.
+    /// Judges a request. A refusal beats a new destination, the first refusal in order of priority beats the others;
+    /// two rules that name a destination are a mistake that the sender is told as 2001.
     pub(crate) fn judge(&self, facts: &Facts) -> Verdict {
         let mut verdict = Verdict::Pass;
         let mut several = None;

@@ -185,8 +185,8 @@ impl Division {
         with_suffix(&self.path, ".filter")
     }
 
-    /// Begins the filter of a division that takes ids: with that of the last close where nothing happened since, else to
-    /// be filled by [`build_filter`](Self::build_filter). Room is made for `keys`.
+    /// Begins the filter of a division that takes ids: with that of the last close where nothing happened since, else
+    /// to be filled by [`build_filter`](Self::build_filter). Room is made for `keys`.
     pub(crate) fn begin_filter(&self, keys: usize) -> std::io::Result<()> {
         let path = self.filter_path();
         let kept = filter_file::load(&path, self.growing_identity());

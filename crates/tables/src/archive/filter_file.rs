@@ -1,7 +1,7 @@
 //! A filter kept in a file, so that a start need not read a whole division to make it again.
 //!
-//! A filter with a bit too few would let a duplicate pass for new, so the file says what it belongs to and everything in
-//! it is under a checksum. Whatever is wrong with it, the filter is made from the tables instead.
+//! A filter with a bit too few would let a duplicate pass for new, so the file says what it belongs to and everything
+//! in it is under a checksum. Whatever is wrong with it, the filter is made from the tables instead.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Read, Write};

@@ -90,8 +90,8 @@ pub(crate) fn open(path: &Path, shared: &Shared, options: &ArchiveOptions) -> Re
 }
 
 impl Store {
-    /// Reads the watermark, and checks that a scan sees the same one: it is the last key, and a store that lost its count
-    /// of writes would show an old state to scans while lookups still find the newest.
+    /// Reads the watermark, and checks that a scan sees the same one: it is the last key, and a store that lost its
+    /// count of writes would show an old state to scans while lookups still find the newest.
     pub(crate) fn mark(&self, path: &Path) -> Result<Mark, TablesError> {
         let fail = |error| store_error(path, error);
         let Some(stored) = self.keyspace.get(WATERMARK_KEY).map_err(fail)? else {
@@ -139,8 +139,8 @@ pub(crate) fn damaged(path: &Path, detail: &str) -> TablesError {
     TablesError::damaged(Part::Archive, path, detail)
 }
 
-/// The directory that an error about the store in `path` names: the whole archive's, because a part of it cannot be made
-/// again by itself.
+/// The directory that an error about the store in `path` names: the whole archive's, because a part of it cannot be
+/// made again by itself.
 fn archive_of(path: &Path) -> PathBuf {
     path.parent().unwrap_or(path).to_path_buf()
 }

@@ -48,8 +48,8 @@ pub(crate) fn division_path(archive: &Path, first_seq: u64) -> PathBuf {
     archive.join(format!("{first_seq:020}"))
 }
 
-/// Records durably that the archive begins with a record. What was before is gone from then on, though its files may still
-/// be there.
+/// Records durably that the archive begins with a record. What was before is gone from then on, though its files may
+/// still be there.
 pub(crate) fn set_begin(archive: &Path, first_seq: u64) -> std::io::Result<()> {
     let path = archive.join(format!("{first_seq:020}{BEGINS}"));
     std::fs::File::create(&path)?;
@@ -126,8 +126,8 @@ fn read_name(name: &str) -> Option<(u64, &str)> {
     Some((digits.parse().ok()?, ending))
 }
 
-/// The first record of the oldest division of the archive in a directory, by the names there: nothing is opened, finished or
-/// changed. `None` where there is no division, or no archive.
+/// The first record of the oldest division of the archive in a directory, by the names there: nothing is opened,
+/// finished or changed. `None` where there is no division, or no archive.
 pub fn first_seq_of(archive: &Path) -> Option<u64> {
     let (mut divisions, mut begins) = (BTreeSet::new(), 1);
     for name in std::fs::read_dir(archive).ok()?.flatten().map(|entry| entry.file_name()) {

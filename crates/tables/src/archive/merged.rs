@@ -10,8 +10,8 @@ use upesi_types::TransferId;
 use crate::TablesError;
 use crate::archive::division::Division;
 
-/// Visits every transfer once, in the order of the keys. Where a crash made two divisions hold the same one, the younger
-/// division has it.
+/// Visits every transfer once, in the order of the keys. Where a crash made two divisions hold the same one, the
+/// younger division has it.
 pub(crate) fn visit(
     divisions: &[Arc<Division>],
     visit: &mut dyn FnMut(TransferId, &[u8]) -> ControlFlow<()>,

@@ -8,7 +8,8 @@ pub struct ArchiveOptions {
     pub cache_bytes: u64,
     /// Transfers that gather in memory before they are written as one table.
     pub pending_transfers: usize,
-    /// Transfers after which a division is closed and the next begins. Bounds what merging costs, however many there are.
+    /// Transfers after which a division is closed and the next begins. Bounds what merging costs, however many there
+    /// are.
     pub division_transfers: u64,
     /// Size of a table after merging, in bytes. Takes effect when a division is created.
     pub table_bytes: u64,

@@ -1,8 +1,8 @@
 //! A panic of the embedded store while it opens, as an error.
 //!
-//! Caught here it is where the program unwinds and the store survives the unwinding; fjall can panic once more while it is
-//! dropped, which ends any process. So a program's panic hook, which comes before all that, asks [`opening`], and says and
-//! does what the error would have.
+//! Caught here it is where the program unwinds and the store survives the unwinding; fjall can panic once more while it
+//! is dropped, which ends any process. So a program's panic hook, which comes before all that, asks [`opening`], and
+//! says and does what the error would have.
 
 use std::any::Any;
 use std::cell::RefCell;

@@ -50,8 +50,8 @@ impl Tuning {
     }
 }
 
-/// Waits a while as long as a keyspace has more unmerged tables than `tables_max`. `check` runs before each look, and its
-/// error ends the wait.
+/// Waits a while as long as a keyspace has more unmerged tables than `tables_max`. `check` runs before each look, and
+/// its error ends the wait.
 pub(crate) fn wait_for_merging<E>(
     keyspace: &Keyspace,
     tables_max: usize,

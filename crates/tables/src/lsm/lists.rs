@@ -80,7 +80,8 @@ fn check_keyspace(keyspace: &Path, is_first: bool) -> Result<(), Flaw> {
     let mut before = None;
     for _ in 0..ATTEMPTS_MAX {
         let current = match fs::read(keyspace.join(CURRENT)) {
-            // A crash while it was made; fjall removes it. Its first one cannot be missing: the others would go with it.
+            // A crash while it was made; fjall removes it. Its first one cannot be missing: the others would go with
+            // it.
             Err(error) if error.kind() == ErrorKind::NotFound && !is_first => return Ok(()),
             current => current.map_err(|error| Flaw::of_file(error, CURRENT))?,
         };

@@ -9,8 +9,8 @@ pub struct StoreOptions {
     pub batch_updates_max: usize,
     /// A batch takes no further update once its keys and values exceed this, in bytes.
     pub batch_bytes_max: usize,
-    /// Below this room on the disk, in bytes, updates are refused with [`crate::TablesError::DiskFull`]. It has to suffice
-    /// for what housekeeping writes on its own: two segments of the log and one merge of tables.
+    /// Below this room on the disk, in bytes, updates are refused with [`crate::TablesError::DiskFull`]. It has to
+    /// suffice for what housekeeping writes on its own: two segments of the log and one merge of tables.
     pub free_bytes_min: u64,
     /// Changes that gather in memory before they are written as sorted tables, in bytes. A restart reads as much.
     pub pending_bytes: usize,

@@ -1,4 +1,5 @@
-//! What `resident` is built of. The crate `models` compiles it against Loom's, which runs it through all orders of events.
+//! What `resident` is built of. The crate `models` compiles it against Loom's, which runs it through all orders of
+//! events.
 
 pub(crate) use std::hash::RandomState;
 pub(crate) use std::sync::atomic::{AtomicU8, AtomicU64};

@@ -16,8 +16,8 @@ const PORTION: usize = 512;
 
 /// A named table of a store: keys and values are bytes, ordered by key. Cheap to clone.
 ///
-/// Reads come from any thread. They may wait for the disk, and for a moment while the store takes in a new file (a sync of
-/// a small file); usually they take microseconds.
+/// Reads come from any thread. They may wait for the disk, and for a moment while the store takes in a new file (a sync
+/// of a small file); usually they take microseconds.
 #[derive(Clone)]
 pub struct Table {
     pub(crate) state: Arc<TableState>,
@@ -55,8 +55,8 @@ impl Table {
         self.state.keyspace.get(key).map(|value| value.map(Value)).map_err(|error| self.tables.fail(error))
     }
 
-    /// Up to `limit` entries whose keys begin with `prefix`, in key order, those behind the key `after` if one is given.
-    /// One update that writes several entries may become visible entry by entry.
+    /// Up to `limit` entries whose keys begin with `prefix`, in key order, those behind the key `after` if one is
+    /// given. One update that writes several entries may become visible entry by entry.
     pub fn scan(&self, prefix: &[u8], after: Option<&[u8]>, limit: usize) -> Result<Vec<Entry>, TablesError> {
         let start = match after {
             Some(after) if after >= prefix => Bound::Excluded(after),
@@ -97,7 +97,8 @@ impl Table {
         Ok(entries)
     }
 
-    /// Number of entries, an overestimate by those that were overwritten or deleted and are not merged yet. Costs nothing.
+    /// Number of entries, an overestimate by those that were overwritten or deleted and are not merged yet. Costs
+    /// nothing.
     pub fn entries_estimate(&self) -> u64 {
         (self.state.keyspace.approximate_len() + self.state.pending().changes().len()) as u64
     }
@@ -127,7 +128,8 @@ impl TableState {
         self.resident.get()
     }
 
-    /// Has the table kept in memory from now on; the writer loads what it holds already. Whether this was the first call.
+    /// Has the table kept in memory from now on; the writer loads what it holds already. Whether this was the first
+    /// call.
     pub(crate) fn make_resident(&self, bytes_max: u64) -> bool {
         let entries = self.keyspace.approximate_len() as u64;
         self.resident.set(Resident::new(entries, bytes_max)).is_ok()

@@ -2,7 +2,8 @@
 //!
 //! The log is ours: fjall's own write-ahead log and memtables stay empty. (Its recovery does not survive every torn
 //! write.) A keyspace of its own holds the watermark, the sequence number in the log up to which all tables hold
-//! everything; it is written after them, so that a crash in between only repeats changes, each of which is a plain value.
+//! everything; it is written after them, so that a crash in between only repeats changes, each of which is a plain
+//! value.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

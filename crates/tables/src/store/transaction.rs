@@ -92,9 +92,9 @@ impl<'a> Transaction<'a> {
         self.write(table, key, None)
     }
 
-    /// Has `action` done once this update is durable, before anybody is answered, even if nobody waits for the answer any
-    /// more: it is the place to show in memory what is on disk now. Actions run in the order of updates, on the writer's
-    /// thread, and not at all when the update or its batch fails.
+    /// Has `action` done once this update is durable, before anybody is answered, even if nobody waits for the answer
+    /// any more: it is the place to show in memory what is on disk now. Actions run in the order of updates, on the
+    /// writer's thread, and not at all when the update or its batch fails.
     pub fn once_durable(&mut self, action: impl FnOnce() + Send + 'static) {
         self.batch.once_durable.push(Box::new(action));
     }

@@ -156,7 +156,8 @@ fn a_keyspace_without_tables_needs_no_folder_for_them() {
     assert_refused(&path, "the folder of tables that are named");
 }
 
-/// `current`, as it was when a part of the keys was there, comes back: with a note that is told, and nothing is changed.
+/// `current`, as it was when a part of the keys was there, comes back: with a note that is told, and nothing is
+/// changed.
 #[test]
 fn an_old_copy_of_what_says_which_list_is_in_use_is_refused() {
     for is_noted in [true, false] {

@@ -39,10 +39,11 @@ pub enum Command {
     /// Run the hub.
     ///
     /// Serves DFSPs (FSPIOP API) on one port and operators (admin API, health, metrics) on another; all data is in one
-    /// directory. Needs no configuration; ready when GET /health answers 200 on both ports. SIGTERM or SIGINT stop it in
-    /// order: accepted requests finish and a snapshot is written. A killed hub loses nothing that it acknowledged.
+    /// directory. Needs no configuration; ready when GET /health answers 200 on both ports. SIGTERM or SIGINT stop it
+    /// in order: accepted requests finish and a snapshot is written. A killed hub loses nothing that it acknowledged.
     Serve(SettingsArguments),
-    /// Show everything in a minute: a hub, simulated DFSPs, one payment to a phone number, then load, measured and audited.
+    /// Show everything in a minute: a hub, simulated DFSPs, one payment to a phone number, then load, measured and
+    /// audited.
     Demo(DemoArguments),
     /// Show the settings in effect and where each comes from.
     ///
@@ -59,8 +60,8 @@ pub enum Command {
     ///
     /// Any number of DFSPs in one process. They answer forwarded requests (lookups, quotes, transfers with the right
     /// fulfilment, and more) with configurable delays and faults, and keep their own books. GET /_sim/dfsps shows them,
-    /// PUT /_sim/dfsps/NAME changes the behaviour of one, GET /metrics has counters and durations for Prometheus. Prints
-    /// name and base URL of each, then runs until SIGTERM or SIGINT.
+    /// PUT /_sim/dfsps/NAME changes the behaviour of one, GET /metrics has counters and durations for Prometheus.
+    /// Prints name and base URL of each, then runs until SIGTERM or SIGINT.
     Sim(SimArguments),
     /// Measure a hub under load.
     #[command(subcommand)]

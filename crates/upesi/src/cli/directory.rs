@@ -15,9 +15,9 @@ use upesi_hub::values::{WAIT_DEFAULT, wait};
 pub enum DirectoryCommand {
     /// Register the parties of a CSV file.
     ///
-    /// The first line names the columns in any order: partyIdType, partyIdentifier, fspId, optionally partySubIdOrType and
-    /// currency. Each further line is one entry. Refused lines are reported on stderr with their number and do not stop the
-    /// others; the command then ends with 1.
+    /// The first line names the columns in any order: partyIdType, partyIdentifier, fspId, optionally partySubIdOrType
+    /// and currency. Each further line is one entry. Refused lines are reported on stderr with their number and do not
+    /// stop the others; the command then ends with 1.
     ///
     /// An interrupted import continues if the same command is run again: the hub remembers its progress by the
     /// content of the file. A changed file is imported from its beginning; lines that are registered already are no
@@ -36,7 +36,8 @@ pub struct ImportArguments {
     /// Replace entries of other DFSPs instead of refusing the line.
     #[arg(long)]
     pub replace: bool,
-    /// Name of the import, by default derived from the file's content; under a new name the same file is imported again.
+    /// Name of the import, by default derived from the file's content; under a new name the same file is imported
+    /// again.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
     /// Base URL of the hub's admin API.

@@ -18,10 +18,11 @@
 //!   → greenbank ERROR 3204 Party not found                 the same, on the path of the message with /error
 //! ```
 //!
-//! Several messages that follow from one may be told in any order where they go to different DFSPs. A path before the last
-//! word says where a message arrives, if that is not the path of the one that caused it. `<n>` stands for a number, and
-//! `<id>`, `<id2>`, `<id3>` for identifiers, all of the dialogue's own; `<soon>` and `<past>` for times; `<time>` and `<f>`
-//! for what they are in stories. At its end nothing is under way, and no message came that the dialogue does not tell of.
+//! Several messages that follow from one may be told in any order where they go to different DFSPs. A path before the
+//! last word says where a message arrives, if that is not the path of the one that caused it.
+//! `<n>` stands for a number, and `<id>`, `<id2>`, `<id3>` for identifiers, all of the dialogue's own;
+//! `<soon>` and `<past>` for times; `<time>` and `<f>` for what they are in stories. At its end nothing is under way,
+//! and no message came that the dialogue does not tell of.
 
 use upesi_types::Timestamp;
 

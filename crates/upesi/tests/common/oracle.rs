@@ -1,5 +1,5 @@
-//! What a callback must look like, header by header and byte by byte. Written from the rules of the API (FSPIOP API v1.1
-//! §3.2) and of scheme practice, not from the hub's code.
+//! What a callback must look like, header by header and byte by byte. Written from the rules of the API (FSPIOP API
+//! v1.1 §3.2) and of scheme practice, not from the hub's code.
 
 use upesi_types::Timestamp;
 
@@ -12,8 +12,8 @@ pub enum Expected<'a> {
     Forwarded(&'a Sent),
     /// The hub's copy of the payee's own body, caused by its message.
     Copy(&'a Sent),
-    /// Made by the hub, with this body, where `<time>` and `<f>` stand for a time of completion and the fulfilment; caused
-    /// by a message, or by the passing of time.
+    /// Made by the hub, with this body, where `<time>` and `<f>` stand for a time of completion and the fulfilment;
+    /// caused by a message, or by the passing of time.
     Made(Option<&'a Sent>, &'a str),
 }
 

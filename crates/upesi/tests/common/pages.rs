@@ -1,5 +1,5 @@
-//! The exchanges on the pages of `docs/resources`: what is typed, how the hub answers, and what DFSPs are sent then. They
-//! were captured once; here they are played again.
+//! The exchanges on the pages of `docs/resources`: what is typed, how the hub answers, and what DFSPs are sent then.
+//! They were captured once; here they are played again.
 
 use super::World;
 use super::dfsp::about;

@@ -46,8 +46,8 @@ impl Scene {
         }
     }
 
-    /// Does something so many times between all pairs, some at once; gives what each gave. It is told the originator, the
-    /// number, and the indexes of payer and payee.
+    /// Does something so many times between all pairs, some at once; gives what each gave. It is told the originator,
+    /// the number, and the indexes of payer and payee.
     pub fn run<T, F>(
         &self,
         originator: Originator,

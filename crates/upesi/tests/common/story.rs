@@ -239,7 +239,8 @@ impl<'w> Story<'w> {
         Message::prepare(&terms).body(body)
     }
 
-    /// A state, then `fulfilment=wrong|none|spare-bits extension=<key>:<value> note=<any> completed=<seconds from now>`.
+    /// A state, then
+    /// `fulfilment=wrong|none|spare-bits extension=<key>:<value> note=<any> completed=<seconds from now>`.
     fn fulfil(&self, words: &mut Words<'_>) -> Message {
         let state = words.0.remove(0);
         let message = Message::fulfil(&self.about, state);
@@ -335,8 +336,8 @@ impl<'w> Story<'w> {
 
     // ---- the end ----
 
-    /// `unknown`, or a state with what goes with it: the cause of ABORTED, the extension (`key:value`) of others, or the
-    /// whole body.
+    /// `unknown`, or a state with what goes with it: the cause of ABORTED, the extension (`key:value`) of others, or
+    /// the whole body.
     fn end(&mut self, rest: &str) {
         let (state, detail) = rest.split_once(' ').unwrap_or((rest, ""));
         self.about = self.id.clone();
@@ -405,7 +406,8 @@ fn state_body(state: &str, detail: &str) -> String {
     format!(r#"{{{time}{extensions}{fulfilment}"transferState":"{state}"}}"#)
 }
 
-/// The same 32 bytes in another text: 43 characters have two bits more than these, of which the last one has both set here.
+/// The same 32 bytes in another text: 43 characters have two bits more than these, of which the last one has both set
+/// here.
 fn with_spare_bits(text: &str) -> String {
     const DIGITS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let (all_but_last, last) = text.split_at(text.len() - 1);

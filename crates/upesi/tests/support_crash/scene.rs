@@ -65,8 +65,8 @@ impl Scene {
         divisions.min().unwrap()
     }
 
-    /// Every file and its contents, but for the lock, which names the last process that held it, and empty segments that a
-    /// running hub prepares when it has time.
+    /// Every file and its contents, but for the lock, which names the last process that held it, and empty segments
+    /// that a running hub prepares when it has time.
     pub fn contents(&self) -> Vec<(PathBuf, Vec<u8>)> {
         let mut contents = super::hub::contents(&self.world.data);
         let is_passing = |path: &Path| path.ends_with("lock") || path.ends_with("prepared.tmp");

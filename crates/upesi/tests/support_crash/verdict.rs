@@ -91,8 +91,8 @@ pub fn first_record(data: &Path) -> u64 {
     records.min().unwrap_or(0)
 }
 
-/// The archive holds every transfer that was answered 202, as its payer was told it, and nothing else. Parts of the journal
-/// may be gone.
+/// The archive holds every transfer that was answered 202, as its payer was told it, and nothing else. Parts of the
+/// journal may be gone.
 pub fn archive_has_all(data: &Path, accepted: &[Accepted]) {
     let archive = FjallArchive::open(data.join("archive"), &ArchiveOptions::default()).unwrap();
     for transfer in accepted {

@@ -124,7 +124,8 @@ fn lost_names(names: &[NameChange], loss: Loss, chance: &mut Chance) -> Vec<bool
     is_lost
 }
 
-/// For each change of names the chain that it belongs to: that of its directory, or of its name where any order is possible.
+/// For each change of names the chain that it belongs to: that of its directory, or of its name where any order is
+/// possible.
 fn chains(names: &[NameChange], loss: Loss) -> Vec<usize> {
     let mut chains: Vec<usize> = Vec::with_capacity(names.len());
     let mut members: HashMap<(u64, &str), usize> = HashMap::new();

@@ -1,8 +1,9 @@
 //! Whole connections: bytes in pieces, through the server's own loop to the gateway, and what comes back.
 //!
-//! An input is a story. Its first byte says how the connection is and ends, and how many steps follow; each step is a piece of
-//! what comes over the wire, time that passes, or an order to finish; what is left of the input is the wire. There is no
-//! socket, no clock and no other thread, so that a story has one course, and a connection that would wait for ever is seen.
+//! An input is a story. Its first byte says how the connection is and ends, and how many steps follow; each step is a
+//! piece of what comes over the wire, time that passes, or an order to finish; what is left of the input is the wire.
+//! There is no socket, no clock and no other thread, so that a story has one course, and a connection that would wait
+//! for ever is seen.
 
 mod answers;
 mod calls;

@@ -41,7 +41,8 @@ pub(crate) fn journal(input: &[u8]) {
         }
         match verify(dynamic(&rotten)) {
             Ok(recovered) => {
-                // Enough bytes changed can look like a write that never came to an end; all before it is what was written.
+                // Enough bytes changed can look like a write that never came to an end; all before it is what was
+                // written.
                 assert!(recovered.last_seq <= script.last_seq());
                 assert!(
                     changed_bits >= ROT_BITS_MAX || recovered.last_seq == script.last_seq(),
@@ -78,7 +79,8 @@ fn disk_with(directory: &str, file: &str, bytes: &[u8]) -> SimDisk {
     disk
 }
 
-/// A whole segment. What guards it is made right first, so that what it guards is read too: a fuzzer finds no checksums.
+/// A whole segment. What guards it is made right first, so that what it guards is read too: a fuzzer finds no
+/// checksums.
 pub(crate) fn segment(input: &[u8]) {
     let mut bytes = input.to_vec();
     bytes.resize(bytes.len().max(2 * SECTOR_BYTES).next_multiple_of(SECTOR_BYTES), 0);

@@ -47,7 +47,8 @@ fn batch(body: &[u8]) {
     assert_eq!(reversed, outcomes);
 }
 
-/// What cannot be read is told as an oracle that gave no usable answer, and why is nobody's business but the operator's.
+/// What cannot be read is told as an oracle that gave no usable answer, and why is nobody's business but the
+/// operator's.
 fn assert_not_understood(failure: &OracleFailure, operation: Operation) {
     assert!(matches!(failure, OracleFailure::Unusable { .. }), "{failure:?}");
     let error = failure.to_error(operation);

@@ -56,8 +56,8 @@ pub struct BehaviourArguments {
     /// What one unit of any currency is worth in any other where DFSPs are asked to convert, in thousandths.
     #[arg(long, value_name = "RATE", default_value_t = FX_RATE_PER_MILLE_USUAL)]
     pub fx_rate_per_mille: u32,
-    /// DFSPs claim every party that they are asked about, not only MSISDNs with their prefix (260000 for the first, 260001
-    /// for the second and so on, and nine digits more).
+    /// DFSPs claim every party that they are asked about, not only MSISDNs with their prefix (260000 for the first,
+    /// 260001 for the second and so on, and nine digits more).
     #[arg(long)]
     pub owns_every_party: bool,
 }

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
-/// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted. The whole
-/// results stay where the suite was run.
+/// Members of a result that are kept beside the page: all but timelines, histograms, texts and what each DFSP counted.
+/// The whole results stay where the suite was run.
 const KEPT: [&str; 34] = [
     "name",
     "title",
@@ -68,7 +68,7 @@ beside it count as none, which favours it. \"Theirs not told\": the source does 
 latency or a share is \"not a rate\": it does not grow with vCPUs.
 
 What costs what is told by runs that take turns with the hub as shipped, A B A C A and so on, several times round, so that phases of the
-machine fall on all alike: the interval is that of the differences from turn to turn. Two switches of the reference hub have no
+machine fall on all alike: the interval is that of the differences from turn to turn. Two switches of Mojaloop have no
 counterpart: this hub has no cache that could be off, as its state is in memory; and its audit log is the journal, without which nothing
 would be durable. \"fsync off\" is the nearest to being without.
 
@@ -89,7 +89,7 @@ five and the last two left out as there. Each row names how theirs was reached (
 const SCALE: &str = "\
 ## What \"scale\" means here
 
-The reference hub keeps each position in a database row, and runs several position handlers beside each other: its scale is their number.
+Mojaloop keeps each position in a database row, and runs several position handlers beside each other: its scale is their number.
 The figures for two, four and eight were announced and never published.
 
 This hub has one writer. It decides every command in memory, one after the other, and makes whole batches durable with one write and one
@@ -151,8 +151,8 @@ pub fn write(suite: &SuiteFile, out: &Path, docs: &Path) -> Outcome {
         .map_err(failed)
 }
 
-/// Published figures beside those of a suite that was run; `None` where it is no suite of ours, or stands beside none, or where
-/// a result of it cannot be read.
+/// Published figures beside those of a suite that was run; `None` where it is no suite of ours, or stands beside none,
+/// or where a result of it cannot be read.
 pub fn beside_suite(directories: &[PathBuf]) -> Option<Beside> {
     let [directory] = directories else { return None };
     let directory = if directory.is_file() { directory.parent()? } else { directory };
@@ -186,8 +186,8 @@ fn told(suite: &SuiteFile, out: &Path, published: &Published, rows: &[Row]) -> R
     Ok(beside)
 }
 
-/// Puts results of other times beside those of the suite, so that whoever shows it again has them: of the file that was named,
-/// or else of the one that is kept where the page goes.
+/// Puts results of other times beside those of the suite, so that whoever shows it again has them: of the file that was
+/// named, or else of the one that is kept where the page goes.
 pub fn bring_recorded(
     suite: &SuiteFile,
     out: &Path,

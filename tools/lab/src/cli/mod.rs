@@ -35,11 +35,12 @@ use upesi_hub::exit::{Exit, Failure, Outcome};
 pub enum LabCommand {
     /// Run a scenario, measured and audited: one that is built in, a file of your own, or just an operation.
     ///
-    /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a hub that is running,
-    /// with --target and --admin. Every run ends with an audit: the hub's positions are what the DFSPs' own books say and
-    /// sum to zero, every accepted transfer has one outcome, every accepted question one answer, the right one. The table
-    /// goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when the audit fails, a target is missed, a search
-    /// finds no rate, or a soak did not hold its load or has figures that do not count.
+    /// Starts what it needs (simulated DFSPs, a hub on a fresh data directory, baselines), or drives a hub that is
+    /// running, with --target and --admin. Every run ends with an audit: the hub's positions are what the DFSPs' own
+    /// books say and sum to zero, every accepted transfer has one outcome, every accepted question one answer, the
+    /// right one. The table goes to stdout, progress to stderr; --out keeps result.json. Ends with 1 when the audit
+    /// fails, a target is missed, a search finds no rate, or a soak did not hold its load or has figures that do not
+    /// count.
     Run(Box<RunArguments>),
     /// List the scenarios and suites that are built in.
     List(ListArguments),
@@ -47,8 +48,9 @@ pub enum LabCommand {
     Describe(DescribeArguments),
     /// Run several scenarios one after the other, and write a report.
     ///
-    /// With --target the runs are those that a hub which runs already can be asked; the others are left out and named, with the
-    /// reason. Ends with 1 when a run gave no result, did not pass, or was skipped because a breakpoint was not found.
+    /// With --target the runs are those that a hub which runs already can be asked; the others are left out and named,
+    /// with the reason. Ends with 1 when a run gave no result, did not pass, or was skipped because a breakpoint was
+    /// not found.
     Suite(SuiteArguments),
     /// Compare runs or suites with the first of them: what changed, and whether the difference is real.
     Compare(CompareArguments),
@@ -58,29 +60,32 @@ pub enum LabCommand {
     Merge(MergeArguments),
     /// Fill a data directory with finished transfers through the engine, without HTTP, to measure a hub with history.
     Fill(FillArguments),
-    /// Grow a history of finished transfers and measure at each step what it costs: throughput, lookups, memory, restart, disk.
+    /// Grow a history of finished transfers and measure at each step what it costs: throughput, lookups, memory,
+    /// restart, disk.
     ///
-    /// Throughput is that of a hub with the history in turn with an empty one. At the end come backup, restore, export and removal,
-    /// while the hub serves. Ends with 1 when an aim is missed.
+    /// Throughput is that of a hub with the history in turn with an empty one. At the end come backup, restore, export
+    /// and removal, while the hub serves. Ends with 1 when an aim is missed.
     Grow(GrowArguments),
     /// Offer a hub many times the load that it takes, and see what becomes of goodput, latency, memory and refusals.
     ///
-    /// Below the peak, at it, many times over it, and below it again; or, with --flood-from, many times the peak from one DFSP alone.
-    /// Ends with 1 when a goal of docs/overload.md is missed.
+    /// Below the peak, at it, many times over it, and below it again; or, with --flood-from, many times the peak from
+    /// one DFSP alone. Ends with 1 when a goal of docs/overload.md is missed.
     Overload(crate::overload::OverloadArguments),
     /// Write a stream of requests to a file: those that a hub took, from its journal, or made-up ones.
     ///
-    /// Isolated stages are fed with such a stream. Recorded prepares are made to expire in 2099, so that they can be replayed
-    /// at any time; the file holds whatever personal data the requests held.
+    /// Isolated stages are fed with such a stream. Recorded prepares are made to expire in 2099, so that they can be
+    /// replayed at any time; the file holds whatever personal data the requests held.
     Record(RecordArguments),
     /// Measure one stage of the hub alone: ledger, position, journal, archive, notification, prepare, fulfil.
     ///
     /// docs/lab/isolated.md tells what each measures and leaves out, and which keys it has.
     Isolated(IsolatedArguments),
-    /// Load a hub and show where its CPU time and memory go: a flame graph, the share of each stage, and heap summaries.
+    /// Load a hub and show where its CPU time and memory go: a flame graph, the share of each stage, and heap
+    /// summaries.
     ///
-    /// Takes the same scenarios, files and flags as lab run, and looks at the hub while it is loaded. With --target and --admin it
-    /// loads and looks at an Upesi hub that is running; with --admin alone it looks at one as loaded as it is.
+    /// Takes the same scenarios, files and flags as lab run, and looks at the hub while it is loaded. With --target and
+    /// --admin it loads and looks at an Upesi hub that is running; with --admin alone it looks at one as loaded as it
+    /// is.
     Profile(Box<profile::ProfileArguments>),
     /// Print results of runs as metrics, for the textfile collector of Prometheus' node_exporter.
     Metrics(metrics::LabMetricsArguments),

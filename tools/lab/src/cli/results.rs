@@ -35,7 +35,8 @@ pub struct DescribeArguments {
 /// Arguments of `upesi lab compare`.
 #[derive(Args, Clone, Debug)]
 pub struct CompareArguments {
-    /// Directories of runs or suites, or their result.json or suite.json. The first is what the others are compared with.
+    /// Directories of runs or suites, or their result.json or suite.json. The first is what the others are compared
+    /// with.
     #[arg(value_name = "DIR", num_args = 2.., required = true)]
     pub results: Vec<PathBuf>,
     /// Also write one HTML page.

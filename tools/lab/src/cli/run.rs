@@ -44,9 +44,9 @@ pub enum RoleArgument {
 pub struct RunArguments {
     /// transfers, lookups, quotes or payments; or the name of a scenario (`upesi lab list`); or the path of a file.
     ///
-    /// transfers: one POST /transfers, until its outcome is told. lookups: GET /parties, until the party is told; the DFSPs
-    /// register their parties in the hub's directory first. quotes: POST /quotes, until the terms are told. payments: a
-    /// lookup, a quote and the transfer that the quote allows, each phase timed apart.
+    /// transfers: one POST /transfers, until its outcome is told. lookups: GET /parties, until the party is told; the
+    /// DFSPs register their parties in the hub's directory first. quotes: POST /quotes, until the terms are told.
+    /// payments: a lookup, a quote and the transfer that the quote allows, each phase timed apart.
     #[arg(value_name = "SCENARIO")]
     pub scenario: String,
     /// How many DFSPs deal with each other [8].

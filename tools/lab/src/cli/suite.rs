@@ -33,8 +33,8 @@ pub struct SuiteArguments {
     /// Run nothing: write the page of --docs again from the results that --out has.
     #[arg(long, requires = "docs")]
     pub write_only: bool,
-    /// A result of another time that the suite puts beside published figures, such as soak=out/soak/run/result.json. Without it, the
-    /// one that is kept below --docs. May be repeated.
+    /// A result of another time that the suite puts beside published figures, such as soak=out/soak/run/result.json.
+    /// Without it, the one that is kept below --docs. May be repeated.
     #[arg(long, value_name = "NAME=FILE", value_parser = named_file)]
     pub recorded: Vec<(String, PathBuf)>,
     /// Print suite.json to stdout instead of the table.

@@ -23,11 +23,12 @@ pub struct TargetArguments {
     /// That hub's admin API.
     #[arg(long, value_name = "URL", requires = "target")]
     pub admin: Option<String>,
-    /// Where that hub's metrics are: the URL of the text, or a base URL that has it at /metrics [the admin API]. May be repeated:
-    /// what several services tell is added up.
+    /// Where that hub's metrics are: the URL of the text, or a base URL that has it at /metrics [the admin API]. May be
+    /// repeated: what several services tell is added up.
     #[arg(long, value_name = "URL", requires = "target")]
     pub metrics: Vec<String>,
-    /// That hub's process id on this machine, to measure its CPU and memory. May be repeated: several are added up, and listed.
+    /// That hub's process id on this machine, to measure its CPU and memory. May be repeated: several are added up, and
+    /// listed.
     #[arg(long, value_name = "PID", requires = "target")]
     pub target_pid: Vec<u32>,
     /// Whether that hub makes transfers durable before it answers.

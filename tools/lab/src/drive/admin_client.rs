@@ -29,7 +29,7 @@ pub enum AdminError {
         method: Method,
         /// The path asked for.
         path: String,
-        /// Why.
+        /// The cause.
         source: SendError,
     },
     /// An answer that is no success.
@@ -49,7 +49,7 @@ pub enum AdminError {
     Unreadable {
         /// The path asked for.
         path: String,
-        /// Why.
+        /// The reason, in words.
         reason: String,
     },
 }

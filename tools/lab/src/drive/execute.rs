@@ -73,8 +73,8 @@ pub fn execute(work: &Work, surroundings: &Surroundings) -> Result<LabResult, La
     }
 }
 
-/// Searches the highest rate that meets the targets. The result is that of the highest that did, or of the last probe where
-/// none did, with every probe beside it.
+/// Searches the highest rate that meets the targets. The result is that of the highest that did, or of the last probe
+/// where none did, with every probe beside it.
 fn breakpoint(options: &RunOptions, search: Search) -> Result<LabResult, LabError> {
     let mut searching = Searching::new(search);
     let mut best: Option<(u32, LabResult)> = None;

@@ -1,9 +1,10 @@
 //! The forwarder baseline: the hub's HTTP exchanges without a hub.
 //!
 //! It reads a request, parses its JSON, answers 202 (GET and POST) or 200 (PUT), and forwards the message to the DFSP
-//! named in `FSPIOP-Destination`, over the same server loop and connection pools that the hub uses. A lookup names none: it
-//! goes to the DFSP whose parties begin with the right digits, by a table of a line per DFSP, where a hub asks its
-//! directory. No ledger, no journal, no directory. What a hub reaches of its throughput is what these and the rules cost.
+//! named in `FSPIOP-Destination`, over the same server loop and connection pools that the hub uses. A lookup names
+//! none: it goes to the DFSP whose parties begin with the right digits, by a table of a line per DFSP, where a hub asks
+//! its directory. No ledger, no journal, no directory. What a hub reaches of its throughput is what these and the rules
+//! cost.
 
 mod message;
 
@@ -68,7 +69,7 @@ pub enum ForwarderError {
     Url {
         /// Whose route.
         dfsp: String,
-        /// Why.
+        /// The cause.
         source: UrlError,
     },
     /// The port could not be listened on.

@@ -11,8 +11,9 @@ use crate::plan::scenario::Scenario;
 /// How long nothing can be sent.
 const STALL: Duration = Duration::from_millis(400);
 
-/// The only thread that sends is held up, as it is where a machine stalls. What was due meanwhile is sent late, and its latency
-/// counts from when it was due: a generator that took the time of sending would show a fast hub and hide what users waited.
+/// The only thread that sends is held up, as it is where a machine stalls. What was due meanwhile is sent late, and its
+/// latency counts from when it was due: a generator that took the time of sending would show a fast hub and hide what
+/// users waited.
 #[tokio::test]
 async fn latency_counts_from_when_an_operation_was_due_however_late_it_is_sent() {
     let world = World::new(DfspSettings::default());
@@ -32,7 +33,8 @@ async fn latency_counts_from_when_an_operation_was_due_however_late_it_is_sent()
     held.await.unwrap();
     let tally = running.finish().await;
     assert_eq!((tally.latency.len(), tally.lag.len(), tally.skipped, tally.failed), (40, 40, 0, 0));
-    // Nothing was sent before the end of the stall. Half of all was due before half of it, and waited for the other half.
+    // Nothing was sent before the end of the stall. Half of all was due before half of it, and waited for the other
+    // half.
     let half_us = u64::try_from((STALL / 2).as_micros()).unwrap();
     for histogram in [&tally.latency, &tally.lag] {
         let late = histogram.iter_recorded().filter(|step| step.value_iterated_to() >= half_us);

@@ -30,9 +30,9 @@ pub enum OnboardError {
     /// A DFSP's parties could not be registered.
     #[error("{dfsp} could not register its parties: {reason}")]
     NotRegistered {
-        /// Whose.
+        /// The DFSP.
         dfsp: FspId,
-        /// Why.
+        /// The reason, in words.
         reason: ExchangeError,
     },
     /// A party is not found where it should be.

@@ -50,13 +50,14 @@ pub(crate) struct Generator {
 }
 
 impl Generator {
-    /// The number of the next operation. Its remainder by the parties that a DFSP can have is the party that it is about, so
-    /// that is drawn; the rest counts.
+    /// The number of the next operation. Its remainder by the parties that a DFSP can have is the party that it is
+    /// about, so that is drawn; the rest counts.
     pub fn next_number(&self) -> u64 {
         let count = self.operations.fetch_add(1, Ordering::Relaxed);
         let count = count.wrapping_mul(self.places).wrapping_add(self.place);
         let drawn = match self.scenario {
-            // Transfers are about no party. Beside other loads they are numbered like them, so that no two are the same.
+            // Transfers are about no party. Beside other loads they are numbered like them, so that no two are the
+            // same.
             Scenario::Transfers if self.places == 1 => return count,
             Scenario::Transfers | Scenario::Quotes | Scenario::Parallel => count % self.parties,
             Scenario::Lookups | Scenario::Payments => {
@@ -161,8 +162,8 @@ impl Generator {
         }
     }
 
-    /// Whether terms are those of the quote that was asked for: the amount asked to be sent, and packet and condition made
-    /// by the payee for this quote.
+    /// Whether terms are those of the quote that was asked for: the amount asked to be sent, and packet and condition
+    /// made by the payee for this quote.
     fn are_the_terms(&self, terms: &Terms, quote_id: &TransferId) -> bool {
         let options = self.originator.options();
         if terms.amount != options.amount || terms.currency != options.currency {

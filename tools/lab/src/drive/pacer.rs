@@ -1,9 +1,10 @@
-//! Keeps a schedule: the thread that calls [`pace`] sleeps until each arrival is due, in two steps, and spins for the last
-//! microseconds.
+//! Keeps a schedule: the thread that calls [`pace`] sleeps until each arrival is due, in two steps, and spins for the
+//! last microseconds.
 //!
-//! It must be a thread of its own: runtimes tell milliseconds apart. The kernel lets a sleep end late by the thread's timer slack,
-//! 50 µs as a rule, so that is set to nothing. A thread that has slept for long is woken late where its core has been given to
-//! somebody else meanwhile; so it wakes a little early, and sleeps the rest, which is too short for that.
+//! It must be a thread of its own: runtimes tell milliseconds apart. The kernel lets a sleep end late by the thread's
+//! timer slack, 50 µs as a rule, so that is set to nothing. A thread that has slept for long is woken late where its
+//! core has been given to somebody else meanwhile; so it wakes a little early, and sleeps the rest, which is too short
+//! for that.
 
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant};
@@ -77,8 +78,8 @@ impl Clock for System {
     }
 }
 
-/// Calls `send` with the time at which an arrival is due, when it is due, until one would be due at `until`. The arrivals count
-/// from `from`. What is late is not left out: all that is overdue is sent at once.
+/// Calls `send` with the time at which an arrival is due, when it is due, until one would be due at `until`. The
+/// arrivals count from `from`. What is late is not left out: all that is overdue is sent at once.
 pub(crate) fn pace(
     arrivals: impl Iterator<Item = Duration>,
     from: Instant,

@@ -221,8 +221,8 @@ impl Run<'_> {
             set_answer_endpoints(admin, &hub.simulator).await?;
         }
         if options.target.is_some() {
-            // Some hubs remember callback addresses for minutes, each of their services by itself, and ours are new; others do
-            // not know this request.
+            // Some hubs remember callback addresses for minutes, each of their services by itself, and ours are new;
+            // others do not know this request.
             for url in target.fspiop_urls() {
                 let _ = AdminClient::new(&url)?.delete("/endpointcache").await;
             }

@@ -70,7 +70,8 @@ impl Arrivals {
         Self { profile, poisson, area: 0.0, segment: 0, segment_time: 0.0, segment_area: 0.0, first: true }
     }
 
-    /// How much area the next arrival lies beyond the last one: one, or for Poisson arrivals an exponential draw of mean one.
+    /// How much area the next arrival lies beyond the last one: one, or for Poisson arrivals an exponential draw of
+    /// mean one.
     fn step(&mut self) -> f64 {
         match &mut self.poisson {
             None if self.first => 0.0,

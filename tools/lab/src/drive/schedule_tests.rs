@@ -22,7 +22,7 @@ fn constant_arrivals_do_not_drift() {
 
 #[test]
 fn a_level_moves_along_lines_and_stays() {
-    // 5 → 600 → 1,000 users, as published for the reference hub.
+    // 5 → 600 → 1,000 users, as published for Mojaloop.
     let profile = Profile::new(5, &stages(&[(600, 90_000), (1_000, 120_000)]));
     for (ms, level) in
         [(0, 5.0), (45_000, 302.5), (90_000, 600.0), (150_000, 800.0), (210_000, 1_000.0), (999_000, 1_000.0)]

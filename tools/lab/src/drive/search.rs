@@ -5,8 +5,8 @@ use crate::plan::Search;
 use crate::result::LabResult;
 use crate::result::schema::{BreakpointResult, Limit, Probe};
 
-/// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards where
-/// already the first is), then halfway between met and missed until they are close.
+/// Chooses the next rate from what is known of the rates before: upwards by a factor until one is missed (downwards
+/// where already the first is), then halfway between met and missed until they are close.
 #[derive(Clone, Debug)]
 pub(crate) struct Searching {
     search: Search,

@@ -20,8 +20,8 @@ use crate::plan::{Claim, Plot, Point, ScenarioFile, SuiteFile, SuiteRun, Test, W
 use crate::result::statistics::{median, rounded};
 use crate::result::{LabResult, SCHEMA_VERSION};
 
-/// What is measured for longer than this is not run once more for having been disturbed: a moment is a small part of it, and it
-/// takes too long.
+/// What is measured for longer than this is not run once more for having been disturbed: a moment is a small part of
+/// it, and it takes too long.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 /// The result that was disturbed, in the directory of the run that was made in its place.
 const DISTURBED: &str = "disturbed.json";
@@ -74,8 +74,8 @@ pub struct SuitePlan {
     pub questions: Vec<(Vec<usize>, String)>,
     /// What is to be shown, each about points of a group.
     pub claims: Vec<(usize, Claim)>,
-    /// Whether rates that are parts of the highest one must have been found by a search before; else they are parts of the file's
-    /// own, as in a scenario that is run by itself.
+    /// Whether rates that are parts of the highest one must have been found by a search before; else they are parts of
+    /// the file's own, as in a scenario that is run by itself.
     pub finds_rates: bool,
     /// What the suite has and what is not run.
     pub left_out: Vec<LeftOut>,
@@ -88,7 +88,7 @@ pub struct LeftOut {
     pub scenario: String,
     /// The question that it would have answered, where the suite asks one.
     pub question: Option<String>,
-    /// Why.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -140,8 +140,8 @@ impl SuitePlan {
         plan
     }
 
-    /// Adds what several scenarios answer together, after what the last of them answers by itself. Of scenarios that are left out
-    /// nothing is asked.
+    /// Adds what several scenarios answer together, after what the last of them answers by itself. Of scenarios that
+    /// are left out nothing is asked.
     fn ask_together(&mut self, suite: &SuiteFile) {
         for question in &suite.questions {
             let is_asked = |run: &SuiteRun| question.scenarios.contains(&run.scenario.name);
@@ -182,7 +182,7 @@ impl SuitePlan {
 pub struct SuiteFailure {
     /// Its directory.
     pub run: String,
-    /// Why.
+    /// The cause.
     pub error: String,
 }
 
@@ -252,8 +252,8 @@ pub struct PlotResult {
     pub runs: Vec<usize>,
 }
 
-/// Runs everything into a directory and writes `suite.json` there. `tell` is told what begins. A run that fails does not end
-/// the others.
+/// Runs everything into a directory and writes `suite.json` there. `tell` is told what begins. A run that fails does
+/// not end the others.
 ///
 /// # Errors
 /// When the directory cannot be written.
@@ -345,7 +345,8 @@ impl<'plan> Progress<'plan> {
         }
     }
 
-    /// What a point is to do, at the rate that a breakpoint found where it is to be a part of that; why not, where none was found.
+    /// What a point is to do, at the rate that a breakpoint found where it is to be a part of that; why not, where none
+    /// was found.
     fn work(&self, index: usize) -> Result<Work, String> {
         let mut work = self.plan.points[index].point.work.clone();
         if let Work::EndToEnd { options, .. } = &mut work
@@ -364,7 +365,8 @@ impl<'plan> Progress<'plan> {
         Ok(work)
     }
 
-    /// Does what a point says. What runs at a part of the rate that a search found is tried as a search tries its rates.
+    /// Does what a point says. What runs at a part of the rate that a search found is tried as a search tries its
+    /// rates.
     fn execute(
         &mut self,
         index: usize,
@@ -437,8 +439,8 @@ fn may_be_tried_twice(work: &Work) -> bool {
     }
 }
 
-/// Makes a run, and where something disturbed it another, which then stands for it: what disturbs two is no moment. `again` is
-/// told what speaks against the first. That one stands where the second gives no result.
+/// Makes a run, and where something disturbed it another, which then stands for it: what disturbs two is no moment.
+/// `again` is told what speaks against the first. That one stands where the second gives no result.
 fn undisturbed(
     run: impl Fn() -> Result<LabResult, String>,
     again: impl FnOnce(&str),
@@ -504,7 +506,8 @@ fn unwritable(directory: &Path, source: std::io::Error) -> LabError {
     LabError::Io { what: format!("cannot write into {}", PathBuf::from(directory).display()), source }
 }
 
-/// Several runs of the same as one: the one in the middle, with the figures of each. What speaks against one speaks against all.
+/// Several runs of the same as one: the one in the middle, with the figures of each. What speaks against one speaks
+/// against all.
 fn together(mut results: Vec<LabResult>) -> Option<LabResult> {
     if results.len() < 2 {
         return results.pop();

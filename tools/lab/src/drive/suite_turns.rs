@@ -1,8 +1,8 @@
 //! The order in which the runs of a suite take turns.
 //!
-//! Machines that others use have phases: for minutes everything is slower, then it is not. Runs that are compared must feel
-//! them alike. So what is compared with a base is run between two runs of it, A B A C A B A C A, and set against the mean of
-//! these two: a phase falls on both, and what drifts in a straight line falls out.
+//! Machines that others use have phases: for minutes everything is slower, then it is not. Runs that are compared must
+//! feel them alike. So what is compared with a base is run between two runs of it, A B A C A B A C A, and set against
+//! the mean of these two: a phase falls on both, and what drifts in a straight line falls out.
 
 use std::ops::Range;
 
@@ -20,7 +20,8 @@ pub struct Group {
 }
 
 impl Group {
-    /// The points in the order in which they are run when the suite is run `suite_repetitions` times, for one of these times.
+    /// The points in the order in which they are run when the suite is run `suite_repetitions` times, for one of these
+    /// times.
     pub fn turns(&self, suite_repetitions: usize) -> Vec<usize> {
         let is_interleaved = self.is_against_first && self.repetitions * suite_repetitions > 1;
         if !is_interleaved {

@@ -16,8 +16,8 @@ pub struct TargetHub {
     pub transfers_url: Option<String>,
     /// Base URL of the admin API.
     pub admin_url: String,
-    /// Where metrics are, each of a part of the hub: URLs of the texts, or base URLs of what has them at `/metrics`. None: at the
-    /// admin API, if there.
+    /// Where metrics are, each of a part of the hub: URLs of the texts, or base URLs of what has them at `/metrics`.
+    /// None: at the admin API, if there.
     pub metrics_urls: Vec<String>,
     /// Its processes on this machine, if CPU and memory are to be measured.
     pub pids: Vec<u32>,

@@ -57,7 +57,8 @@ pub fn run(arguments: &FillArguments) -> Outcome {
     // Leaves a snapshot behind, with everything archived.
     hub.engine.shutdown();
     filled?;
-    // What filling at full speed leaves behind would be made up for by the next hub, under the load that it is measured with.
+    // What filling at full speed leaves behind would be made up for by the next hub, under the load that it is measured
+    // with.
     let ended = Instant::now();
     if let Some(archive) = archive {
         archive.finish_upkeep().map_err(|error| Failure::new(Exit::InputOutput, error))?;

@@ -1,8 +1,8 @@
 //! `upesi lab grow`: what a hub costs as its history grows, from a thousand finished transfers to a hundred million.
 //!
 //! The history is made through the engine, without HTTP. At each step the archive is asked, the real hub is started on
-//! the directory and loaded in turn with an empty one, and the disk is looked at. At the last, what an operator does to a hub
-//! is done to it while it serves.
+//! the directory and loaded in turn with an empty one, and the disk is looked at. At the last, what an operator does to
+//! a hub is done to it while it serves.
 
 mod measure;
 mod objectives;
@@ -43,8 +43,8 @@ const SUBJECT: Subject = Subject {
 /// Arguments of `upesi lab grow`.
 #[derive(Args, Clone, Debug)]
 pub struct GrowArguments {
-    /// The data directory: a new one. 100 million transfers take some 20 GB; with --upkeep a backup and what is restored from
-    /// it take as much again, each, beside it.
+    /// The data directory: a new one. 100 million transfers take some 20 GB; with --upkeep a backup and what is
+    /// restored from it take as much again, each, beside it.
     #[arg(long, value_name = "DIR")]
     pub data: PathBuf,
     /// How many finished transfers there are at the end.
@@ -68,12 +68,13 @@ pub struct GrowArguments {
     /// How often each, medians count.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub turns: u32,
-    /// At the end make a backup, another into the same directory, restore and audit it, and let the oldest part leave for a
-    /// Parquet file, while the hub serves so many transfers per second; 0 does not. The directory is not to be used afterwards:
-    /// its clock is a day ahead.
+    /// At the end make a backup, another into the same directory, restore and audit it, and let the oldest part leave
+    /// for a Parquet file, while the hub serves so many transfers per second; 0 does not. The directory is not to be
+    /// used afterwards: its clock is a day ahead.
     #[arg(long, value_name = "RATE", default_value_t = 200)]
     pub upkeep: u32,
-    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, of which `lab report` makes plots.
+    /// Directory for curve.json, curve.md, and suite.json with a result.json per step, of which `lab report` makes
+    /// plots.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Directory of the evidence to which the run is added, such as docs/evidence.
@@ -90,8 +91,8 @@ pub struct GrowArguments {
 /// Grows the history step by step and tells what each costs.
 ///
 /// # Errors
-/// 1 where an aim was missed; 64 where the directory is not new; 73 where files cannot be written; 69 where the hub does not
-/// start.
+/// 1 where an aim was missed; 64 where the directory is not new; 73 where files cannot be written; 69 where the hub
+/// does not start.
 pub fn run(arguments: &GrowArguments) -> Outcome {
     let started = Instant::now();
     let curve = grow(arguments)?;

@@ -1,8 +1,8 @@
-//! What an operator does to a hub that goes on serving: backups, a restore of one with its audit, and the export and removal of
-//! the oldest part of its history; each with its time, its bytes, and what DFSPs noticed of it.
+//! What an operator does to a hub that goes on serving: backups, a restore of one with its audit, and the export and
+//! removal of the oldest part of its history; each with its time, its bytes, and what DFSPs noticed of it.
 //!
-//! The hub runs in this process, because transfers are old enough to leave after a day at the earliest: for that part its clock
-//! is set ahead.
+//! The hub runs in this process, because transfers are old enough to leave after a day at the earliest: for that part
+//! its clock is set ahead.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,5 @@
-//! Simulated DFSPs as receivers of callbacks: they read each transfer, look its condition up, answer 202, and send the fulfilment
-//! to what stands for the hub, which takes it and does nothing.
+//! Simulated DFSPs as receivers of callbacks: they read each transfer, look its condition up, answer 202, and send the
+//! fulfilment to what stands for the hub, which takes it and does nothing.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -62,7 +62,8 @@ impl SimulatedDfsps {
         self.simulator.counters().prepares_received
     }
 
-    /// Waits until every transfer that came has been answered, so that the answers do not fall into the next repetition.
+    /// Waits until every transfer that came has been answered, so that the answers do not fall into the next
+    /// repetition.
     pub fn settle(&self, patience: Duration) -> Result<(), IsolatedError> {
         let started = Instant::now();
         while self.hub.arrived() < self.arrived() {

@@ -1,5 +1,5 @@
-//! One request of a transfer over HTTP, to a hub of its own: `POST /transfers` until the 202, or `PUT /transfers/{ID}` until
-//! the 200. Callbacks are held back, or swallowed by receivers that do nothing.
+//! One request of a transfer over HTTP, to a hub of its own: `POST /transfers` until the 202, or `PUT /transfers/{ID}`
+//! until the 200. Callbacks are held back, or swallowed by receivers that do nothing.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The load generator alone: how far from its schedule it begins operations, with nothing to send and nobody to send it to.
+//! The load generator alone: how far from its schedule it begins operations, with nothing to send and nobody to send it
+//! to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

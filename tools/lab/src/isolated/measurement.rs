@@ -202,8 +202,8 @@ pub(super) fn timed_stage(stage: &str, times: &Histogram<u64>, wall: Duration) -
     }
 }
 
-/// Threads of this process that play parts of their own, each with its name and its CPU. Memory is the process's: it is in the first
-/// row, and in no other. What they wrote, and how often they waited, is not known of parts.
+/// Threads of this process that play parts of their own, each with its name and its CPU. Memory is the process's: it is
+/// in the first row, and in no other. What they wrote, and how often they waited, is not known of parts.
 pub(super) fn parts_of_this_process(
     parts: &[(&str, Duration)],
     wall: Duration,

@@ -1,8 +1,8 @@
-//! One stage of the hub at a time: the ledger, positions (ledger and journal), the journal, the archive, callbacks, and the
-//! two requests of a transfer over HTTP, each without the others; and the load generator, without a hub.
+//! One stage of the hub at a time: the ledger, positions (ledger and journal), the journal, the archive, callbacks, and
+//! the two requests of a transfer over HTTP, each without the others; and the load generator, without a hub.
 //!
-//! [`run`] takes the kind and the table of a scenario file and gives a result like any other run. What each kind measures
-//! and leaves out stands in `docs/lab/isolated.md`.
+//! [`run`] takes the kind and the table of a scenario file and gives a result like any other run. What each kind
+//! measures and leaves out stands in `docs/lab/isolated.md`.
 
 mod archive;
 mod dfsps;
@@ -152,8 +152,8 @@ pub fn run(kind: &str, table: &toml::Table, context: &Context) -> Result<LabResu
     crate::observe::process::allow_many_files();
     let started_at = stream::now();
     let mut measurement = stage.run(context)?;
-    // What was asked for; the rest is as the documentation says. Of a recorded stream it also counts between how many, and of
-    // several submitters whether all had something to do.
+    // What was asked for; the rest is as the documentation says. Of a recorded stream it also counts between how many,
+    // and of several submitters whether all had something to do.
     measurement.parameters.retain(|(key, _)| match *key {
         "dfsps" => true,
         position::SUBMITTING => table.contains_key("submitters"),

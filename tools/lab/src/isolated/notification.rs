@@ -1,5 +1,5 @@
-//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs. No gateway, no
-//! engine, no journal.
+//! Callbacks alone: the prepares of a stream through the courier to receivers, which are sinks or simulated DFSPs. No
+//! gateway, no engine, no journal.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -92,7 +92,8 @@ impl Settings {
         self.source.messages.div_ceil(20)
     }
 
-    /// Transfers that the callbacks are about. Sinks do not mind the same ones in every repetition; a DFSP answers a transfer once.
+    /// Transfers that the callbacks are about. Sinks do not mind the same ones in every repetition; a DFSP answers a
+    /// transfer once.
     const fn transfers(&self) -> usize {
         if self.to_dfsps {
             self.first() + self.source.messages * self.repetitions

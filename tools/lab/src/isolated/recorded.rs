@@ -1,5 +1,5 @@
-//! A stream that is recorded for the occasion: simulated DFSPs drive a hub of their own, and the stream is taken from its journal.
-//! It may be kept for other runs that need the same.
+//! A stream that is recorded for the occasion: simulated DFSPs drive a hub of their own, and the stream is taken from
+//! its journal. It may be kept for other runs that need the same.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -28,8 +28,8 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    /// Takes what was kept of the same, or drives a hub and records it. The hub is the one that is shipped: durable, its settings
-    /// untouched.
+    /// Takes what was kept of the same, or drives a hub and records it. The hub is the one that is shipped: durable,
+    /// its settings untouched.
     pub fn make(self, context: &Context) -> Result<Stream, IsolatedError> {
         let kept = context.recordings.as_ref().map(|kept| kept.join(self.file_name(context.seed)));
         if let Some(stream) = kept.as_ref().and_then(|path| self.kept(path)) {

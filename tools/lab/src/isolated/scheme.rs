@@ -1,4 +1,5 @@
-//! The scheme that a stream needs: hub accounts, a settlement model, its DFSPs with caps and funds that no stream comes near.
+//! The scheme that a stream needs: hub accounts, a settlement model, its DFSPs with caps and funds that no stream comes
+//! near.
 
 use upesi_engine::{EngineHandle, Payload, SubmitError};
 use upesi_ledger::command::{FundsPrepare, NewSettlementModel};

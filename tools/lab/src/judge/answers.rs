@@ -65,8 +65,8 @@ impl AnswersEvidence {
         self.unanswered_of(self.sum(|phase| phase.late)).saturating_sub(self.excused())
     }
 
-    /// Answers that nobody can have asked for. An answer is unasked for when it comes too late, or when its question was
-    /// accepted without the asker hearing of it; DFSPs with that fault answer twice.
+    /// Answers that nobody can have asked for. An answer is unasked for when it comes too late, or when its question
+    /// was accepted without the asker hearing of it; DFSPs with that fault answer twice.
     fn doubled(&self) -> u64 {
         let explained = self.sum(|phase| phase.late + phase.unanswered) + self.counters.duplicated;
         self.counters.answers_unasked.saturating_sub(explained)

@@ -146,9 +146,9 @@ struct Positions {
     sum: i128,
     /// What the payers hold reserved.
     reserved: Range,
-    /// What participants hold beyond what they received and kept by their own books: credited twice, given back though it was
-    /// paid, or credited to somebody else. What is too little is not set against it; of one who was charged twice and credited
-    /// twice nothing shows.
+    /// What participants hold beyond what they received and kept by their own books: credited twice, given back though
+    /// it was paid, or credited to somebody else. What is too little is not set against it; of one who was charged
+    /// twice and credited twice nothing shows.
     surplus: i128,
 }
 

@@ -54,8 +54,8 @@ fn kept_up(result: &LabResult) -> Option<ThresholdCheck> {
     checked.find(|check| check.name == COMPLETED_OF_DUE).cloned()
 }
 
-/// The targets of the 2020 programme beside what was measured; the hour is one in which the load was held, and not only asked for.
-/// What does not count meets and misses nothing.
+/// The targets of the 2020 programme beside what was measured; the hour is one in which the load was held, and not only
+/// asked for. What does not count meets and misses nothing.
 fn programme(result: &LabResult, held_s: f64) -> Vec<ProgrammeCheck> {
     let rate = result.throughput_per_s;
     let share = result.latency_ms.share_over_1s;

@@ -1,5 +1,5 @@
-//! Whether the window was steady: how often one stage of the hub was gone through for each time of another, beside how often it
-//! must be. The gate of the published runs, for each phase that an operation has.
+//! Whether the window was steady: how often one stage of the hub was gone through for each time of another, beside how
+//! often it must be. The gate of the published runs, for each phase that an operation has.
 #![expect(clippy::float_arithmetic, reason = "ratios of counts; no money")]
 
 use upesi_sim::{Flavour, Phase};
@@ -26,8 +26,8 @@ struct Ratio {
     is_before_failures: bool,
 }
 
-/// What of the hub's stages speaks against a steady window; nothing where faults change how often they are gone through, and of
-/// stages that the hub does not tell.
+/// What of the hub's stages speaks against a steady window; nothing where faults change how often they are gone
+/// through, and of stages that the hub does not tell.
 pub(crate) fn findings(options: &RunOptions, result: &LabResult) -> Vec<String> {
     let repeats = [options.behaviour.duplicate_per_mille, options.behaviour.repeat_prepare_per_mille];
     if fails_on_purpose(options) || repeats != [0; 2] {
@@ -80,8 +80,8 @@ fn ratios(options: &RunOptions) -> Vec<Ratio> {
     ratios
 }
 
-/// How many notifications a transfer may have: the prepare to the payee and the outcome to the payer, and in some schemes a
-/// third, to the payee again.
+/// How many notifications a transfer may have: the prepare to the payee and the outcome to the payer, and in some
+/// schemes a third, to the payee again.
 fn notifications(options: &RunOptions) -> &'static [f64] {
     let confirmation =
         options.hub_arguments.iter().rev().find_map(|set| set.strip_prefix(PAYEE_CONFIRMATION));
@@ -96,8 +96,8 @@ fn notifications(options: &RunOptions) -> &'static [f64] {
     }
 }
 
-/// The most operations that may have been under way at either end of the window: twice what the timeline saw at the end of any
-/// second, and no more than were allowed. An open loop allows thousands, beside which no ratio would be wrong.
+/// The most operations that may have been under way at either end of the window: twice what the timeline saw at the end
+/// of any second, and no more than were allowed. An open loop allows thousands, beside which no ratio would be wrong.
 fn under_way(options: &RunOptions, result: &LabResult) -> f64 {
     let allowed = options.load.outstanding_max() as f64;
     let rows = result.timeline.as_ref().map(|timeline| timeline.rows.as_slice()).unwrap_or_default();

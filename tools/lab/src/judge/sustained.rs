@@ -4,9 +4,11 @@
 use crate::judge::thresholds::Checked;
 use crate::result::schema::{ThresholdCheck, TimelineRow};
 
-/// The threshold that tells whether a soak held its load for the time asked: T2 of the 2020 programme, which asked for an hour.
+/// The threshold that tells whether a soak held its load for the time asked: T2 of the 2020 programme, which asked for
+/// an hour.
 pub(crate) const SUSTAINED: &str = "sustained_s";
-/// The load was held in a minute where this share of what was due in it completed in it. What ends a moment later is in the next.
+/// The load was held in a minute where this share of what was due in it completed in it. What ends a moment later is in
+/// the next.
 const HELD_SHARE: f64 = 0.95;
 /// Rows of the timeline in a minute.
 const MINUTE_ROWS: usize = 60;
@@ -29,7 +31,8 @@ fn is_held(rows: &[&TimelineRow]) -> bool {
     completed > 0 && completed as f64 >= due as f64 * HELD_SHARE
 }
 
-/// Compares with the time asked for, whole seconds of it; what there is to say where the load was not held for all of it.
+/// Compares with the time asked for, whole seconds of it; what there is to say where the load was not held for all of
+/// it.
 pub(crate) fn check(asked_s: f64, held_s: f64) -> Checked {
     let limit = asked_s.floor();
     let met = held_s >= limit;
@@ -59,7 +62,8 @@ mod tests {
         assert_eq!(held((0..3_600).map(steady)), 3_600.0);
         assert_eq!(held(std::iter::empty()), 0.0);
         assert_eq!(held((0..5).map(steady)), 5.0, "shorter than a minute is one");
-        // Two seconds without anything, made up for in the third: within a minute nothing, at its end within what is allowed.
+        // Two seconds without anything, made up for in the third: within a minute nothing, at its end within what is
+        // allowed.
         let stall = |from: u64| {
             move |second: u64| match second.wrapping_sub(from) {
                 0 | 1 => (100, 0),

@@ -1,7 +1,7 @@
-//! Whether the hub did what was asked of it: the thresholds of the reference hub's performance work.
+//! Whether the hub did what was asked of it: the thresholds of Mojaloop's performance work.
 //!
-//! This is not whether a run's figures count. A run that drives a hub beyond its limits measures something true, and a hub that
-//! refuses a quarter of it has not met the thresholds.
+//! This is not whether a run's figures count. A run that drives a hub beyond its limits measures something true, and a
+//! hub that refuses a quarter of it has not met the thresholds.
 #![expect(clippy::float_arithmetic, reason = "shares of counts; no money")]
 
 use crate::plan::options::RunOptions;

@@ -60,8 +60,8 @@ fn schedule_findings(schedule: &ScheduleResult, machine: Option<&MachineResult>)
     findings
 }
 
-/// In a closed loop a generator that gets no core asks for less, and nothing else would tell. Where it shares the cores with the
-/// hub they are what limits both, and that is a condition of the run: see docs/lab/README.md.
+/// In a closed loop a generator that gets no core asks for less, and nothing else would tell. Where it shares the cores
+/// with the hub they are what limits both, and that is a condition of the run: see docs/lab/README.md.
 fn crowded(machine: &MachineResult) -> Option<String> {
     (machine.full && !machine.shared).then(|| {
         "the cores of the load generator's machine were full: it may be the limit; give it more cores or use several \
@@ -70,8 +70,8 @@ fn crowded(machine: &MachineResult) -> Option<String> {
     })
 }
 
-/// Whether something disturbed the run that may be gone at a second try: the generator lagged, or other programs took the cores.
-/// One whose audit failed shows what the hub did, and is not tried until it does not.
+/// Whether something disturbed the run that may be gone at a second try: the generator lagged, or other programs took
+/// the cores. One whose audit failed shows what the hub did, and is not tried until it does not.
 pub(crate) fn deserves_second_try(result: &LabResult) -> bool {
     let was_disturbed = result.schedule.is_some_and(|schedule| !schedule.valid)
         || result.machine.as_ref().and_then(disturbed).is_some();

@@ -1,4 +1,5 @@
-//! What becomes of the machine's cores, as the kernel counts it in `/proc/stat`, and how long threads wait for one (`schedstat`).
+//! What becomes of the machine's cores, as the kernel counts it in
+//! `/proc/stat`, and how long threads wait for one (`schedstat`).
 #![expect(clippy::float_arithmetic, reason = "a share of measured time; no money")]
 
 use std::collections::BTreeMap;
@@ -27,7 +28,8 @@ impl CoreTime {
 
     pub fn parse(stat: &str) -> Option<Self> {
         let line = stat.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        // User, nice, system, idle, waiting for IO, two kinds of interrupts, stolen. What follows is part of the first two.
+        // User, nice, system, idle, waiting for IO, two kinds of interrupts, stolen. What follows is part of the first
+        // two.
         let ticks = line.split_ascii_whitespace().take(8).map(str::parse);
         let ticks: Vec<u64> = ticks.collect::<Result<_, _>>().ok()?;
         let ticks: [u64; 8] = ticks.try_into().ok()?;
@@ -73,8 +75,8 @@ impl CoreTime {
     }
 }
 
-/// What threads got of the cores, and how long they stood in line for one, in nanoseconds by thread: up to a moment, or between
-/// two moments.
+/// What threads got of the cores, and how long they stood in line for one, in nanoseconds by thread: up to a moment, or
+/// between two moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RunQueue(BTreeMap<u32, (u64, u64)>);
 

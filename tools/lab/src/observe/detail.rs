@@ -79,8 +79,8 @@ impl Detail {
     }
 }
 
-/// Bytes of the files below a directory, as far as it can be read; spare room at the end of files counts only where it is
-/// allocated.
+/// Bytes of the files below a directory, as far as it can be read; spare room at the end of files counts only where it
+/// is allocated.
 pub(crate) fn directory_bytes(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();

@@ -9,8 +9,8 @@ use crate::result::statistics::{ratio, rounded};
 /// A sample name longer than this many metrics is not from a hub we know.
 const SAMPLES_MAX: usize = 1_000_000;
 
-/// Stages that are histograms of seconds: the stage's name, and the metric's. Names of the reference hub where it has them,
-/// so that this works with either; of two names of a stage the first that the hub has.
+/// Stages that are histograms of seconds: the stage's name, and the metric's. Names of Mojaloop where it has
+/// them, so that this works with either; of two names of a stage the first that the hub has.
 const STAGES: [(&str, &str); 13] = [
     ("prepare", "moja_cl_transfer_prepare"),
     ("fulfil", "moja_cl_transfer_fulfil"),

@@ -1,5 +1,5 @@
-//! What the machine had left while a run was measured. Where hub and load generator share its cores and these are full, the
-//! machine is the limit: the figures are true, and the hub would reach more elsewhere.
+//! What the machine had left while a run was measured. Where hub and load generator share its cores and these are full,
+//! the machine is the limit: the figures are true, and the hub would reach more elsewhere.
 #![expect(clippy::float_arithmetic, reason = "shares of measured time; no money")]
 
 use crate::observe::cores::{CoreTime, percent, taken};
@@ -15,8 +15,8 @@ const OTHERS_SHARE_TOLD: f64 = 0.1;
 /// The generator's row in `processes`.
 const LAB: &str = "lab";
 
-/// The condition, with what became of the cores in the measured time. `None` where the kernel does not tell, and where it tells
-/// of more cores than this process may use: what is idle then is not for the hub to have.
+/// The condition, with what became of the cores in the measured time. `None` where the kernel does not tell, and where
+/// it tells of more cores than this process may use: what is idle then is not for the hub to have.
 pub(crate) fn machine(options: &RunOptions, result: &LabResult, cores: CoreTime) -> Option<MachineResult> {
     let idle_share = cores.idle_share().filter(|_| cores.count == result.environment.cores)?;
     let subject = subject(options);
@@ -65,8 +65,8 @@ fn waits(result: &LabResult, subject: Option<&str>) -> String {
     }
 }
 
-/// What programs used but neither the hub nor the lab; `None` where these cannot be told from others: a hub on this machine, or
-/// further generators.
+/// What programs used but neither the hub nor the lab; `None` where these cannot be told from others: a hub on this
+/// machine, or further generators.
 fn others(options: &RunOptions, result: &LabResult, all: f64) -> Option<f64> {
     if options.role == Role::Load {
         return None;

@@ -1,5 +1,5 @@
-//! A look at where the hub's CPU time goes, under the load that was measured and right after it, so that the figures are those
-//! of a hub that nobody looked at.
+//! A look at where the hub's CPU time goes, under the load that was measured and right after it, so that the figures
+//! are those of a hub that nobody looked at.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -12,7 +12,8 @@ use crate::drive::parallel::Loads;
 use crate::drive::run::{RAMP, Run};
 use crate::drive::system::Subject;
 
-/// How long a run of a suite is looked at: as long as [`upesi_profile`] takes for some two thousand samples of one core.
+/// How long a run of a suite is looked at: as long as [`upesi_profile`] takes for some two thousand samples of one
+/// core.
 pub const LENGTH: Duration = Duration::from_secs(10);
 /// Load after the look, so that all of it is under load.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -57,8 +58,8 @@ pub(crate) fn carry(directory: &Path) {
 }
 
 impl Run<'_> {
-    /// Drives the hub on and looks at it. What is sent counts for the audit, and for no figure. A hub that shows nothing of
-    /// itself loses nothing but the picture.
+    /// Drives the hub on and looks at it. What is sent counts for the audit, and for no figure. A hub that shows
+    /// nothing of itself loses nothing but the picture.
     pub(crate) async fn look(&self, hub: &mut Subject, admin: &AdminClient, length: Duration) {
         let Some(out) = self.options.out.as_deref() else { return };
         self.progress.set_message("looking where the CPU time goes");

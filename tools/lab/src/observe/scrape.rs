@@ -13,7 +13,7 @@ const PATH: &str = "/metrics";
 pub struct NoMetrics {
     /// The place.
     pub url: String,
-    /// Why.
+    /// The reason, in words.
     pub reason: String,
 }
 
@@ -90,8 +90,8 @@ impl Scraper {
         Ok(())
     }
 
-    /// The texts of all places as one. Nothing from the first time on that one does not answer: what the others tell would be
-    /// set against what all told before.
+    /// The texts of all places as one. Nothing from the first time on that one does not answer: what the others tell
+    /// would be set against what all told before.
     pub async fn text(&mut self) -> Option<String> {
         let text = self.ask_all().await;
         if text.is_none() {

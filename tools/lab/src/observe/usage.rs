@@ -49,8 +49,8 @@ impl Watched {
         self.detail.add_growth(&before.detail, &after.detail);
     }
 
-    /// What it used, as a row of a result. A process that is there has memory and threads: where none were read, nothing is said of
-    /// them.
+    /// What it used, as a row of a result. A process that is there has memory and threads: where none were read,
+    /// nothing is said of them.
     pub fn row(&self, name: &str, cpu_us_per_operation: Option<f64>, cores: Option<f64>) -> ProcessRow {
         let Self { last, detail, .. } = self;
         let memory = |bytes: u64| (bytes > 0).then(|| rounded(mebibytes(bytes), 1));
@@ -68,8 +68,8 @@ impl Watched {
         }
     }
 
-    /// Several as one, without a name. Memory that they share is in it as often as they are, and the most that each was as if it
-    /// had been at one moment.
+    /// Several as one, without a name. Memory that they share is in it as often as they are, and the most that each was
+    /// as if it had been at one moment.
     pub fn together(all: &[Self]) -> Self {
         let mut sum = Self::default();
         for one in all {

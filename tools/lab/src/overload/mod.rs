@@ -1,8 +1,9 @@
 //! `upesi lab overload`: what a hub does with many times the load that it takes.
 //!
-//! After a time to warm up, four phases: below the peak, at the peak, many times the peak, below the peak again. Transfers
-//! arrive in open loop from all DFSPs alike, and beside them a few connections ask and ask to see how fast a refusal comes.
-//! Or, with `--flood-from`, it is one of them that asks for many times the peak, while the others go on as before.
+//! After a time to warm up, four phases: below the peak, at the peak, many times the peak, below the peak again.
+//! Transfers arrive in open loop from all DFSPs alike, and beside them a few connections ask and ask to see how fast a
+//! refusal comes. Or, with `--flood-from`, it is one of them that asks for many times the peak, while the others go on
+//! as before.
 
 mod fairness;
 mod figures;
@@ -51,8 +52,9 @@ const SUBJECT: Subject = Subject {
 pub struct OverloadArguments {
     /// The most transfers per second that the hub is to take.
     ///
-    /// The hub is started with admission.rate_max at this. A hub that shares two cores with its load generator cannot be
-    /// offered ten times what it could do, but it can be offered ten times what it is set to do: the refusals are the same.
+    /// The hub is started with admission.rate_max at this. A hub that shares two cores with its load generator cannot
+    /// be offered ten times what it could do, but it can be offered ten times what it is set to do: the refusals are
+    /// the same.
     #[arg(long, value_name = "N", default_value_t = 1_000)]
     pub peak: u32,
     /// Do not set admission.rate_max: --peak is what this machine reaches, as measured before.
@@ -61,8 +63,8 @@ pub struct OverloadArguments {
     /// How many times the peak is offered under overload.
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub factor: u32,
-    /// So many DFSPs, of --dfsps, offer it alone, while the others keep to their share of --normal; then it is the others who
-    /// are looked at, in three phases: before, flood, after.
+    /// So many DFSPs, of --dfsps, offer it alone, while the others keep to their share of --normal; then it is the
+    /// others who are looked at, in three phases: before, flood, after.
     #[arg(long, value_name = "N")]
     pub flood_from: Option<usize>,
     /// Load of the first and the last phase, in hundredths of the peak.
@@ -71,8 +73,8 @@ pub struct OverloadArguments {
     /// Length of each phase, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 20)]
     pub phase: u64,
-    /// Load at the peak before the first phase, in seconds; by default 70,000 transfers, so that memory is what it will be,
-    /// and ten seconds with --flood-from.
+    /// Load at the peak before the first phase, in seconds; by default 70,000 transfers, so that memory is what it will
+    /// be, and ten seconds with --flood-from.
     #[arg(long, value_name = "SECONDS")]
     pub warm_up: Option<u64>,
     /// How often all of it is done, each time with a new hub; medians count.

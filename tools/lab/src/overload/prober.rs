@@ -34,8 +34,8 @@ pub(super) struct Prober {
 }
 
 impl Prober {
-    /// Starts to ask in the name of a DFSP. What it asks has no body to speak of: where it is taken it is answered 400 and
-    /// leaves no trace.
+    /// Starts to ask in the name of a DFSP. What it asks has no body to speak of: where it is taken it is answered 400
+    /// and leaves no trace.
     pub(super) fn start(url: &str, dfsp: &str, peak_per_s: u32) -> io::Result<Self> {
         let pause = Duration::from_secs(100 * PROBERS as u64) / peak_per_s.max(1);
         let pause = pause.max(PAUSE_MIN);

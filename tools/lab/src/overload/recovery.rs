@@ -8,7 +8,8 @@ use crate::judge::objective::quantile;
 
 /// How far a step may be from what is usual.
 const TOLERANCE: f64 = 0.1;
-/// In every phase some steps are worse than others: what nine of ten reach is usual, and nine of ten must reach it again.
+/// In every phase some steps are worse than others: what nine of ten reach is usual, and nine of ten must reach it
+/// again.
 const USUAL_PERCENT: usize = 90;
 const STEPS_LOOKED_AT: usize = 10;
 const STEPS_SETTLED_MIN: usize = 9;
@@ -72,8 +73,8 @@ impl Usual {
             && step.p99_ms.is_some_and(|p99_ms| p99_ms <= self.p99_ms_max)
     }
 
-    /// The end of the first usual step that is followed by usual ones, in seconds since the load fell; `None` where there is
-    /// none. So it is never less than a step.
+    /// The end of the first usual step that is followed by usual ones, in seconds since the load fell; `None` where
+    /// there is none. So it is never less than a step.
     pub(super) fn recovered_s(&self, after: &[Step]) -> Option<f64> {
         let is_settled = |steps: &&[Step]| {
             self.has(&steps[0]) && steps.iter().filter(|step| self.has(step)).count() >= STEPS_SETTLED_MIN

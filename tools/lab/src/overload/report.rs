@@ -40,8 +40,8 @@ pub struct RunReport {
     pub refusals: Refusals,
     /// What the probers got, on connections that wait for nothing else.
     pub probes: Refusals,
-    /// Seconds after the overload until goodput and latency were within a tenth of what is usual at this load; absent where
-    /// they never were.
+    /// Seconds after the overload until goodput and latency were within a tenth of what is usual at this load; absent
+    /// where they never were.
     pub recovery_s: Option<f64>,
     /// What is usual at this load.
     pub usual: Usual,

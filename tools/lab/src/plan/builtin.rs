@@ -65,5 +65,5 @@ pub const SCENARIOS: &[Builtin] = builtin!["":
 pub const SUITES: &[Builtin] =
     builtin!["suites/": "quick", "architect", "characterize", "measuring-overhead"];
 
-/// Figures that were published for the reference hub, beside which ours are put: TOML.
+/// Figures that were published for Mojaloop, beside which ours are put: TOML.
 pub const PUBLISHED: &str = include_str!("../../../../scenarios/published.toml");

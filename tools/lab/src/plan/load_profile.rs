@@ -48,8 +48,8 @@ pub enum Load {
         /// Operations without outcome at a time; arrivals beyond are counted as skipped and make the run invalid.
         outstanding_max: usize,
     },
-    /// Open loop whose rate moves along straight lines, or whose arrivals are random. With stages, the run is one slice as
-    /// long as they are.
+    /// Open loop whose rate moves along straight lines, or whose arrivals are random. With stages, the run is one slice
+    /// as long as they are.
     Arrivals {
         /// Arrivals per second at the start.
         start_per_s: u32,

@@ -15,8 +15,8 @@ const WEIGHT_MAX: u64 = 1_000_000;
 /// Operations without outcome at a time in an open loop, where the file does not say.
 const OUTSTANDING_USUAL: usize = 10_000;
 
-/// Reads `[load]`; 32 virtual users where nothing is said. Gives also which part of the highest rate found before, in per cent,
-/// the arrivals shall be, where they shall.
+/// Reads `[load]`; 32 virtual users where nothing is said. Gives also which part of the highest rate found before, in
+/// per cent, the arrivals shall be, where they shall.
 pub(crate) fn load(section: &mut Section<'_>) -> (Load, Option<u32>) {
     let shape = section.choice("shape", &SHAPES).unwrap_or(0);
     let users = section.size("users", 1..=OUTSTANDING_MAX);

@@ -121,8 +121,8 @@ impl Test {
     }
 }
 
-/// How the highest rate that meets the targets is searched: upwards by a factor until one is missed, then between the last
-/// that was met and the first that was missed.
+/// How the highest rate that meets the targets is searched: upwards by a factor until one is missed, then between the
+/// last that was met and the first that was missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Search {
     /// The first rate, in arrivals per second.
@@ -146,7 +146,7 @@ impl Default for Search {
 pub enum Work {
     /// DFSPs deal with each other through a hub.
     EndToEnd {
-        /// How.
+        /// Options of the run.
         options: Box<RunOptions>,
         /// As what kind of test.
         test: Test,

@@ -1,4 +1,5 @@
-//! A TOML file whose every value knows its line, so that mistakes can be told, also after a sweep has put other values in.
+//! A TOML file whose every value knows its line, so that mistakes can be told, also after a sweep has put other values
+//! in.
 
 use std::collections::BTreeMap;
 
@@ -66,8 +67,8 @@ impl Node {
         }
     }
 
-    /// Puts a value at a path such as `load.users`, making the tables on the way. Gives false when something else than a
-    /// table is in the way. Below `hub.settings` and `sweep` the rest of the path is one key: it has dots of its own.
+    /// Puts a value at a path such as `load.users`, making the tables on the way. Gives false when something else than
+    /// a table is in the way. Below `hub.settings` and `sweep` the rest of the path is one key: it has dots of its own.
     pub fn set(&mut self, path: &str, node: Self) -> bool {
         if let Some(setting) = path.strip_prefix("hub.settings.") {
             return self.set_at(&["hub", "settings", setting], node);

@@ -124,7 +124,8 @@ pub struct RunOptions {
     pub hub_arguments: Vec<String>,
     /// Finished transfers that the hub which is started already has.
     pub existing_transfers: u64,
-    /// Whether the data directory of the hub that is started stays, below `out`. That of a run which did not pass stays anyway.
+    /// Whether the data directory of the hub that is started stays, below `out`. That of a run which did not pass stays
+    /// anyway.
     pub keep_data: bool,
     /// Measures a baseline alone, without a hub: the ceiling of what load generator and DFSPs can do.
     pub alone: Option<Baseline>,

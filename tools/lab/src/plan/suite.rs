@@ -209,7 +209,8 @@ fn run(section: &mut Section<'_>, directory: Option<&Path>) -> Result<SuiteRun, 
     Ok(SuiteRun { scenario, question, profile, rows })
 }
 
-/// Lets every run look into its hub; false where there is none, or where the load moves and ends with the measured time.
+/// Lets every run look into its hub; false where there is none, or where the load moves and ends with the measured
+/// time.
 fn look_into(scenario: &mut ScenarioFile) -> bool {
     scenario.points.iter_mut().all(|point| match &mut point.work {
         Work::EndToEnd { options, test } => {

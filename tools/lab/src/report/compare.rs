@@ -114,8 +114,8 @@ pub struct Difference {
     pub judgement: Judgement,
     /// Further repetitions of each side that would show a difference of 5 %, where the judgement is noise.
     pub repetitions_more: Option<usize>,
-    /// Whether the interval rests on parts of single runs instead of repetitions: how the machine differs from one moment to the
-    /// next is not in it.
+    /// Whether the interval rests on parts of single runs instead of repetitions: how the machine differs from one
+    /// moment to the next is not in it.
     pub within_run: bool,
     /// How many turns the interval rests on, where the two took turns; the values are medians then.
     pub pairs: Option<usize>,
@@ -163,7 +163,8 @@ pub struct Pair {
 pub struct Comparison {
     /// Every run but the base beside the base.
     pub pairs: Vec<Pair>,
-    /// Confidence of the intervals: with several runs beside one base higher than 0.95 for each, so that all hold together.
+    /// Confidence of the intervals: with several runs beside one base higher than 0.95 for each, so that all hold
+    /// together.
     pub confidence: f64,
     table: String,
 }
@@ -270,8 +271,8 @@ fn suites(results: &Results) -> Vec<Pair> {
     pairs
 }
 
-/// Within suites: what took turns, and of the rest runs with something switched off, beside the run of the same name that the
-/// suite names first.
+/// Within suites: what took turns, and of the rest runs with something switched off, beside the run of the same name
+/// that the suite names first.
 pub(crate) fn within_suites(results: &Results) -> Vec<Pair> {
     let runs = &results.runs;
     let turns = || results.suites.iter().flat_map(|suite| &suite.pairs);

@@ -187,8 +187,8 @@ fn parts(results: &Results, beside: Option<&Beside>) -> Parts {
     parts
 }
 
-/// Whether the runs were put side by side to be compared. Of one suite alone only ablations are: the rest are parts of one
-/// answer.
+/// Whether the runs were put side by side to be compared. Of one suite alone only ablations are: the rest are parts of
+/// one answer.
 fn compared(results: &Results) -> bool {
     results.only_suites || (results.suites.is_empty() && results.runs.len() > 1)
 }

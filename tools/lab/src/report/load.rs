@@ -5,8 +5,8 @@ use serde_json::Value;
 use crate::report::figures::{count, grouped, number};
 use crate::report::run::Run;
 
-/// Users or arrivals, seconds, DFSPs, existing transfers, and how many operations it came to. Of a stage alone its settings
-/// instead of the first ones.
+/// Users or arrivals, seconds, DFSPs, existing transfers, and how many operations it came to. Of a stage alone its
+/// settings instead of the first ones.
 pub(crate) fn of(run: &Run) -> String {
     let mut parts = if run.is_isolated() { isolated(run) } else { end_to_end(run) };
     let completed =

@@ -10,8 +10,8 @@ use crate::report::sections::{claims, costs, lengths, runs_of, sections, stage_s
 use crate::report::text::{escaped, grid, wrapped};
 use crate::report::warnings;
 
-/// How long a suite took; the runs as rows, by question where it asks some; what took turns; claims; and below them where the
-/// runs were made and what a reader must know.
+/// How long a suite took; the runs as rows, by question where it asks some; what took turns; claims; and below them
+/// where the runs were made and what a reader must know.
 pub(crate) fn table(results: &Results) -> String {
     let mut text: String =
         lengths(results).iter().map(|length| format!("{}\n", wrapped(&escaped(length), ""))).collect();

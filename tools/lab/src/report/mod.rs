@@ -1,8 +1,9 @@
 //! Reports of the characterization lab.
 //!
-//! Reads what runs leave behind (`result.json`, of layout 1 and 2, and the `suite.json` of several runs) and tells people what
-//! it means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words, and one HTML page
-//! that needs nothing but itself. Nothing here measures; everything here can be repeated from the files.
+//! Reads what runs leave behind (`result.json`, of layout 1 and 2, and the `suite.json` of several runs) and tells
+//! people what it means: a table for a terminal, rows of Markdown, a comparison with intervals and a verdict in words,
+//! and one HTML page that needs nothing but itself. Nothing here measures; everything here can be repeated from the
+//! files.
 #![allow(clippy::float_arithmetic, reason = "statistics and coordinates of plots; no money is computed here")]
 
 mod compare;
@@ -31,9 +32,9 @@ use std::path::{Path, PathBuf};
 pub use compare::{Comparison, Difference, Judgement, Metric, Pair};
 pub use error::ReportError;
 
-/// Compares results with the first of them; of suites, every run with the run of the same name and parameters in the first.
-/// Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The comparison's `Display` is a
-/// table and the verdict in words.
+/// Compares results with the first of them; of suites, every run with the run of the same name and parameters in the
+/// first. Each path is a directory that a run or suite wrote, or its `result.json` or `suite.json`. The comparison's
+/// `Display` is a table and the verdict in words.
 ///
 /// # Errors
 /// When fewer than two results are given or one cannot be read.
@@ -41,8 +42,8 @@ pub fn compare(paths: &[PathBuf]) -> Result<Comparison, ReportError> {
     compare::compare(&input::load(paths)?)
 }
 
-/// The results as a table for a terminal: by question where a suite asks some, with what took turns compared, and what became of
-/// claims.
+/// The results as a table for a terminal: by question where a suite asks some, with what took turns compared, and what
+/// became of claims.
 ///
 /// # Errors
 /// When a result cannot be read.

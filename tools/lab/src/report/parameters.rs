@@ -1,5 +1,5 @@
-//! What the parameters of sweeps are called where people read them: one table for headings, axes and labels. In files they keep
-//! the names of their keys.
+//! What the parameters of sweeps are called where people read them: one table for headings, axes and labels. In files
+//! they keep the names of their keys.
 
 use serde_json::Value;
 
@@ -22,7 +22,8 @@ enum Told {
     Alone,
 }
 
-/// The keys, which are the last parts of swept paths; the name; the unit, where the name does not say it; how values are told.
+/// The keys, which are the last parts of swept paths; the name; the unit, where the name does not say it; how values
+/// are told.
 type Row = (&'static [&'static str], &'static str, &'static str, Told);
 
 const PARAMETERS: &[Row] = &[

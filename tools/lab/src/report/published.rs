@@ -100,8 +100,8 @@ impl Ours {
     }
 
     /// Takes a figure from a result, by the path of its member (`throughput_per_s`, `latency_ms.p99`,
-    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names and what
-    /// makes it doubtful.
+    /// `stages.prepare.mean_us`), in the row's unit, with what drove the run, the conditions that the result names and
+    /// what makes it doubtful.
     ///
     /// # Errors
     /// When the result cannot be read.
@@ -123,8 +123,8 @@ impl Ours {
         }
     }
 
-    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those that it
-    /// began with included. What the hub did not reach is then what it did not reach in these.
+    /// Takes what was completed per second in the ten seconds after the hub had so many transfers behind it, those that
+    /// it began with included. What the hub did not reach is then what it did not reach in these.
     ///
     /// # Errors
     /// When the result cannot be read.
@@ -153,8 +153,8 @@ impl Ours {
         Ok(ours)
     }
 
-    /// Takes by how much a run of a suite differs from the one that it took turns with: `suite` is the suite's directory,
-    /// `run` and `base` are directories in it. The interval stands in the note.
+    /// Takes by how much a run of a suite differs from the one that it took turns with:
+    /// `suite` is the suite's directory, `run` and `base` are directories in it. The interval stands in the note.
     ///
     /// # Errors
     /// When the suite or the run's result cannot be read.
@@ -334,10 +334,10 @@ pub fn beside(published: &Published, results: &BTreeMap<String, Ours>) -> Beside
     Beside { rows: rows.collect(), conditions: conditions::text(&shared), summary: String::new() }
 }
 
-/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, and the same per vCPU (for rates). Their
-/// conditions, and what drove our run and is to be known of our figure, stand below it, each once, as the notes that the rows
-/// name. Above it stands once where ours were made, and in the notes only what differs. A row of which nothing of ours is known
-/// is kept, with a dash.
+/// The rows as a table of Markdown: what, theirs, ours, how many times better ours is, and the same per vCPU (for
+/// rates). Their conditions, and what drove our run and is to be known of our figure, stand below it, each once, as the
+/// notes that the rows name. Above it stands once where ours were made, and in the notes only what differs. A row of
+/// which nothing of ours is known is kept, with a dash.
 pub fn table(beside: &Beside) -> String {
     let mut grid = Grid::new(&["what", "published", "ours", "times better", "per vCPU", "theirs", "of ours"]);
     let (mut theirs, mut ours) = (Notes::new('P'), Notes::new('O'));
@@ -402,7 +402,8 @@ impl Notes {
     }
 }
 
-/// Their conditions, those spelled out that are "as the row above": rows may stand elsewhere, and notes are of several rows.
+/// Their conditions, those spelled out that are "as the row above": rows may stand elsewhere, and notes are of several
+/// rows.
 pub(crate) fn conditions_in_full(beside: &Beside) -> Vec<String> {
     let mut before = String::new();
     beside.rows.iter().map(|row| spelled(&row.row.conditions, &mut before)).collect()

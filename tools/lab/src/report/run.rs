@@ -1,4 +1,5 @@
-//! One run as it is read: the result, and the file as it is, as results of older labs and of other programs leave things out.
+//! One run as it is read: the result, and the file as it is, as results of older labs and of other programs leave
+//! things out.
 
 use std::collections::BTreeMap;
 use std::ops::Deref;

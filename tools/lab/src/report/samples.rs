@@ -6,8 +6,8 @@ use crate::report::statistics::median;
 use crate::result::SliceResult;
 use crate::result::schema::TimelineRow;
 
-/// Blocks into which a timeline is cut where a run was not repeated: enough for an interval, few enough that neighbours are
-/// nearly independent.
+/// Blocks into which a timeline is cut where a run was not repeated: enough for an interval, few enough that neighbours
+/// are nearly independent.
 const BLOCKS: usize = 10;
 /// Fewest rows of a block.
 const BLOCK_ROWS_MIN: usize = 3;
@@ -24,8 +24,8 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Whether all of them are parts of one run: they tell the noise within it, and not how the machine differs from one moment
-    /// to the next.
+    /// Whether all of them are parts of one run: they tell the noise within it, and not how the machine differs from
+    /// one moment to the next.
     pub const fn is_within_run(self) -> bool {
         matches!(self, Self::Slices | Self::Blocks)
     }
@@ -39,7 +39,8 @@ pub(crate) struct Samples {
 }
 
 impl Run {
-    /// Repeated measurements of a figure, if the run holds any: of repetitions, or else of its slices, or else of its seconds.
+    /// Repeated measurements of a figure, if the run holds any: of repetitions, or else of its slices, or else of its
+    /// seconds.
     pub(crate) fn samples(&self, metric: Metric) -> Option<Samples> {
         let sources = [
             (Origin::Repetitions, self.of_repetitions(metric)),
@@ -50,7 +51,8 @@ impl Run {
         found.map(|(origin, values)| Samples { values, origin })
     }
 
-    /// One value of each run of several. A run that nobody repeated lists its own slices as `repetitions`: these are none.
+    /// One value of each run of several. A run that nobody repeated lists its own slices as `repetitions`: these are
+    /// none.
     fn of_repetitions(&self, metric: Metric) -> Vec<f64> {
         match metric {
             Metric::Throughput if self.repetitions == self.of_slices(metric) => Vec::new(),

@@ -1,4 +1,5 @@
-//! The runs of a report in the order in which they are read: by the questions that they answer, where a suite names them.
+//! The runs of a report in the order in which they are read: by the questions that they answer, where a suite names
+//! them.
 
 use crate::report::compare::{Judgement, Metric, Pair};
 use crate::report::conditions::{self, Conditions};

@@ -84,8 +84,8 @@ pub fn relative_difference(base: &[f64], other: &[f64], confidence: f64) -> Opti
     })
 }
 
-/// Student's interval of how much `other` differs from `base`, relative to `base`, where the two were measured beside each
-/// other, one pair after the other: what moves both sides of a pair alike, such as a busy neighbour, falls out.
+/// Student's interval of how much `other` differs from `base`, relative to `base`, where the two were measured beside
+/// each other, one pair after the other: what moves both sides of a pair alike, such as a busy neighbour, falls out.
 ///
 /// Computed on logarithms. `None` of fewer than two pairs, sides of different lengths, or a value that is not positive.
 pub fn paired_difference(base: &[f64], other: &[f64], confidence: f64) -> Option<Interval> {
@@ -98,8 +98,8 @@ pub fn paired_difference(base: &[f64], other: &[f64], confidence: f64) -> Option
     })
 }
 
-/// How many pairs are needed in all to see a relative difference `effect` with [`POWER`], if their spread stays what it was.
-/// `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
+/// How many pairs are needed in all to see a relative difference `effect` with [`POWER`], if their spread stays what it
+/// was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
 pub fn pairs_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
     let spread = variance(&paired_logarithms(base, other)?)?;
     let effect = effect.ln_1p();
@@ -119,8 +119,8 @@ fn paired_logarithms(base: &[f64], other: &[f64]) -> Option<Vec<f64>> {
     Some(base.iter().zip(&other).map(|(base, other)| other - base).collect())
 }
 
-/// How many repetitions each of two sides needs in all to see a relative difference `effect` with [`POWER`], if their spread
-/// stays what it was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
+/// How many repetitions each of two sides needs in all to see a relative difference `effect` with [`POWER`], if their
+/// spread stays what it was. `None` when the spread is unknown or more than [`REPETITIONS_MAX`] would be needed.
 pub fn repetitions_to_tell(base: &[f64], other: &[f64], effect: f64, confidence: f64) -> Option<usize> {
     let (base, other) = (logarithms(base)?, logarithms(other)?);
     let spread = variance(&base)? + variance(&other)?;
@@ -150,8 +150,8 @@ fn welch(base: &[f64], other: &[f64]) -> Option<(f64, f64)> {
     Some((square.sqrt(), freedom.max(1.0)))
 }
 
-/// The quantile of Student's distribution: the value that a share `probability` is below, for degrees of freedom of one or
-/// more.
+/// The quantile of Student's distribution: the value that a share `probability` is below, for degrees of freedom of one
+/// or more.
 pub fn student_quantile(probability: f64, freedom: f64) -> f64 {
     if probability < 0.5 {
         return -student_quantile(1.0 - probability, freedom);

@@ -1,5 +1,5 @@
-//! What a suite says of its runs beside their results: what was run beside what, what was to be shown, which question is
-//! answered by which.
+//! What a suite says of its runs beside their results: what was run beside what, what was to be shown, which question
+//! is answered by which.
 
 use serde::Deserialize;
 

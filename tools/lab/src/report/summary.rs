@@ -28,8 +28,9 @@ pub struct Standing {
     pub middle: Option<f64>,
 }
 
-/// The sentences: what the highest rate is that `search` found and at what latency, how it stands beside the published figure
-/// of the row `id`, and what limits it; `looked_into` is a run whose hub was looked into.
+/// The sentences: what the highest rate is that
+/// `search` found and at what latency, how it stands beside the published figure of the row `id`, and what limits it;
+/// `looked_into` is a run whose hub was looked into.
 ///
 /// # Errors
 /// When a result is there and cannot be read.
@@ -103,7 +104,7 @@ fn published(beside: &Beside, id: &str) -> Option<String> {
         String::new()
     };
     Some(format!(
-        "The highest rate that was published for the reference hub under the same promise is {} a second{vcpus}: ours is {} that{each}.",
+        "The highest rate that was published for Mojaloop under the same promise is {} a second{vcpus}: ours is {} that{each}.",
         number(theirs),
         times(better)
     ))

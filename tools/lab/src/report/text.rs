@@ -89,7 +89,8 @@ pub(crate) fn escaped(cell: &str) -> String {
 /// Longest line of what is not a table, in characters.
 const LINE_MAX: usize = 120;
 
-/// A paragraph or a point of a list, ended, in lines that an editor shows whole; those after the first are set in by `indent`.
+/// A paragraph or a point of a list, ended, in lines that an editor shows whole; those after the first are set in by
+/// `indent`.
 pub(crate) fn wrapped(paragraph: &str, indent: &str) -> String {
     let (mut text, mut width) = (String::new(), 0);
     for word in paragraph.split_whitespace() {
@@ -188,8 +189,8 @@ pub(crate) fn grid(runs: &[Run]) -> Grid {
     grid
 }
 
-/// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims; how long it all
-/// took.
+/// Results for a terminal: the runs, by question where a suite asks some; what took turns; what became of claims; how
+/// long it all took.
 pub(crate) fn results(results: &Results) -> String {
     let mut text = String::new();
     for (heading, places) in sections(results) {

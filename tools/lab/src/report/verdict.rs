@@ -7,7 +7,8 @@ use crate::report::run::Run;
 /// What is to be known of an interval within single runs, for somebody who has to decide.
 const REPEAT: &str = "This rests on single runs, and how the machine itself differs from one moment to the next is not in the interval: repeat both, in turn (--repetitions), before deciding on it.";
 
-/// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for certain.
+/// The verdict: on throughput, or on the tail where the schedule set the throughput; then what else differs for
+/// certain.
 pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> String {
     let (first, second) = (quoted(&base.label), quoted(&other.label));
     if base.unit() != other.unit() {
@@ -40,7 +41,8 @@ pub(crate) fn verdict(base: &Run, other: &Run, differences: &[Difference]) -> St
     verdict
 }
 
-/// What the ratio to a baseline says, where throughput differs and the ratio does not: then it may have been the machine.
+/// What the ratio to a baseline says, where throughput differs and the ratio does not: then it may have been the
+/// machine.
 fn by_ratio(main: &Difference, differences: &[Difference]) -> String {
     let ratio = differences.iter().find(|difference| difference.metric == Metric::Ratio);
     let is_told_by_throughput = main.metric == Metric::Throughput && main.judgement == Judgement::Real;

@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use crate::report::run::{Run, plain};
 
-/// Members of the environment that say when, with what and at which hub the run was made: these may differ, they are what is
-/// compared.
+/// Members of the environment that say when, with what and at which hub the run was made: these may differ, they are
+/// what is compared.
 const MAY_DIFFER: [&str; 6] = ["started_at", "version", "commit", "build", "durability", "hub"];
 
 /// What is wrong with one run.

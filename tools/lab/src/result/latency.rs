@@ -12,7 +12,7 @@ use crate::result::distribution::{read_histogram, written};
 use crate::result::schema::Name;
 use crate::result::statistics::{latency_histogram, mean_milliseconds, milliseconds, rounded, share_above};
 
-/// One second, in microseconds: the limit of the 2020 performance programme of the reference hub.
+/// One second, in microseconds: the limit of the 2020 performance programme of Mojaloop.
 pub(crate) const SECOND_US: u64 = 1_000_000;
 
 /// Latency from the first request (in open loop: from when it should have been sent) to the last callback, in

@@ -1,7 +1,7 @@
 //! One result from the recordings of several load generators that drove the same hub at the same time.
 //!
-//! A result holds what its generator recorded: counters, histograms and the seconds of the run. Merging adds the recordings
-//! up; the figures are then computed from the sums by the functions that compute them for one generator.
+//! A result holds what its generator recorded: counters, histograms and the seconds of the run. Merging adds the
+//! recordings up; the figures are then computed from the sums by the functions that compute them for one generator.
 #![expect(clippy::float_arithmetic, reason = "rates and times of measurements; no money")]
 
 use std::collections::BTreeSet;

@@ -121,7 +121,8 @@ fn users_and_rates_add_up_if_the_shape_is_the_same() {
     }
 }
 
-/// Two generators: the first begins a second earlier, is faster and has four times the operations; the second is beside the hub.
+/// Two generators: the first begins a second earlier, is faster and has four times the operations; the second is beside
+/// the hub.
 fn two(directory: &Path, change: impl Fn(u32, &mut LabResult)) -> [PathBuf; 2] {
     [(1, 10, 400), (2, 2_000, 100)].map(|(instance, ms, count)| {
         let mut result = full(instance, ms, count);

@@ -233,11 +233,13 @@ pub struct LabResult {
     pub description: String,
     /// `end-to-end` or `isolated`.
     pub kind: Name,
-    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or `operation`.
+    /// What is counted: `transfer`, `lookup`, `quote`, `payment`, `prepare`, `fulfil`, `callback`, `record` or
+    /// `operation`.
     pub unit: Name,
     /// What a sweep varied.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; the isolated kind otherwise.
+    /// What one operation is: `transfers`, `lookups`, `quotes` or `payments`, or `parallel`; the isolated kind
+    /// otherwise.
     pub scenario: Name,
     /// Where it ran.
     pub environment: Environment,
@@ -395,8 +397,9 @@ impl LabResult {
         self.failings().is_empty()
     }
 
-    /// Why the run did not pass, a sentence each: the audit failed, a target was missed, a search found no rate. A soak must
-    /// also have figures that count and meet every threshold: an hour that was not held, or was not measured, shows nothing.
+    /// Why the run did not pass, a sentence each: the audit failed, a target was missed, a search found no rate. A soak
+    /// must also have figures that count and meet every threshold: an hour that was not held, or was not measured,
+    /// shows nothing.
     pub fn failings(&self) -> Vec<String> {
         let told = |text: &str, findings: &[String]| match findings {
             [] => text.to_owned(),

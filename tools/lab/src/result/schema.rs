@@ -100,7 +100,8 @@ pub struct TimelineResult {
     /// The latencies of each row, to two digits, as [`HistogramResult::v2_deflate_base64`]: for merging.
     #[serde(serialize_with = "one_line")]
     pub histograms: Vec<String>,
-    /// The same in steps of about 100 ms, without what is the hub's, where the load moves; not written to `result.json`.
+    /// The same in steps of about 100 ms, without what is the hub's, where the load moves; not written to
+    /// `result.json`.
     #[serde(skip)]
     pub steps: Vec<TimelineRow>,
 }
@@ -157,14 +158,15 @@ pub struct StageResult {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ProcessRow {
-    /// `hub`, `lab` (load generator and DFSPs) or `forwarder`. Where the hub is several processes, `hub` is all of them, and
-    /// `hub, PROGRAM PID` each.
+    /// `hub`, `lab` (load generator and DFSPs) or `forwarder`. Where the hub is several processes, `hub` is all of
+    /// them, and `hub, PROGRAM PID` each.
     pub name: String,
     /// User and system time per completed operation, in microseconds.
     pub cpu_us_per_operation: Option<f64>,
     /// Cores kept busy.
     pub cores: Option<f64>,
-    /// Resident memory at the end, in MiB. Of parts of one process the first has that of the whole, and no other has any.
+    /// Resident memory at the end, in MiB. Of parts of one process the first has that of the whole, and no other has
+    /// any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rss_mb: Option<f64>,
     /// The most it was since the process started, in MiB; the same of parts.
@@ -179,8 +181,8 @@ pub struct ProcessRow {
     /// Times that its threads were put off the core; absent in the same way.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context_switches_involuntary: Option<u64>,
-    /// Of the time in which its threads had something to do, the part in which they waited for a core; absent where the kernel
-    /// does not tell.
+    /// Of the time in which its threads had something to do, the part in which they waited for a core; absent where the
+    /// kernel does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited_share: Option<f64>,
 }
@@ -260,7 +262,8 @@ pub struct MachineResult {
     pub shared: bool,
     /// Whether the cores were idle for less than a tenth of the time.
     pub full: bool,
-    /// The part of the cores' time that programs used which have no part in the run; absent where the hub's process is not known.
+    /// The part of the cores' time that programs used which have no part in the run; absent where the hub's process is
+    /// not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_programs_share: Option<f64>,
     /// The same in words.
@@ -378,17 +381,19 @@ pub struct DriftRow {
 pub struct DriftResult {
     /// Seconds that the lines were fitted over.
     pub seconds: f64,
-    /// Of these, the seconds of the minutes in which the load was held: in which 95 of 100 operations that were due completed.
+    /// Of these, the seconds of the minutes in which the load was held: in which 95 of 100 operations that were due
+    /// completed.
     pub held_s: f64,
     /// One row per figure.
     pub rows: Vec<DriftRow>,
     /// Disk per completed operation, in bytes; absent where the data directory is not known.
     pub disk_bytes_per_operation: Option<f64>,
-    /// The threshold `completed_share_of_due`: whether the hub kept up with the schedule for all of it; absent in closed loop.
+    /// The threshold `completed_share_of_due`: whether the hub kept up with the schedule for all of it; absent in
+    /// closed loop.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kept_up: Option<ThresholdCheck>,
-    /// The targets of the 2020 performance programme of the reference hub: more than 200/s (T1), for an hour or more (T2),
-    /// under one per cent over one second (T3).
+    /// The targets of the 2020 performance programme of Mojaloop: more than 200/s (T1), for an hour or more
+    /// (T2), under one per cent over one second (T3).
     pub programme_2020: Vec<ProgrammeCheck>,
 }
 

@@ -101,7 +101,7 @@ impl Part {
         }
     }
 
-    /// What the parts of the reference hub count such requests as.
+    /// What the parts of Mojaloop count such requests as.
     fn metric(family: &str, method: &Method) -> Option<&'static str> {
         match (family, method.as_str()) {
             ("parties", "GET") => Some("moja_als_ing_getPartiesByTypeAndID"),

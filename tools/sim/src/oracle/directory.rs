@@ -89,8 +89,8 @@ impl Directory {
         }
     }
 
-    /// Adds an owner; false when the party, with that sub-identifier and currency, is registered. What rules say does not
-    /// stand in the way, and counts no more for this party.
+    /// Adds an owner; false when the party, with that sub-identifier and currency, is registered. What rules say does
+    /// not stand in the way, and counts no more for this party.
     pub fn register(&self, key: &str, owner: Owner) -> Result<bool, OracleFull> {
         let mut shard = self.shard(key);
         let owners = shard.get(key).map_or(&[][..], Vec::as_slice);

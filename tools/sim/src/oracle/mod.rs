@@ -27,8 +27,8 @@ pub use directory::{OracleFull, PARTIES_MAX};
 use service::OracleService;
 pub use settings::OracleSettings;
 
-/// All parties whose identifiers begin alike belong to one DFSP. Where several rules have the same prefix, the parties have
-/// several owners; of rules with different prefixes the longest that fits counts.
+/// All parties whose identifiers begin alike belong to one DFSP. Where several rules have the same prefix, the parties
+/// have several owners; of rules with different prefixes the longest that fits counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OracleRule {
     /// The kind of identifier, such as `MSISDN`.

@@ -1,5 +1,5 @@
-//! The auditor's books: balances, transfers and owed callbacks, kept from the journal's records with arithmetic of their
-//! own, and every entry held against what the outside has seen.
+//! The auditor's books: balances, transfers and owed callbacks, kept from the journal's records with arithmetic of
+//! their own, and every entry held against what the outside has seen.
 
 use std::collections::BTreeMap;
 

@@ -172,7 +172,8 @@ impl Auditor {
         }
     }
 
-    /// A state that a hub has come to is one that was once the truth, and its money adds up, whatever the disk has done.
+    /// A state that a hub has come to is one that was once the truth, and its money adds up, whatever the disk has
+    /// done.
     pub(crate) fn compare_truth(&mut self, ledger: &Ledger) {
         for finding in upesi_ledger::audit::check(ledger) {
             self.findings.add(format!("I1: {finding}"));

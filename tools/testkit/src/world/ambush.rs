@@ -93,8 +93,8 @@ impl World {
         }
     }
 
-    /// An operator does now what the last process has not answered, or what is next, or what hurts most. Whether anything
-    /// was submitted.
+    /// An operator does now what the last process has not answered, or what is next, or what hurts most. Whether
+    /// anything was submitted.
     fn strike(&mut self) -> bool {
         if self.hub.is_none() || self.operator.is_submitted {
             return false;

@@ -7,8 +7,8 @@ pub struct Counts {
     pub starts: u64,
     /// Starts that failed, for whatever fault.
     pub starts_failed: u64,
-    /// Crashes at the operation of the disk that was drawn for a start when the process before it ended: in the start, or
-    /// right after it.
+    /// Crashes at the operation of the disk that was drawn for a start when the process before it ended: in the start,
+    /// or right after it.
     pub starts_cut_off: u64,
     /// Processes that were ended in quick succession.
     pub quick_restarts: u64,

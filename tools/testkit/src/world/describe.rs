@@ -14,8 +14,8 @@ fn seconds(us: u64) -> String {
 }
 
 impl World {
-    /// Clock, hub, disk with its files and armed faults, archive, DFSPs, operator, and messages in flight, a line each. The
-    /// time is left out: every event has another one. Looking changes nothing.
+    /// Clock, hub, disk with its files and armed faults, archive, DFSPs, operator, and messages in flight, a line each.
+    /// The time is left out: every event has another one. Looking changes nothing.
     pub fn describe(&self) -> Vec<String> {
         let mut lines = vec![
             format!(

@@ -47,8 +47,8 @@ impl World {
         self.after(ASK_PAUSE_US, Event::Ask);
     }
 
-    /// DFSPs ask for the transfers whose end they do not know; the operator sends parked callbacks again. When nothing is
-    /// left to ask, the world ends.
+    /// DFSPs ask for the transfers whose end they do not know; the operator sends parked callbacks again. When nothing
+    /// is left to ask, the world ends.
     pub(super) fn ask(&mut self) {
         self.after(ASK_PAUSE_US, Event::Ask);
         self.operator_recalls();

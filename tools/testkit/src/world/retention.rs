@@ -1,5 +1,5 @@
-//! Retention: what has finished is exported and removed after a while, whatever happens meanwhile; what was removed comes
-//! again; and the archive is lost between two lives.
+//! Retention: what has finished is exported and removed after a while, whatever happens meanwhile; what was removed
+//! comes again; and the archive is lost between two lives.
 //!
 //! What is drawn here comes from a stream of its own.
 

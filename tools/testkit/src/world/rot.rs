@@ -1,9 +1,9 @@
-//! A disk that does not hold what was written: bits that flip, under a running hub and between two lives, and writes that
-//! report success and are lost, go elsewhere, or leave a sector as it was.
+//! A disk that does not hold what was written: bits that flip, under a running hub and between two lives, and writes
+//! that report success and are lost, go elsewhere, or leave a sector as it was.
 //!
 //! A hub must refuse such data, pass over it, or have no need of it. One thing nobody can notice (docs/reliability.md,
-//! "not covered"): the newest frame vanishes after it was acknowledged, and nothing else knows of it. A world where that
-//! happens ends there, and the state that the hub believes must still be one that was once the truth.
+//! "not covered"): the newest frame vanishes after it was acknowledged, and nothing else knows of it. A world where
+//! that happens ends there, and the state that the hub believes must still be one that was once the truth.
 //!
 //! What is drawn here comes from a stream of its own, but for the flips between two lives.
 
@@ -151,8 +151,8 @@ impl World {
         lies.iter().flat_map(|bytes| bytes.chunks(SECTOR_BYTES)).filter_map(records_of).collect()
     }
 
-    /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about each of
-    /// those that are missing, and neither a snapshot nor the archive knows of them.
+    /// A hub has started with fewer records than were durable. Nobody can notice that if the disk has lied about each
+    /// of those that are missing, and neither a snapshot nor the archive knows of them.
     fn is_without_trace(&self, missing: RangeInclusive<u64>, lies: &[RangeInclusive<u64>]) -> bool {
         let is_known = self.archive.watermark() >= *missing.start()
             || self.snapshots().any(|(seq, is_sound)| is_sound && seq >= *missing.start());
@@ -166,7 +166,8 @@ impl World {
         snapshots.into_iter().map(move |one| (one.seq, store.read(one.seq).is_ok()))
     }
 
-    /// A hub has started in a world that may be rotten: it has all, or lacks what nobody can miss; and what it has is right.
+    /// A hub has started in a world that may be rotten: it has all, or lacks what nobody can miss; and what it has is
+    /// right.
     pub(super) fn judge_start(&mut self, hub: &Hub, known: u64, lies: &[RangeInclusive<u64>]) {
         let seq = hub.durable_seq();
         if seq < known {

@@ -18,8 +18,8 @@ impl World {
         self.faults_unchecked += 1;
     }
 
-    /// After each event: whether a fault that was prepared has befallen something, and the check that faults call for, at
-    /// the first moment when the ledger and what is durable are at the same record.
+    /// After each event: whether a fault that was prepared has befallen something, and the check that faults call for,
+    /// at the first moment when the ledger and what is durable are at the same record.
     pub(super) fn watch_safety(&mut self) {
         let befallen = self.disk.befallen() + self.archive.befallen();
         if befallen > self.befallen {

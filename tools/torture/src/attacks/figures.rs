@@ -49,8 +49,8 @@ pub struct Round {
 }
 
 impl Round {
-    /// By how many thousandths of what it was p99 was with the flood. Where the machine was as slow with the flood against
-    /// the stand-in, that counts as before.
+    /// By how many thousandths of what it was p99 was with the flood. Where the machine was as slow with the flood
+    /// against the stand-in, that counts as before.
     fn permille(self) -> Option<u64> {
         let before = self.quiet_p99_us?.max(self.control_p99_us.unwrap_or(0)).max(P99_FLOOR_US);
         Some(self.flood_p99_us?.saturating_mul(1_000) / before)
@@ -84,7 +84,7 @@ pub struct Bounds {
 /// One attack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttackResult {
-    /// Which.
+    /// The name of the attack.
     pub name: String,
     /// What it does.
     pub what: String,

@@ -1,6 +1,6 @@
 //! Floods against the shipped binary with its shipped settings, each beside honest payments: by clients without any
-//! credential, and by DFSPs, oracles and operators that misbehave. What the payments notice of it, what it costs the hub
-//! in memory and on the disk, whether an honest client is refused, and whether the hub lives.
+//! credential, and by DFSPs, oracles and operators that misbehave. What the payments notice of it, what it costs the
+//! hub in memory and on the disk, whether an honest client is refused, and whether the hub lives.
 
 mod figures;
 mod flood;

@@ -223,8 +223,8 @@ impl Account {
     }
 }
 
-/// The callbacks of one transfer, in their order. A payer is told the end. A payee gets the transfer first; of one that it
-/// commits, the confirmation, where the hub gives one; of one that runs out, the error, like its payer.
+/// The callbacks of one transfer, in their order. A payer is told the end. A payee gets the transfer first; of one that
+/// it commits, the confirmation, where the hub gives one; of one that runs out, the error, like its payer.
 const fn owed(is_payer: bool, end: End, confirms: bool) -> &'static [Kind] {
     match (is_payer, end) {
         (true, End::Committed) => &[Kind::Put],
@@ -251,7 +251,8 @@ mod tests {
         books.take(&method, &path, format!(r#"{{"transferId":"{ID}","said":"{text}"}}"#).as_bytes());
     }
 
-    /// What is owed, delivered, repeated, missing and out of order of one transfer; and how many words there are about it.
+    /// What is owed, delivered, repeated, missing and out of order of one transfer; and how many words there are about
+    /// it.
     fn judged(confirms: bool, is_payer: bool, end: Option<End>, came: &[&str]) -> ([u64; 5], usize) {
         let books = Books::new(confirms);
         books.accept(ID.to_owned(), is_payer);

@@ -19,10 +19,11 @@ pub enum Phase {
     After,
 }
 
-/// The figures of one phase. Latency is that of transfers between the other DFSPs, from when they should have been sent.
+/// The figures of one phase. Latency is that of transfers between the other DFSPs, from when they should have been
+/// sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseResult {
-    /// Which.
+    /// The phase.
     pub phase: Phase,
     /// How long it lasted.
     pub seconds: u64,

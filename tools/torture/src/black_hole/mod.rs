@@ -1,6 +1,6 @@
-//! One DFSP of eight in a black hole for minutes, on the real binary under open-loop load: it takes connections, and nothing
-//! ever comes back. What the other seven notice of it, what the hub keeps for it, and whether it gets all of that once it is
-//! back, in order for each transfer.
+//! One DFSP of eight in a black hole for minutes, on the real binary under open-loop load: it takes connections, and
+//! nothing ever comes back. What the other seven notice of it, what the hub keeps for it, and whether it gets all of
+//! that once it is back, in order for each transfer.
 
 mod books;
 mod figures;
@@ -178,8 +178,8 @@ impl Trial {
         }
     }
 
-    /// Waits until nothing is owed or open any more; how long after the healing that was, `None` if it never is. What the
-    /// hub has given up meanwhile is sent again, as an operator would.
+    /// Waits until nothing is owed or open any more; how long after the healing that was, `None` if it never is. What
+    /// the hub has given up meanwhile is sent again, as an operator would.
     async fn finish(&mut self, healed: Instant) -> Option<Duration> {
         while healed.elapsed() < PATIENCE {
             self.sample().await;

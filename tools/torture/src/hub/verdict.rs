@@ -124,8 +124,8 @@ pub fn state(ledger: &Ledger) -> Vec<u8> {
     bytes
 }
 
-/// The journal from its beginning, or from the oldest snapshot where the beginning has left; each snapshot must be what the
-/// replay gives at its place.
+/// The journal from its beginning, or from the oldest snapshot where the beginning has left; each snapshot must be what
+/// the replay gives at its place.
 fn replay(remains: &Remains, what: &str) -> Ledger {
     let disk: Arc<dyn Disk> = Arc::new(remains.disk.clone());
     let store = SnapshotStore::open_for_reading(Arc::clone(&disk));

@@ -94,8 +94,8 @@ fn refuse_one(seed: u64, tally: &mut Tally) {
     });
     let Some(operation) = remains.disk.operations().get(ordinal as usize).copied() else { return };
     let what = format!("seed {seed}, no room for {operation:?} at operation {ordinal}");
-    // A sync that fails for lack of room is a failed sync. A write into room that was allocated fails for lack of room on
-    // copy-on-write file systems only; then what is decided cannot be recorded, and the engine stops.
+    // A sync that fails for lack of room is a failed sync. A write into room that was allocated fails for lack of room
+    // on copy-on-write file systems only; then what is decided cannot be recorded, and the engine stops.
     let may_stop = matches!(operation, Operation::Sync | Operation::SyncDirectory | Operation::Write);
     assert!(may_stop || memory.refused_stopped == 0, "{what}: the engine stopped");
     tally.unit("single operations");

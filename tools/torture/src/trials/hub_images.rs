@@ -14,8 +14,8 @@ const BURSTS_MAX: u64 = 24;
 /// An operation that is after most of a life: about so many a life has.
 const ORDINALS: u64 = 256;
 
-/// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes what is old: everything
-/// acknowledged is there, with its amount and its parties, and nothing removed comes back.
+/// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes what is old:
+/// everything acknowledged is there, with its amount and its parties, and nothing removed comes back.
 #[derive(Debug)]
 pub struct HubImages;
 

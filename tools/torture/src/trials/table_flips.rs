@@ -32,8 +32,8 @@ const TABLE_TRANSFERS: u64 = 100;
 const KEYS: u64 = 300;
 /// Where tables are to be there, and the lists that name them, until the end: more than will ever wait to be merged.
 const UNMERGED: u8 = 100;
-/// The sorted tables of the store. Its log is the journal's, which has trials of its own; and what nobody else knows of, such as
-/// the log's last updates, can vanish without a trace.
+/// The sorted tables of the store. Its log is the journal's, which has trials of its own; and what nobody else knows
+/// of, such as the log's last updates, can vanish without a trace.
 const STORE_TABLES: &str = "tables";
 
 /// Which tables.
@@ -89,8 +89,8 @@ impl Tables {
         }
     }
 
-    /// Makes them in a directory that is not there yet, copies them to another one halfway, and closes them. Nothing is merged: what
-    /// was there halfway could still be read.
+    /// Makes them in a directory that is not there yet, copies them to another one halfway, and closes them. Nothing is
+    /// merged: what was there halfway could still be read.
     pub fn live(self, path: &Path, halfway: &Path) {
         match self {
             Self::Archive => live_archive(path, halfway),
@@ -130,8 +130,8 @@ impl Judgement {
     }
 }
 
-/// Flips bits of a closed archive and of a closed store; with every other seed, changes sectors of theirs. Only the `torture`
-/// command can: it judges in processes of its own.
+/// Flips bits of a closed archive and of a closed store; with every other seed, changes sectors of theirs. Only the
+/// `torture` command can: it judges in processes of its own.
 pub fn run(seed: u64, random: &mut Random, tally: &mut Tally) {
     let program =
         std::env::current_exe().ok().filter(|path| path.file_name().is_some_and(|name| name == "torture"));
@@ -228,10 +228,10 @@ fn judged(program: &Path, tables: Tables, directory: &Path) -> Result<&'static s
     kind(&output.status).ok_or_else(|| format!("{}: {}", output.status, said()))
 }
 
-/// What the end of a process that judged counts as; `None` where it is wrong. The embedded store finds its own files absurd
-/// with a panic, 101, or, where it is built so or panics on its way out of one, with SIGABRT. A start of the hub takes neither
-/// for data: it ends with 65 (`crates/upesi/src/panics.rs`). Any other end is none of a judge: a wrong command line, a lack of
-/// memory, a wild access.
+/// What the end of a process that judged counts as; `None` where it is wrong. The embedded store finds its own files
+/// absurd with a panic, 101, or, where it is built so or panics on its way out of one, with SIGABRT. A start of the hub
+/// takes neither for data: it ends with 65 (`crates/upesi/src/panics.rs`). Any other end is none of a judge: a wrong
+/// command line, a lack of memory, a wild access.
 fn kind(status: &ExitStatus) -> Option<&'static str> {
     match (status.code(), status.signal()) {
         (Some(code), _) if code == i32::from(Judgement::HARMLESS) => Some(HARMLESS),

@@ -1,10 +1,10 @@
 //! Which callbacks a lane admits, so that none is missed and none is taken twice.
 //!
-//! Callbacks reach a lane in two ways: live, as they become durable, and from the outbox, a page at a time. Both come in
-//! ascending order. The *watermark* is the last one admitted, either way; nothing at or below it is admitted again.
+//! Callbacks reach a lane in two ways: live, as they become durable, and from the outbox, a page at a time. Both come
+//! in ascending order. The *watermark* is the last one admitted, either way; nothing at or below it is admitted again.
 //! While the lane is behind, live callbacks are only noted (they stand in the outbox) and pages are fetched from the
-//! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for: what
-//! was noted before then was durable, so it was on that page or on one before.
+//! watermark on. The lane is level again when a page was the last one and nothing was noted since it was asked for:
+//! what was noted before then was durable, so it was on that page or on one before.
 
 use crate::lanes::callback::Position;
 
@@ -70,8 +70,8 @@ impl CatchUp {
         self.fetching
     }
 
-    /// A callback that was parked and is owed again; returns whether to admit it. No page must be being fetched. Behind the
-    /// watermark no page will bring it, and before it one will as long as the lane is behind.
+    /// A callback that was parked and is owed again; returns whether to admit it. No page must be being fetched. Behind
+    /// the watermark no page will bring it, and before it one will as long as the lane is behind.
     pub(super) fn recalled(&mut self, position: Position) -> bool {
         if self.behind && self.may_fetch(position) {
             return false;

@@ -1,7 +1,7 @@
 //! The decisions of a lane, without IO: what is sent next, what waits, what is repeated, given up, reported.
 //!
-//! Every method takes the time; what must happen outside is left in [`LaneActions`] for the caller to carry out once it has
-//! let go of the lock.
+//! Every method takes the time; what must happen outside is left in [`LaneActions`] for the caller to carry out once it
+//! has let go of the lock.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -67,7 +67,8 @@ pub(super) struct Core {
     pub(super) released: VecDeque<Entry>,
     /// Those that wait for the answer to the request that caused them.
     pub(super) holds: Holds,
-    /// Transfers with a callback that is held, released, in flight or to be repeated, and the later ones that wait for it.
+    /// Transfers with a callback that is held, released, in flight or to be repeated, and the later ones that wait for
+    /// it.
     pub(super) busy: HashMap<u64, VecDeque<Follower>, foldhash::fast::RandomState>,
     pub(super) followers: Followers,
     pub(super) repeats: Repeats,

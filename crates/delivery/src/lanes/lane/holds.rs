@@ -1,7 +1,7 @@
 //! Callbacks that wait until their own target has the answer to the request that caused them.
 //!
-//! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to the
-//! DFSP that sent it waits until its answer was written, or until that DFSP no longer waits for it.
+//! A DFSP takes the callback for the end of an exchange, and must find the answer before it. So what a request owes to
+//! the DFSP that sent it waits until its answer was written, or until that DFSP no longer waits for it.
 
 use std::collections::HashSet;
 

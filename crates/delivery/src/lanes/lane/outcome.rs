@@ -93,7 +93,8 @@ impl Core {
         self.keep_within_budget(now);
     }
 
-    /// Lets those leave memory that were tried most, as long as there are too many. They come back after the longest wait.
+    /// Lets those leave memory that were tried most, as long as there are too many. They come back after the longest
+    /// wait.
     fn keep_within_budget(&mut self, now: Instant) {
         while let Some((due, entry)) = self.repeats.excess() {
             let wait = self.jitter.pause(2 * self.config.retry_wait_max, 2 * self.config.retry_wait_max, 0);

@@ -68,14 +68,16 @@ impl Core {
         self.actions.wake_keeper = true;
     }
 
-    /// The part of the outbox to look through now for what an operator sends again. To be followed by [`Self::scanned`].
+    /// The part of the outbox to look through now for what an operator sends again. To be followed by
+    /// [`Self::scanned`].
     pub(super) fn scan(&self) -> Option<Scan> {
         let may = !self.draining && self.has_room() && self.loads.is_empty() && !self.catch_up.is_fetching();
         let recall = self.recall.as_ref().filter(|_| may)?;
         Some(Scan { from: recall.from, calls: recall.calls })
     }
 
-    /// Takes the keys of the undelivered callbacks of that part, oldest first, and whether there may be more behind them.
+    /// Takes the keys of the undelivered callbacks of that part, oldest first, and whether there may be more behind
+    /// them.
     pub(super) fn scanned(&mut self, scan: Scan, keys: &[CallbackKey], more: bool) {
         let fetching = self.catch_up.is_fetching();
         let Some(recall) = self.recall.as_mut().filter(|recall| recall.calls == scan.calls && !fetching)

@@ -1,8 +1,8 @@
 //! Callbacks that failed and are to be repeated, within a budget of their own.
 //!
-//! What exceeds the budget leaves memory: of the callback that was tried most only the key and the tries are kept, and its
-//! content is loaded from the outbox again when its time comes. So a DFSP that refuses some callbacks for long costs little
-//! memory, and its other callbacks go out as if there were none of these.
+//! What exceeds the budget leaves memory: of the callback that was tried most only the key and the tries are kept, and
+//! its content is loaded from the outbox again when its time comes. So a DFSP that refuses some callbacks for long
+//! costs little memory, and its other callbacks go out as if there were none of these.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -156,8 +156,8 @@ impl Repeats {
         (here, away.into_iter().filter_map(|at| self.return_of(at)).collect())
     }
 
-    /// When the first of those comes due that are not due yet. The keeper waits for it; those in memory that are due belong
-    /// to the slots, whether they have taken them already or not.
+    /// When the first of those comes due that are not due yet. The keeper waits for it; those in memory that are due
+    /// belong to the slots, whether they have taken them already or not.
     pub(super) fn next(&self, now: Instant) -> Option<Instant> {
         let here = self.here.range(behind(now)..).next().map(|((due, _), _)| *due);
         here.into_iter().chain(self.next_away(now)).min()

@@ -99,8 +99,8 @@ impl Lane {
             Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),
         };
         if let Err(SendError::Closed { reused: true }) = result {
-            // The DFSP closed a connection for being idle just as it was used again: no failure of the DFSP's. The request
-            // may have arrived, but delivery is at least once anyway.
+            // The DFSP closed a connection for being idle just as it was used again: no failure of the DFSP's. The
+            // request may have arrived, but delivery is at least once anyway.
             result = match self.send(entry, pool, deadline).await {
                 Ok(result) => result,
                 Err(unroutable) => return Outcome::Unroutable(unroutable.to_string()),

@@ -12,8 +12,8 @@ use crate::lanes::callback::{OwedCallback, Position, Refusal};
 use crate::lanes::lane::catch_up::PageRequest;
 use upesi_http::BreakerState;
 
-/// The decisions of a lane, step by step, for simulations: what a lane's slots and keeper do between two waits is here one
-/// call each. All instants come from the caller.
+/// The decisions of a lane, step by step, for simulations: what a lane's slots and keeper do between two waits is here
+/// one call each. All instants come from the caller.
 #[derive(Debug)]
 pub struct SteppedLane {
     core: Core,

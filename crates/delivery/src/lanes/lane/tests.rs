@@ -1,4 +1,5 @@
-//! The decisions of a lane against a model: any interleaving of live callbacks, pages from the outbox, attempts and time.
+//! The decisions of a lane against a model: any interleaving of live callbacks, pages from the outbox, attempts and
+//! time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, LazyLock};
@@ -44,7 +45,8 @@ pub(super) fn config() -> CourierConfig {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A record with so many callbacks becomes durable; each is about one of few transfers, and some wait for an answer.
+    /// A record with so many callbacks becomes durable; each is about one of few transfers, and some wait for an
+    /// answer.
     Record(Vec<(u64, usize, bool)>),
     /// The journal's thread offers so many of the durable callbacks.
     Offer(usize),

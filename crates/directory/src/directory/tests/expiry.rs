@@ -254,7 +254,8 @@ impl Play {
         }
     }
 
-    /// What was sent but for expiries: each of those belongs to one lookup that is due, and none that is due is left out.
+    /// What was sent but for expiries: each of those belongs to one lookup that is due, and none that is due is left
+    /// out.
     async fn sent(&mut self) -> Vec<String> {
         // As long as expired lookups are collected.
         advance(Duration::from_millis(15)).await;

@@ -59,7 +59,8 @@ impl AnswerCache {
         about.find(|(due, kept)| *due > now && is_meant(kept)).map(|(_, kept)| kept.answer.clone())
     }
 
-    /// Keeps an answer, unless it is a failure that says nothing about the party, or something was changed since `epoch`.
+    /// Keeps an answer, unless it is a failure that says nothing about the party, or something was changed since
+    /// `epoch`.
     pub(super) fn put(&self, inquiry: &Inquiry<'_>, epoch: u64, answer: &Answer) {
         if answer.as_ref().is_err_and(|failure| failure.outcome() != "not_found") {
             return;

@@ -128,8 +128,8 @@ struct BatchError<'a> {
     description: Cow<'a, str>,
 }
 
-/// Reads the answer to a batch: what it says about each entry, in their order. One that it does not name was not registered
-/// (3003).
+/// Reads the answer to a batch: what it says about each entry, in their order. One that it does not name was not
+/// registered (3003).
 ///
 /// Errors: it is not what oracles answer.
 pub fn read_batch(body: &[u8], entries: &[Entry]) -> Result<BatchOutcome, OracleFailure> {

@@ -7,7 +7,8 @@ use serde::de::IgnoredAny;
 
 use super::*;
 
-/// Whether serde_json takes a text and this reader does, which has a limit of depth that other one does not count alike.
+/// Whether serde_json takes a text and this reader does, which has a limit of depth that other one does not count
+/// alike.
 fn verdicts(text: &str) -> (bool, bool) {
     (serde_json::from_str::<IgnoredAny>(text).is_ok(), Document::parse(text).is_some())
 }

@@ -1,7 +1,7 @@
 //! The auditor's own books: what the recorded events must add up to, computed without the ledger's code.
 //!
-//! They are kept beside the ledger that replays the journal. What contradicts them is found before it is folded, so that a
-//! journal that makes no sense gives a finding and not a crash.
+//! They are kept beside the ledger that replays the journal. What contradicts them is found before it is folded, so
+//! that a journal that makes no sense gives a finding and not a crash.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

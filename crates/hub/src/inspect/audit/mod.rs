@@ -122,8 +122,8 @@ impl Findings {
 /// Audits a data directory.
 ///
 /// # Errors
-/// See [`crate::inspect::open`]; 75 where a hub is using it and that is not allowed; 74 where the disk fails. Damage is no
-/// error: it is a finding of the report.
+/// See [`crate::inspect::open`]; 75 where a hub is using it and that is not allowed; 74 where the disk fails. Damage is
+/// no error: it is a finding of the report.
 pub fn audit(options: &AuditOptions) -> Result<AuditReport, Failure> {
     let directory = open(&options.directory)?;
     let is_live = directory.in_use_by();

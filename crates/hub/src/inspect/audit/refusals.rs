@@ -1,5 +1,5 @@
-//! Whether a prepare was rightly reserved or refused, by the auditor's own rule: from its request, as far as the journal has it,
-//! and the auditor's books.
+//! Whether a prepare was rightly reserved or refused, by the auditor's own rule: from its request, as far as the
+//! journal has it, and the auditor's books.
 
 use upesi_fspiop::refusal;
 use upesi_ledger::{
@@ -76,7 +76,8 @@ impl Books {
         findings
     }
 
-    /// Whether one of the rules of a prepare is broken. Of a request without a body the record has what could be made of it.
+    /// Whether one of the rules of a prepare is broken. Of a request without a body the record has what could be made
+    /// of it.
     fn is_invalid(&self, place: Place<'_>, request: &Request<'_>) -> bool {
         let transfer = request.transfer;
         let Some(source) = request.source else { return true };
@@ -137,8 +138,8 @@ impl Books {
         })
     }
 
-    /// Neither the cover nor the cap may be exceeded by a prepare; reaching either exactly is allowed. And who reserves is
-    /// active, with active accounts of its own. The books have the amount already.
+    /// Neither the cover nor the cap may be exceeded by a prepare; reaching either exactly is allowed. And who reserves
+    /// is active, with active accounts of its own. The books have the amount already.
     pub(super) fn judge_reservation(&self, place: Place<'_>, request: &Request<'_>) -> Vec<String> {
         let transfer = request.transfer;
         let mut findings = Vec::new();

@@ -14,8 +14,8 @@ use upesi_types::TransferId;
 
 use super::Findings;
 
-/// Starts on a data directory, and compares the states that the engine and the archivist come to with the replayed one. What
-/// is archived meanwhile is dropped; `archive` is absent where the directory has none.
+/// Starts on a data directory, and compares the states that the engine and the archivist come to with the replayed one.
+/// What is archived meanwhile is dropped; `archive` is absent where the directory has none.
 pub(super) fn run(
     directory: &Path,
     disk: Arc<dyn Disk>,

@@ -72,8 +72,8 @@ impl Snapshots {
 
 /// Compares a replayed state with a snapshot; `Some` says how they differ.
 ///
-/// How many finished transfers a state still holds depends on how far the archive was at that moment and not on the journal
-/// alone. So those are compared one by one, and the rest byte for byte.
+/// How many finished transfers a state still holds depends on how far the archive was at that moment and not on the
+/// journal alone. So those are compared one by one, and the rest byte for byte.
 pub(super) fn difference(replayed: &Ledger, mut snapshot: Ledger) -> Option<String> {
     let held: Vec<Transfer> = snapshot.drain_finished(u64::MAX).collect();
     let mut replayed = replayed.clone();

@@ -356,8 +356,8 @@ fn grown() -> (TestJournal, upesi_ledger::Ledger) {
     (journal, early)
 }
 
-/// The first segments are gone, and the one snapshot stands for a record some segments later. The early segment is the first
-/// that is left; no start reads it, and no replay.
+/// The first segments are gone, and the one snapshot stands for a record some segments later. The early segment is the
+/// first that is left; no start reads it, and no replay.
 fn with_early_segments() -> (TestJournal, std::path::PathBuf) {
     let (mut journal, _) = grown();
     for number in 10..30 {

@@ -208,8 +208,8 @@ fn update_few(path: &Path, disk: &SimDisk, is_sync: bool, what: &str) -> (u64, O
     (answered, outcome)
 }
 
-/// One operation finds no room, whichever it is: it is refused or put off, and all goes on. Only a failed sync is the end of
-/// updates, because nobody knows then what the disk has.
+/// One operation finds no room, whichever it is: it is refused or put off, and all goes on. Only a failed sync is the
+/// end of updates, because nobody knows then what the disk has.
 #[test]
 fn no_room_at_any_operation_is_waited_out() {
     let operations = operations_of_few();

@@ -3,7 +3,8 @@
 use upesi_fspiop::body::parse_error_body;
 use upesi_http::server::HEADERS_MAX;
 
-/// The statuses with which the server's loop itself refuses what is no request that it could hand on (docs/error-codes.md).
+/// The statuses with which the server's loop itself refuses what is no request that it could hand on
+/// (docs/error-codes.md).
 const OWN_STATUSES: [u16; 2] = [400, 431];
 const CONTINUE: u16 = 100;
 

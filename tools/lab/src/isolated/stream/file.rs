@@ -1,10 +1,10 @@
 //! The file of a recorded stream.
 //!
-//! All numbers are little-endian. The file begins with `UPSTREAM`, the format's version (u32) and the length (u32) of the
-//! header, a JSON object, which follows; then the CRC32C (u32) of everything before it. Blocks of whole messages follow,
-//! each with its length (u32) and its CRC32C (u32) in front; a block of no length ends the file. A message is its kind (1 a
-//! prepare, 2 a fulfil), the instant it was taken in nanoseconds since 1970 (i64), the 17 bytes of its transfer's id, the
-//! lengths of headers and body (u32 each), headers, body.
+//! All numbers are little-endian. The file begins with `UPSTREAM`, the format's version (u32) and the length (u32) of
+//! the header, a JSON object, which follows; then the CRC32C (u32) of everything before it. Blocks of whole messages
+//! follow, each with its length (u32) and its CRC32C (u32) in front; a block of no length ends the file. A message is
+//! its kind (1 a prepare, 2 a fulfil), the instant it was taken in nanoseconds since 1970 (i64), the 17 bytes of its
+//! transfer's id, the lengths of headers and body (u32 each), headers, body.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

@@ -1,7 +1,7 @@
 //! Recorded streams: the requests about transfers that a hub took, or that one was made up to take, in order.
 //!
-//! A stream is what an isolated stage is fed with. It is read from a file ([`Stream::read`]), taken from a hub's journal
-//! ([`Stream::record`]) or made up ([`Stream::generate`]).
+//! A stream is what an isolated stage is fed with. It is read from a file
+//! ([`Stream::read`]), taken from a hub's journal ([`Stream::record`]) or made up ([`Stream::generate`]).
 
 pub(super) mod decode;
 mod file;

@@ -44,8 +44,8 @@ struct Recorder {
 }
 
 impl Stream {
-    /// Takes the accepted prepares, and the fulfils that committed them, out of a journal. Aborts and refused requests are
-    /// left out, so that a replay reserves and commits everything.
+    /// Takes the accepted prepares, and the fulfils that committed them, out of a journal. Aborts and refused requests
+    /// are left out, so that a replay reserves and commits everything.
     ///
     /// Two things of the bodies are changed, because a replay comes later: expirations are moved to 2099, keeping their
     /// distances, and `completedTimestamp` is taken off fulfils. Signatures over such bodies would no longer hold.

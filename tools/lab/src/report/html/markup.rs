@@ -33,7 +33,8 @@ impl Markup {
         Self::default()
     }
 
-    /// Writes a template that is part of this program; each `{}` becomes an argument, escaped for texts and quoted attributes.
+    /// Writes a template that is part of this program; each `{}` becomes an argument, escaped for texts and quoted
+    /// attributes.
     pub fn put(&mut self, template: &'static str, arguments: &[&dyn Display]) -> &mut Self {
         let mut arguments = arguments.iter();
         for (index, piece) in template.split("{}").enumerate() {

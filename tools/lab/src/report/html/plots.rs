@@ -1,4 +1,5 @@
-//! What is plotted: a run over time, its latencies by percentile, the tries of a search, and a suite's figures by what it varied.
+//! What is plotted: a run over time, its latencies by percentile, the tries of a search, and a suite's figures by what
+//! it varied.
 
 use std::collections::BTreeMap;
 

@@ -172,7 +172,8 @@ fn behind(row: &Full<'_>) -> Option<String> {
     Some(format!("{} ({}{per_vcpu})", row.what, times(found)))
 }
 
-/// The ends of the bars' column: from one, or a tenth if something of ours is worse, to the power of ten above the best.
+/// The ends of the bars' column: from one, or a tenth if something of ours is worse, to the power of ten above the
+/// best.
 fn scale(rows: &[Full<'_>]) -> (f64, f64) {
     let all =
         || rows.iter().filter_map(|row| row.beside.times).filter(|times| *times > 0.0 && times.is_finite());

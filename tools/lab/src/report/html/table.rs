@@ -87,7 +87,8 @@ impl Cell {
     }
 }
 
-/// A table with these headings; the first cell of a row is its heading. A row of one cell is a heading over the rows below it.
+/// A table with these headings; the first cell of a row is its heading. A row of one cell is a heading over the rows
+/// below it.
 pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<Cell>>) -> Markup {
     let mut markup = Markup::new();
     markup.raw("<div class=\"scroll\"><table><thead><tr>");

@@ -37,7 +37,8 @@ fn repeats_and_new_callbacks_do_not_wait_for_each_other() {
     assert!(!core.has_work(now));
 }
 
-/// The DFSP that refuses many new callbacks in a row is tried with one at a time; what waits to be repeated is no such sign.
+/// The DFSP that refuses many new callbacks in a row is tried with one at a time; what waits to be repeated is no such
+/// sign.
 #[test]
 fn new_callbacks_wait_only_when_new_ones_are_refused() {
     let (mut core, mut now) = level(CourierConfig { queue_items_max: 40, retrying_max: 8, ..config() });
