@@ -121,3 +121,39 @@ fn who_reserves_has_both_accounts() {
         assert_eq!(said_of(&ledger), nothing, "case {at}");
     }
 }
+
+/// Each section has a version of its own: a snapshot with another one is refused, which names the section.
+#[test]
+fn a_section_of_another_version_is_refused_by_name() {
+    let mut bytes = Vec::new();
+    sound().encode_snapshot(&mut bytes);
+    let read =
+        |bytes: &[u8]| Ledger::decode_snapshot(bytes, LedgerConfig::default()).err().map(|error| error.0);
+    let (mut at, mut names) = (1, Vec::new());
+    while at < bytes.len() {
+        for place in [at, at + 1] {
+            let mut changed = bytes.clone();
+            changed[place] += 100;
+            let why = read(&changed).unwrap_or_default();
+            assert!(why.ends_with("is missing or not of version 1; another version wrote it"), "{why}");
+            names.extend(why.split('"').nth(1));
+        }
+        let [a, b, c, d] = [2, 3, 4, 5].map(|offset| bytes[at + offset]);
+        at += 6 + u32::from_le_bytes([a, b, c, d]) as usize;
+    }
+    names.dedup();
+    let expected = [
+        "progress",
+        "account types",
+        "settlement models",
+        "participants",
+        "accounts",
+        "funds",
+        "reserved transfers",
+        "finished transfers",
+        "outbox",
+    ];
+    assert_eq!(names, expected);
+    bytes[0] = 2;
+    assert_eq!(read(&bytes), Some("unknown snapshot format; another version wrote it"));
+}
