@@ -37,7 +37,7 @@ const STAGES: [(&str, &[&str]); 7] = [
 
 /// Crates and modules that serve several stages, and whose sample it is where no frame is a stage's. The first that
 /// fits.
-const SHARED: [(&str, &str); 11] = [
+const SHARED: [(&str, &str); 12] = [
     ("upesi_http::workers", RUNTIME),
     ("upesi_http::client", CALLBACKS),
     ("upesi_http", EDGE),
@@ -48,6 +48,7 @@ const SHARED: [(&str, &str); 11] = [
     ("upesi_types", OTHER),
     ("upesi_admin", OTHER),
     ("upesi_profile", OTHER),
+    ("upesi_hub", OTHER),
     ("upesi", OTHER),
 ];
 

@@ -90,8 +90,10 @@ fn module_of(file: &str) -> Option<String> {
     let (before, inside) = file.rsplit_once("/src/")?;
     let directory = before.rsplit('/').next()?;
     // The standard library keeps some of its parts in a directory of that name too.
-    let is_own = before == format!("crates/{directory}")
-        || (before.ends_with(&format!("/crates/{directory}")) && !before.starts_with("/rustc/"));
+    let is_own = ["crates", "tools"].iter().any(|wing| {
+        before == format!("{wing}/{directory}")
+            || (before.ends_with(&format!("/{wing}/{directory}")) && !before.starts_with("/rustc/"))
+    });
     let package = match directory.rsplit_once('-') {
         Some((name, version)) if version.starts_with(|letter: char| letter.is_ascii_digit()) => name,
         _ => directory,
@@ -151,7 +153,8 @@ mod tests {
         for (file, expected) in [
             ("crates/engine/src/decider.rs", Some("upesi_engine::decider")),
             ("/work/crates/http/src/lib.rs", Some("upesi_http")),
-            ("/work/crates/upesi/src/hub/mod.rs", Some("upesi::hub")),
+            ("/work/crates/upesi/src/cli/run.rs", Some("upesi::cli::run")),
+            ("tools/lab/src/drive/load.rs", Some("upesi_lab::drive::load")),
             ("/r/index-1/hyper-util-0.1.21/src/rt/tokio.rs", Some("hyper_util::rt::tokio")),
             ("/rustc/0a1b/library/core/src/ptr/mod.rs", Some("core::ptr")),
             ("/rustc/0a1b/library/stdarch/crates/core_arch/src/x86/sha.rs", Some("core_arch::x86::sha")),

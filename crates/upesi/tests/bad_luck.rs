@@ -146,8 +146,8 @@ const DAMAGES: &[Damage] = &[
     ),
     (
         "a format of the future",
-        |scene| fs::write(scene.world.data.join("FORMAT"), "upesi-data 2\n").unwrap(),
-        &["upesi-data 2", "use the version that wrote it"],
+        |scene| fs::write(scene.world.data.join("FORMAT"), "upesi-data 3\n").unwrap(),
+        &["upesi-data 3", "use the version that wrote it"],
     ),
     (
         "no statement of the format",

@@ -138,7 +138,7 @@ fn what_is_asked_for_is_there() {
     let exposition = Exposition::read(&answer.body);
     let series = exposition.samples.keys().map(|series| series.split('{').next().unwrap().to_owned());
     let mut known: BTreeSet<String> = series.collect();
-    let sources = [read("crates/upesi/src/cli/lab_metrics.rs"), read("crates/directory/src/metrics.rs")]
+    let sources = [read("tools/lab/src/cli/metrics.rs"), read("crates/directory/src/metrics.rs")]
         .into_iter()
         .chain([read("crates/gateway/src/metrics.rs"), read("crates/quoting/src/metrics.rs")])
         .chain([

@@ -52,8 +52,8 @@ pub fn reference() -> String {
          1. the defaults below;\n\
          2. a TOML file, named with `--config FILE` or the variable `UPESI_CONFIG`;\n\
          3. environment variables `UPESI__SECTION__NAME`, such as `UPESI__FSPIOP__LISTEN=0.0.0.0:4000`;\n\
-         4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for any \
-         setting.\n\n\
+         4. flags: `--data`, `--fspiop`, `--admin`, `--log-level`, `--log-format`, and `--set section.name=value` for \
+         any\n   setting.\n\n\
          Everything is validated before a port is bound or a file is made. Every mistake is named with its place, and\n\
          the command ends with code 64.\n\n\
          `upesi config` prints the settings in effect with the origin of each, as a TOML file that can be used again;\n\

@@ -65,7 +65,7 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
         return;
     }
     match &lived.end {
-        // Of these errors a process makes exit code 74 as well: `crates/upesi/src/hub/mod.rs`.
+        // Of these errors a process makes exit code 74 as well: `crates/hub/src/hub/mod.rs`.
         End::NotStarted(StartError::Journal(JournalError::Io { .. })) => tally.add("at the start", 1),
         End::NotStarted(other) => panic!("{what}: the engine does not start because {other}"),
         End::Stopped(StopReason::Journal(_)) => {
