@@ -83,21 +83,31 @@ async fn remove_all(engine: &EngineHandle) -> u64 {
 /// A copy of a directory that an engine is using: what a crash leaves.
 fn crash(data: &Path, name: &str) -> PathBuf {
     let to = data.with_file_name(name);
-    copy(data, &to);
-    to
-}
-
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir_all(to).unwrap();
-    for file in std::fs::read_dir(from).unwrap() {
-        let file = file.unwrap();
-        let target = to.join(file.file_name());
-        if file.file_type().unwrap().is_dir() {
-            copy(&file.path(), &target);
-        } else {
-            std::fs::copy(file.path(), target).unwrap();
+    // A file that is renamed meanwhile would be in the copy under neither name.
+    for _ in 0..100 {
+        match copy(data, &to) {
+            Ok(()) => return to,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                std::fs::remove_dir_all(&to).unwrap();
+            }
+            Err(error) => panic!("{error}"),
         }
     }
+    panic!("no copy while files stayed where they were");
+}
+
+fn copy(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for file in std::fs::read_dir(from)? {
+        let file = file?;
+        let target = to.join(file.file_name());
+        if file.file_type()?.is_dir() {
+            copy(&file.path(), &target)?;
+        } else {
+            std::fs::copy(file.path(), target)?;
+        }
+    }
+    Ok(())
 }
 
 /// The amount of each transfer in a closed engine's archive, of those that were committed.
