@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use upesi_engine::{Clock, EngineHandle, Payload};
 use upesi_ledger::{AdminCommand, AdminOutcome, Command, Ledger, Reply};
-use upesi_quoting::KeptQuote;
 use upesi_tables::TablesError;
 use upesi_types::Timestamp;
 
@@ -14,8 +13,9 @@ use crate::changes::Change;
 use crate::debug::Holders;
 use crate::directory::DirectoryHandle;
 use crate::error::ApiError;
-use crate::lanes::{LaneStatus, NoLanes};
+use crate::lanes::{Lanes, NoLanes};
 use crate::metrics_text::MetricsText;
+use crate::quotes::QuoteView;
 
 /// What is logged, and how that is changed.
 pub trait LogLevel: Send + Sync {
@@ -51,7 +51,7 @@ impl LogLevel for FixedLog {
 }
 
 /// Finds a kept quote by its id.
-pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<KeptQuote>, TablesError> + Send + Sync>;
+pub type FindQuote = Arc<dyn Fn(&str) -> Result<Option<QuoteView>, TablesError> + Send + Sync>;
 
 /// What the API works with. Cheap to clone.
 #[derive(Clone)]
@@ -64,10 +64,10 @@ pub struct AdminContext {
     pub version: &'static str,
     /// The party directory and the oracles; without them, those resources answer 501.
     pub directory: Option<DirectoryHandle>,
-    /// The kept quotes; `None` where quotes are not kept.
+    /// The kept quotes; `None` if quotes are not kept.
     pub quotes: Option<FindQuote>,
-    /// The courier's lanes.
-    pub lanes: Arc<dyn LaneStatus>,
+    /// The lanes of callbacks.
+    pub lanes: Arc<dyn Lanes>,
     /// The metrics.
     pub metrics: MetricsText,
     /// What `/debug/heap` shows of the hub itself; `None` where profiling is off.

@@ -4,11 +4,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_directory::builtin::{BuiltInDirectory, RegisterError};
-use upesi_directory::import::Imports;
-use upesi_directory::party::{Entry, Owner, PartyIdType, check_identifier};
-use upesi_directory::registry::{OracleError, OracleRegistry};
 use upesi_ledger::ParticipantId;
+use upesi_parties::builtin::{BuiltInDirectory, RegisterError};
+use upesi_parties::import::Imports;
+use upesi_parties::party::{Entry, Owner, PartyIdType, check_identifier};
+use upesi_parties::registry::{OracleError, OracleRegistry};
 use upesi_tables::TablesError;
 use upesi_types::{ErrorCode, FspId};
 

@@ -5,8 +5,8 @@ use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_directory::import::{Chunk, Columns, Conflict, ImportError, ImportId, Progress};
 use upesi_http::Bytes;
+use upesi_parties::import::{Chunk, Columns, Conflict, ImportError, ImportId, Progress};
 use upesi_types::ErrorCode;
 
 use crate::context::AdminContext;

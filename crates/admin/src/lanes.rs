@@ -1,78 +1,41 @@
-//! `GET /lanes`: how the callbacks to each participant are getting on.
+//! `GET /lanes`: the state of the callbacks to each participant.
 
 use axum::extract::State;
 use axum::response::Response;
 use serde::Serialize;
-use upesi_ledger::{CallbackKey, ParticipantId};
+use upesi_delivery::lanes::{Courier, Failure, LaneStatus};
+use upesi_ledger::CallbackKey;
 
 use crate::callbacks::Key;
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::json::ok;
 
-/// Tells how the lanes are.
-pub trait LaneStatus: Send + Sync {
+/// The state of callbacks on their way.
+pub trait Lanes: Send + Sync {
     /// Every lane now.
-    fn lanes(&self) -> Vec<Lane>;
+    fn lanes(&self) -> Vec<LaneStatus>;
 
     /// Those of these callbacks that were tried in vain and are not given up.
     fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure>;
 }
 
-/// A callback that was tried in vain.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// The callback.
-    pub key: CallbackKey,
-    /// How often.
-    pub attempts: u32,
-    /// What went wrong last.
-    pub reason: String,
-}
+impl Lanes for Courier {
+    fn lanes(&self) -> Vec<LaneStatus> {
+        Self::lanes(self)
+    }
 
-/// One participant's callbacks, as seen from outside the courier.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lane {
-    /// Whose lane.
-    pub target: ParticipantId,
-    /// Whether it sends, in one word.
-    pub state: &'static str,
-    /// Callbacks in memory that wait for their first attempt.
-    pub queued: usize,
-    /// Callbacks that wait to be repeated.
-    pub retrying: usize,
-    /// Those of them that are on disk only.
-    pub retrying_on_disk: usize,
-    /// Callbacks that the participant has refused for ten seconds or longer and that are still repeated.
-    pub refused: usize,
-    /// Callbacks that are under way.
-    pub in_flight: usize,
-    /// Memory held by all of these, in bytes.
-    pub bytes: usize,
-    /// Whether further callbacks may wait in the outbox.
-    pub catching_up: bool,
-    /// Callbacks delivered since the start.
-    pub delivered: u64,
-    /// Attempts that failed since the start.
-    pub failed: u64,
-    /// Callbacks given up since the start.
-    pub parked: u64,
-    /// Lookups, quotes and the like that the participant answered since the start.
-    pub relayed: u64,
-    /// Such messages that it did not answer, or that were not sent, since the start.
-    pub relay_failures: u64,
-    /// What went wrong last.
-    pub last_error: Option<String>,
-    /// The oldest callback in memory.
-    pub oldest_pending: Option<CallbackKey>,
+    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
+        Self::failures(self, keys)
+    }
 }
 
 /// For a process without a courier.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoLanes;
 
-impl LaneStatus for NoLanes {
-    fn lanes(&self) -> Vec<Lane> {
+impl Lanes for NoLanes {
+    fn lanes(&self) -> Vec<LaneStatus> {
         Vec::new()
     }
 
@@ -103,10 +66,10 @@ struct LaneView {
 }
 
 impl LaneView {
-    fn of(lane: Lane, participant: Option<String>) -> Self {
+    fn of(lane: LaneStatus, participant: Option<String>) -> Self {
         Self {
             participant,
-            state: lane.state,
+            state: lane.state(),
             queued: lane.queued,
             retrying: lane.retrying,
             retrying_on_disk: lane.retrying_on_disk,
@@ -128,7 +91,7 @@ impl LaneView {
 pub(crate) async fn list(State(context): State<AdminContext>) -> Result<Response, ApiError> {
     let lanes = context.lanes.lanes();
     let views = context.ask(move |ledger| {
-        let name = |lane: &Lane| {
+        let name = |lane: &LaneStatus| {
             let index = lane.target.number() as usize - 1;
             ledger.participants().get(index).map(|participant| participant.name.to_string())
         };

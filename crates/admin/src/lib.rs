@@ -40,6 +40,7 @@ pub use debug::Holders;
 pub use directory::DirectoryHandle;
 pub use endpoints::check_endpoint;
 pub use hosts::AllowedHosts;
-pub use lanes::{Failure, Lane, LaneStatus, NoLanes};
+pub use lanes::{Lanes, NoLanes};
 pub use metrics_text::MetricsText;
+pub use quotes::{MessageView, QuoteView};
 pub use service::{AdminService, BODY_BYTES_MAX, limits};

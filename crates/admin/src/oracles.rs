@@ -7,8 +7,8 @@ use axum::http::StatusCode;
 use axum::http::header::LOCATION;
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
-use upesi_directory::party::PartyIdType;
-use upesi_directory::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
+use upesi_parties::party::PartyIdType;
+use upesi_parties::registry::{Oracle, OracleChange, OracleRegistry, OracleSpec, URL_CHARS_MAX};
 use upesi_types::{Currency, ErrorCode, Timestamp};
 
 use crate::body::{Fields, JsonBody};

@@ -6,35 +6,39 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
+use upesi_fspiop::Resource;
 use upesi_fspiop::headers::Block;
-use upesi_quoting::{KeptMessage, KeptQuote};
-use upesi_types::ErrorCode;
+use upesi_types::{ErrorCode, FspId, Timestamp, TransferId};
 
 use crate::context::AdminContext;
 use crate::error::ApiError;
 use crate::extract::Segments;
 use crate::json::{Instant, ok};
 
-#[derive(Serialize)]
+/// A kept quote as operators see it.
+#[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct QuoteView {
-    /// `quotes`, `bulkQuotes` or `fxQuotes`.
+pub struct QuoteView {
     resource: &'static str,
     id: String,
     began_date: Instant,
     wanted_until: Option<Instant>,
-    request: Option<MessageView>,
-    response: Option<MessageView>,
-    error: Option<MessageView>,
+    /// The request.
+    pub request: Option<MessageView>,
+    /// The answer with the terms.
+    pub response: Option<MessageView>,
+    /// The last error about it, of a DFSP or of the hub.
+    pub error: Option<MessageView>,
 }
 
-#[derive(Serialize)]
-struct MessageView {
+/// A message of a kept quote.
+#[derive(Clone, Debug, Serialize)]
+pub struct MessageView {
     at: Instant,
     source: String,
     destination: Option<String>,
     headers: BTreeMap<String, String>,
-    /// Byte for byte, so that its signature can be verified; `None` where it is no text.
+    /// Byte for byte, so that its signature can be verified; `None` if it is no text.
     body: Option<String>,
 }
 
@@ -47,7 +51,7 @@ pub(crate) async fn get(
         .as_ref()
         .ok_or_else(|| not_kept("This hub keeps no quotes, as quotes.persist is off".to_owned()))?;
     match find(&id)? {
-        Some(quote) => ok(&QuoteView::of(quote)),
+        Some(quote) => ok(&quote),
         None => Err(not_kept(format!("No quote {id} is kept"))),
     }
 }
@@ -57,24 +61,37 @@ fn not_kept(detail: String) -> ApiError {
 }
 
 impl QuoteView {
-    fn of(quote: KeptQuote) -> Self {
+    /// A quote of which no message is known yet.
+    pub fn new(
+        resource: Resource,
+        id: TransferId,
+        began_at: Timestamp,
+        wanted_until: Option<Timestamp>,
+    ) -> Self {
         Self {
-            resource: quote.resource.as_str(),
-            id: quote.id.to_string(),
-            began_date: Instant(quote.began_at),
-            wanted_until: quote.wanted_until.map(Instant),
-            request: quote.request.map(MessageView::of),
-            response: quote.response.map(MessageView::of),
-            error: quote.error.map(MessageView::of),
+            resource: resource.as_str(),
+            id: id.to_string(),
+            began_date: Instant(began_at),
+            wanted_until: wanted_until.map(Instant),
+            request: None,
+            response: None,
+            error: None,
         }
     }
 }
 
 impl MessageView {
-    fn of(message: KeptMessage) -> Self {
+    /// A message with its header block, `name: value` lines, and its body as it was received.
+    pub fn new(
+        at: Timestamp,
+        source: FspId,
+        destination: Option<FspId>,
+        header_block: &[u8],
+        body: Vec<u8>,
+    ) -> Self {
         let mut headers = BTreeMap::<String, String>::new();
         // Credentials never come into a header block.
-        for (name, value) in Block(&message.headers).iter() {
+        for (name, value) in Block(header_block).iter() {
             let value = String::from_utf8_lossy(value);
             let name = String::from_utf8_lossy(name).into_owned();
             let values = headers.entry(name).or_default();
@@ -84,11 +101,11 @@ impl MessageView {
             values.push_str(&value);
         }
         Self {
-            at: Instant(message.at),
-            source: message.source.to_string(),
-            destination: message.destination.map(|name| name.to_string()),
+            at: Instant(at),
+            source: source.to_string(),
+            destination: destination.map(|name| name.to_string()),
             headers,
-            body: String::from_utf8(message.body).ok(),
+            body: String::from_utf8(body).ok(),
         }
     }
 }

@@ -51,7 +51,7 @@ async fn metrics_lanes_and_the_log_level_come_from_the_process() {
     assert_eq!(
         hub.get("/lanes").await,
         concat!(
-            r#"[{"participant":"Hub","state":"open","queued":1,"retrying":2,"retryingOnDisk":1,"refused":2,"inFlight":3,"bytes":4,"catchingUp":true,"#,
+            r#"[{"participant":"Hub","state":"probing","queued":1,"retrying":2,"retryingOnDisk":1,"refused":2,"inFlight":3,"bytes":4,"catchingUp":true,"#,
             r#""delivered":5,"failed":6,"parked":7,"relayed":8,"relayFailures":9,"lastError":"connection refused","oldestPending":null}]"#
         )
     );

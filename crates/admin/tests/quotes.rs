@@ -5,44 +5,34 @@ mod common;
 use std::sync::Arc;
 
 use common::{Hub, name, refusal};
+use upesi_admin::{MessageView, QuoteView};
 use upesi_fspiop::Resource;
-use upesi_quoting::{KeptMessage, KeptQuote};
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Timestamp, TransferId};
 
 const ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
 
-fn message(source: &str, destination: Option<&str>, headers: &str, body: &[u8]) -> KeptMessage {
-    KeptMessage {
-        at: Timestamp::parse_iso(common::START).unwrap(),
-        source: name(source),
-        destination: destination.map(name),
-        headers: headers.into(),
-        body: body.to_vec(),
-    }
+fn message(source: &str, destination: Option<&str>, headers: &str, body: &[u8]) -> MessageView {
+    let at = Timestamp::parse_iso(common::START).unwrap();
+    MessageView::new(at, name(source), destination.map(name), headers.as_bytes(), body.to_vec())
 }
 
-fn kept() -> KeptQuote {
-    KeptQuote {
-        resource: Resource::FxQuotes,
-        id: TransferId::parse(ID).unwrap(),
-        began_at: Timestamp::parse_iso(common::START).unwrap(),
-        wanted_until: None,
-        request: Some(message(
-            "green",
-            Some("blue"),
-            "x-many: 1\r\nfspiop-source: green\r\nx-many: 2\r\n",
-            b"{ \"a\" :\n\"\\u00e9\xc3\xa9\"}",
-        )),
-        response: Some(message("blue", None, "", b"\xff")),
-        error: None,
-    }
+fn kept(id: &str) -> Option<QuoteView> {
+    let began_at = Timestamp::parse_iso(common::START).unwrap();
+    let mut quote = QuoteView::new(Resource::FxQuotes, TransferId::parse(ID).unwrap(), began_at, None);
+    quote.request = Some(message(
+        "green",
+        Some("blue"),
+        "x-many: 1\r\nfspiop-source: green\r\nx-many: 2\r\n",
+        b"{ \"a\" :\n\"\\u00e9\xc3\xa9\"}",
+    ));
+    quote.response = Some(message("blue", None, "", b"\xff"));
+    (id == ID).then_some(quote)
 }
 
 #[tokio::test]
 async fn a_kept_quote_is_shown_with_its_messages() {
-    let hub =
-        Hub::start_with(Some(Arc::new(|id| Ok(Some(kept()).filter(|quote| quote.id.to_string() == id)))));
+    let hub = Hub::start_with(Some(Arc::new(|id| Ok(kept(id)))));
     let expected = concat!(
         r#"{"resource":"fxQuotes","id":"6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11","beganDate":"2031-04-01T10:00:00.000Z","#,
         r#""wantedUntil":null,"request":{"at":"2031-04-01T10:00:00.000Z","source":"green","destination":"blue","#,

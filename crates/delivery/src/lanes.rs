@@ -1,4 +1,4 @@
-//! Delivery of callbacks (L4): one lane per DFSP, so that a slow or dead one delays no other.
+//! Delivery of callbacks: one lane per DFSP, so that a slow or dead one delays no other.
 //!
 //! The journal's thread offers callbacks as soon as they are durable ([`Outlet`]). A lane sends them in order per
 //! transfer, several at a time, repeats failed ones, and reports each as delivered or parked ([`Backlog`]). URL,

@@ -1,4 +1,4 @@
-//! Messages out (L4): callbacks of the ledger and messages relayed between DFSPs.
+//! Messages out: callbacks of the ledger and messages relayed between DFSPs.
 //!
 //! - [`Handler`] takes each [`Request`] from the gateway, of whatever resource.
 //! - [`lanes`] delivers: one lane per DFSP, so that a slow or dead one delays no other.

@@ -1,4 +1,4 @@
-//! Callbacks that the ledger owes (L4): from the engine's outbox to the lanes, and what each looks like on the wire.
+//! Callbacks that the ledger owes: from the engine's outbox to the lanes, and what each looks like on the wire.
 //!
 //! [`CourierEffects`] brings new ones to the lanes, [`OutboxBacklog`] lets lanes read the undelivered ones, and
 //! [`CallbackRenderer`] makes the HTTP request of one.

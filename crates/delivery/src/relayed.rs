@@ -1,4 +1,4 @@
-//! Messages relayed between DFSPs (L4): what lookups, quotes and requests have in common.
+//! Messages relayed between DFSPs: what lookups, quotes and requests have in common.
 //!
 //! - [`Outgoing`] is a message to a DFSP: a sender's own, forwarded with its bytes and signature, or one that the hub
 //!   makes.

@@ -9,7 +9,7 @@ use upesi_fspiop::{PartyIdType, PartyPath};
 use upesi_http::Bytes;
 use upesi_types::{Currency, ErrorCode, FspId};
 
-use crate::party::{Entry, Owner};
+use upesi_parties::party::{Entry, Owner};
 
 mod builtin;
 pub mod external;

@@ -18,9 +18,12 @@ use upesi_ledger::{EndpointType, Participant, ParticipantId};
 use upesi_types::{Currency, FspId, Timestamp};
 
 use crate::oracle::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture, OracleSource};
-use crate::party::Owner;
-pub(crate) use crate::test_support::fsp;
 use crate::{Directory, DirectoryConfig, DirectoryMetrics};
+use upesi_parties::party::Owner;
+
+pub(crate) fn fsp(name: &str) -> FspId {
+    FspId::parse(name).unwrap()
+}
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -155,7 +155,7 @@ impl Archivist {
         assert!(archived >= seq, "the archive is synced to {archived}, but the snapshot is of {seq}");
         let mut bytes = Vec::new();
         self.fold.ledger.encode_snapshot(&mut bytes);
-        self.snapshots.write(seq, self.fold.ledger.last_time(), |sink| sink.write_all(&bytes))?;
+        self.snapshots.write(seq, self.fold.ledger.last_time().as_ns(), |sink| sink.write_all(&bytes))?;
         self.snapshots.prune(SNAPSHOTS_KEPT)?;
         self.snapshot_seq = seq;
         self.metrics.snapshot_seconds.observe(started.elapsed().as_secs_f64());

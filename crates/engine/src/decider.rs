@@ -231,7 +231,7 @@ impl<H: CommitThread> Decider<H> {
         if now != stamp {
             events.insert(0, Event::DecidedAt(now));
         }
-        let seq = self.open.batch.push(stamp, |buffer| {
+        let seq = self.open.batch.push(stamp.as_ns(), |buffer| {
             let payload = upesi_ledger::Payload { headers: &payload.headers, body: &payload.body };
             upesi_ledger::Record::encode(*actor, events, callbacks, payload, buffer);
         });

@@ -149,7 +149,8 @@ impl Follow {
 }
 
 fn decode(stored: Stored<'_>) -> Result<Followed<'_>, FollowError> {
-    let Stored { seq, time, bytes } = stored;
+    let Stored { seq, time_ns, bytes } = stored;
+    let time = Timestamp::from_ns(time_ns);
     match Record::decode(bytes) {
         Ok(record) => Ok(Followed { seq, time, record, bytes }),
         Err(source) => Err(FollowError::Record { seq, source }),

@@ -1,4 +1,4 @@
-//! The engine: queue → decide → journal → evolve → effects, and the way back after a restart (L3).
+//! The engine: queue → decide → journal → evolve → effects, and the way back after a restart.
 //!
 //! One thread owns the ledger and the journal's writer. It takes whatever has queued up, decides each command, appends
 //! the batch with one write and one sync, and only then releases replies and callbacks. Large batches are written by

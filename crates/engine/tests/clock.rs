@@ -313,7 +313,7 @@ fn a_journal_at_the_end_of_time_is_refused() {
     let opened = upesi_journal::open(disk.disk(), upesi_journal::Options::default()).unwrap();
     let mut writer = opened.writer;
     let mut batch = upesi_journal::Batch::new(1);
-    batch.push(Timestamp::MAX, |buffer| {
+    batch.push(Timestamp::MAX.as_ns(), |buffer| {
         Record::encode(upesi_ledger::Actor::Clock, &[], &[], upesi_ledger::Payload::default(), buffer)
     });
     writer.append(&mut batch).unwrap();

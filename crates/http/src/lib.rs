@@ -1,4 +1,4 @@
-//! The HTTP/1.1 server loop and the bounded client pools that every edge shares (L4), on hyper directly.
+//! The HTTP/1.1 server loop and the bounded client pools that every edge shares, on hyper directly.
 //!
 //! - [`Workers`]: a fixed set of threads, each with its own single-threaded runtime.
 //! - [`server`]: bind, accept, hand connections round-robin to the workers, serve them within [`server::Limits`].

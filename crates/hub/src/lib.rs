@@ -1,4 +1,4 @@
-//! The hub (L5): settings, log, start, shutdown, metrics, and the operator's tools for a data directory and a scheme.
+//! The hub: settings, log, start, shutdown, metrics, and the operator's tools for a data directory and a scheme.
 //!
 //! The command `upesi` puts arguments and exit codes around it.
 

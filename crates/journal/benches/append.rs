@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use criterion::{BenchmarkId, Criterion, Throughput};
 use upesi_journal::{Batch, DataDirectory, Maintenance, Options, Writer, delete_segments_below, open};
-use upesi_types::Timestamp;
 
 const RECORD_BYTES: usize = 1024;
 
@@ -23,8 +22,8 @@ fn append(
     for _ in 0..count {
         batch.reset(writer.next_seq());
         for _ in 0..records {
-            let time = Timestamp::from_ns(batch.next_seq() as i64);
-            batch.push(time, |buffer| buffer.extend_from_slice(&record));
+            let time_ns = batch.next_seq() as i64;
+            batch.push(time_ns, |buffer| buffer.extend_from_slice(&record));
         }
         let started = Instant::now();
         let appended = writer.append(batch).expect("appends");

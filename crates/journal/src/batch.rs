@@ -1,7 +1,5 @@
 //! Records on their way to the disk.
 
-use upesi_types::Timestamp;
-
 use crate::aligned::{ALIGNMENT_BYTES, aligned_start};
 use crate::frame::{
     self, FRAME_BODY_BYTES_MAX, FrameHeader, HEADER_BYTES, RECORD_HEADER_BYTES, SECTOR_BYTES, u32_at, u64_at,
@@ -22,8 +20,8 @@ pub struct Batch {
     start: usize,
     first_seq: u64,
     record_count: u32,
-    first_time: Timestamp,
-    last_time: Timestamp,
+    first_time_ns: i64,
+    last_time_ns: i64,
     sealed: Option<FrameHeader>,
 }
 
@@ -35,8 +33,8 @@ impl Batch {
             start: 0,
             first_seq,
             record_count: 0,
-            first_time: Timestamp::EPOCH,
-            last_time: Timestamp::EPOCH,
+            first_time_ns: 0,
+            last_time_ns: 0,
             sealed: None,
         };
         batch.reset(first_seq);
@@ -61,12 +59,12 @@ impl Batch {
     ///
     /// Panics when `time` is not later than the record before, or when the batch was already handed to a writer: both
     /// are mistakes of the program.
-    pub fn push(&mut self, time: Timestamp, encode: impl FnOnce(&mut Vec<u8>)) -> u64 {
+    pub fn push(&mut self, time_ns: i64, encode: impl FnOnce(&mut Vec<u8>)) -> u64 {
         assert!(self.sealed.is_none(), "a batch that was appended must be reset before it is filled again");
-        assert!(self.record_count == 0 || time > self.last_time, "record times must strictly increase");
+        assert!(self.record_count == 0 || time_ns > self.last_time_ns, "record times must strictly increase");
         let start = self.buffer.len();
         self.buffer.extend_from_slice(&[0; 4]);
-        self.buffer.extend_from_slice(&time.as_ns().to_le_bytes());
+        self.buffer.extend_from_slice(&time_ns.to_le_bytes());
         encode(&mut self.buffer);
         let body = start + RECORD_HEADER_BYTES;
         assert!(self.buffer.len() >= body, "the encoder removed what it did not write");
@@ -77,9 +75,9 @@ impl Batch {
         let length = (self.buffer.len() - body) as u32;
         self.buffer[start..start + 4].copy_from_slice(&length.to_le_bytes());
         if self.record_count == 0 {
-            self.first_time = time;
+            self.first_time_ns = time_ns;
         }
-        self.last_time = time;
+        self.last_time_ns = time_ns;
         self.record_count += 1;
         self.next_seq() - 1
     }
@@ -119,12 +117,12 @@ impl Batch {
             let (header, behind) = rest.split_at(RECORD_HEADER_BYTES);
             let (bytes, after) = behind.split_at(u32_at(header, 0) as usize);
             rest = after;
-            Record { seq, time: Timestamp::from_ns(u64_at(header, 4) as i64), bytes }
+            Record { seq, time_ns: u64_at(header, 4) as i64, bytes }
         })
     }
 
-    pub(crate) fn first_time(&self) -> Timestamp {
-        self.first_time
+    pub(crate) fn first_time_ns(&self) -> i64 {
+        self.first_time_ns
     }
 
     /// Completes the frame once; an attempt that is repeated writes the very same bytes.
@@ -137,8 +135,8 @@ impl Batch {
             record_count: self.record_count,
             body_bytes: 0,
             first_seq: self.first_seq,
-            first_time: self.first_time,
-            last_time: self.last_time,
+            first_time_ns: self.first_time_ns,
+            last_time_ns: self.last_time_ns,
             previous_chain,
             mask: 0,
             body_crc: 0,

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_types::Timestamp;
-
 use crate::aligned::AlignedBytes;
 use crate::disk::{Access, Disk, DiskFile};
 use crate::error::{Damage, JournalError};
@@ -30,7 +28,7 @@ pub(crate) enum Peek {
 /// Where a record lies in the loaded frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
-    pub time: Timestamp,
+    pub time_ns: i64,
     start: usize,
     end: usize,
 }
@@ -41,7 +39,7 @@ struct Mark {
     offset: u64,
     next_seq: u64,
     chain: u64,
-    last_time: Timestamp,
+    last_time_ns: i64,
 }
 
 /// A position in a segment, with the frame that was loaded last.
@@ -69,7 +67,7 @@ impl Cursor {
             offset: SECTOR_BYTES as u64,
             next_seq: header.first_seq,
             chain: header.previous_chain,
-            last_time: header.previous_time,
+            last_time_ns: header.previous_time_ns,
         };
         Ok(Self {
             path: segment::path(first_seq),
@@ -114,8 +112,8 @@ impl Cursor {
     }
 
     /// The time of the last record passed.
-    pub fn last_time(&self) -> Timestamp {
-        self.at.last_time
+    pub fn last_time_ns(&self) -> i64 {
+        self.at.last_time_ns
     }
 
     /// Forgets what was read ahead, because the file may have changed since.
@@ -149,7 +147,7 @@ impl Cursor {
             Some(Damage::Sequence { expected: self.at.next_seq, found: header.first_seq })
         } else if header.previous_chain != self.at.chain {
             Some(Damage::Chain)
-        } else if header.first_time <= self.at.last_time || header.last_time < header.first_time {
+        } else if header.first_time_ns <= self.at.last_time_ns || header.last_time_ns < header.first_time_ns {
             Some(Damage::Time)
         } else if header.record_count == 0 || header.frame_bytes() > room {
             Some(Damage::Malformed)
@@ -164,7 +162,7 @@ impl Cursor {
             offset: self.at.offset + header.frame_bytes(),
             next_seq: header.next_seq(),
             chain: header.chain(),
-            last_time: header.last_time,
+            last_time_ns: header.last_time_ns,
         };
         let last = self.marks.last().map_or(0, |mark| mark.offset);
         if self.at.offset >= last + MARK_DISTANCE_BYTES {
@@ -196,24 +194,24 @@ impl Cursor {
     fn index(&mut self, header: &FrameHeader, start: usize) -> bool {
         let end = start + header.body_bytes as usize;
         let mut at = start;
-        let mut last_time = None;
+        let mut last_time_ns = None;
         while at < end {
             if end - at < RECORD_HEADER_BYTES {
                 return false;
             }
             let length = frame::u32_at(&self.window, at) as usize;
-            let time = Timestamp::from_ns(frame::u64_at(&self.window, at + 4) as i64);
+            let time_ns = frame::u64_at(&self.window, at + 4) as i64;
             at += RECORD_HEADER_BYTES;
-            if length > end - at || last_time.is_some_and(|last| time <= last) {
+            if length > end - at || last_time_ns.is_some_and(|last| time_ns <= last) {
                 return false;
             }
-            self.entries.push(Entry { time, start: at, end: at + length });
+            self.entries.push(Entry { time_ns, start: at, end: at + length });
             at += length;
-            last_time = Some(time);
+            last_time_ns = Some(time_ns);
         }
         self.entries.len() == header.record_count as usize
-            && self.entries.first().is_some_and(|entry| entry.time == header.first_time)
-            && last_time == Some(header.last_time)
+            && self.entries.first().is_some_and(|entry| entry.time_ns == header.first_time_ns)
+            && last_time_ns == Some(header.last_time_ns)
     }
 
     /// The record in the loaded frame, if it is there.

@@ -5,8 +5,6 @@
 //! the last eight bytes of every sector of a frame have at least [`TAIL_BITS_MIN`] bits set: padding is not zero, and a
 //! body that would break the rule is stored masked.
 
-use upesi_types::Timestamp;
-
 use crate::error::Damage;
 
 /// The unit in which a disk writes all or nothing, in bytes. Frames start and end at its multiples.
@@ -33,8 +31,8 @@ pub(crate) struct FrameHeader {
     pub record_count: u32,
     pub body_bytes: u32,
     pub first_seq: u64,
-    pub first_time: Timestamp,
-    pub last_time: Timestamp,
+    pub first_time_ns: i64,
+    pub last_time_ns: i64,
     /// The chain value of the preceding frame.
     pub previous_chain: u64,
     /// What the body is combined with (exclusive or, in words of eight bytes); 0 for a body stored as it is.
@@ -68,8 +66,8 @@ impl FrameHeader {
         bytes[8..12].copy_from_slice(&self.record_count.to_le_bytes());
         bytes[12..16].copy_from_slice(&self.body_bytes.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.first_time.as_ns().to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.last_time.as_ns().to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.first_time_ns.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.last_time_ns.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.previous_chain.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.mask.to_le_bytes());
         bytes[56..60].copy_from_slice(&self.body_crc.to_le_bytes());
@@ -92,8 +90,8 @@ impl FrameHeader {
             record_count: u32_at(bytes, 8),
             body_bytes: u32_at(bytes, 12),
             first_seq: u64_at(bytes, 16),
-            first_time: Timestamp::from_ns(u64_at(bytes, 24) as i64),
-            last_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
+            first_time_ns: u64_at(bytes, 24) as i64,
+            last_time_ns: u64_at(bytes, 32) as i64,
             previous_chain: u64_at(bytes, 40),
             mask: u64_at(bytes, 48),
             body_crc: u32_at(bytes, 56),

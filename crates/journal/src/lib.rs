@@ -1,4 +1,4 @@
-//! The durable ordered log, and the snapshot files beside it (L2).
+//! The durable ordered log, and the snapshot files beside it.
 //!
 //! One thread appends batches through a [`Writer`]; any number of [`Reader`]s follow up to the sequence number that is
 //! known to be durable. A batch is on disk when [`Writer::append`] returns, or it is not acknowledged. The README of

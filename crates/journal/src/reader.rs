@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_types::Timestamp;
-
 use crate::cursor::{Cursor, Peek};
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, JournalError};
@@ -18,8 +16,8 @@ pub const END: u64 = u64::MAX;
 pub struct Record<'a> {
     /// The sequence number.
     pub seq: u64,
-    /// When the command was accepted.
-    pub time: Timestamp,
+    /// When the command was accepted, in nanoseconds since 1970.
+    pub time_ns: i64,
     /// What was encoded.
     pub bytes: &'a [u8],
 }
@@ -95,7 +93,7 @@ impl Reader {
     fn loaded(&self, seq: u64) -> Option<Record<'_>> {
         let cursor = self.cursor.as_ref()?;
         let entry = cursor.entry(seq)?;
-        Some(Record { seq, time: entry.time, bytes: cursor.record(entry) })
+        Some(Record { seq, time_ns: entry.time_ns, bytes: cursor.record(entry) })
     }
 
     /// Loads the frame that holds `seq`.
@@ -183,8 +181,8 @@ impl Reader {
             tail::expect_zeros(cursor)?;
         }
         let (found, expected) = (&next.header, &cursor.header);
-        if (found.identity, found.previous_chain, found.previous_time)
-            != (expected.identity, cursor.chain(), cursor.last_time())
+        if (found.identity, found.previous_chain, found.previous_time_ns)
+            != (expected.identity, cursor.chain(), cursor.last_time_ns())
         {
             return Err(JournalError::damaged(&next.path, 0, Damage::Chain));
         }

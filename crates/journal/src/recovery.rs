@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_types::Timestamp;
-
 use crate::cursor::{Cursor, Peek};
 use crate::disk::{Access, Disk};
 use crate::error::{Damage, JournalError};
@@ -20,7 +18,7 @@ pub struct Recovered {
     /// The newest record's sequence number; 0 when there is none.
     pub last_seq: u64,
     /// The newest record's time; 1970 when there is none.
-    pub last_time: Timestamp,
+    pub last_time_ns: i64,
     /// The chain value of the newest frame: two journals with the same value have the same content.
     pub chain: u64,
     /// How many segments there are.
@@ -95,7 +93,7 @@ pub struct Extent {
     /// The last record in it.
     pub last_seq: u64,
     /// That record's time.
-    pub last_time: Timestamp,
+    pub last_time_ns: i64,
 }
 
 /// How far the segment that begins with `first_seq` is written, every frame verified. What lies within the extent never
@@ -104,7 +102,7 @@ pub struct Extent {
 pub fn extent(disk: &dyn Disk, first_seq: u64) -> Result<Extent, JournalError> {
     let Found { end, last, .. } = Found::read(disk, first_seq, Access::Read)?;
     let (bytes, length) = last.map_or((0, 0), |last| (last.current.offset, last.current.length));
-    Ok(Extent { bytes, length, last_seq: end.last_seq, last_time: end.last_time })
+    Ok(Extent { bytes, length, last_seq: end.last_seq, last_time_ns: end.last_time_ns })
 }
 
 /// Verifies every segment's header, and that no segment is foreign, or missing between two others.
@@ -141,11 +139,7 @@ struct LastSegment {
 
 impl Found {
     fn nothing(identity: u64) -> Self {
-        Self {
-            end: End { last_seq: 0, last_time: Timestamp::EPOCH, chain: 0, identity },
-            last: None,
-            torn: None,
-        }
+        Self { end: End { last_seq: 0, last_time_ns: 0, chain: 0, identity }, last: None, torn: None }
     }
 
     fn read(disk: &dyn Disk, first_seq: u64, access: Access) -> Result<Self, JournalError> {
@@ -166,7 +160,7 @@ impl Found {
         let torn = tail::judge(&cursor, ending)?;
         let end = End {
             last_seq: cursor.next_seq() - 1,
-            last_time: cursor.last_time(),
+            last_time_ns: cursor.last_time_ns(),
             chain: cursor.chain(),
             identity: cursor.header.identity,
         };
@@ -185,7 +179,7 @@ impl Found {
         Recovered {
             first_seq: starts.first().copied().unwrap_or(0),
             last_seq: self.end.last_seq,
-            last_time: self.end.last_time,
+            last_time_ns: self.end.last_time_ns,
             chain: self.end.chain,
             segments: starts.len(),
             torn: self.torn.clone(),

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_types::Timestamp;
-
 use crate::disk::{Access, Disk, DiskFile};
 use crate::error::{Damage, JournalError};
 use crate::frame::{SECTOR_BYTES, u32_at, u64_at};
@@ -27,7 +25,7 @@ pub(crate) struct SegmentHeader {
     /// The chain value of the last frame of the preceding segment; 0 in the first.
     pub previous_chain: u64,
     /// The time of the last record of the preceding segment.
-    pub previous_time: Timestamp,
+    pub previous_time_ns: i64,
     /// Length of the file.
     pub length_bytes: u64,
     /// The first record of the preceding segment; 0 when there is none. Shows a missing file at once.
@@ -41,7 +39,7 @@ impl SegmentHeader {
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.first_seq.to_le_bytes());
         bytes[24..32].copy_from_slice(&self.previous_chain.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.previous_time.as_ns().to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.previous_time_ns.to_le_bytes());
         bytes[40..48].copy_from_slice(&self.length_bytes.to_le_bytes());
         bytes[48..56].copy_from_slice(&self.previous_first_seq.to_le_bytes());
         bytes[56..64].copy_from_slice(&self.identity.to_le_bytes());
@@ -66,7 +64,7 @@ impl SegmentHeader {
         Ok(Self {
             first_seq,
             previous_chain: u64_at(bytes, 24),
-            previous_time: Timestamp::from_ns(u64_at(bytes, 32) as i64),
+            previous_time_ns: u64_at(bytes, 32) as i64,
             length_bytes: u64_at(bytes, 40),
             previous_first_seq: u64_at(bytes, 48),
             identity: u64_at(bytes, 56),

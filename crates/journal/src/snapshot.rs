@@ -3,8 +3,6 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use upesi_types::Timestamp;
-
 use crate::disk::{Access, Disk, DiskFile};
 use crate::error::{Damage, JournalError};
 use crate::frame::{u32_at, u64_at};
@@ -25,8 +23,8 @@ const BUFFER_BYTES: usize = 1024 * 1024;
 pub struct Snapshot {
     /// The last record that the state contains.
     pub seq: u64,
-    /// That record's time.
-    pub time: Timestamp,
+    /// The time of that record, in nanoseconds since 1970.
+    pub time_ns: i64,
     /// The state.
     pub bytes: Vec<u8>,
 }
@@ -78,10 +76,10 @@ impl SnapshotStore {
     pub fn write(
         &self,
         seq: u64,
-        time: Timestamp,
+        time_ns: i64,
         write: impl FnOnce(&mut SnapshotSink) -> io::Result<()>,
     ) -> Result<SnapshotInfo, JournalError> {
-        let result = self.write_file(seq, time, write);
+        let result = self.write_file(seq, time_ns, write);
         if result.is_err() {
             // As good as it gets: the next attempt removes what is left, and nobody reads it.
             let _ = self.disk.remove(TEMPORARY);
@@ -92,7 +90,7 @@ impl SnapshotStore {
     fn write_file(
         &self,
         seq: u64,
-        time: Timestamp,
+        time_ns: i64,
         write: impl FnOnce(&mut SnapshotSink) -> io::Result<()>,
     ) -> Result<SnapshotInfo, JournalError> {
         let _ = self.disk.remove(TEMPORARY);
@@ -106,7 +104,7 @@ impl SnapshotStore {
         };
         write(&mut sink).and_then(|()| sink.flush()).map_err(failed("write"))?;
         let body_bytes = sink.offset - HEADER_BYTES as u64;
-        let header = Header { seq, time, body_bytes, body_crc: sink.crc };
+        let header = Header { seq, time_ns, body_bytes, body_crc: sink.crc };
         sink.file.write_at(0, &header.encode()).map_err(failed("write"))?;
         sink.file.sync().map_err(|source| JournalError::sync(TEMPORARY, source))?;
         let path = path(seq);
@@ -183,7 +181,7 @@ impl SnapshotStore {
         if crc32c::crc32c(&bytes) != header.body_crc {
             return damaged(Damage::Checksum);
         }
-        Ok(Snapshot { seq, time: header.time, bytes })
+        Ok(Snapshot { seq, time_ns: header.time_ns, bytes })
     }
 
     fn open_file(&self, path: &str) -> Result<Arc<dyn DiskFile>, JournalError> {
@@ -237,7 +235,7 @@ impl Write for SnapshotSink {
 
 struct Header {
     seq: u64,
-    time: Timestamp,
+    time_ns: i64,
     body_bytes: u64,
     body_crc: u32,
 }
@@ -248,7 +246,7 @@ impl Header {
         bytes[0..8].copy_from_slice(MAGIC);
         bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
         bytes[16..24].copy_from_slice(&self.seq.to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.time.as_ns().to_le_bytes());
+        bytes[24..32].copy_from_slice(&self.time_ns.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.body_bytes.to_le_bytes());
         bytes[40..44].copy_from_slice(&self.body_crc.to_le_bytes());
         let crc = crc32c::crc32c(&bytes[..60]);
@@ -263,7 +261,7 @@ impl Header {
         match u32_at(bytes, 8) {
             VERSION => Ok(Self {
                 seq: u64_at(bytes, 16),
-                time: Timestamp::from_ns(u64_at(bytes, 24) as i64),
+                time_ns: u64_at(bytes, 24) as i64,
                 body_bytes: u64_at(bytes, 32),
                 body_crc: u32_at(bytes, 40),
             }),

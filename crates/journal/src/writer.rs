@@ -4,8 +4,6 @@ use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-use upesi_types::Timestamp;
-
 use crate::batch::Batch;
 use crate::disk::{Disk, DiskFile};
 use crate::error::JournalError;
@@ -96,7 +94,7 @@ pub enum Maintenance {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct End {
     pub last_seq: u64,
-    pub last_time: Timestamp,
+    pub last_time_ns: i64,
     pub chain: u64,
     /// Of the journal; see [`Options::identity`].
     pub identity: u64,
@@ -187,7 +185,7 @@ impl Writer {
     pub fn append(&mut self, batch: &mut Batch) -> Result<Appended, JournalError> {
         assert!(!batch.is_empty(), "an empty batch is not appended");
         assert_eq!(batch.first_seq(), self.next_seq(), "a batch must continue the sequence");
-        assert!(batch.first_time() > self.end.last_time, "record times must strictly increase");
+        assert!(batch.first_time_ns() > self.end.last_time_ns, "record times must strictly increase");
         if self.poisoned {
             return Err(JournalError::Poisoned);
         }
@@ -196,7 +194,7 @@ impl Writer {
         let appended = self.poison_unless_full(result)?;
         self.last_frame_bytes = header.frame_bytes();
         self.end.last_seq = header.next_seq() - 1;
-        self.end.last_time = header.last_time;
+        self.end.last_time_ns = header.last_time_ns;
         self.end.chain = header.chain();
         Ok(Appended { first_seq: header.first_seq, last_seq: self.end.last_seq, ..appended })
     }
@@ -267,8 +265,8 @@ impl Writer {
     }
 
     /// The time of the last record; 1970 when there is none. The next record must be later.
-    pub fn last_time(&self) -> Timestamp {
-        self.end.last_time
+    pub fn last_time_ns(&self) -> i64 {
+        self.end.last_time_ns
     }
 
     /// Whether appends are synced.
@@ -338,7 +336,7 @@ impl Writer {
             identity: self.end.identity,
             first_seq,
             previous_chain: self.end.chain,
-            previous_time: self.end.last_time,
+            previous_time_ns: self.end.last_time_ns,
             length_bytes: prepared.length,
             previous_first_seq: self.current.as_ref().map_or(0, |current| current.first_seq),
         };

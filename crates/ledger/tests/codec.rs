@@ -1,7 +1,8 @@
 //! What is written can be read again, and what was damaged is refused, never a panic.
 
 use proptest::prelude::*;
-use proptest::test_runner::FileFailurePersistence;
+use proptest::strategy::ValueTree;
+use proptest::test_runner::{FileFailurePersistence, TestRunner};
 use upesi_ledger::codec::{Decoder, Encoder};
 use upesi_ledger::{
     AbortKind, AccountId, Actor, Callback, CallbackContent, CallbackKey, Cause, Delay, EndpointType, Event,
@@ -367,6 +368,18 @@ fn plausible_bytes() -> impl Strategy<Value = Vec<u8>> {
         bytes.insert(0, 2);
         bytes
     })
+}
+
+/// The events above are those of the table.
+#[test]
+fn every_event_is_tried() {
+    let mut missing = Event::TAGS.to_vec();
+    let (mut runner, events) = (TestRunner::deterministic(), event());
+    for _ in 0..10_000 {
+        let tried = events.new_tree(&mut runner).expect("an event").current();
+        missing.retain(|tag| *tag != tried.tag());
+    }
+    assert!(missing.is_empty(), "no event has one of the tags {missing:?}");
 }
 
 proptest! {

@@ -1,4 +1,4 @@
-//! Finished transfers on disk (L2): an embedded LSM store behind the small [`Archive`] trait.
+//! Finished transfers on disk: an embedded LSM store behind the small [`Archive`] trait.
 //!
 //! The archive is *derived data*: everything in it was read from the journal, and a lost or damaged archive is rebuilt
 //! by deleting its directory and folding the journal again. It never sits on the commit path. One thread writes

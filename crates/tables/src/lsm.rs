@@ -1,4 +1,4 @@
-//! The border to the embedded LSM store fjall (L2), behind which archive and store keep their tables. Only files of
+//! The border to the embedded LSM store fjall, behind which archive and store keep their tables. Only files of
 //! this module name the library.
 //!
 //! fjall checks its blocks when it reads them, but believes its lists of tables: if one is damaged it deletes tables

@@ -1,4 +1,4 @@
-//! Durable key-value tables for what is not money (L2): the party directory, the registry of oracles, kept quotes.
+//! Durable key-value tables for what is not money: the party directory, the registry of oracles, kept quotes.
 //!
 //! One thread writes. [`Store::update`] hands it a closure that reads, checks and writes; everything that queued up
 //! while the last batch was being synced becomes one record of the log with one sync, and each caller is answered only

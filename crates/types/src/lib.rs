@@ -1,4 +1,4 @@
-//! Identifiers, money, time and error codes that every layer speaks (L0).
+//! Identifiers, money, time and error codes that every layer speaks.
 //!
 //! Pure values: no IO, no clock, no randomness, no floats. `no_std + alloc`, so that the build refuses impurity.
 #![no_std]

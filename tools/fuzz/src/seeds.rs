@@ -274,8 +274,8 @@ pub(crate) fn segments() -> Vec<Vec<u8>> {
         for records in batches {
             let mut batch = Batch::new(journal.writer.next_seq());
             for number in 0..*records {
-                let at = Timestamp::from_ns((journal.writer.next_seq() + number) as i64);
-                batch.push(at, |buffer| buffer.extend([b'r'; 60]));
+                let time_ns = (journal.writer.next_seq() + number) as i64;
+                batch.push(time_ns, |buffer| buffer.extend([b'r'; 60]));
             }
             journal.writer.append(&mut batch).expect("is written");
         }
@@ -289,7 +289,8 @@ pub(crate) fn snapshot_files() -> Vec<Vec<u8>> {
     let file = |body: &[u8]| {
         let disk = SimDisk::new(1);
         let store = SnapshotStore::open(dynamic(&disk)).expect("a directory");
-        let written = store.write(22, Timestamp::from_ms(1_900_000_000_000), |sink| sink.write_all(body));
+        let written =
+            store.write(22, Timestamp::from_ms(1_900_000_000_000).as_ns(), |sink| sink.write_all(body));
         disk.contents(&written.expect("is written").file).expect("is there")
     };
     vec![file(&lived().0), file(b""), file(&[0; 100])]

@@ -9,7 +9,6 @@ use upesi_journal::{
     Appended, Appender, Batch, Claimed, Damage, END, JournalError, Log, LogReader, Maintenance, Record,
     TornTail,
 };
-use upesi_types::Timestamp;
 
 /// The name in errors.
 const FILE: &str = "the simulated log";
@@ -25,7 +24,8 @@ pub enum AppendFault {
 
 #[derive(Debug, Default)]
 struct State {
-    records: VecDeque<(Timestamp, Vec<u8>)>,
+    /// The time of each, in nanoseconds since 1970, and its bytes.
+    records: VecDeque<(i64, Vec<u8>)>,
     /// Records before the first that is left.
     trimmed: u64,
     /// Counts the claims.
@@ -41,11 +41,11 @@ impl State {
         self.trimmed + self.records.len() as u64
     }
 
-    fn last_time(&self) -> Timestamp {
-        self.records.back().map_or(Timestamp::EPOCH, |(time, _)| *time)
+    fn last_time_ns(&self) -> i64 {
+        self.records.back().map_or(0, |(time_ns, _)| *time_ns)
     }
 
-    fn get(&self, seq: u64) -> Option<&(Timestamp, Vec<u8>)> {
+    fn get(&self, seq: u64) -> Option<&(i64, Vec<u8>)> {
         let index = seq.checked_sub(self.trimmed + 1)?;
         self.records.get(usize::try_from(index).ok()?)
     }
@@ -151,9 +151,9 @@ impl Appender for SimAppender {
         let mut bytes = 0;
         if fault != Some(AppendFault::Lost) {
             for record in batch.records() {
-                assert!(record.time > state.last_time(), "record times must strictly increase");
+                assert!(record.time_ns > state.last_time_ns(), "record times must strictly increase");
                 bytes += record.bytes.len() as u64;
-                state.records.push_back((record.time, record.bytes.to_vec()));
+                state.records.push_back((record.time_ns, record.bytes.to_vec()));
             }
         }
         let last_seq = state.last_seq();
@@ -196,15 +196,15 @@ struct SimReader {
 impl SimReader {
     fn load(&mut self, seq: u64) -> Result<Record<'_>, JournalError> {
         let state = self.log.state();
-        let Some((time, bytes)) = state.get(seq) else {
+        let Some((time_ns, bytes)) = state.get(seq) else {
             let oldest = if state.records.is_empty() { 0 } else { state.trimmed + 1 };
             return Err(JournalError::NoSuchRecord { seq, oldest });
         };
-        let time = *time;
+        let time_ns = *time_ns;
         self.bytes.clone_from(bytes);
         drop(state);
         self.next = seq + 1;
-        Ok(Record { seq, time, bytes: &self.bytes })
+        Ok(Record { seq, time_ns, bytes: &self.bytes })
     }
 }
 

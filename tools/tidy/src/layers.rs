@@ -107,10 +107,7 @@ pub fn mistakes(layers: &BTreeMap<String, Layer>, packages: &[Package]) -> Vec<S
             let may = match (layer, below) {
                 (Layer::Floor(floor), Layer::Floor(other)) => other < floor,
                 (Layer::Floor(_), _) => false,
-                (Layer::Command, _) | (Layer::Tools, Layer::Floor(_) | Layer::Tools) => {
-                    *below != Layer::Command
-                }
-                (Layer::Tools, Layer::Command) => false,
+                (Layer::Command | Layer::Tools, below) => *below != Layer::Command,
             };
             if !may {
                 mistakes.push(format!("{} ({layer:?}) uses {used} ({below:?})", package.name));

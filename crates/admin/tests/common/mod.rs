@@ -11,17 +11,15 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use upesi_admin::{
-    AdminContext, AdminService, AllowedHosts, DirectoryHandle, Failure, FindQuote, Lane, LaneStatus,
-    MetricsText,
-};
-use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
-use upesi_directory::registry::OracleRegistry;
+use upesi_admin::{AdminContext, AdminService, AllowedHosts, DirectoryHandle, FindQuote, Lanes, MetricsText};
+use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
-use upesi_http::{Limits, Server, Workers};
+use upesi_http::{BreakerState, Limits, Server, Workers};
 use upesi_journal::sim_disk::SimDisk;
 use upesi_ledger::command::Prepare;
 use upesi_ledger::{CallbackKey, Command, ParticipantId, Reply};
+use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Amount, Currency, FspId, Timestamp, TransferId};
 
@@ -46,20 +44,24 @@ impl Clock for TestClock {
 
 struct OneLane;
 
-impl LaneStatus for OneLane {
-    fn lanes(&self) -> Vec<Lane> {
-        vec![Lane {
+impl Lanes for OneLane {
+    fn lanes(&self) -> Vec<LaneStatus> {
+        vec![LaneStatus {
             target: ParticipantId::HUB,
-            state: "open",
             queued: 1,
             retrying: 2,
             retrying_on_disk: 1,
             refused: 2,
+            refuses_new: false,
             in_flight: 3,
             bytes: 4,
             catching_up: true,
+            breaker: BreakerState::Probing,
             delivered: 5,
             failed: 6,
+            breaker_opened: 0,
+            catch_ups: 1,
+            backlog_failures: 0,
             parked: 7,
             relayed: 8,
             relay_failures: 9,

@@ -171,8 +171,8 @@ impl Lane {
         LaneStatus {
             target: self.target,
             queued: core.items() - core.retrying() - core.in_flight(),
-            retrying: core.retrying() + core.retrying_away(),
-            retrying_away: core.retrying_away(),
+            retrying: core.retrying() + core.retrying_on_disk(),
+            retrying_on_disk: core.retrying_on_disk(),
             refused: core.refused_long(Instant::now()),
             refuses_new: core.refuses_new(),
             in_flight: core.in_flight(),

@@ -24,7 +24,7 @@ pub struct LaneStatus {
     /// Callbacks that wait to be repeated.
     pub retrying: usize,
     /// Those of them that are not in memory, because more wait than may be there.
-    pub retrying_away: usize,
+    pub retrying_on_disk: usize,
     /// Callbacks that the DFSP has refused for ten seconds or longer and that are still repeated.
     pub refused: usize,
     /// Whether new callbacks are held back, because the DFSP refused many of them in a row.
@@ -57,4 +57,16 @@ pub struct LaneStatus {
     pub last_error: Option<String>,
     /// The oldest callback in memory that is not delivered.
     pub oldest_pending: Option<CallbackKey>,
+}
+
+impl LaneStatus {
+    /// Whether the lane sends, in one word: `sending`, `refused`, `paused` or `probing`.
+    pub fn state(&self) -> &'static str {
+        match self.breaker {
+            BreakerState::Closed if self.refused > 0 || self.refuses_new => "refused",
+            BreakerState::Closed => "sending",
+            BreakerState::Open => "paused",
+            BreakerState::Probing => "probing",
+        }
+    }
 }

@@ -13,7 +13,7 @@ use upesi_types::{Currency, ErrorCode};
 
 use super::{InProgress, Shared, no_oracle, run, to_information};
 use crate::oracle::{BatchInquiry, Operation, Oracle};
-use crate::party::Entry;
+use upesi_parties::party::Entry;
 
 /// What a batch holds while it is in progress, as a multiple of its body: its entries, what became of them, the answer.
 const MEMORY_PER_BODY: usize = 4;

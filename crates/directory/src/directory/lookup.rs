@@ -12,7 +12,7 @@ use upesi_types::{Currency, ErrorCode, FspId};
 use super::{Kind, PartyRequest, Shared, address, currency_of, to_information};
 use crate::metrics::LookupOutcome;
 use crate::oracle::{Inquiry, Operation};
-use crate::party::Owner;
+use upesi_parties::party::Owner;
 
 /// DFSPs that one lookup goes to; a party with more accounts than that is nobody's.
 pub(super) const OWNERS_QUERIED_MAX: usize = 16;

@@ -4,8 +4,8 @@ use upesi_delivery::relayed::ErrorInformation;
 use upesi_types::{Currency, FspId};
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, Oracle, OracleFailure, OracleFuture};
-use crate::builtin::{BuiltInDirectory, RegisterError};
-use crate::party::{Entry, Owner};
+use upesi_parties::builtin::{BuiltInDirectory, RegisterError};
+use upesi_parties::party::{Entry, Owner};
 
 /// Answers from the hub's own store.
 #[derive(Clone, Debug)]

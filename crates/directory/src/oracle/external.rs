@@ -15,10 +15,10 @@ use upesi_http::{
 use upesi_types::FspId;
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, Operation, Oracle, OracleFailure, OracleFuture};
-use crate::party::Owner;
 use crate::{DirectoryMetrics, OracleConfig};
 use cache::AnswerCache;
 use connections::Connections;
+use upesi_parties::party::Owner;
 
 mod cache;
 mod connections;

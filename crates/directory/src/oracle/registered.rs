@@ -7,8 +7,8 @@ use upesi_fspiop::PartyIdType;
 use upesi_types::Currency;
 
 use super::{ExternalOracle, Oracle, OracleSource};
-use crate::registry::{OracleKind, OracleRegistry};
 use crate::{DirectoryMetrics, OracleConfig};
+use upesi_parties::registry::{OracleKind, OracleRegistry};
 
 /// Finds oracles in the registry. An external oracle keeps its connections, breaker and cache as long as it is active
 /// under the same address, and its metrics until it is deleted.

@@ -85,7 +85,7 @@ impl Staging {
         self.link(data).map_err(failed)?;
         let extent = self.copy_last_segment(data, Path::new("")).map_err(inspect::journal_failure)?;
         if let Some(extent) = extent {
-            (self.last_record, self.last_time) = (extent.last_seq, extent.last_time);
+            (self.last_record, self.last_time) = (extent.last_seq, Timestamp::from_ns(extent.last_time_ns));
         }
         if data.join("store").exists() {
             let copied = self.copy_last_segment(data, Path::new("store"));

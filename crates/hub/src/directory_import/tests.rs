@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use upesi_admin::{AdminContext, AdminService, DirectoryHandle};
-use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
-use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_http::{Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, Command};
+use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Currency, FspId};
 

@@ -70,7 +70,7 @@ const LANE_FAMILIES: [LaneFamily; 15] = [
         "upesi_lane_retrying_on_disk",
         "gauge",
         "Callbacks waiting to be repeated that are on disk only",
-        |lane| lane.retrying_away as u64,
+        |lane| lane.retrying_on_disk as u64,
     ),
     (
         "upesi_lane_refused",
@@ -148,7 +148,8 @@ impl MetricsText {
     /// Who in the hub may hold much memory.
     pub(super) fn holders(&self) -> Vec<Holder> {
         let lanes = self.courier.lanes();
-        let in_memory = |lane: &LaneStatus| lane.queued + lane.retrying - lane.retrying_away + lane.in_flight;
+        let in_memory =
+            |lane: &LaneStatus| lane.queued + lane.retrying - lane.retrying_on_disk + lane.in_flight;
         let in_lanes: usize = lanes.iter().map(in_memory).sum();
         let lane_bytes: usize = lanes.iter().map(|lane| lane.bytes).sum();
         let counted = |gauge: &Gauge| u64::try_from(gauge.get()).ok();

@@ -14,15 +14,15 @@ use std::time::Duration;
 
 use prometheus_client::registry::Registry;
 use tokio::time::{Instant, interval};
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane};
-use upesi_delivery::lanes::{CallbackKey, Courier};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle};
+use upesi_delivery::lanes::Courier;
 use upesi_delivery::owed::{CallbackRenderer, CourierEffects, OutboxBacklog};
 use upesi_engine::{
     Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, SharedParticipants, StartError, StopReason,
     SystemClock,
 };
 use upesi_gateway::Gateway;
-use upesi_http::{BindError, BoundServer, BreakerState, Outbound, Server, Workers, WorkersError};
+use upesi_http::{BindError, BoundServer, Outbound, Server, Workers, WorkersError};
 use upesi_quoting::QuotingError;
 use upesi_tables::TablesError;
 
@@ -299,7 +299,7 @@ fn admin_service(
     context.hostname = settings.admin.hostname.as_str().into();
     context.directory = Some(DirectoryHandle::new(resources.built_in.clone(), resources.oracles.clone())?);
     context.quotes = resources.find_quotes();
-    context.lanes = Arc::new(Lanes(courier.clone()));
+    context.lanes = Arc::new(courier.clone());
     let interval = Duration::from_millis(settings.metrics.interval_ms);
     let rendered = Arc::clone(text);
     context.metrics = upesi_admin::MetricsText::new(interval, move || rendered.render());
@@ -319,45 +319,4 @@ fn keep_positions(workers: &Workers, text: Arc<MetricsText>) {
             text.refresh().await;
         }
     });
-}
-
-/// The courier's lanes as the admin API shows them.
-struct Lanes(Courier);
-
-impl upesi_admin::LaneStatus for Lanes {
-    fn lanes(&self) -> Vec<Lane> {
-        let view = |lane: upesi_delivery::lanes::LaneStatus| Lane {
-            target: lane.target,
-            state: match lane.breaker {
-                BreakerState::Closed if lane.refused > 0 || lane.refuses_new => "refused",
-                BreakerState::Closed => "sending",
-                BreakerState::Open => "paused",
-                BreakerState::Probing => "probing",
-            },
-            queued: lane.queued,
-            retrying: lane.retrying,
-            retrying_on_disk: lane.retrying_away,
-            refused: lane.refused,
-            in_flight: lane.in_flight,
-            bytes: lane.bytes,
-            catching_up: lane.catching_up,
-            delivered: lane.delivered,
-            failed: lane.failed,
-            parked: lane.parked,
-            relayed: lane.relayed,
-            relay_failures: lane.relay_failures,
-            last_error: lane.last_error,
-            oldest_pending: lane.oldest_pending,
-        };
-        self.0.lanes().into_iter().map(view).collect()
-    }
-
-    fn failures(&self, keys: &[CallbackKey]) -> Vec<Failure> {
-        let view = |failure: upesi_delivery::lanes::Failure| Failure {
-            key: failure.key,
-            attempts: failure.attempts,
-            reason: failure.reason,
-        };
-        self.0.failures(keys).into_iter().map(view).collect()
-    }
 }

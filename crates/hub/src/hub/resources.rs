@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use tokio::time::Instant;
-use upesi_admin::FindQuote;
+use upesi_admin::{FindQuote, MessageView, QuoteView};
 use upesi_delivery::Handler;
 use upesi_delivery::lanes::Courier;
 use upesi_delivery::relayed::{Relay, RelayMetrics};
-use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
 use upesi_directory::oracle::{BuiltInOracle, RegisteredOracles};
-use upesi_directory::registry::OracleRegistry;
 use upesi_directory::{Directory, DirectoryMetrics};
 use upesi_engine::{Clock, EngineHandle, SharedParticipants};
 use upesi_http::{Outbound, WorkerHandle};
-use upesi_quoting::{Quoting, QuotingMetrics};
+use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_parties::registry::OracleRegistry;
+use upesi_quoting::{KeptMessage, KeptQuote, Quoting, QuotingMetrics};
 use upesi_tables::store::Store;
 use upesi_transfers::Transfers;
 
@@ -94,7 +94,9 @@ impl Resources {
     /// What lets operators look at kept quotes, if quotes are kept.
     pub(super) fn find_quotes(&self) -> Option<FindQuote> {
         let quoting = self.quoting.clone();
-        quoting.keeps_quotes().then(|| Arc::new(move |id: &str| quoting.find(id)) as FindQuote)
+        quoting
+            .keeps_quotes()
+            .then(|| Arc::new(move |id: &str| Ok(quoting.find(id)?.map(quote_view))) as FindQuote)
     }
 
     /// Starts what time has to do: deadlines of lookups, retention of quotes.
@@ -113,4 +115,16 @@ impl Resources {
     pub(super) fn close(&self) {
         self.store.close();
     }
+}
+
+/// A kept quote for operators.
+fn quote_view(quote: KeptQuote) -> QuoteView {
+    let message = |kept: KeptMessage| {
+        MessageView::new(kept.at, kept.source, kept.destination, &kept.headers, kept.body)
+    };
+    let mut view = QuoteView::new(quote.resource, quote.id, quote.began_at, quote.wanted_until);
+    view.request = quote.request.map(message);
+    view.response = quote.response.map(message);
+    view.error = quote.error.map(message);
+    view
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use upesi_types::Timestamp;
-
 use super::{Random, SimDisk};
 use crate::{Batch, Disk, END, JournalError, Maintenance, Options, Reader, Recovered, Writer, open};
 
@@ -110,7 +108,7 @@ impl Script {
         let mut last_seq = 0;
         while let Some(record) = reader.next_record(END)? {
             last_seq += 1;
-            assert_eq!((record.seq, record.time), (last_seq, time(last_seq)));
+            assert_eq!((record.seq, record.time_ns), (last_seq, time(last_seq)));
             assert!(record.bytes == payload(self.seed, last_seq), "record {last_seq} was altered");
         }
         Ok(last_seq)
@@ -123,8 +121,8 @@ pub fn dynamic(disk: &SimDisk) -> Arc<dyn Disk> {
 }
 
 /// The time of a record.
-pub fn time(seq: u64) -> Timestamp {
-    Timestamp::from_ns(1_000 + seq as i64 * 7)
+pub fn time(seq: u64) -> i64 {
+    1_000 + seq as i64 * 7
 }
 
 /// What a record contains: text, nothing, zeros, something that looks like a frame, or more than a segment.

@@ -4,15 +4,14 @@ use crate::frame::{SECTOR_BYTES, is_unwritten};
 use crate::sim_disk::script::{dynamic, time};
 use crate::sim_disk::{Random, SimDisk};
 use crate::{Batch, Durability, END, Options, Reader, Writer, open};
-use upesi_types::Timestamp;
 
 fn writer() -> Writer {
     open(dynamic(&SimDisk::new(0)), Options::default()).expect("opens").writer
 }
 
-fn batch(first_seq: u64, first_time: i64) -> Batch {
+fn batch(first_seq: u64, first_time_ns: i64) -> Batch {
     let mut batch = Batch::new(first_seq);
-    batch.push(Timestamp::from_ns(first_time), |buffer| buffer.extend(b"record"));
+    batch.push(first_time_ns, |buffer| buffer.extend(b"record"));
     batch
 }
 
@@ -20,15 +19,15 @@ fn batch(first_seq: u64, first_time: i64) -> Batch {
 fn an_append_reports_what_was_written() {
     let mut writer = writer();
     let mut batch = batch(1, 10);
-    assert_eq!(batch.push(Timestamp::from_ns(11), |_| {}), 2);
+    assert_eq!(batch.push(11, |_| {}), 2);
     assert_eq!((batch.len(), batch.bytes(), batch.first_seq(), batch.next_seq()), (2, 30, 1, 3));
     let appended = writer.append(&mut batch).expect("appends");
     assert_eq!((appended.first_seq, appended.last_seq, appended.bytes, appended.rolled), (1, 2, 1024, true));
-    assert_eq!((batch.bytes(), writer.next_seq(), writer.last_time()), (30, 3, Timestamp::from_ns(11)));
+    assert_eq!((batch.bytes(), writer.next_seq(), writer.last_time_ns()), (30, 3, 11));
     assert_eq!(writer.durability(), Durability::Synced);
     batch.reset(3);
     assert!(batch.is_empty());
-    batch.push(Timestamp::from_ns(12), |_| {});
+    batch.push(12, |_| {});
     let appended = writer.append(&mut batch).expect("appends");
     assert_eq!((appended.bytes, appended.rolled), (512, false));
 }
@@ -36,7 +35,7 @@ fn an_append_reports_what_was_written() {
 #[test]
 #[should_panic(expected = "strictly increase")]
 fn a_batch_refuses_a_record_that_is_not_later() {
-    batch(1, 10).push(Timestamp::from_ns(10), |_| {});
+    batch(1, 10).push(10, |_| {});
 }
 
 #[test]
@@ -64,13 +63,13 @@ fn a_writer_refuses_an_empty_batch() {
 fn an_appended_batch_is_reset_before_it_is_filled_again() {
     let mut batch = batch(1, 10);
     writer().append(&mut batch).expect("appends");
-    batch.push(Timestamp::from_ns(11), |_| {});
+    batch.push(11, |_| {});
 }
 
 #[test]
 #[should_panic(expected = "removed what it did not write")]
 fn an_encoder_must_not_remove() {
-    batch(1, 10).push(Timestamp::from_ns(11), Vec::clear);
+    batch(1, 10).push(11, Vec::clear);
 }
 
 #[test]

@@ -38,8 +38,8 @@ fn with_frame(identity: u64, body: &[u8], change: impl FnOnce(&mut FrameHeader))
         record_count: 1,
         body_bytes: 0,
         first_seq: 3,
-        first_time: time(3),
-        last_time: time(3),
+        first_time_ns: time(3),
+        last_time_ns: time(3),
         previous_chain: chain,
         mask: 0,
         body_crc: 0,
@@ -58,7 +58,7 @@ fn with_frame(identity: u64, body: &[u8], change: impl FnOnce(&mut FrameHeader))
 
 fn record(seq: u64, length: usize) -> Vec<u8> {
     let mut bytes = (length as u32).to_le_bytes().to_vec();
-    bytes.extend_from_slice(&time(seq).as_ns().to_le_bytes());
+    bytes.extend_from_slice(&time(seq).to_le_bytes());
     bytes.resize(bytes.len() + length, b'f');
     bytes
 }
@@ -96,17 +96,17 @@ fn a_frame_must_continue_its_predecessor() {
             Err(Damage::Sequence { expected: 3, found: 2 }),
         ),
         ("another chain", &body, |header| header.previous_chain ^= 1, Err(Damage::Chain)),
-        ("the time before", &body, |header| header.first_time = time(2), Err(Damage::Time)),
-        ("time running back", &body, |header| header.last_time = time(1), Err(Damage::Time)),
+        ("the time before", &body, |header| header.first_time_ns = time(2), Err(Damage::Time)),
+        ("time running back", &body, |header| header.last_time_ns = time(1), Err(Damage::Time)),
         ("no record", &[], |header| header.record_count = 0, Err(Damage::Malformed)),
         ("too few records", &body, |header| header.record_count = 2, Err(Damage::Malformed)),
-        ("too many records", &two, |header| header.last_time = time(4), Err(Damage::Malformed)),
-        ("another first time", &body, |header| header.last_time = time(4), Err(Damage::Malformed)),
+        ("too many records", &two, |header| header.last_time_ns = time(4), Err(Damage::Malformed)),
+        ("another first time", &body, |header| header.last_time_ns = time(4), Err(Damage::Malformed)),
         ("a cut record", &body[..20], |_| {}, Err(Damage::Malformed)),
         (
             "records out of order",
             &swapped,
-            |header| (header.record_count, header.last_time) = (4, time(6)),
+            |header| (header.record_count, header.last_time_ns) = (4, time(6)),
             Err(Damage::Malformed),
         ),
     ];

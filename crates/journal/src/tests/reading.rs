@@ -22,7 +22,7 @@ fn a_reader_follows_the_writer_up_to_what_is_durable() {
                     let expected = reader.next_seq();
                     match reader.next_record(durable).expect("reads") {
                         Some(record) => {
-                            assert_eq!((record.seq, record.time), (expected, time(expected)));
+                            assert_eq!((record.seq, record.time_ns), (expected, time(expected)));
                             assert!(record.bytes == payload(seed, expected), "seed {seed}");
                         }
                         None => {
@@ -50,7 +50,7 @@ fn records_can_be_read_in_any_order() {
         for _ in 0..200 {
             let seq = 1 + random.below(script.last_seq());
             let record = reader.read_record(seq).expect("reads");
-            assert_eq!((record.seq, record.time), (seq, time(seq)));
+            assert_eq!((record.seq, record.time_ns), (seq, time(seq)));
             assert!(record.bytes == payload(seed, seq), "seed {seed}, record {seq}");
             if random.one_in(3) && seq < script.last_seq() {
                 let next = reader.next_record(END).expect("reads").expect("there is one more");

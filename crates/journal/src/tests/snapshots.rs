@@ -36,7 +36,7 @@ fn the_newest_is_found_and_old_ones_are_pruned() {
     let store = SnapshotStore::open(dynamic(&disk)).expect("opens");
     for (seq, length) in [(5, 3_000_000), (70, 0), (600, 1024 * 1024), (8_000, 10)] {
         write(&store, seq, length).expect("writes");
-        assert_eq!(latest(&disk), Some(Snapshot { seq, time: time(seq), bytes: state(seq, length) }));
+        assert_eq!(latest(&disk), Some(Snapshot { seq, time_ns: time(seq), bytes: state(seq, length) }));
     }
     assert_eq!(store.read(5).expect("reads").bytes.len(), 3_000_000);
     assert_eq!(store.prune(2).expect("prunes"), 2);
@@ -59,7 +59,7 @@ fn a_power_loss_or_an_error_at_any_operation_leaves_the_old_or_the_new() {
                 let result = write(&store, 20, 3_000);
                 let found = latest(&disk.after_power_loss(Kept::Some(seed))).expect("there is one");
                 let expected = state(found.seq, if found.seq == 10 { 2_000 } else { 3_000 });
-                assert!(found.bytes == expected && found.time == time(found.seq));
+                assert!(found.bytes == expected && found.time_ns == time(found.seq));
                 assert!(found.seq == 20 || result.is_err(), "{fault:?} at {ordinal}: it was acknowledged");
                 if fault != Fault::Crash {
                     write(&store, 30, 100).expect("the next attempt works");

@@ -6,7 +6,6 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use upesi_journal::{Disk, JournalError, Maintenance, Writer, delete_segments_below};
-use upesi_types::Timestamp;
 
 use crate::TablesError;
 use crate::store::Inner;
@@ -88,17 +87,17 @@ impl Worker {
             return Ok(batch.show());
         }
         self.frame.reset(self.log.next_seq());
-        self.frame.push(self.time(), |buffer| record::encode(batch.tables(), buffer));
+        self.frame.push(self.time_ns(), |buffer| record::encode(batch.tables(), buffer));
         self.log.append(&mut self.frame).map_err(|error| self.inner.of_journal(error))?;
         self.inner.batches.fetch_add(1, Ordering::Relaxed);
         Ok(batch.show())
     }
 
-    /// The calendar's time, but always later than the last record's.
-    fn time(&self) -> Timestamp {
+    /// The calendar's time since 1970, but always later than the last record's.
+    fn time_ns(&self) -> i64 {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX);
-        Timestamp::from_ns(now.max(self.log.last_time().as_ns() + 1))
+        now.max(self.log.last_time_ns() + 1)
     }
 
     /// What is due between batches: the next segment, and sorted tables from what has gathered in memory.

@@ -2,9 +2,9 @@
 
 use std::io::Write;
 
-use upesi_directory::import::{Chunk, Columns, Conflict};
 use upesi_hub::config::{Sources, load};
 use upesi_hub::scheme;
+use upesi_parties::import::{Chunk, Columns, Conflict};
 use upesi_quoting::Rules;
 
 /// A configuration file.

@@ -7,7 +7,6 @@ use upesi_journal::sim_disk::script::{Script, dynamic};
 use upesi_journal::{
     Disk, END, JournalError, Options, Reader, SECTOR_BYTES, SnapshotStore, open, segments, verify,
 };
-use upesi_types::Timestamp;
 
 /// Fewer changed bits than this never look like a write that did not come to its end (see `frame.rs` of the journal).
 const ROT_BITS_MAX: u32 = 8;
@@ -97,12 +96,12 @@ pub(crate) fn segment(input: &[u8]) {
     assert!(self::records(&disk, first_seq) == records, "opening changed a record");
 }
 
-/// The records from `first_seq` on: each one's time and content.
-fn records(disk: &SimDisk, first_seq: u64) -> Vec<(Timestamp, Vec<u8>)> {
+/// The records from `first_seq` on: the time and content of each.
+fn records(disk: &SimDisk, first_seq: u64) -> Vec<(i64, Vec<u8>)> {
     let mut reader = Reader::new(dynamic(disk), first_seq);
     let mut records = Vec::new();
     while let Some(record) = reader.next_record(END).expect("reads what was verified") {
-        records.push((record.time, record.bytes.to_vec()));
+        records.push((record.time_ns, record.bytes.to_vec()));
     }
     records
 }
@@ -164,7 +163,7 @@ pub(crate) fn snapshot_file(input: &[u8]) {
     let latest = store.latest().expect("the disk can be read");
     match store.read(seq) {
         Ok(snapshot) => {
-            assert_eq!((snapshot.seq, snapshot.time.as_ns() as u64), (seq, u64_at(&bytes, 24)));
+            assert_eq!((snapshot.seq, snapshot.time_ns as u64), (seq, u64_at(&bytes, 24)));
             assert!(snapshot.bytes == bytes[HEADER_BYTES..], "not what the file holds");
             assert_eq!(latest.snapshot, Some(snapshot));
         }

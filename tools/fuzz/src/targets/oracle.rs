@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use upesi_directory::oracle::external::{OWNERS_MAX, read_batch, read_owners};
 use upesi_directory::oracle::{Operation, OracleFailure};
-use upesi_directory::party::{Entry, Owner, PartyIdType};
+use upesi_parties::party::{Entry, Owner, PartyIdType};
 use upesi_types::{ErrorCode, FspId};
 
 use super::assert_can_be_told;

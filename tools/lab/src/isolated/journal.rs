@@ -9,7 +9,6 @@ use upesi_journal::{
     Batch, DataDirectory, Disk, Durability, Maintenance, Options, Writer, delete_segments_below, open,
 };
 use upesi_sim::mix;
-use upesi_types::Timestamp;
 
 use super::measurement::{Measurement, nanosecond_histogram, parts_of_this_process, record, timed_stage};
 use super::meter::{ThreadTimes, UsedCpu};
@@ -144,8 +143,8 @@ impl<'settings> Journal<'settings> {
         for _ in 0..batches {
             self.batch.reset(self.writer.next_seq());
             for _ in 0..self.settings.batch {
-                let time = Timestamp::from_ns(self.batch.next_seq() as i64);
-                self.batch.push(time, |buffer| buffer.extend_from_slice(&self.bytes));
+                let time_ns = self.batch.next_seq() as i64;
+                self.batch.push(time_ns, |buffer| buffer.extend_from_slice(&self.bytes));
             }
             let started = Instant::now();
             let appended = self.writer.append(&mut self.batch)?;

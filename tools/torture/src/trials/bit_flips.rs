@@ -208,7 +208,7 @@ fn records(disk: &SimDisk) -> Result<u64, JournalError> {
     let mut reader = Reader::new(dynamic(disk), 1);
     let mut hash = 0xcbf2_9ce4_8422_2325_u64;
     while let Some(record) = reader.next_record(END)? {
-        let header = record.seq.to_le_bytes().into_iter().chain(record.time.as_ns().to_le_bytes());
+        let header = record.seq.to_le_bytes().into_iter().chain(record.time_ns.to_le_bytes());
         for byte in header.chain(record.bytes.iter().copied()) {
             hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
         }

@@ -24,7 +24,7 @@ impl Core {
     }
 
     /// Those that wait to be repeated and are not in memory.
-    pub(super) fn retrying_away(&self) -> usize {
+    pub(super) fn retrying_on_disk(&self) -> usize {
         self.away().count()
     }
 

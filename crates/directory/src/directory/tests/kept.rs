@@ -5,14 +5,14 @@ use std::sync::Arc;
 use prometheus_client::registry::Registry;
 use upesi_delivery::relayed::RelayConfig;
 use upesi_fspiop::PartyIdType;
+use upesi_tables::store::{Store, StoreOptions};
 use upesi_types::{Currency, Timestamp};
 
-use crate::builtin::{BuiltInDirectory, BuiltInOptions};
 use crate::oracle::{BuiltInOracle, OracleSource, RegisteredOracles};
-use crate::registry::{OracleChange, OracleRegistry, OracleSpec};
 use crate::scripted::{Script, ScriptedOracle, World};
-use crate::test_support::open_store;
 use crate::{DirectoryConfig, DirectoryMetrics, OracleConfig};
+use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_parties::registry::{OracleChange, OracleRegistry, OracleSpec};
 
 struct Kept {
     world: World,
@@ -24,7 +24,8 @@ struct Kept {
 
 fn kept() -> Kept {
     let directory = tempfile::tempdir().unwrap();
-    let store = open_store(directory.path());
+    let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
+    let store = Store::open(directory.path(), &options).unwrap();
     let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
     let registry = OracleRegistry::open(&store, true).unwrap();
     let oracles = Arc::new(RegisteredOracles::new(
@@ -141,7 +142,8 @@ async fn registered_oracles_take_over_and_keep_what_they_have_as_long_as_they_st
 #[tokio::test]
 async fn the_series_of_an_oracle_end_when_it_is_deleted() {
     let directory = tempfile::tempdir().unwrap();
-    let store = open_store(directory.path());
+    let options = StoreOptions { free_bytes_min: 0, ..StoreOptions::default() };
+    let store = Store::open(directory.path(), &options).unwrap();
     let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
     let registry = OracleRegistry::open(&store, true).unwrap();
     let mut metrics = Registry::default();

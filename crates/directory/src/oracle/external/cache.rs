@@ -9,8 +9,8 @@ use upesi_fspiop::PartyIdType;
 use upesi_types::Currency;
 
 use crate::oracle::{Inquiry, OracleFailure};
-use crate::party::Owner;
 use crate::timed::Timed;
+use upesi_parties::party::Owner;
 
 type Answer = Result<Vec<Owner>, OracleFailure>;
 

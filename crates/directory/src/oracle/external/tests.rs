@@ -11,8 +11,8 @@ use upesi_fspiop::{PartyIdType, PartyPath};
 use upesi_types::{Currency, ErrorCode};
 
 use super::*;
-use crate::party::Entry;
 use crate::scripted::{fsp, lock};
+use upesi_parties::party::Entry;
 
 const HEADERS: &[u8] = b"content-type: application/vnd.interoperability.participants+json;version=1.1\r\n\
                          fspiop-source: bluebank\r\nx-own: kept\r\naccept-encoding: gzip\r\nif-none-match: x\r\n";

@@ -9,7 +9,7 @@ use upesi_http::Bytes;
 use upesi_types::{Currency, ErrorCode, FspId};
 
 use super::{BatchInquiry, BatchOutcome, Inquiry, OracleFailure};
-use crate::party::{Entry, Owner};
+use upesi_parties::party::{Entry, Owner};
 
 /// Entries of an answer that are looked at; nobody has that many accounts.
 pub const OWNERS_MAX: usize = 1024;

@@ -31,7 +31,9 @@ impl Snapshots {
                 }
             };
             match Ledger::decode_snapshot(&snapshot.bytes, LedgerConfig::default()) {
-                Ok(ledger) if ledger.last_seq() == info.seq && ledger.last_time() == snapshot.time => {
+                Ok(ledger)
+                    if ledger.last_seq() == info.seq && ledger.last_time().as_ns() == snapshot.time_ns =>
+                {
                     snapshots.ledgers.insert(info.seq, ledger);
                 }
                 Ok(ledger) => {

@@ -208,7 +208,7 @@ impl TestJournal {
     pub fn write(&mut self, decision: &Decision, payload: Payload<'_>) {
         let Decision { actor, events, callbacks, .. } = decision;
         let mut batch = Batch::new(self.ledger.last_seq() + 1);
-        batch.push(self.now(), |buffer| Record::encode(*actor, events, callbacks, payload, buffer));
+        batch.push(self.now().as_ns(), |buffer| Record::encode(*actor, events, callbacks, payload, buffer));
         self.writer.append(&mut batch).unwrap();
     }
 
@@ -222,7 +222,7 @@ impl TestJournal {
         ledger.encode_snapshot(&mut bytes);
         let store = SnapshotStore::open(self.disk()).unwrap();
         let write = |sink: &mut upesi_journal::SnapshotSink| std::io::Write::write_all(sink, &bytes);
-        store.write(ledger.last_seq(), ledger.last_time(), write).unwrap();
+        store.write(ledger.last_seq(), ledger.last_time().as_ns(), write).unwrap();
     }
 
     /// Puts the finished transfers into the archive, each changed as a test wishes, or left out.

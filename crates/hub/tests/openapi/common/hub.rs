@@ -8,18 +8,18 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::Instant;
-use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Failure, Lane, LaneStatus, MetricsText};
+use upesi_admin::{AdminContext, AdminService, DirectoryHandle, Lanes, MessageView, MetricsText, QuoteView};
 use upesi_apidocs::Surface;
+use upesi_delivery::lanes::{Failure, LaneStatus};
 use upesi_delivery::{Accepted, Handler, Request as Received};
-use upesi_directory::builtin::{BuiltInDirectory, BuiltInOptions};
-use upesi_directory::registry::OracleRegistry;
 use upesi_engine::{Clock, Engine, EngineHandle, EngineMetrics, EngineOptions, NoEffects, Payload};
 use upesi_fspiop::{Resource, SyncError, Versions};
 use upesi_gateway::{Gateway, GatewayConfig};
-use upesi_http::{Limits, PaceLimits, Server, Workers};
+use upesi_http::{BreakerState, Limits, PaceLimits, Server, Workers};
 use upesi_ledger::command::NewSettlementModel;
 use upesi_ledger::{AdminCommand, CallbackKey, Command, ParticipantId, Reply};
-use upesi_quoting::{KeptMessage, KeptQuote};
+use upesi_parties::builtin::{BuiltInDirectory, BuiltInOptions};
+use upesi_parties::registry::OracleRegistry;
 use upesi_tables::store::{Store, StoreOptions};
 use upesi_transfers::Transfers;
 use upesi_types::{Currency, FspId, Timestamp, TransferId};
@@ -52,20 +52,24 @@ impl Handler for TakesEverything {
 
 struct OneLane;
 
-impl LaneStatus for OneLane {
-    fn lanes(&self) -> Vec<Lane> {
-        vec![Lane {
+impl Lanes for OneLane {
+    fn lanes(&self) -> Vec<LaneStatus> {
+        vec![LaneStatus {
             target: ParticipantId::HUB,
-            state: "sending",
             queued: 1,
             retrying: 2,
             retrying_on_disk: 1,
             refused: 2,
+            refuses_new: false,
             in_flight: 3,
             bytes: 4,
             catching_up: true,
+            breaker: BreakerState::Closed,
             delivered: 5,
             failed: 6,
+            breaker_opened: 0,
+            catch_ups: 1,
+            backlog_failures: 0,
             parked: 7,
             relayed: 8,
             relay_failures: 9,
@@ -81,31 +85,26 @@ impl LaneStatus for OneLane {
     }
 }
 
+/// The id of the only quote that is kept.
+const QUOTE_ID: &str = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
+
 /// A quote that could not be delivered.
-fn kept_quote() -> Option<KeptQuote> {
+fn kept_quote(id: &str) -> Option<QuoteView> {
+    if id != QUOTE_ID {
+        return None;
+    }
     let at = StandingClock.now();
-    let message = |source, destination, headers: &str, body: &str| {
-        Some(KeptMessage {
-            at,
-            source: FspId::parse(source)?,
-            destination: FspId::parse(destination),
-            headers: headers.into(),
-            body: body.into(),
-        })
+    let message = |at, source, destination, headers: &str, body: &str| {
+        let (source, body) = (FspId::parse(source)?, body.as_bytes().to_vec());
+        Some(MessageView::new(at, source, FspId::parse(destination), headers.as_bytes(), body))
     };
     let headers = "content-type: application/vnd.interoperability.quotes+json;version=1.1\r\n\
         fspiop-source: greenbank\r\nfspiop-destination: bluewallet\r\n";
-    let id = "6f3ff9d4-2f0b-4bb2-9d3a-0f3f1c6a7b11";
     let error = r#"{"errorInformation":{"errorCode":"1001","errorDescription":"Destination communication error - Network error"}}"#;
-    Some(KeptQuote {
-        resource: Resource::Quotes,
-        id: TransferId::parse(id)?,
-        began_at: at,
-        wanted_until: Some(at.plus_ms(60_000)),
-        request: message("greenbank", "bluewallet", headers, &format!("{{\"quoteId\":\"{id}\"}}")),
-        response: None,
-        error: message("Hub", "greenbank", "", error).map(|error| KeptMessage { at: at.plus_ms(4), ..error }),
-    })
+    let mut quote = QuoteView::new(Resource::Quotes, TransferId::parse(id)?, at, Some(at.plus_ms(60_000)));
+    quote.request = message(at, "greenbank", "bluewallet", headers, &format!("{{\"quoteId\":\"{id}\"}}"));
+    quote.error = message(at.plus_ms(4), "Hub", "greenbank", "", error);
+    Some(quote)
 }
 
 pub struct Hub {
@@ -149,7 +148,7 @@ impl Hub {
         let built_in = BuiltInDirectory::open(&store, BuiltInOptions::default()).unwrap();
         let oracles = OracleRegistry::open(&store, true).unwrap();
         let context = AdminContext {
-            quotes: Some(Arc::new(|id| Ok(kept_quote().filter(|quote| quote.id.to_string() == id)))),
+            quotes: Some(Arc::new(|id| Ok(kept_quote(id)))),
             directory: Some(DirectoryHandle::new(built_in, oracles).unwrap()),
             lanes: Arc::new(OneLane),
             metrics: MetricsText::new(Duration::ZERO, || "# EOF\n".to_owned()),

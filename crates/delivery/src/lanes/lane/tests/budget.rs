@@ -98,7 +98,7 @@ fn attempts_and_reasons_are_seen_while_a_callback_is_pending() {
         seen
     };
     let all: Vec<_> = (1..=3).map(|seq| (seq, 1, format!("answered {}", 500 + seq))).collect();
-    assert_eq!((seen(&core), core.retrying(), core.retrying_away()), (all.clone(), 1, 2));
+    assert_eq!((seen(&core), core.retrying(), core.retrying_on_disk()), (all.clone(), 1, 2));
     assert_eq!(core.refused_long(now), 0);
     assert_eq!(core.refused_long(now + Duration::from_secs(10)), 3);
     // Under way again, it is still the last failure that is seen.

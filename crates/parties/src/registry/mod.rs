@@ -123,8 +123,8 @@ impl OracleRegistry {
         Arc::clone(&self.views.durable.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Has something told of every change from now on, on the store's thread: it must be quick.
-    pub(crate) fn watch(&self, told: impl Fn(&Oracles) + Send + Sync + 'static) {
+    /// Calls a function after every change from now on, on the store's thread: it must be quick.
+    pub fn watch(&self, told: impl Fn(&Oracles) + Send + Sync + 'static) {
         let watcher = Watcher(Box::new(told));
         self.views.watchers.lock().unwrap_or_else(PoisonError::into_inner).push(watcher);
     }
