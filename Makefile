@@ -119,7 +119,7 @@ fuzz: tools ## All parsers under libFuzzer, SECONDS_EACH=30 for each, JOBS=2 at 
 coverage: tools ## What the tests of types, fspiop, admission, ledger, journal and tables execute: out/coverage/coverage.md.
 	@.ci/coverage
 
-mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must notice: out/mutants/mutants.md; goes on where it stopped. MINUTES=45 CRATES=engine.
+mutants: tools ## Small faults in ledger, journal, tables, engine and delivery that their tests must notice: out/mutants/mutants.md; continues. MINUTES=45 CRATES=engine ONLY="queue decider/*" JOBS=2.
 	@.ci/mutants
 
 evidence: ## Write the table of docs/reliability.md anew from docs/evidence.

@@ -5,6 +5,7 @@ mod common;
 use std::ops::ControlFlow;
 use std::panic::catch_unwind;
 use std::sync::Arc;
+use std::time::Duration;
 
 use common::{TestClock, name};
 use upesi_engine::{
@@ -91,6 +92,8 @@ fn start(place: Place, overlap_bytes_min: usize) -> (Engine, EngineHandle) {
         storage: Some(Storage { log: None, disk: Arc::new(SimDisk::new(1)), archive: Arc::new(absurd()) }),
         fold_every_records: 1,
         overlap_bytes_min,
+        // The batch of a tick is empty, and so the engine's own thread would let it go.
+        tick_interval: Duration::from_secs(3_600),
         clock: TestClock::starting_at(1_900_000_000_000) as _,
         ..EngineOptions::new("nowhere")
     };

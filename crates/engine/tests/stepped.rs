@@ -1,0 +1,301 @@
+//! Engines that work turn by turn: how often snapshots are written, what a full disk holds up, how transfers are found,
+//! who may take part.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use common::{TestClock, amount, fulfil, id, kes, name, onboard, prepare};
+use upesi_engine::{
+    EngineHandle, EngineMetrics, EngineOptions, NoEffects, Participants, Payload, Search, SearchPlace,
+    Serving, SteppedEngine, Storage, SubmitError,
+};
+use upesi_journal::SnapshotStore;
+use upesi_journal::sim_disk::SimDisk;
+use upesi_ledger::{AdminCommand, CallbackKey, Command, Ledger, PublicState, Reply, Transfer};
+use upesi_tables::archive::MemoryArchive;
+use upesi_types::{Amount, Timestamp, TransferId};
+
+const START_MS: i64 = 1_900_000_000_000;
+const DFSPS: [&str; 2] = ["greenbank", "bluewallet"];
+const FOLD_EVERY: u64 = 8;
+const SNAPSHOT_EVERY: u64 = 32;
+
+struct World {
+    disk: SimDisk,
+    engine: SteppedEngine,
+    handle: EngineHandle,
+    /// Whether the disk is full whenever the archivist works.
+    is_full: bool,
+}
+
+impl World {
+    fn new() -> Self {
+        let disk = SimDisk::new(5);
+        let storage =
+            Storage { log: None, disk: Arc::new(disk.clone()), archive: Arc::new(MemoryArchive::new()) };
+        let options = EngineOptions {
+            storage: Some(storage),
+            segment_bytes: 64 * 1024,
+            batch_bytes_max: 16 * 1024,
+            fold_every_records: FOLD_EVERY,
+            snapshot_every_records: SNAPSHOT_EVERY,
+            clock: TestClock::starting_at(START_MS) as _,
+            ..EngineOptions::new("nowhere")
+        };
+        let (engine, handle) =
+            SteppedEngine::start(options, EngineMetrics::default(), Box::new(NoEffects)).unwrap();
+        let mut world = Self { disk, engine, handle, is_full: false };
+        world.during(async |handle| onboard(handle, &DFSPS).await);
+        world
+    }
+
+    /// Works until a conversation with the engine is over, the archivist last of all.
+    fn during<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
+        let outcome = self.without_archivist(talk);
+        // With no room but what is taken, when a test says so.
+        let capacity = if self.is_full { self.disk.used_bytes() } else { u64::MAX };
+        self.disk.set_capacity(capacity);
+        assert!(self.engine.turn_archivist(), "the archivist has failed");
+        self.disk.set_capacity(u64::MAX);
+        outcome
+    }
+
+    fn without_archivist<T>(&mut self, talk: impl AsyncFnOnce(&EngineHandle) -> T) -> T {
+        let handle = self.handle.clone();
+        let mut talk = pin!(talk(&handle));
+        for _ in 0..10_000 {
+            if let Poll::Ready(outcome) = talk.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                return outcome;
+            }
+            self.engine.turn(false);
+            self.engine.turn_journal();
+        }
+        panic!("the engine does not answer");
+    }
+
+    fn submit(&mut self, command: Command) -> Reply {
+        self.during(async |handle| handle.submit(command, Payload::default()).await.unwrap())
+    }
+
+    fn pay(&mut self, number: u64, value: &str) {
+        assert_eq!(self.submit(payment(number, value)), Reply::Accepted);
+    }
+
+    fn end(&mut self, number: u64) {
+        let [payer, payee] = DFSPS;
+        assert_eq!(self.submit(fulfil(id(number), payer, payee)), Reply::Accepted);
+    }
+
+    fn deliver(&mut self) {
+        let owed = owed(self);
+        self.handle.submit_quietly(Command::Delivered(owed)).unwrap();
+        self.engine.turn(false);
+    }
+
+    fn last_seq(&mut self) -> u64 {
+        self.engine.ledger().last_seq()
+    }
+
+    /// The records that snapshots were written of.
+    fn snapshots(&self) -> Vec<u64> {
+        let store = SnapshotStore::open(Arc::new(self.disk.clone())).unwrap();
+        store.list().unwrap().iter().map(|snapshot| snapshot.seq).collect()
+    }
+
+    fn newest_snapshot(&self) -> u64 {
+        self.snapshots().into_iter().max().unwrap_or(0)
+    }
+}
+
+fn owed(world: &World) -> Vec<CallbackKey> {
+    world.engine.ledger().outbox().iter().map(|(key, _)| key).collect()
+}
+
+fn payment(number: u64, value: &str) -> Command {
+    let [payer, payee] = DFSPS;
+    prepare(id(number), payer, payee, value, Timestamp::from_ms(START_MS + 1_000_000))
+}
+
+/// Payments, one after the other, and how far apart the snapshots are that were written meanwhile.
+fn distances(world: &mut World, numbers: std::ops::Range<u64>) -> Vec<u64> {
+    let (mut newest, mut found) = (world.newest_snapshot(), Vec::new());
+    for number in numbers {
+        world.pay(number, "1.25");
+        world.end(number);
+        world.deliver();
+        let next = world.newest_snapshot();
+        if next != newest {
+            found.push(next - newest);
+            newest = next;
+        }
+        let behind = world.last_seq() - newest;
+        let reserved = world.engine.ledger().reserved_len() as u64;
+        let most = SNAPSHOT_EVERY.max(reserved) + 3 * FOLD_EVERY;
+        assert!(behind <= most, "the newest snapshot is {behind} records behind");
+    }
+    found
+}
+
+#[test]
+fn snapshots_are_as_far_apart_as_settings_and_state_ask_for() {
+    let mut world = World::new();
+    // From the first snapshot on.
+    distances(&mut world, 100..120);
+    let few = distances(&mut world, 120..200);
+    assert!(few.len() > 3, "{few:?}");
+    let expected = SNAPSHOT_EVERY..SNAPSHOT_EVERY + 2 * FOLD_EVERY;
+    assert!(few.iter().all(|distance| expected.contains(distance)), "{few:?}");
+    // 100 reservations and as many callbacks: more entries than the settings ask for records.
+    for number in 200..300 {
+        world.pay(number, "0.75");
+    }
+    let entries = world.engine.ledger().reserved_len() + owed(&world).len();
+    assert_eq!(entries, 200);
+    distances(&mut world, 300..360);
+    let many = distances(&mut world, 360..560);
+    let reserved = world.engine.ledger().reserved_len() as u64;
+    let expected = reserved..reserved + 3 * FOLD_EVERY;
+    assert!(many.len() > 2 && many.iter().all(|distance| expected.contains(distance)), "{many:?}");
+}
+
+#[test]
+fn snapshots_wait_for_room_and_the_engine_goes_on() {
+    let mut world = World::new();
+    distances(&mut world, 100..130);
+    let before = world.newest_snapshot();
+    assert!(before > 0);
+    world.is_full = true;
+    for number in 130..160 {
+        world.pay(number, "1.25");
+        world.end(number);
+        world.deliver();
+    }
+    assert_eq!(world.newest_snapshot(), before, "there is no room for one");
+    assert!(world.last_seq() - before > 2 * SNAPSHOT_EVERY);
+    assert_eq!(world.handle.status().serving, Serving::Yes);
+    world.is_full = false;
+    world.during(async |_| ());
+    assert!(
+        world.newest_snapshot() > before,
+        "it is written when there is room again, without further records"
+    );
+}
+
+#[test]
+fn reports_of_deliveries_are_kept_while_the_disk_is_full() {
+    let mut world = World::new();
+    for number in 100..105 {
+        world.pay(number, "1.25");
+    }
+    world.disk.set_capacity(world.disk.used_bytes());
+    let bodies = world.without_archivist(async |handle| {
+        let body = || Payload { headers: "".into(), body: "x".repeat(7_000).into() };
+        let mut taken = 0;
+        while handle.submit(payment(200 + taken, "1"), body()).await != Err(SubmitError::Full) {
+            taken += 1;
+        }
+        taken
+    });
+    assert_eq!(world.handle.status().serving, Serving::ReadOnly);
+    let owed = owed(&world);
+    assert_eq!(owed.len() as u64, 5 + bodies);
+    for key in &owed {
+        world.handle.submit_quietly(Command::Delivered(vec![*key])).unwrap();
+        world.engine.turn(false);
+    }
+    assert_eq!(self::owed(&world), owed, "nothing is recorded without room");
+    world.disk.set_capacity(u64::MAX);
+    world.engine.turn(true);
+    assert_eq!(self::owed(&world), [], "what was delivered is not owed any more");
+    assert_eq!(world.handle.status().serving, Serving::Yes);
+}
+
+/// Goes through all pages of a search.
+fn pages(world: &mut World, search: &Search) -> (BTreeMap<TransferId, Amount>, usize) {
+    let (mut place, mut found, mut pages) = (SearchPlace::Reserved(None), BTreeMap::new(), 0);
+    loop {
+        let piece = world.during(async |handle| handle.find(search.clone(), place).await.unwrap());
+        assert!(piece.transfers.len() <= search.limit, "{} on a page", piece.transfers.len());
+        found.extend(piece.transfers.iter().map(|transfer| (transfer.id, transfer.amount)));
+        pages += 1;
+        assert!(pages < 1_000, "the search does not end");
+        match piece.next {
+            Some(next) => place = next,
+            None => return (found, pages),
+        }
+    }
+}
+
+/// Archived, finished in memory, and reserved ones, each of its own amount.
+fn filled() -> (World, Vec<(TransferId, Amount)>) {
+    let mut world = World::new();
+    let value = |number: u64| format!("{number}.5");
+    for number in 130..140 {
+        world.pay(number, &value(number));
+    }
+    for number in 100..130 {
+        world.pay(number, &value(number));
+        world.end(number);
+    }
+    let mut expected: Vec<_> = (100..140).map(|number| (id(number), amount(&value(number)))).collect();
+    expected.sort();
+    let ledger: &Ledger = world.engine.ledger();
+    let (reserved, finished) = (ledger.reserved_len(), ledger.finished_len());
+    assert!(
+        reserved == 10 && (1..30).contains(&finished),
+        "{reserved} reserved, {finished} finished in memory"
+    );
+    (world, expected)
+}
+
+fn search(limit: usize, look_at_max: usize, is_sought: fn(&Transfer) -> bool) -> Search {
+    Search { is_sought: Arc::new(is_sought), since: Timestamp::EPOCH, limit, look_at_max }
+}
+
+#[test]
+fn a_search_finds_every_transfer_wherever_it_is_and_however_small_its_pages() {
+    let (mut world, expected) = filled();
+    for (limit, look_at_max) in [(1_000, 1_000), (1, 1_000), (7, 1_000), (1_000, 1), (1_000, 3)] {
+        let (found, count) = pages(&mut world, &search(limit, look_at_max, |_| true));
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), expected, "{limit} of {look_at_max}");
+        let fewest = expected.len() / limit.min(look_at_max);
+        assert!((fewest..fewest + 30).contains(&count), "{count} pages of {limit}, {look_at_max} looked at");
+    }
+    let committed = |transfer: &Transfer| transfer.public_state() == PublicState::Committed;
+    let (found, count) = pages(&mut world, &search(4, 6, committed));
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), {
+        let ended: Vec<_> = (100..130).map(id).collect();
+        expected.into_iter().filter(|(id, _)| ended.contains(id)).collect::<Vec<_>>()
+    });
+    assert!(count >= 7, "{count} pages");
+}
+
+#[test]
+fn who_may_transact_has_to_be_active_and_to_have_an_active_account() {
+    let mut world = World::new();
+    let may = |world: &World, dfsp: &str| {
+        let participants = Participants::of(world.engine.ledger());
+        participants.may_transact(participants.named(&name(dfsp)).unwrap(), kes())
+    };
+    assert!(may(&world, "greenbank") && may(&world, "bluewallet"));
+    let command = AdminCommand::SetParticipantActivity { name: name("greenbank"), is_active: false };
+    world.submit(Command::Admin(command));
+    assert!(!may(&world, "greenbank") && may(&world, "bluewallet"));
+    let account = world
+        .engine
+        .ledger()
+        .participant_named(&name("bluewallet"))
+        .and_then(|participant| participant.account(kes(), upesi_ledger::LedgerAccountTypeId::POSITION));
+    let account = account.unwrap();
+    let command = AdminCommand::SetAccountActivity { name: name("bluewallet"), account, is_active: false };
+    world.submit(Command::Admin(command));
+    assert!(!may(&world, "bluewallet"));
+    let listed = Participants::of(world.engine.ledger());
+    let names: Vec<_> = listed.ids().filter_map(|id| listed.name(id)).collect();
+    assert_eq!(names, [name("Hub"), name("greenbank"), name("bluewallet")]);
+    assert_eq!(listed.hub_name(), Some(name("Hub")));
+}
