@@ -14,6 +14,9 @@ use super::supervision::{Phase, Watched};
 
 /// What is read and thrown away at most while closing.
 const LINGER_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// What one connection may read before the others of its worker have their turn. Without it, a body that is already
+/// here is read to its end at once, and small requests wait behind as many such bodies as there are.
+const TURN_BYTES_MAX: usize = 64 * 1024;
 
 pub(super) struct Transport<T> {
     stream: T,
@@ -21,6 +24,8 @@ pub(super) struct Transport<T> {
     peer_closed: bool,
     closing: Option<Closing>,
     framing: Framing,
+    /// Read since the connection last waited.
+    turn_bytes: usize,
 }
 
 struct Closing {
@@ -30,18 +35,32 @@ struct Closing {
 
 impl<T> Transport<T> {
     pub(super) const fn new(stream: T, watched: Arc<Watched>) -> Self {
-        Self { stream, watched, peer_closed: false, closing: None, framing: Framing::new() }
+        Self { stream, watched, peer_closed: false, closing: None, framing: Framing::new(), turn_bytes: 0 }
     }
 }
 
 impl<T: AsyncRead + Unpin> Transport<T> {
+    /// Reads from the stream, or passes the turn on.
+    fn poll_stream(&mut self, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.turn_bytes >= TURN_BYTES_MAX {
+            self.turn_bytes = 0;
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let before = into.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, into);
+        let length = into.filled().len() - before;
+        self.turn_bytes = if read.is_pending() { 0 } else { self.turn_bytes + length };
+        read
+    }
+
     /// A socket that is closed while the peer still sends answers with a reset, which can overtake the answer that says
     /// why. So the sending side is closed first, and what the peer still sends is read until it closes too.
     fn poll_linger(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut scratch = [MaybeUninit::uninit(); 4096];
+        let mut scratch = [MaybeUninit::uninit(); 16 * 1024];
         loop {
             let mut buffer = ReadBuf::uninit(&mut scratch);
-            let read = Pin::new(&mut self.stream).poll_read(context, &mut buffer);
+            let read = self.poll_stream(context, &mut buffer);
             let Some(closing) = &mut self.closing else { return Poll::Ready(Ok(())) };
             if read.is_pending() {
                 return if closing.lingers { Poll::Pending } else { Poll::Ready(Ok(())) };
@@ -63,7 +82,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for Transport<T> {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let before = into.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, into))?;
+        ready!(self.poll_stream(context, into))?;
         if into.filled().len() == before {
             self.peer_closed = into.remaining() > 0;
             return Poll::Ready(Ok(()));
@@ -107,8 +126,103 @@ impl<T: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Transport<T> {
             // Idle: the last request was complete, and only if more is already here was there another.
             let lingers = self.watched.phase() != Phase::Idle;
             self.closing = Some(Closing { lingers, discarded_bytes: 0 });
+            self.turn_bytes = 0;
             self.watched.enter(Phase::Closing);
         }
         if self.peer_closed { Poll::Ready(Ok(())) } else { self.poll_linger(context) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Wake, Waker};
+
+    use super::*;
+    use crate::server::supervision::{Guard, Supervisor};
+
+    /// A peer that always has more to send.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            into: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let length = into.initialize_unfilled().len();
+            into.advance(length);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, from: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(from.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How often the connection is polled until `poll` is done, each time woken by itself alone.
+    fn turns(
+        mut poll: impl FnMut(Pin<&mut Transport<Endless>>, &mut Context<'_>) -> Poll<io::Result<()>>,
+    ) -> usize {
+        let Guard(watched) = &Arc::new(Supervisor::new(&crate::server::Limits::default())).watch(1, None);
+        let mut transport = Transport::new(Endless, watched.clone());
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(wakes.clone());
+        let mut context = Context::from_waker(&waker);
+        for turn in 1..10_000 {
+            match poll(Pin::new(&mut transport), &mut context) {
+                Poll::Ready(done) => return done.map(|()| turn).unwrap(),
+                Poll::Pending => assert_eq!(wakes.0.load(Ordering::Relaxed), turn),
+            }
+        }
+        panic!("it never ended");
+    }
+
+    #[test]
+    fn a_body_that_is_already_here_is_read_turn_by_turn() {
+        let (mut bytes, mut scratch) = (0, vec![0; 10_000]);
+        let wanted = 10 * TURN_BYTES_MAX;
+        let turns = turns(|mut transport, context| {
+            let before = bytes;
+            while bytes < wanted {
+                let mut buffer = ReadBuf::new(&mut scratch);
+                ready!(transport.as_mut().poll_read(context, &mut buffer))?;
+                bytes += buffer.filled().len();
+                assert!(bytes - before < TURN_BYTES_MAX + 10_000, "{} in one turn", bytes - before);
+            }
+            Poll::Ready(Ok(()))
+        });
+        assert!((9..=11).contains(&turns), "{turns}");
+    }
+
+    #[test]
+    fn what_is_thrown_away_while_closing_is_read_turn_by_turn() {
+        let turns = turns(|mut transport, context| {
+            if transport.closing.is_none() {
+                transport.watched.enter(Phase::Busy);
+            }
+            transport.as_mut().poll_shutdown(context)
+        });
+        let expected = LINGER_BYTES_MAX / TURN_BYTES_MAX;
+        assert!(turns.abs_diff(expected) <= 1, "{turns}");
     }
 }
