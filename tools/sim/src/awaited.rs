@@ -31,7 +31,6 @@ struct Waiter {
 
 struct Waiters {
     first: Waiter,
-    /// Seldom used, so it seldom allocates.
     more: Vec<Waiter>,
 }
 
@@ -149,9 +148,7 @@ impl Drop for Place {
 /// An accepted request whose answer will arrive as a callback. Dropping it gives up waiting.
 #[must_use = "the answer comes by `answer`"]
 pub struct Awaiting<T> {
-    /// When the request left.
     pub sent_at: Instant,
-    /// When the hub accepted it.
     pub accepted_at: Instant,
     pub(crate) place: Place,
     pub(crate) read: fn(&Bytes) -> Option<T>,

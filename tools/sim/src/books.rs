@@ -41,11 +41,9 @@ pub enum IncomingState {
 /// What happened to an outgoing transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OutgoingEvent {
-    /// The POST was answered 202.
     Accepted,
     /// The POST was answered with an error: the hub did not take it.
     Refused,
-    /// A callback said COMMITTED.
     Committed,
     /// A callback said ABORTED or carried an error.
     Aborted,
@@ -54,7 +52,6 @@ pub enum OutgoingEvent {
 /// What happened to an incoming transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IncomingEvent {
-    /// A right fulfilment leaves.
     Answered,
     /// The fulfilment was answered 200 and said COMMITTED.
     AcceptedAsCommitted,
@@ -62,7 +59,6 @@ pub enum IncomingEvent {
     AcceptedAsReserved,
     /// The fulfilment was answered with an error, or the payee rejects the transfer.
     GivenUp,
-    /// A message of the hub said COMMITTED.
     HubCommitted,
     /// A message of the hub said ABORTED or carried an error.
     HubAborted,
@@ -71,7 +67,6 @@ pub enum IncomingEvent {
 /// What a message meant to its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// It told something new.
     First,
     /// It repeated what was known: allowed, since delivery is at least once.
     Repeated,
@@ -183,9 +178,7 @@ pub struct ExpectedPosition {
     pub high: i128,
     /// Of that, reserved for accepted transfers without outcome.
     pub reserved: i128,
-    /// Sum of the DFSP's committed outgoing transfers.
     pub paid: i128,
-    /// Sum of the DFSP's committed incoming transfers.
     pub received: i128,
 }
 

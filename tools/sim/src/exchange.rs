@@ -16,22 +16,16 @@ pub enum ExchangeError {
     /// The hub answered the request with an error: there will be no callback.
     #[error("the hub answered the request with {0}")]
     Refused(StatusCode),
-    /// The request got no answer.
     #[error("no answer to the request")]
     Unanswered,
-    /// The number was used before.
     #[error("transfer number {0} was originated before")]
     Repeated(u64),
-    /// The callback carried an error.
     #[error("the callback carried error {0}")]
     Code(ErrorCode),
-    /// The callback said ABORTED without a code.
     #[error("the callback said ABORTED")]
     Aborted,
-    /// The callback lacks what it must hold.
     #[error("the callback cannot be understood")]
     Unreadable,
-    /// No callback in the time given.
     #[error("no callback in time")]
     Late,
 }
@@ -49,7 +43,6 @@ impl From<OriginateError> for ExchangeError {
 /// What the answer to a lookup says.
 #[derive(Clone, Debug)]
 pub struct FoundParty {
-    /// The DFSP that has the party's account.
     pub fsp: FspId,
     /// The whole `PUT /parties` body.
     pub body: Bytes,
@@ -65,13 +58,10 @@ impl FoundParty {
 /// What the answer to a quote says.
 #[derive(Clone, Debug)]
 pub struct Terms {
-    /// How much the transfer must move.
     pub amount: Amount,
-    /// In which currency.
     pub currency: Currency,
     /// The packet that the transfer must carry, base64url.
     pub ilp_packet: Bytes,
-    /// The condition that the transfer must carry.
     pub condition: Text,
     /// The whole `PUT /quotes` body.
     pub body: Bytes,
@@ -104,7 +94,6 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Lookup, Self::Quote, Self::Transfer];
 
     /// The name, as in reports: `lookup`, `quote`, `transfer`.
@@ -124,18 +113,15 @@ pub struct PaymentFailure {
     /// The step that failed. A transfer was sent only if it is [`Phase::Transfer`] and the error is not
     /// [`ExchangeError::Repeated`]; the hub accepted it unless the error is `Refused` or `Unanswered`.
     pub phase: Phase,
-    /// The cause.
     pub error: ExchangeError,
 }
 
 /// How a payment went.
 #[derive(Clone, Debug)]
 pub struct PaymentReport {
-    /// Its number.
     pub number: u64,
     /// The id of its transfer, sent or not.
     pub transfer_id: TransferId,
-    /// When it was meant to begin.
     pub intended: Instant,
     /// When the callback of each finished phase arrived, in the order of [`Phase::ALL`]; a phase begins where the one
     /// before it ended, the first at `intended`. Phases that failed or were not reached have none.

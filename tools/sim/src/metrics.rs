@@ -30,9 +30,7 @@ const SECONDS: [f64; 12] = [0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5
 /// What an arriving message is to the exchange that it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leg {
-    /// It arrives at who is asked.
     Request,
-    /// It arrives at who asked.
     Answer,
 }
 

@@ -48,7 +48,6 @@ impl Orders {
     }
 }
 
-/// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Order {
     Pay,

@@ -26,7 +26,6 @@ const LAST_NAMES: [&str; 7] = ["Achieng", "Banda", "Chirwa", "Dlamini", "Eze", "
 pub struct PartyId {
     /// The kind of identifier: `MSISDN`, `ALIAS` and so on.
     pub kind: Cow<'static, str>,
-    /// The identifier.
     pub identifier: String,
     /// The sub-identifier, such as a till of a shop.
     pub sub_id: Option<String>,

@@ -29,13 +29,11 @@ const RESEND_PAUSE: Duration = Duration::from_millis(100);
 pub struct OriginatorOptions {
     /// How much each transfer moves; positive.
     pub amount: Amount,
-    /// In which currency.
     pub currency: Currency,
     /// How long the hub may take before the transfer expires.
     pub expiry: Duration,
     /// Decides ids, together with the nonce, and with them which transfers the faults hit.
     pub seed: u64,
-    /// Keeps the ids of different runs apart.
     pub nonce: u64,
     /// Whether messages carry a W3C `traceparent`.
     pub trace: bool,
@@ -48,16 +46,10 @@ pub struct OriginatorOptions {
 pub enum OriginateError {
     /// The hub answered the request with an error. The transfer did not happen.
     #[error("the hub answered the request with {status}")]
-    Refused {
-        /// The status.
-        status: StatusCode,
-        /// The error object, if there is one.
-        body: Bytes,
-    },
+    Refused { status: StatusCode, body: Bytes },
     /// There was no answer. Whether the transfer happened will be told by a callback, if at all.
     #[error("no answer to the POST: {0}")]
     Unanswered(#[from] SendError),
-    /// The id is in use already.
     #[error("transfer number {0} was originated before")]
     Repeated(u64),
 }
@@ -65,7 +57,6 @@ pub enum OriginateError {
 /// An accepted transfer that waits for its callback.
 #[derive(Debug)]
 pub struct Pending {
-    /// Its id.
     pub id: TransferId,
     /// Tells how and when it ended. Errors only when the simulator is gone.
     pub finished: oneshot::Receiver<Finished>,

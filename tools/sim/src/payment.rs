@@ -45,7 +45,6 @@ pub struct PaymentOptions {
     pub callback_timeout: Duration,
     /// Over how many parties of the payee the numbers are spread: number `n` looks up party `n` modulo this one.
     pub parties_per_dfsp: u64,
-    /// What the amount of quotes means.
     pub amount_type: AmountType,
 }
 

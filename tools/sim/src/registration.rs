@@ -22,9 +22,7 @@ const REGISTRATIONS: u64 = 0x7265_6769;
 /// What the answer to a batch says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registered {
-    /// Parties registered.
     pub registered: usize,
-    /// Parties refused, with an error each.
     pub refused: usize,
     /// The whole `PUT /participants` body.
     pub body: Bytes,

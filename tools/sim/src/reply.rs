@@ -29,10 +29,8 @@ pub(crate) enum Saying {
 /// An answer in the making.
 pub(crate) struct Reply {
     pub shared: Arc<Shared>,
-    /// Who answers.
     pub dfsp: u32,
     pub family: Family,
-    /// Of the answer.
     pub headers: HeaderMap,
     /// Where the answer goes, without the `error` of an error.
     pub path: String,

@@ -9,12 +9,17 @@ use crate::message::Family;
 pub(crate) enum Route<'path> {
     /// A transfer that the DFSP is to receive.
     Prepare,
-    /// News of a transfer.
-    Callback { id: &'path str, is_error: bool },
-    /// A question that the DFSP answers.
+    Callback {
+        id: &'path str,
+        is_error: bool,
+    },
     Asked(Asked<'path>),
     /// The answer to a question, on the path given, which excludes the `error` at its end.
-    Answer { family: Family, path: &'path str, is_error: bool },
+    Answer {
+        family: Family,
+        path: &'path str,
+        is_error: bool,
+    },
 }
 
 impl Route<'_> {

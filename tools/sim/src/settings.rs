@@ -1,5 +1,6 @@
 //! How a simulated DFSP behaves: its flavour of fulfilment and its faults.
 
+use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
 /// A rate of a thousand in a thousand: the fault happens every time.
@@ -10,13 +11,13 @@ pub const DELAY_MS_MAX: u32 = 600_000;
 pub const FX_RATE_PER_MILLE_USUAL: u32 = 1500;
 
 /// What a payee writes into `transferState` of its fulfilment (FSPIOP API v1.1 §6.7.2).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum Flavour {
-    /// The payee takes its own answer as final.
+    /// COMMITTED: the payee takes its own answer as final.
     #[default]
     Committed,
-    /// The payee waits for the hub's PATCH before it calls the transfer done.
+    /// RESERVED: the payee waits for the hub's PATCH before it calls the transfer done.
     Reserved,
 }
 
@@ -25,40 +26,54 @@ pub enum Flavour {
 /// Rates are in per mille of the messages concerned. Whether a given transfer or quote is hit depends on the
 /// simulator's seed and its id only, so that a run can be repeated; lookups, which have no id, are drawn anew each
 /// time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Args)]
+#[command(next_help_heading = "Behaviour of the simulated DFSPs")]
 #[serde(default, deny_unknown_fields)]
 pub struct DfspSettings {
     /// What the payee's fulfilments say.
+    #[arg(long, value_enum, default_value = "committed")]
     pub flavour: Flavour,
     /// Milliseconds between the arrival of a question (a transfer, a quote, a lookup and so on) and the answer.
+    #[arg(long, value_name = "MS", default_value_t = 0)]
     pub delay_ms: u32,
     /// Questions that are accepted and never answered.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub drop_per_mille: u16,
     /// Answers that are sent twice.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub duplicate_per_mille: u16,
     /// Prepares that the DFSP sends twice as payer, the same bytes: half of them again at once, half after half a
     /// second.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub repeat_prepare_per_mille: u16,
     /// Fulfilments whose hash is not the condition.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub wrong_fulfilment_per_mille: u16,
     /// Questions that are answered with an error: 5104 to transfers, 5101 to quotes of all kinds, 5000 to lookups, 4101
     /// to transaction requests and authorizations.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub abort_per_mille: u16,
     /// Messages that are answered with `http_error_status` and otherwise ignored.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub http_error_per_mille: u16,
     /// The status of such answers; 0 stands for 503.
+    #[arg(long, value_name = "STATUS", default_value_t = 503)]
     pub http_error_status: u16,
     /// Messages that are taken in slowly: the answer waits for `slow_read_ms`.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub slow_read_per_mille: u16,
     /// How long such a message takes, in milliseconds.
+    #[arg(long, value_name = "MS", default_value_t = 1000)]
     pub slow_read_ms: u32,
     /// The fee that the payee asks for in its quotes, in per mille of the amount, cut to whole smallest units.
+    #[arg(long, value_name = "RATE", default_value_t = 0)]
     pub fee_per_mille: u16,
     /// What one unit of any currency is worth in any other where the DFSP is asked to convert, in thousandths; 0 stands
-    /// for
-    /// 1500. Amounts are rounded to whole smallest units, to the DFSP's advantage.
+    /// for 1500. Amounts are rounded to whole smallest units, to the DFSP's advantage.
+    #[arg(long, value_name = "RATE", default_value_t = FX_RATE_PER_MILLE_USUAL)]
     pub fx_rate_per_mille: u32,
     /// Whether the DFSP claims every party that it is asked about, instead of those that [`crate::owner_of`] gives it.
+    #[arg(long)]
     pub owns_every_party: bool,
 }
 
@@ -77,6 +92,16 @@ pub enum SettingsError {
 }
 
 impl DfspSettings {
+    /// What no flag at all means.
+    pub fn usual() -> Self {
+        Self {
+            http_error_status: 503,
+            slow_read_ms: 1000,
+            fx_rate_per_mille: FX_RATE_PER_MILLE_USUAL,
+            ..Self::default()
+        }
+    }
+
     /// The rate at which it converts, in thousandths.
     pub(crate) const fn fx_rate(&self) -> u32 {
         if self.fx_rate_per_mille == 0 { FX_RATE_PER_MILLE_USUAL } else { self.fx_rate_per_mille }

@@ -30,19 +30,16 @@ pub const DFSPS_MAX: usize = 10_000;
 /// What to simulate.
 #[derive(Clone, Debug)]
 pub struct SimConfig {
-    /// The DFSPs and their behaviour.
     pub dfsps: Vec<(FspId, DfspSettings)>,
     /// Where the DFSPs listen, each under its name as base path; port 0 for any free one.
     pub listen: SocketAddr,
     /// Where load scripts open their web sockets; `None` for no such port.
     pub socket_listen: Option<SocketAddr>,
-    /// Where messages go.
     pub upstream: Upstream,
     /// What parties are told to use; the first 16 count.
     pub currencies: Vec<Currency>,
     /// What payers and payees share to make and answer conditions.
     pub secret: Vec<u8>,
-    /// Decides which transfers the faults hit.
     pub seed: u64,
     /// Connections to the upstream; to each address of it, where it has several.
     pub connections_max: usize,
@@ -81,31 +78,16 @@ impl SimConfig {
 /// Why simulators could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// Too few or too many, or one name twice.
     #[error("the DFSPs must be 1 to {DFSPS_MAX} with different names")]
     Dfsps,
-    /// A setting is out of range.
     #[error("{dfsp}: {source}")]
-    Settings {
-        /// Whose setting.
-        dfsp: FspId,
-        /// Which one.
-        source: SettingsError,
-    },
-    /// The upstream's URL is unusable.
+    Settings { dfsp: FspId, source: SettingsError },
     #[error("the hub's address: {0}")]
     Upstream(#[from] UrlError),
-    /// A port could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The web-socket port could not be listened on.
     #[error("cannot listen for web sockets on {address}: {source}")]
-    Socket {
-        /// The address asked for.
-        address: SocketAddr,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Socket { address: SocketAddr, source: std::io::Error },
 }
 
 pub(crate) struct Shared {
@@ -113,7 +95,6 @@ pub(crate) struct Shared {
     pub by_name: HashMap<String, u32, foldhash::fast::RandomState>,
     pub table: Table,
     pub remembered: Remembered,
-    /// A JSON list.
     pub currencies: String,
     pub secret: Secret,
     pub seed: u64,
@@ -175,13 +156,10 @@ pub struct TransferCounts {
     pub sent: u64,
     /// Accepted by the hub and without outcome.
     pub accepted: u64,
-    /// Ended by COMMITTED.
     pub committed: u64,
-    /// Refused, aborted or expired.
     pub aborted: u64,
     /// Incoming transfers whose fulfilment is on its way, or whose PATCH is awaited.
     pub incoming_open: u64,
-    /// Incoming transfers that were fulfilled.
     pub incoming_committed: u64,
 }
 

@@ -19,7 +19,6 @@ const FINISHED_PER_SHARD_MAX: usize = 32_768;
 /// How a transfer ended for its payer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The callback said COMMITTED.
     Committed,
     /// The callback said ABORTED or carried an error.
     Aborted,
@@ -28,9 +27,7 @@ pub enum Outcome {
 /// The end of a transfer, as told to whoever waits for it.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// How it ended.
     pub outcome: Outcome,
-    /// When the callback arrived.
     pub at: Instant,
     /// The code of the error that ended it, if one did.
     pub error_code: Option<ErrorCode>,

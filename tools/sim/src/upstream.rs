@@ -30,7 +30,6 @@ pub struct ServiceUrls {
     pub quotes: String,
     /// For `/transfers`.
     pub transfers: String,
-    /// For everything else.
     pub others: String,
 }
 
@@ -76,7 +75,6 @@ impl Resource<'_> {
 struct Place {
     /// What stands before the path; `None` where the receiver's name does.
     prefix: Option<String>,
-    /// Which of the pools has its connections.
     pools: usize,
 }
 

@@ -11,9 +11,7 @@ use upesi_types::FspId;
 /// Which way a message went, as the DFSP sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The DFSP sent it.
     Sent,
-    /// The DFSP received it.
     Received,
 }
 
@@ -22,17 +20,12 @@ pub enum Direction {
 pub struct SeenMessage {
     /// When it was sent or received. A sent message is shown once it is answered, so watchers sort by this.
     pub at: Instant,
-    /// Which DFSP.
     pub dfsp: FspId,
-    /// Which way.
     pub direction: Direction,
-    /// The method.
     pub method: Method,
     /// The path, without the DFSP's base path where it received the message.
     pub path: String,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body.
     pub body: Bytes,
     /// The answer's status; `None` when there was no answer.
     pub status: Option<StatusCode>,

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use upesi_torture::attacks::{self, AttacksEvidence, AttacksRun, Plan};
+use upesi_lab::result::evidence::Evidence;
+use upesi_torture::attacks::{self, AttacksRun, Plan};
 use upesi_torture::hub_binary;
 
 #[derive(Debug, Args)]
@@ -55,7 +56,7 @@ impl Attacked {
         let broken = run.broken();
         println!("{} attacks, {broken} broke a promise; {}", run.attacks.len(), run.aims());
         if let Some(directory) = &self.report {
-            AttacksEvidence::add(directory, run).map_err(|error| error.to_string())?;
+            Evidence::add(directory, &attacks::SUBJECT, run).map_err(|error| error.to_string())?;
         }
         Ok(broken == 0)
     }

@@ -6,10 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use upesi_lab::Environment;
-
-use crate::evidence::{Evidence, EvidenceError, Run, Violation};
-use crate::machine;
+use crate::evidence::{EvidenceError, Provenance, Run, TrialEvidence, Violation};
 use crate::tally::Tally;
 use crate::trial::Trial;
 
@@ -21,11 +18,9 @@ const REPORT_INTERVAL: Duration = Duration::from_secs(20);
 pub struct Plan {
     /// The first seed; `None` continues the report, or begins at 0.
     pub from: Option<u64>,
-    /// Units to be reached.
     pub count: u64,
     /// How long it may take; `None` for as long as it takes.
     pub time_max: Option<Duration>,
-    /// Threads.
     pub jobs: usize,
     /// The directory of the evidence to be added to.
     pub report: Option<PathBuf>,
@@ -34,7 +29,6 @@ pub struct Plan {
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// What was counted.
     pub tally: Tally,
     /// The first seed and the one after the last.
     pub seeds: [u64; 2],
@@ -44,25 +38,23 @@ pub struct Outcome {
 
 /// What the threads share: one leg of the way, at whose end what was reached is reported.
 struct Leg<'a> {
-    trial: &'a dyn Trial,
+    trial: &'a Trial,
     ends_at: Instant,
-    /// Units that this leg need not exceed.
     count: u64,
     progress: Mutex<Progress>,
 }
 
 #[derive(Default)]
 struct Progress {
-    /// The next seed to be handed out.
     next: u64,
     reached: Outcome,
 }
 
 /// Runs a trial. What was reached is reported now and then, so that a run that is stopped can be continued.
-pub fn run(trial: &dyn Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
-    let known = plan.report.as_ref().map(|directory| Evidence::read(directory, trial.name())).transpose()?;
+pub fn run(trial: &Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
+    let known =
+        plan.report.as_ref().map(|directory| TrialEvidence::read(directory, trial.name)).transpose()?;
     let first = plan.from.unwrap_or_else(|| known.map_or(0, |known| known.next_seed()));
-    let commit = machine::commit();
     let ends_at = plan.time_max.map(|limit| Instant::now() + limit);
     let mut total = Outcome { seeds: [first, first], ..Outcome::default() };
     while total.tally.units() < plan.count && ends_at.is_none_or(|end| Instant::now() < end) {
@@ -76,7 +68,7 @@ pub fn run(trial: &dyn Trial, plan: &Plan) -> Result<Outcome, EvidenceError> {
         };
         let reached = leg.run(plan.jobs.max(1), total.seeds[1]);
         if let Some(directory) = &plan.report {
-            add_to(directory, trial, &commit, &reached, begun.elapsed())?;
+            add_to(directory, trial, &reached, begun.elapsed())?;
         }
         total.tally.merge(&reached.tally);
         total.violations.extend(reached.violations);
@@ -103,13 +95,13 @@ impl Leg<'_> {
 
     fn work(&self) {
         while let Some(seed) = self.take() {
-            let outcome = catch_unwind(AssertUnwindSafe(|| self.trial.run(seed)));
+            let outcome = catch_unwind(AssertUnwindSafe(|| (self.trial.run)(seed)));
             let reached = &mut self.progress().reached;
             match outcome {
                 Ok(tally) => reached.tally.merge(&tally),
                 Err(panic) => {
                     let message = said(&*panic);
-                    report_violation(self.trial.name(), seed, &message);
+                    report_violation(self.trial.name, seed, &message);
                     reached.violations.push(Violation { seed, message });
                 }
             }
@@ -128,19 +120,16 @@ impl Leg<'_> {
 
 fn add_to(
     directory: &Path,
-    trial: &dyn Trial,
-    commit: &str,
+    trial: &Trial,
     reached: &Outcome,
     duration: Duration,
 ) -> Result<(), EvidenceError> {
     let run = Run {
-        commit: commit.to_owned(),
-        machine: machine::machine(),
         // A trial without its program reports nothing but that.
-        build: trial.build().unwrap_or_else(|error| error),
-        date: machine::now(),
-        duration_s: duration.as_secs().max(1),
-        command: Environment::command(),
+        provenance: Provenance {
+            build: (trial.build)().unwrap_or_else(|error| error),
+            ..Provenance::now(duration)
+        },
         from: reached.seeds[0],
         to: reached.seeds[1],
         count: reached.tally.units(),
@@ -148,7 +137,7 @@ fn add_to(
         violations: reached.violations.len() as u64,
         violated: reached.violations.clone(),
     };
-    Evidence::record(directory, &trial.subject(), run)
+    TrialEvidence::record(directory, &trial.subject(), run)
 }
 
 #[expect(clippy::print_stderr, reason = "a broken promise must be seen at once, not at the end of hours")]
@@ -167,28 +156,18 @@ mod tests {
     use super::*;
 
     /// Three units a seed; each tenth seed breaks a promise.
-    struct Invented;
-
-    impl Trial for Invented {
-        fn name(&self) -> &'static str {
-            "invented"
-        }
-
-        fn what(&self) -> &'static str {
-            "invented things"
-        }
-
-        fn goal(&self) -> u64 {
-            100
-        }
-
-        fn run(&self, seed: u64) -> Tally {
+    const INVENTED: Trial = Trial {
+        name: "invented",
+        what: "invented things",
+        goal: 100,
+        build: crate::trial::own_build,
+        run: |seed| {
             assert!(seed % 10 != 9, "seed {seed} is bad");
             let mut tally = Tally::default();
             (0..3).for_each(|_| tally.unit("thing"));
             tally
-        }
-    }
+        },
+    };
 
     fn plan(directory: &std::path::Path, count: u64, jobs: usize) -> Plan {
         Plan { count, jobs, report: Some(directory.to_owned()), ..Plan::default() }
@@ -198,12 +177,12 @@ mod tests {
     fn a_campaign_reaches_its_count_and_the_next_continues_it() {
         for jobs in [1, 3] {
             let directory = tempfile::tempdir().unwrap();
-            let first = run(&Invented, &plan(directory.path(), 60, jobs)).unwrap();
+            let first = run(&INVENTED, &plan(directory.path(), 60, jobs)).unwrap();
             assert!(first.tally.units() >= 60);
             assert!(!first.violations.is_empty() && first.violations[0].seed == 9);
-            let second = run(&Invented, &plan(directory.path(), 30, jobs)).unwrap();
+            let second = run(&INVENTED, &plan(directory.path(), 30, jobs)).unwrap();
             assert_eq!(second.seeds[0], first.seeds[1]);
-            let evidence = Evidence::read(directory.path(), "invented").unwrap();
+            let evidence = TrialEvidence::read(directory.path(), "invented").unwrap();
             assert_eq!(evidence.count, first.tally.units() + second.tally.units());
             assert_eq!(evidence.seeds, [[0, second.seeds[1]]]);
             assert_eq!(evidence.violations, (first.violations.len() + second.violations.len()) as u64);
@@ -214,8 +193,8 @@ mod tests {
     #[test]
     fn seeds_that_were_run_are_refused() {
         let directory = tempfile::tempdir().unwrap();
-        run(&Invented, &plan(directory.path(), 10, 1)).unwrap();
+        run(&INVENTED, &plan(directory.path(), 10, 1)).unwrap();
         let again = Plan { from: Some(0), ..plan(directory.path(), 10, 1) };
-        assert!(matches!(run(&Invented, &again), Err(EvidenceError::Overlap { .. })));
+        assert!(matches!(run(&INVENTED, &again), Err(EvidenceError::Overlap { .. })));
     }
 }

@@ -1,74 +1,33 @@
 //! The evidence: one JSON file for each trial, which every run adds to.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+pub use upesi_lab::result::evidence::{EvidenceError, Provenance};
+use upesi_lab::result::evidence::{read_file, write_file};
 
 /// Violations that are written down in full.
 const VIOLATIONS_LISTED_MAX: usize = 50;
 
-/// Why evidence cannot be read or added to.
-#[derive(Debug)]
-pub enum EvidenceError {
-    /// The file cannot be read or written.
-    Io(PathBuf, io::Error),
-    /// The file is no evidence.
-    Malformed(PathBuf, serde_json::Error),
-    /// Seeds would be counted twice.
-    Overlap {
-        /// The first seed of the run.
-        from: u64,
-        /// The first seed that the file does not know.
-        next: u64,
-    },
-}
-
-impl std::fmt::Display for EvidenceError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
-            Self::Malformed(path, error) => write!(f, "{} is no evidence: {error}", path.display()),
-            Self::Overlap { from, next } => write!(
-                f,
-                "seeds from {from} on are in the evidence already: leave out --from, or choose {next} or more"
-            ),
-        }
-    }
-}
-
-impl std::error::Error for EvidenceError {}
-
 /// What a file of evidence is about.
 #[derive(Clone, Debug)]
 pub struct Subject {
-    /// The name of the file.
     pub name: &'static str,
-    /// What is counted, for a table's heading.
     pub what: &'static str,
-    /// The count aimed at.
     pub goal: u64,
-    /// The command that adds to the file.
     pub command: String,
 }
 
 /// All runs of one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Evidence {
-    /// The trial.
+pub struct TrialEvidence {
     pub name: String,
-    /// What is counted.
     pub what: String,
-    /// The command that adds to this file.
     pub command: String,
     /// The count that `make torture` aims at.
     pub goal: u64,
-    /// What all runs have counted together.
     pub count: u64,
-    /// Broken promises in all runs.
     pub violations: u64,
     /// Seeds `[from, to)` that were run, merged.
     pub seeds: Vec<[u64; 2]>,
@@ -80,56 +39,30 @@ pub struct Evidence {
 /// One run, or several that continue one another.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// The commit that was tried; a `+` says that files differed from it.
-    pub commit: String,
-    /// Where.
-    pub machine: String,
-    /// `debug` or `release`.
-    pub build: String,
-    /// When it ended, ISO 8601.
-    pub date: String,
-    /// Duration in seconds.
-    pub duration_s: u64,
-    /// What was run, with its arguments; nothing in runs before this was kept.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub command: String,
+    #[serde(flatten)]
+    pub provenance: Provenance,
     /// The first seed.
     pub from: u64,
     /// The seed after the last.
     pub to: u64,
     /// What was counted.
     pub count: u64,
-    /// The same in more detail, by name.
     pub details: BTreeMap<String, u64>,
-    /// Broken promises.
     pub violations: u64,
-    /// Which, as far as there is room.
     pub violated: Vec<Violation>,
 }
 
 /// A broken promise.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Violation {
-    /// The seed that breaks it.
     pub seed: u64,
-    /// What the check said.
     pub message: String,
 }
 
-impl Evidence {
-    /// The file of a trial.
-    pub fn path(directory: &Path, name: &str) -> PathBuf {
-        directory.join(format!("{name}.json"))
-    }
-
-    /// What a directory knows of a trial; nothing, where there is no file.
+impl TrialEvidence {
+    /// The evidence in a directory about a trial; empty if there is no file.
     pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
-        read_file(Self::path(directory, name))
-    }
-
-    /// Writes the file, replacing it at once.
-    pub fn write(&self, directory: &Path) -> Result<(), EvidenceError> {
-        write_file(Self::path(directory, &self.name), self)
+        Ok(read_file(directory, name)?.unwrap_or_default())
     }
 
     /// Adds a run to the file about a subject, which need not be there yet.
@@ -140,7 +73,7 @@ impl Evidence {
         evidence.command.clone_from(&subject.command);
         evidence.goal = subject.goal;
         evidence.add(run)?;
-        evidence.write(directory)
+        write_file(directory, subject.name, &evidence)
     }
 
     /// The first seed that no run has come to.
@@ -170,41 +103,18 @@ impl Evidence {
     }
 }
 
-/// What a file of evidence says; nothing, where it is not there.
-pub(crate) fn read_file<T: DeserializeOwned + Default>(path: PathBuf) -> Result<T, EvidenceError> {
-    match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| EvidenceError::Malformed(path, error)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(T::default()),
-        Err(error) => Err(EvidenceError::Io(path, error)),
-    }
-}
-
-/// Writes a file of evidence, replacing it at once.
-pub(crate) fn write_file<T: Serialize>(path: PathBuf, contents: &T) -> Result<(), EvidenceError> {
-    let beside = path.with_extension("json.tmp");
-    let mut text = match serde_json::to_string_pretty(contents) {
-        Ok(text) => text,
-        Err(error) => return Err(EvidenceError::Malformed(path, error)),
-    };
-    text.push('\n');
-    path.parent()
-        .map_or(Ok(()), fs::create_dir_all)
-        .and_then(|()| fs::write(&beside, text))
-        .and_then(|()| fs::rename(&beside, &path))
-        .map_err(|error| EvidenceError::Io(path, error))
-}
-
 impl Run {
     fn is_continued_by(&self, next: &Self) -> bool {
+        let (own, other) = (&self.provenance, &next.provenance);
         self.to == next.from
-            && (&self.commit, &self.machine, &self.build) == (&next.commit, &next.machine, &next.build)
-            && self.command == next.command
+            && (&own.commit, &own.machine) == (&other.commit, &other.machine)
+            && (&own.build, &own.command) == (&other.build, &other.command)
     }
 
     fn absorb(&mut self, next: Self) {
         self.to = next.to;
-        self.date = next.date;
-        self.duration_s += next.duration_s;
+        self.provenance.date = next.provenance.date;
+        self.provenance.duration_s += next.provenance.duration_s;
         self.count += next.count;
         self.violations += next.violations;
         for (name, count) in next.details {
@@ -233,13 +143,14 @@ mod tests {
 
     fn run(commit: &str, from: u64, to: u64) -> Run {
         let details = BTreeMap::from([("torn".to_owned(), to - from)]);
-        Run { commit: commit.into(), from, to, count: 10 * (to - from), details, ..Run::default() }
+        let provenance = Provenance { commit: commit.into(), ..Provenance::default() };
+        Run { provenance, from, to, count: 10 * (to - from), details, ..Run::default() }
     }
 
     /// More is counted as time goes by: what older runs lack does not matter.
     #[test]
     fn a_count_that_is_new_is_added_to_a_run_without_it() {
-        let mut evidence = Evidence::default();
+        let mut evidence = TrialEvidence::default();
         evidence.add(run("a", 0, 5)).unwrap();
         let mut next = run("a", 5, 7);
         next.details.insert("doubled".to_owned(), 3);
@@ -250,7 +161,7 @@ mod tests {
 
     #[test]
     fn runs_that_continue_one_another_become_one() {
-        let mut evidence = Evidence { name: "some".into(), ..Evidence::default() };
+        let mut evidence = TrialEvidence { name: "some".into(), ..TrialEvidence::default() };
         for added in [run("a", 0, 5), run("a", 5, 7), run("b", 7, 9), run("b", 20, 21)] {
             evidence.add(added).unwrap();
         }
@@ -262,12 +173,16 @@ mod tests {
 
     #[test]
     fn a_run_keeps_the_command_that_made_it() {
-        let with = |command: &str, run: Run| Run { command: command.into(), ..run };
-        let mut evidence = Evidence::default();
+        let with = |command: &str, run: Run| Run {
+            provenance: Provenance { command: command.into(), ..run.provenance.clone() },
+            ..run
+        };
+        let mut evidence = TrialEvidence::default();
         evidence.add(with("torture fsync --minutes 1", run("a", 0, 5))).unwrap();
         evidence.add(with("torture fsync --minutes 1", run("a", 5, 6))).unwrap();
         evidence.add(with("torture fsync --minutes 2", run("a", 6, 9))).unwrap();
-        let commands: Vec<_> = evidence.runs.iter().map(|run| (run.to, run.command.as_str())).collect();
+        let commands: Vec<_> =
+            evidence.runs.iter().map(|run| (run.to, run.provenance.command.as_str())).collect();
         assert_eq!(commands, [(6, "torture fsync --minutes 1"), (9, "torture fsync --minutes 2")]);
         // Runs from before are written as they were read.
         let before = serde_json::to_string(&run("a", 0, 5)).unwrap();
@@ -276,7 +191,7 @@ mod tests {
 
     #[test]
     fn only_runs_after_the_last_find_are_clean() {
-        let mut evidence = Evidence::default();
+        let mut evidence = TrialEvidence::default();
         for (from, violations, since) in
             [(0, 0, None), (1, 2, Some(0)), (2, 0, Some(10)), (3, 0, Some(20)), (4, 1, Some(0))]
         {
@@ -287,7 +202,7 @@ mod tests {
 
     #[test]
     fn no_seed_counts_twice() {
-        let mut evidence = Evidence::default();
+        let mut evidence = TrialEvidence::default();
         evidence.add(run("a", 10, 20)).unwrap();
         for (from, to, is_new) in
             [(0, 10, true), (19, 21, false), (12, 13, false), (5, 30, false), (20, 21, true)]
@@ -300,12 +215,15 @@ mod tests {
     #[test]
     fn a_file_is_read_back_as_it_was_written() {
         let directory = tempfile::tempdir().unwrap();
-        assert_eq!(Evidence::read(directory.path(), "some").unwrap(), Evidence::default());
-        let mut evidence = Evidence { name: "some".into(), goal: 7, ..Evidence::default() };
+        assert_eq!(TrialEvidence::read(directory.path(), "some").unwrap(), TrialEvidence::default());
+        let mut evidence = TrialEvidence { name: "some".into(), goal: 7, ..TrialEvidence::default() };
         evidence.add(run("a", 0, 5)).unwrap();
-        evidence.write(directory.path()).unwrap();
-        assert_eq!(Evidence::read(directory.path(), "some").unwrap(), evidence);
-        fs::write(Evidence::path(directory.path(), "some"), "[]").unwrap();
-        assert!(matches!(Evidence::read(directory.path(), "some"), Err(EvidenceError::Malformed(..))));
+        write_file(directory.path(), "some", &evidence).unwrap();
+        assert_eq!(TrialEvidence::read(directory.path(), "some").unwrap(), evidence);
+        std::fs::write(directory.path().join("some.json"), "[]").unwrap();
+        assert!(matches!(
+            TrialEvidence::read(directory.path(), "some"),
+            Err(EvidenceError::Malformed { .. })
+        ));
     }
 }

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use upesi_torture::black_hole::{self, BlackHoleEvidence, Plan};
+use upesi_lab::result::evidence::Evidence;
+use upesi_torture::black_hole::{self, Plan};
 use upesi_torture::hub_binary;
 
 /// Below this, darkness shows nothing: transfers that run out in it take ten seconds.
@@ -107,7 +108,7 @@ impl Lost {
         run.violations.iter().for_each(|violation| eprintln!("VIOLATION {violation}"));
         let is_kept = run.violations.is_empty();
         if let Some(directory) = &self.report {
-            BlackHoleEvidence::add(directory, run).map_err(|error| error.to_string())?;
+            Evidence::add(directory, &black_hole::SUBJECT, run).map_err(|error| error.to_string())?;
         }
         Ok(is_kept)
     }

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use crate::evidence::{Evidence, EvidenceError, Run, Subject, Violation};
-use crate::machine;
+use crate::evidence::{EvidenceError, Provenance, Run, Subject, TrialEvidence, Violation};
 
 /// All of them, in the order of the table, behind the trials.
 pub fn subjects() -> impl Iterator<Item = Subject> {
@@ -25,21 +25,17 @@ pub fn named(name: &str) -> Option<Subject> {
 /// What a program has to say of one of its runs.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
-    /// The seed that it ran with.
     pub seed: u64,
     /// How it was built, and what drove it.
     pub build: String,
-    /// Duration in seconds.
     pub duration_s: u64,
-    /// What was counted, by name.
     pub counts: BTreeMap<String, u64>,
-    /// What each broken promise was.
     pub violations: Vec<String>,
 }
 
 /// The seed that a program is to run with next. Never 0, by which libFuzzer understands that it should draw one.
 pub fn next_seed(directory: &Path, subject: &Subject) -> Result<u64, EvidenceError> {
-    Ok(Evidence::read(directory, subject.name)?.next_seed().max(1))
+    Ok(TrialEvidence::read(directory, subject.name)?.next_seed().max(1))
 }
 
 /// Adds a run to the evidence.
@@ -48,12 +44,11 @@ pub fn note(directory: &Path, subject: &Subject, report: Report) -> Result<(), E
     let violated = report.violations.into_iter().map(|message| Violation { seed, message });
     let violated: Vec<_> = violated.collect();
     let run = Run {
-        commit: machine::commit(),
-        machine: machine::machine(),
-        build: report.build,
-        date: machine::now(),
-        duration_s: report.duration_s.max(1),
-        command: subject.command.clone(),
+        provenance: Provenance {
+            build: report.build,
+            command: subject.command.clone(),
+            ..Provenance::now(Duration::from_secs(report.duration_s))
+        },
         from: seed,
         to: seed + 1,
         count: report.counts.values().sum(),
@@ -61,7 +56,7 @@ pub fn note(directory: &Path, subject: &Subject, report: Report) -> Result<(), E
         violations: violated.len() as u64,
         violated,
     };
-    Evidence::record(directory, subject, run)
+    TrialEvidence::record(directory, subject, run)
 }
 
 #[cfg(test)]
@@ -81,11 +76,11 @@ mod tests {
             let seed = next_seed(directory.path(), &subject).unwrap();
             note(directory.path(), &subject, report(seed, target, count)).unwrap();
         }
-        let evidence = Evidence::read(directory.path(), "fuzz").unwrap();
+        let evidence = TrialEvidence::read(directory.path(), "fuzz").unwrap();
         assert_eq!((evidence.count, evidence.goal), (517, subject.goal));
         assert_eq!((evidence.seeds.as_slice(), evidence.runs.len()), ([[1, 4]].as_slice(), 1));
         assert_eq!(evidence.runs[0].details["bodies"], 17);
-        assert_eq!(evidence.runs[0].duration_s, 90);
+        assert_eq!(evidence.runs[0].provenance.duration_s, 90);
     }
 
     #[test]
@@ -94,7 +89,7 @@ mod tests {
         let subject = named("fuzz").unwrap();
         let broken = Report { violations: vec!["routes: no slash".into()], ..report(4, "routes", 3) };
         note(directory.path(), &subject, broken.clone()).unwrap();
-        let evidence = Evidence::read(directory.path(), "fuzz").unwrap();
+        let evidence = TrialEvidence::read(directory.path(), "fuzz").unwrap();
         assert_eq!((evidence.violations, evidence.runs[0].violated[0].seed), (1, 4));
         assert!(matches!(note(directory.path(), &subject, broken), Err(EvidenceError::Overlap { .. })));
     }

@@ -2,10 +2,12 @@
 
 use std::path::Path;
 
-use crate::attacks::AttacksEvidence;
-use crate::black_hole::{BlackHoleEvidence, GROWTH_PERMILLE_MAX};
-use crate::evidence::{Evidence, EvidenceError};
-use crate::measured::{MeasuredAim, MeasuredEvidence, MeasuredRun};
+use upesi_lab::result::evidence::{Evidence, EvidenceError, Provenance};
+
+use crate::attacks::{self, AttacksRun};
+use crate::black_hole::{self, BlackHoleRun, GROWTH_PERMILLE_MAX};
+use crate::evidence::TrialEvidence;
+use crate::measured::{MeasuredAim, MeasuredRun};
 use crate::{noted, trials};
 
 /// Where the table begins.
@@ -26,8 +28,8 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
     let mut lines =
         String::from("| what | tried | violations | goal | commits, dates |\n|---|---:|---:|---:|---|\n");
     for subject in trials::TRIALS.iter().map(|trial| trial.subject()).chain(noted::subjects()) {
-        let evidence = Evidence::read(directory, subject.name)?;
-        let runs = evidence.runs.iter().map(|run| (run.commit.as_str(), run.date.as_str()));
+        let evidence = TrialEvidence::read(directory, subject.name)?;
+        let runs = evidence.runs.iter().map(|run| &run.provenance);
         lines.push_str(&format!(
             "| {} | {} | {} | {} | {} |\n",
             subject.what,
@@ -37,21 +39,21 @@ pub fn table(directory: &Path) -> Result<String, EvidenceError> {
             span(runs)
         ));
     }
-    lines.push_str(&black_hole(&BlackHoleEvidence::read(directory)?));
-    lines.push_str(&attacks(&AttacksEvidence::read(directory)?));
-    let overload = MeasuredEvidence::read(directory, "overload")?;
-    let (alike, one) = overload.runs.iter().partition::<Vec<_>, _>(|run| run.flooders.is_none());
+    lines.push_str(&black_hole(&Evidence::read(directory, black_hole::SUBJECT.name)?.runs));
+    lines.push_str(&attacks(&Evidence::read(directory, attacks::SUBJECT.name)?.runs));
+    let overload: Vec<MeasuredRun> = Evidence::read(directory, "overload")?.runs;
+    let (alike, one) = overload.iter().partition::<Vec<_>, _>(|run| run.flooders.is_none());
     let flood = "transfers offered at many times what the hub takes";
     lines.push_str(&measured(&format!("{flood}, from all DFSPs alike"), |run| run.offered, &alike));
     lines.push_str(&measured(&format!("{flood}, from one DFSP of several"), |run| run.offered, &one));
-    let growth = MeasuredEvidence::read(directory, "growth")?;
+    let growth = Evidence::read(directory, "growth")?.runs;
     let history = "finished transfers in a hub's history";
-    lines.push_str(&measured(history, |run| run.transfers, &growth.runs.iter().collect::<Vec<_>>()));
+    lines.push_str(&measured(history, |run| run.transfers, &growth.iter().collect::<Vec<_>>()));
     Ok(lines)
 }
 
 /// How many there were, and what came after the last.
-fn violations(evidence: &Evidence) -> String {
+fn violations(evidence: &TrialEvidence) -> String {
     let count = grouped(evidence.violations);
     match evidence.clean_since() {
         None => count,
@@ -61,17 +63,17 @@ fn violations(evidence: &Evidence) -> String {
 }
 
 /// The last run, as a line: callbacks are what is tried, and the others' latency is what it aims at.
-fn black_hole(evidence: &BlackHoleEvidence) -> String {
+fn black_hole(runs: &[BlackHoleRun]) -> String {
     let what = "callbacks to a DFSP that answered nothing for minutes, all delivered once it was back";
     let max = GROWTH_PERMILLE_MAX / 10;
-    let broken: usize = evidence.runs.iter().map(|run| run.violations.len()).sum();
-    let delivered: u64 = evidence.runs.iter().map(|run| run.callbacks_delivered).sum();
-    let growth = evidence.runs.last().map_or_else(String::new, |run| {
+    let broken: usize = runs.iter().map(|run| run.violations.len()).sum();
+    let delivered: u64 = runs.iter().map(|run| run.callbacks_delivered).sum();
+    let growth = runs.last().map_or_else(String::new, |run| {
         let permille = run.p99_growth_permille;
         let sign = if permille < 0 { "−" } else { "+" };
         format!(": {sign}{}.{} %", permille.abs() / 10, permille.abs() % 10)
     });
-    let runs = evidence.runs.iter().map(|run| (run.commit.as_str(), run.date.as_str()));
+    let runs = runs.iter().map(|run| &run.provenance);
     format!(
         "| {what} | {} | {broken} | others' p99 ≤ +{max} %{growth} | {} |\n",
         grouped(delivered),
@@ -80,13 +82,13 @@ fn black_hole(evidence: &BlackHoleEvidence) -> String {
 }
 
 /// The last run, as a line: how many attacks of it broke a promise, and how many of the first did.
-fn attacks(evidence: &AttacksEvidence) -> String {
+fn attacks(runs: &[AttacksRun]) -> String {
     let what = "attacks that need no credential, or only one DFSP's, beside honest payments";
-    let runs = evidence.runs.iter().map(|run| (run.commit.as_str(), run.date.as_str()));
-    let span = span(runs);
-    let Some(last) = evidence.runs.last() else { return format!("| {what} | 0 | 0 | – | {span} |\n") };
-    let first = evidence.runs.first().filter(|_| evidence.runs.len() > 1);
-    let before = first.map_or_else(String::new, |first| format!(", {} in {}", first.broken(), first.commit));
+    let span = span(runs.iter().map(|run| &run.provenance));
+    let Some(last) = runs.last() else { return format!("| {what} | 0 | 0 | – | {span} |\n") };
+    let first = runs.first().filter(|_| runs.len() > 1);
+    let before = first
+        .map_or_else(String::new, |first| format!(", {} in {}", first.broken(), first.provenance.commit));
     let (tried, broken) = (last.attacks.len(), last.broken());
     format!("| {what} | {tried} | {broken}{before} | {} | {span} |\n", last.aims())
 }
@@ -98,17 +100,17 @@ fn measured(what: &str, count: fn(&MeasuredRun) -> u64, runs: &[&MeasuredRun]) -
         let aims = run.aims.iter().map(MeasuredAim::words).collect::<Vec<_>>();
         (count(run), aims.join("; "))
     });
-    let span = span(runs.iter().map(|run| (run.commit.as_str(), run.date.as_str())));
+    let span = span(runs.iter().map(|run| &run.provenance));
     format!("| {what} | {} | {broken} | {aims} | {span} |\n", grouped(count))
 }
 
 /// The commits that runs, oldest first, were of, and their days: the first and the last, and how many commits.
-fn span<'a>(runs: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+fn span<'a>(runs: impl Iterator<Item = &'a Provenance>) -> String {
     let (mut commits, mut days): (Vec<&str>, Vec<&str>) = (Vec::new(), Vec::new());
-    for (commit, date) in runs {
+    for Provenance { commit, date, .. } in runs {
         let day = date.split('T').next().unwrap_or_default();
         // The last place of a commit that comes again counts.
-        commits.retain(|known| *known != commit);
+        commits.retain(|known| known != commit);
         commits.push(commit);
         days.push(day);
     }
@@ -137,9 +139,12 @@ pub fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::attacks::{AttackResult, AttacksRun};
-    use crate::black_hole::BlackHoleRun;
+    use crate::attacks::AttackResult;
     use crate::evidence::Run;
+
+    fn provenance(commit: &str, date: &str) -> Provenance {
+        Provenance { commit: commit.to_owned(), date: date.to_owned(), ..Provenance::default() }
+    }
 
     #[test]
     fn thousands_are_grouped() {
@@ -166,7 +171,8 @@ mod tests {
                 "a to b (2), 2026-11-21 to 2026-11-22",
             ),
         ] {
-            assert_eq!(span(runs.iter().copied()), text);
+            let runs: Vec<_> = runs.iter().map(|(commit, date)| provenance(commit, date)).collect();
+            assert_eq!(span(runs.iter()), text);
         }
     }
 
@@ -178,10 +184,11 @@ mod tests {
             (&[(1_000, 0), (500, 1), (90_000, 0), (919, 0)], "1, none in the 90,919 since"),
             (&[(1_000, 1), (500, 0), (200, 3)], "4, nothing tried since"),
         ] {
-            let mut evidence = Evidence::default();
+            let mut evidence = TrialEvidence::default();
             for (index, (count, violations)) in (0_u64..).zip(runs) {
-                let (from, to, commit) = (index, index + 1, index.to_string());
-                let run = Run { commit, from, to, count: *count, violations: *violations, ..Run::default() };
+                let (from, to, provenance) = (index, index + 1, provenance(&index.to_string(), ""));
+                let run =
+                    Run { provenance, from, to, count: *count, violations: *violations, ..Run::default() };
                 evidence.add(run).unwrap();
             }
             assert_eq!(super::violations(&evidence), text);
@@ -190,36 +197,32 @@ mod tests {
 
     #[test]
     fn the_black_hole_has_its_line() {
-        let mut evidence = BlackHoleEvidence::default();
-        assert!(black_hole(&evidence).ends_with("| 0 | 0 | others' p99 ≤ +10 % | not run yet |\n"));
+        let mut runs: Vec<BlackHoleRun> = Vec::new();
+        assert!(black_hole(&runs).ends_with("| 0 | 0 | others' p99 ≤ +10 % | not run yet |\n"));
         for p99_growth_permille in [45, -231] {
-            let (commit, date) = ("a".to_owned(), "2026-11-21T1".to_owned());
-            let callbacks_delivered = 1_000;
-            let run = BlackHoleRun {
-                commit,
-                date,
+            let (provenance, callbacks_delivered) = (provenance("a", "2026-11-21T1"), 1_000);
+            runs.push(BlackHoleRun {
+                provenance,
                 callbacks_delivered,
                 p99_growth_permille,
                 ..BlackHoleRun::default()
-            };
-            evidence.runs.push(run);
+            });
             let growth = if p99_growth_permille < 0 { "−23.1" } else { "+4.5" };
-            assert!(black_hole(&evidence).contains(&format!("others' p99 ≤ +10 %: {growth} % |")));
+            assert!(black_hole(&runs).contains(&format!("others' p99 ≤ +10 %: {growth} % |")));
         }
-        assert!(black_hole(&evidence).contains("| 2,000 | 0 |"));
+        assert!(black_hole(&runs).contains("| 2,000 | 0 |"));
     }
 
     #[test]
     fn attacks_have_a_line_that_says_what_the_first_run_found() {
-        let mut evidence = AttacksEvidence::default();
-        assert!(attacks(&evidence).ends_with("| 0 | 0 | – | not run yet |\n"));
+        let mut runs: Vec<AttacksRun> = Vec::new();
+        assert!(attacks(&runs).ends_with("| 0 | 0 | – | not run yet |\n"));
         for (commit, violations) in [("a", vec!["slow".to_owned()]), ("b", Vec::new())] {
             let attack = AttackResult { violations, p99_permille: Some(900), ..AttackResult::default() };
-            let (commit, date) = (commit.to_owned(), "2026-11-22T1".to_owned());
-            let attacks = vec![attack];
-            evidence.runs.push(AttacksRun { commit, date, attacks, ..AttacksRun::default() });
+            let (provenance, attacks) = (provenance(commit, "2026-11-22T1"), vec![attack]);
+            runs.push(AttacksRun { provenance, attacks, ..AttacksRun::default() });
         }
-        let line = attacks(&evidence);
+        let line = attacks(&runs);
         assert!(line.contains("payments | 1 | 0, 1 in a | payments' p99 ≤ 3 ×"), "{line}");
         assert!(line.ends_with("| a to b (2), 2026-11-22 |\n"), "{line}");
     }
@@ -236,8 +239,7 @@ mod tests {
             is_reached,
         };
         let run = |offered, audits_ok| MeasuredRun {
-            commit: "a".to_owned(),
-            date: "2026-11-22T1".to_owned(),
+            provenance: provenance("a", "2026-11-22T1"),
             offered,
             audits_ok,
             aims: vec![

@@ -33,7 +33,6 @@ impl Tally {
         self.0.get(name).copied().unwrap_or(0)
     }
 
-    /// The units.
     pub fn units(&self) -> u64 {
         self.get(Self::UNITS)
     }

@@ -1,35 +1,35 @@
 //! What is tried.
 
 use crate::evidence::Subject;
-use crate::machine;
 use crate::tally::Tally;
 
-/// Makes worlds from seeds and judges them.
-pub trait Trial: Sync {
+/// A trial makes worlds from seeds and judges them.
+#[derive(Clone, Copy, Debug)]
+pub struct Trial {
     /// The subcommand, and the name of the file with the evidence.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// What is counted, for a table's heading: `crash images, torn writes included`.
-    fn what(&self) -> &'static str;
-
+    pub what: &'static str,
     /// How many of them one `make torture` is to reach.
-    fn goal(&self) -> u64;
+    pub goal: u64,
+    /// How what is tried was built; an error if that is a program of its own, and there is none.
+    pub build: fn() -> Result<String, String>,
+    /// Everything that one seed stands for. Panics when a promise is broken, and says which.
+    pub run: fn(u64) -> Tally,
+}
 
-    /// Everything that one seed stands for. Panics where a promise is broken, and says which.
-    fn run(&self, seed: u64) -> Tally;
+/// How this program was built.
+///
+/// # Errors
+/// Never.
+pub fn own_build() -> Result<String, String> {
+    Ok(if cfg!(debug_assertions) { "debug" } else { "release" }.to_owned())
+}
 
-    /// How what is tried was built.
-    ///
-    /// # Errors
-    /// When that is a program of its own, and there is none.
-    fn build(&self) -> Result<String, String> {
-        Ok(machine::build().to_owned())
-    }
-
+impl Trial {
     /// What its evidence is about.
-    fn subject(&self) -> Subject {
-        let (name, goal) = (self.name(), self.goal());
-        let command = format!("torture {name} --count {goal} --report docs/evidence");
-        Subject { name, what: self.what(), goal, command }
+    pub fn subject(&self) -> Subject {
+        let Self { name, what, goal, .. } = *self;
+        Subject { name, what, goal, command: format!("torture {name} --count {goal} --report docs/evidence") }
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use upesi_torture::campaign::{self, Outcome, Plan};
-use upesi_torture::evidence::Evidence;
+use upesi_torture::evidence::TrialEvidence;
 use upesi_torture::trial::Trial;
 use upesi_torture::{hub_binary, trials};
 
@@ -53,7 +53,7 @@ impl TrialArguments {
             // An equal part for each trial that is still to come.
             let left = self.time_max().map(|limit| limit.saturating_sub(begun.elapsed()));
             let others = u32::try_from(trials::TRIALS.len() - place).unwrap_or(1);
-            is_kept &= self.advance(*trial, left.map(|left| left / others))?;
+            is_kept &= self.advance(trial, left.map(|left| left / others))?;
         }
         Ok(is_kept)
     }
@@ -89,21 +89,21 @@ impl TrialArguments {
     }
 
     /// How many units are to be reached.
-    fn wanted(&self, trial: &dyn Trial, has_time: bool) -> Result<u64, String> {
+    fn wanted(&self, trial: &Trial, has_time: bool) -> Result<u64, String> {
         if let Some(count) = self.count {
             return Ok(count);
         }
         if has_time {
             return Ok(u64::MAX);
         }
-        let known = self.report.as_deref().map(|directory| Evidence::read(directory, trial.name()));
+        let known = self.report.as_deref().map(|directory| TrialEvidence::read(directory, trial.name));
         let known = known.transpose().map_err(|error| error.to_string())?.unwrap_or_default();
-        let lacking = trial.goal().saturating_sub(known.count);
-        Ok(if lacking == 0 { trial.goal() } else { lacking })
+        let lacking = trial.goal.saturating_sub(known.count);
+        Ok(if lacking == 0 { trial.goal } else { lacking })
     }
 
     #[expect(clippy::print_stdout, reason = "this is a command, and this is its result")]
-    fn advance(&self, trial: &dyn Trial, time_max: Option<Duration>) -> Result<bool, String> {
+    fn advance(&self, trial: &Trial, time_max: Option<Duration>) -> Result<bool, String> {
         let count = self.wanted(trial, time_max.is_some())?;
         let plan = Plan { from: self.from, count, time_max, jobs: self.jobs, report: self.report.clone() };
         let begun = Instant::now();
@@ -112,9 +112,9 @@ impl TrialArguments {
         let details: Vec<String> = tally.details().map(|(name, count)| format!("{count} {name}")).collect();
         println!(
             "{}: {} {}, seeds {from}..{to}, {} s, {} violations ({})",
-            trial.name(),
+            trial.name,
             tally.units(),
-            trial.what(),
+            trial.what,
             begun.elapsed().as_secs(),
             violations.len(),
             details.join(", ")
@@ -132,34 +132,24 @@ mod tests {
     use super::*;
 
     /// Three units a seed.
-    struct Invented;
-
-    impl Trial for Invented {
-        fn name(&self) -> &'static str {
-            "invented"
-        }
-
-        fn what(&self) -> &'static str {
-            "invented things"
-        }
-
-        fn goal(&self) -> u64 {
-            30
-        }
-
-        fn run(&self, _: u64) -> Tally {
+    const INVENTED: Trial = Trial {
+        name: "invented",
+        what: "invented things",
+        goal: 30,
+        build: upesi_torture::trial::own_build,
+        run: |_| {
             let mut tally = Tally::default();
             (0..3).for_each(|_| tally.unit("thing"));
             tally
-        }
-    }
+        },
+    };
 
-    fn go(report: &Path, count: Option<u64>, time_max: Option<Duration>) -> Evidence {
+    fn go(report: &Path, count: Option<u64>, time_max: Option<Duration>) -> TrialEvidence {
         let report_to = Some(report.to_owned());
         let arguments =
             TrialArguments { from: None, count, minutes: None, jobs: 1, report: report_to, binary: None };
-        assert_eq!(arguments.advance(&Invented, time_max), Ok(true));
-        Evidence::read(report, "invented").unwrap()
+        assert_eq!(arguments.advance(&INVENTED, time_max), Ok(true));
+        TrialEvidence::read(report, "invented").unwrap()
     }
 
     #[test]

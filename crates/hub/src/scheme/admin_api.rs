@@ -9,7 +9,7 @@ use upesi_http::{Bytes, Full, Method, Pool, PoolConfig, Request, SendError, Targ
 use upesi_types::Amount;
 
 /// Time for one answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Largest answer that is read, in bytes: a listing of many thousand participants.
 const ANSWER_BYTES_MAX: usize = 64 << 20;
 /// What is shown of an answer that is not understood, in characters.
@@ -122,11 +122,24 @@ impl AdminApi {
         let target = Target::parse(url)?;
         let prefix = target.path.path().trim_end_matches('/').to_owned();
         let config = PoolConfig {
-            connections_max: 1,
+            connections_max: 4,
             response_body_bytes_max: ANSWER_BYTES_MAX,
             ..PoolConfig::default()
         };
         Ok(Self { pool: Pool::new(target.origin, config), prefix })
+    }
+
+    /// Whether the base URL has no path.
+    pub fn is_at_root(&self) -> bool {
+        self.prefix.is_empty()
+    }
+
+    /// Reads an answer as it comes.
+    ///
+    /// # Errors
+    /// No answer, or a refusal.
+    pub async fn get_bytes(&self, path: &str) -> Result<Bytes, AdminError> {
+        self.call(Method::GET, path, JSON, Bytes::new()).await
     }
 
     /// Reads.
@@ -134,7 +147,7 @@ impl AdminApi {
     /// # Errors
     /// No answer, a refusal, or an answer of another form.
     pub async fn get<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, AdminError> {
-        read(path, &self.call(Method::GET, path, JSON, Bytes::new()).await?)
+        read(path, &self.get_bytes(path).await?)
     }
 
     /// Sends a text of some type, and reads the answer.

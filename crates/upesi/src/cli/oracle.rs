@@ -37,52 +37,7 @@ pub struct OracleArguments {
     pub workers: Option<usize>,
     /// Delays and faults.
     #[command(flatten)]
-    pub behaviour: OracleBehaviourArguments,
-}
-
-/// Delays and faults of a simulated oracle. Rates are in per mille of requests.
-#[derive(Args, Clone, Debug)]
-#[command(next_help_heading = "Behaviour of the simulated oracle")]
-pub struct OracleBehaviourArguments {
-    /// Time between a request and its answer, in milliseconds.
-    #[arg(long, value_name = "MS", default_value_t = 0)]
-    pub delay_ms: u32,
-    /// Requests never answered.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub hang_per_mille: u16,
-    /// Requests answered with 404.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub not_found_per_mille: u16,
-    /// Requests answered with 500.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub server_error_per_mille: u16,
-    /// Requests answered with 503 and error 2003.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub unavailable_per_mille: u16,
-    /// Requests answered with 200 and invalid JSON.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub garbage_per_mille: u16,
-    /// Lookups whose answer names a second owner.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub several_owners_per_mille: u16,
-    /// Lookups whose answer names an unknown DFSP.
-    #[arg(long, value_name = "RATE", default_value_t = 0)]
-    pub unknown_dfsp_per_mille: u16,
-}
-
-impl OracleBehaviourArguments {
-    fn settings(&self) -> OracleSettings {
-        OracleSettings {
-            delay_ms: self.delay_ms,
-            hang_per_mille: self.hang_per_mille,
-            not_found_per_mille: self.not_found_per_mille,
-            server_error_per_mille: self.server_error_per_mille,
-            unavailable_per_mille: self.unavailable_per_mille,
-            garbage_per_mille: self.garbage_per_mille,
-            several_owners_per_mille: self.several_owners_per_mille,
-            unknown_dfsp_per_mille: self.unknown_dfsp_per_mille,
-        }
-    }
+    pub behaviour: OracleSettings,
 }
 
 fn rule(text: &str) -> Result<OracleRule, String> {
@@ -102,7 +57,7 @@ pub fn run(arguments: &OracleArguments) -> Outcome {
     let mut config = OracleConfig::new(names);
     config.rules.extend(arguments.rules.iter().cloned());
     config.listen = arguments.listen;
-    config.settings = arguments.behaviour.settings();
+    config.settings = arguments.behaviour;
     config.seed = arguments.seed;
     let workers = Workers::start_on_cores(worker_count(arguments.workers), "oracle")
         .map_err(|error| Failure::new(Exit::Unavailable, error))?;

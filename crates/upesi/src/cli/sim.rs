@@ -8,7 +8,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use upesi_http::{Workers, available_cores};
-use upesi_sim::{SeenMessage, SimConfig, SimError, Simulator, Upstream};
+use upesi_sim::{DfspSettings, SeenMessage, SimConfig, SimError, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
 use super::oracle::{self, OracleArguments};
@@ -17,7 +17,6 @@ use upesi_hub::exit::{Exit, Failure, Outcome};
 use upesi_hub::output::write_out;
 use upesi_hub::signals::stop_signal;
 use upesi_hub::values::{WAIT_DEFAULT, currency, dfsp_name, wait};
-use upesi_lab::cli::behaviour::BehaviourArguments;
 use upesi_lab::cli::messages::Teller;
 
 /// How long the end waits for requests in flight.
@@ -79,7 +78,7 @@ pub struct SimArguments {
     pub show: bool,
     /// Delays and faults.
     #[command(flatten)]
-    pub behaviour: BehaviourArguments,
+    pub behaviour: DfspSettings,
 }
 
 /// Runs the simulators until SIGTERM or SIGINT. They answer while the hub is waited for.
@@ -89,10 +88,10 @@ pub fn run(arguments: &SimArguments) -> Outcome {
     }
     let mut config = SimConfig::new(arguments.dfsps, Upstream::Hub(arguments.hub.clone()));
     if !arguments.names.is_empty() {
-        config.dfsps = arguments.names.iter().map(|name| (*name, arguments.behaviour.settings())).collect();
+        config.dfsps = arguments.names.iter().map(|name| (*name, arguments.behaviour)).collect();
     }
     for (_, settings) in &mut config.dfsps {
-        *settings = arguments.behaviour.settings();
+        *settings = arguments.behaviour;
     }
     config.listen = arguments.listen;
     config.socket_listen = arguments.sockets;

@@ -288,7 +288,6 @@ fn figures(suite: &SuiteFile, out: &Path) -> Value {
     json!({ "schema_version": SCHEMA_VERSION, "suite": suite.name, "results": figures })
 }
 
-/// What is kept of one.
 fn kept(result: &Value) -> Value {
     let is_isolated = result["kind"] == "isolated";
     // A stage alone has parameters; the options of a load are not its own.

@@ -21,9 +21,7 @@ pub struct LabMetricsArguments {
 
 /// Where a metric stands in `result.json`, and how it is told.
 enum Source {
-    /// A number.
     Number(&'static str),
-    /// A flag, as 1 or 0.
     Flag(&'static str),
     /// Latencies in milliseconds, told in seconds, one for each quantile.
     Latency,

@@ -1,6 +1,5 @@
 //! `upesi lab`: load against a hub, measured and audited.
 
-pub mod behaviour;
 mod characterize;
 mod isolated;
 pub mod messages;

@@ -65,7 +65,6 @@ fn json_argument(json: Arg) -> Arg {
     json.help("Print shares.json to stdout instead of the tables")
 }
 
-/// Runs it.
 pub fn run(arguments: &ProfileArguments) -> Outcome {
     let out = arguments.load.out.clone().unwrap_or_else(|| PathBuf::from(OUT));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(unavailable)?;

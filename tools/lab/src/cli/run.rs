@@ -6,11 +6,10 @@ use std::time::Duration;
 
 use crate::plan::{PlanError, Point, ScenarioFile, Test, Work};
 use crate::{Baseline, LabError, Load, PairChoice, Role, RunOptions, Scenario, SuitePlan, Surroundings};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use upesi_sim::DfspSettings;
 use upesi_types::{Amount, Currency};
 
-use super::behaviour::BehaviourArguments;
 use super::suite;
 use super::target::TargetArguments;
 use super::values::{amount, currency, duration};
@@ -20,24 +19,6 @@ use upesi_hub::output::write_out;
 
 /// Most operations without outcome in an open loop, where nobody says.
 const OUTSTANDING_USUAL: usize = 10_000;
-
-/// A baseline on the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum BaselineArgument {
-    /// The DFSPs call each other without anything between them.
-    SimsOnly,
-    /// A process that does the hub's HTTP exchanges, parses the JSON, and nothing more.
-    Forwarder,
-}
-
-/// What of the load this process is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum RoleArgument {
-    /// All of it.
-    Whole,
-    /// A part; other machines drive the same hub with DFSPs of their own. `upesi lab merge` adds the results up.
-    Load,
-}
 
 /// Arguments of `upesi lab run`. What is not given comes from the scenario, and else is what is said in brackets.
 #[derive(Args, Clone, Debug)]
@@ -84,7 +65,7 @@ pub struct RunArguments {
     pub slices: Option<usize>,
     /// Compare with this in the same run. May be repeated.
     #[arg(long, value_enum, value_delimiter = ',')]
-    pub baseline: Vec<BaselineArgument>,
+    pub baseline: Vec<Baseline>,
     /// Directory for result.json, logs and the hub's data.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -93,7 +74,7 @@ pub struct RunArguments {
     pub target: TargetArguments,
     /// What of the load this process is: `load` is one of several generators that drive the same hub.
     #[arg(long, value_enum, value_name = "ROLE", default_value = "whole", requires_if("load", "target"))]
-    pub role: RoleArgument,
+    pub role: Role,
     /// Which of several generators this is, from 1: names and parties of its DFSPs are its own.
     #[arg(long, value_name = "N", requires = "target")]
     pub instance: Option<u32>,
@@ -135,7 +116,7 @@ pub struct RunArguments {
     pub json: bool,
     /// How the payees behave; given flags replace the scenario's behaviour.
     #[command(flatten)]
-    pub behaviour: BehaviourArguments,
+    pub behaviour: DfspSettings,
 }
 
 fn replace<T: Clone>(place: &mut T, given: Option<&T>) {
@@ -156,10 +137,10 @@ impl RunArguments {
         replace(&mut options.cool_down, self.cool_down.as_ref());
         options.slices = self.slices.or(options.slices);
         if !self.baseline.is_empty() {
-            options.baselines = self.baseline.iter().map(|baseline| baseline.into_lab()).collect();
+            options.baselines.clone_from(&self.baseline);
         }
         options.target = self.target.hub();
-        if self.role == RoleArgument::Load {
+        if self.role == Role::Load {
             options.role = Role::Load;
         }
         if let Some(instance) = self.instance {
@@ -180,9 +161,8 @@ impl RunArguments {
         replace(&mut options.callback_timeout, self.callback_timeout.as_ref());
         replace(&mut options.quiesce_timeout, self.quiesce_timeout.as_ref());
         replace(&mut options.expiry, self.expiry.as_ref());
-        let behaviour = self.behaviour.settings();
-        if behaviour != BehaviourArguments::usual() || options.behaviour == DfspSettings::default() {
-            options.behaviour = behaviour;
+        if self.behaviour != DfspSettings::usual() || options.behaviour == DfspSettings::default() {
+            options.behaviour = self.behaviour;
         }
     }
 
@@ -238,15 +218,6 @@ impl RunArguments {
                 replace(seed, self.seed.as_ref());
                 check_settings(hub_arguments)
             }
-        }
-    }
-}
-
-impl BaselineArgument {
-    const fn into_lab(self) -> Baseline {
-        match self {
-            Self::SimsOnly => Baseline::SimsOnly,
-            Self::Forwarder => Baseline::Forwarder,
         }
     }
 }

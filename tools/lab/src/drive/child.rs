@@ -22,50 +22,16 @@ const END_POLL: Duration = Duration::from_millis(10);
 /// Why a process could not be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ChildError {
-    /// It could not be started.
     #[error("cannot start {binary}: {source}")]
-    Start {
-        /// The program.
-        binary: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It ended before it was ready.
+    Start { binary: PathBuf, source: std::io::Error },
     #[error("{what} ended with {status} before it was ready; its output is in {log}")]
-    Ended {
-        /// The hub or the forwarder.
-        what: &'static str,
-        /// How it ended.
-        status: String,
-        /// Where its output went.
-        log: String,
-    },
-    /// It was to do something and end, and failed.
+    Ended { what: &'static str, status: String, log: String },
     #[error("{what} ended with {status}; its output is in {log}")]
-    Failed {
-        /// What it was to do.
-        what: &'static str,
-        /// How it ended.
-        status: String,
-        /// Where its output went.
-        log: String,
-    },
-    /// It did not become ready.
+    Failed { what: &'static str, status: String, log: String },
     #[error("{what} did not answer GET /health with 200 within {READY_TIMEOUT:?}; its output is in {log}")]
-    NotReady {
-        /// The hub or the forwarder.
-        what: &'static str,
-        /// Where its output went.
-        log: String,
-    },
-    /// A file or a port could not be had.
+    NotReady { what: &'static str, log: String },
     #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { what: String, source: std::io::Error },
 }
 
 /// A running process that ends with this value.

@@ -18,11 +18,8 @@ use crate::result::schema::Parameter;
 /// What surrounds the work of a scenario.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
-    /// Name of the scenario.
     pub name: String,
-    /// What it is, in a few words.
     pub title: String,
-    /// What it shows.
     pub description: String,
     /// What tells this run from others of the same scenario.
     pub parameters: BTreeMap<String, Parameter>,

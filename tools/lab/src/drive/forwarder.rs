@@ -51,34 +51,23 @@ pub struct Route {
 pub struct Prefix {
     /// How the identifiers begin. No prefix may begin with another.
     pub prefix: String,
-    /// The DFSP that has them.
     pub dfsp: String,
 }
 
 /// Why the forwarder cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum ForwarderError {
-    /// A route is not `dfsp=url`.
     #[error("{0:?} is no route; write it as dfsp=http://host:port/path")]
     Route(String),
     /// A prefix is not `digits=dfsp`, or there is no route to its DFSP.
     #[error("{0:?} is no prefix of a DFSP that has a route; write it as 260001=dfsp-2")]
     Prefix(String),
-    /// A route's URL is unusable.
     #[error("the route of {dfsp}: {source}")]
-    Url {
-        /// Whose route.
-        dfsp: String,
-        /// The cause.
-        source: UrlError,
-    },
-    /// The port could not be listened on.
+    Url { dfsp: String, source: UrlError },
     #[error(transparent)]
     Bind(#[from] BindError),
-    /// The threads could not be started.
     #[error(transparent)]
     Workers(#[from] WorkersError),
-    /// Signals could not be waited for.
     #[error("cannot wait for SIGTERM and SIGINT: {0}")]
     Signals(#[from] std::io::Error),
 }

@@ -18,32 +18,16 @@ const DEPOSIT_POLL: Duration = Duration::from_millis(50);
 /// Why a hub could not be prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum OnboardError {
-    /// The admin API refused or did not answer.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// No account to pay deposits into.
     #[error("{0} has no SETTLEMENT account in {1}, although it was registered")]
     NoSettlementAccount(String, Currency),
-    /// A deposit was accepted but not booked.
     #[error("the deposit of {0} was accepted but does not show on its SETTLEMENT account")]
     DepositNotBooked(String),
-    /// A DFSP's parties could not be registered.
     #[error("{dfsp} could not register its parties: {reason}")]
-    NotRegistered {
-        /// The DFSP.
-        dfsp: FspId,
-        /// The reason, in words.
-        reason: ExchangeError,
-    },
-    /// A party is not found where it should be.
+    NotRegistered { dfsp: FspId, reason: ExchangeError },
     #[error("the hub's directory does not lead to party {party} of {dfsp}; is it registered?")]
-    NotFound {
-        /// Whose party.
-        dfsp: FspId,
-        /// Which one.
-        party: PartyId,
-    },
-    /// The threads ended.
+    NotFound { dfsp: FspId, party: PartyId },
     #[error("the threads of the simulators ended early")]
     Stopped,
 }
@@ -129,7 +113,7 @@ async fn settlement_model(admin: &AdminClient, currency: Currency) -> Result<(),
     match admin.create("/settlementModels", model.to_string()).await {
         // A hub that was set up by others may have a model of another name for the currency, which some answer with a
         // bare internal error. Whether a model fits shows when the first DFSP is registered.
-        Err(AdminError::Refused { status, .. }) if status.is_server_error() => Ok(()),
+        Err(AdminError::Refused { status: 500.., .. }) => Ok(()),
         other => other.map(|_| ()),
     }
 }
@@ -173,5 +157,6 @@ async fn cover_missing(
     let account =
         accounts.iter().find(|account| account.kind == "SETTLEMENT" && account.currency == currency.as_str());
     // A settlement account shows the available money with a minus sign.
-    Ok(account.map(|account| (account.id, LIQUIDITY * 10_000 + account.value.units())))
+    Ok(account
+        .map(|account| (account.id, LIQUIDITY * 10_000 + account.value.map_or(0, |value| value.0.units()))))
 }

@@ -33,19 +33,16 @@ pub(crate) struct Generator {
     pub scenario: Scenario,
     pub originator: Originator,
     pub pairs: Pairs,
-    /// The DFSPs, in order.
     pub names: Vec<FspId>,
     /// Over how many parties of each DFSP lookups are spread.
     pub parties: u64,
     /// The first of them: generators that drive the same hub have parties of their own.
     pub parties_from: u64,
-    /// What the simulated payees make conditions with.
     pub secret: Vec<u8>,
     pub callback_timeout: Duration,
     /// Which of so many loads in parallel it serves, and of how many: the numbers of their operations differ.
     pub place: u64,
     pub places: u64,
-    /// Counts operations across slices.
     pub operations: AtomicU64,
 }
 

@@ -21,11 +21,9 @@ const SLACK_NS: NonZeroU64 = NonZeroU64::MIN;
 /// What is to be done while an arrival is not due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    /// Sleep for so long.
     Sleep(Duration),
     /// Look again at once.
     Awake,
-    /// Nothing: it is due.
     Over,
 }
 

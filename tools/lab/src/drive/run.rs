@@ -38,41 +38,26 @@ const QUIESCE_POLL: Duration = Duration::from_millis(20);
 /// Why a run gave no result.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// The options make no sense.
     #[error(transparent)]
     Options(#[from] OptionsError),
-    /// A process that the run needs.
     #[error(transparent)]
     Child(#[from] ChildError),
-    /// The simulators.
     #[error("the simulated DFSPs cannot start: {0}")]
     Sim(#[from] SimError),
-    /// The admin API.
     #[error(transparent)]
     Admin(#[from] AdminError),
-    /// Onboarding.
     #[error("the hub cannot be prepared: {0}")]
     Onboard(#[from] OnboardError),
-    /// Threads.
     #[error(transparent)]
     Workers(#[from] upesi_http::WorkersError),
-    /// One stage alone.
     #[error(transparent)]
     Isolated(#[from] IsolatedError),
-    /// A process of the hub.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// Metrics that somebody named.
     #[error(transparent)]
     Metrics(#[from] NoMetrics),
-    /// Files.
     #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What the system said.
-        source: std::io::Error,
-    },
+    Io { what: String, source: std::io::Error },
 }
 
 pub(crate) struct Run<'options> {

@@ -52,7 +52,7 @@ impl SuitePoint {
 }
 
 /// Several points, and how they are drawn.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SuitePlan {
     /// Its name.
     pub name: String,
@@ -100,14 +100,7 @@ impl SuitePlan {
             title: scenario.title.clone(),
             description: scenario.description.clone(),
             repetitions: 1,
-            within: None,
-            points: Vec::new(),
-            groups: Vec::new(),
-            plots: Vec::new(),
-            questions: Vec::new(),
-            claims: Vec::new(),
-            finds_rates: false,
-            left_out: Vec::new(),
+            ..Self::default()
         };
         plan.add(scenario);
         plan
@@ -121,13 +114,8 @@ impl SuitePlan {
             description: suite.description.clone(),
             repetitions: suite.repetitions,
             within: suite.within,
-            points: Vec::new(),
-            groups: Vec::new(),
-            plots: Vec::new(),
-            questions: Vec::new(),
-            claims: Vec::new(),
             finds_rates: true,
-            left_out: Vec::new(),
+            ..Self::default()
         };
         for run in &suite.runs {
             let answers = vec![plan.groups.len()];
@@ -196,7 +184,7 @@ pub struct Question {
 }
 
 /// The contents of `suite.json`.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SuiteResult {
     /// Version of this layout, the same as of `result.json`.
     pub schema_version: u32,
@@ -479,19 +467,13 @@ fn suite_result(plan: &SuitePlan, failures: Vec<SuiteFailure>) -> SuiteResult {
         title: plan.title.clone(),
         description: plan.description.clone(),
         repetitions: plan.repetitions,
-        began_at: String::new(),
-        ended_at: String::new(),
-        took_s: 0.0,
         within_s: plan.within.map(|within| within.as_secs_f64()),
         runs: plan.points.iter().map(SuitePoint::directory).collect(),
         plots: plan.plots.iter().map(plot).collect(),
         failures,
         left_out: plan.left_out.clone(),
-        not_passed: Vec::new(),
-        failings: BTreeMap::new(),
         questions: plan.questions.iter().map(question).collect(),
-        pairs: Vec::new(),
-        claims: Vec::new(),
+        ..SuiteResult::default()
     }
 }
 

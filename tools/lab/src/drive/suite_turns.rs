@@ -11,7 +11,6 @@ use crate::report::Metric;
 /// Points that belong together: those of one scenario.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Which points of the plan.
     pub points: Range<usize>,
     /// How often each is run, each time that the suite is.
     pub repetitions: usize,

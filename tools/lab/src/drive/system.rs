@@ -28,16 +28,13 @@ pub(crate) struct Subject {
     pub simulator: Simulator,
     /// One for each of the loads in parallel; never none.
     pub generators: Vec<Arc<Generator>>,
-    /// Measured time of one slice.
     pub slice: Duration,
     pub tally: Tally,
-    /// The same by load.
     pub tallies: Vec<Tally>,
     pub slices: Vec<SliceResult>,
     pub measured: Duration,
     /// The processes behind it, as far as they are on this machine, over all slices.
     pub processes: Vec<Watched>,
-    /// Load generator and DFSPs.
     pub lab: Watched,
     /// What became of the machine's cores in the slices.
     pub cores: CoreTime,

@@ -8,10 +8,11 @@ use indicatif::{ProgressBar, ProgressStyle};
 use sha2::{Digest, Sha256};
 use tokio::task::JoinSet;
 use upesi_engine::{Clock, EngineHandle, Payload, SubmitError, SystemClock};
-use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, FundsPrepare, NewSettlementModel, Prepare};
-use upesi_ledger::{AdminCommand, Command, FundsDirection, LedgerAccountTypeId, Reply};
+use upesi_ledger::command::{Fulfil, FulfilState, Fulfilment, Prepare};
+use upesi_ledger::{AdminCommand, Command, Reply};
 use upesi_types::{Amount, Currency, FspId, TransferId};
 
+use crate::isolated::scheme::Scheme;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
 /// Transfers under way at a time.
@@ -29,7 +30,6 @@ const BUSY_WAIT: Duration = Duration::from_millis(5);
 pub(crate) enum Payloads {
     /// Headers and bodies of the size that the lab's have.
     AsInRuns,
-    /// Nothing.
     None,
 }
 
@@ -99,7 +99,7 @@ impl Filler {
     /// Prepares and fulfils the transfers of these numbers.
     pub(crate) async fn fill(&self, first: u64, transfers: u64) -> Result<Filling, Failure> {
         let progress = Arc::new(Progress::new(first, transfers));
-        let mut senders = JoinSet::new();
+        let mut senders: JoinSet<Result<(), Failure>> = JoinSet::new();
         for _ in 0..IN_FLIGHT.min(transfers) {
             let (filler, progress) = (self.clone(), Arc::clone(&progress));
             senders.spawn(async move {
@@ -193,47 +193,17 @@ impl Filler {
         }
     }
 
-    /// Makes the accounts, the model and the DFSPs, where they are not there yet.
+    /// Makes the accounts, the model and the DFSPs, unless they are there already.
     pub(crate) async fn onboard(&self) -> Outcome {
-        let hub = FspId::parse("Hub").ok_or_else(|| Failure::new(Exit::Software, "no hub name"))?;
-        for kind in ["HUB_MULTILATERAL_SETTLEMENT", "HUB_RECONCILIATION"] {
-            let kind = kind.into();
-            self.admin(AdminCommand::CreateHubAccount { name: hub, currency: self.currency, kind }).await?;
+        let scheme = Scheme::between(self.dfsps.clone(), self.currency);
+        for command in scheme.setup() {
+            self.admin(command).await?;
         }
-        let model = NewSettlementModel::deferred_net("DEFERREDNET", None);
-        self.admin(AdminCommand::CreateSettlementModel(model)).await?;
-        for name in self.dfsps.clone() {
-            self.onboard_dfsp(name).await?;
+        let funds = self.handle.read(move |ledger| scheme.funds(ledger)).await;
+        for command in funds.map_err(|error| Failure::new(Exit::InputOutput, error))? {
+            self.admin(command).await?;
         }
         Ok(())
-    }
-
-    async fn onboard_dfsp(&self, name: FspId) -> Outcome {
-        let plenty = Amount::from_units(1_000_000_000_000_000).unwrap_or_default();
-        let currency = self.currency;
-        self.admin(AdminCommand::CreateParticipant { name, currency, is_proxy: false }).await?;
-        let initial_position = Amount::ZERO;
-        self.admin(AdminCommand::OpenAccounts { name, currency, net_debit_cap: plenty, initial_position })
-            .await?;
-        let find = move |ledger: &upesi_ledger::Ledger| {
-            ledger.participant_named(&name)?.account(currency, LedgerAccountTypeId::SETTLEMENT)
-        };
-        let account = self.handle.read(find).await.map_err(|error| Failure::new(Exit::InputOutput, error))?;
-        let account =
-            account.ok_or_else(|| Failure::new(Exit::Software, "a DFSP without settlement account"))?;
-        self.admin(AdminCommand::PrepareFunds(FundsPrepare {
-            direction: FundsDirection::In,
-            id: Secret::of(!self.seed, u64::from(account.number())).id,
-            name,
-            account,
-            amount: plenty,
-            currency,
-            external_reference: "fill".into(),
-            reason: "fill".into(),
-            extensions: None,
-            fingerprint: [3; 16],
-        }))
-        .await
     }
 
     /// Makes a change; one that was made before is as good.

@@ -23,7 +23,7 @@ use upesi_engine::{Clock, EngineOptions, SystemClock};
 pub use report::Row;
 
 use crate::fill::{FillingEngine, Payloads, rate_per_s};
-use crate::result::evidence::{self, Provenance, Subject};
+use crate::result::evidence::{Evidence, Provenance, Subject};
 use report::Curve;
 use upesi_hub::exit::{Exit, Failure, Outcome};
 
@@ -97,7 +97,7 @@ pub fn run(arguments: &GrowArguments) -> Outcome {
     let started = Instant::now();
     let curve = grow(arguments)?;
     if let Some(directory) = &arguments.report {
-        evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::since(started))?)?;
+        Evidence::add(directory, &SUBJECT, curve.evidence(&Provenance::now(started.elapsed()))?)?;
     }
     let text = if arguments.json { curve.to_json()? } else { curve.markdown() };
     upesi_hub::output::write_out(&text)?;

@@ -31,11 +31,8 @@ const PLOTS: [(&str, &str); 8] = [
 /// Times of lookups, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Times {
-    /// How many.
     pub count: u64,
-    /// On average.
     pub mean_ns: u64,
-    /// 99 of 100 took no longer.
     pub p99_ns: u64,
 }
 
@@ -52,22 +49,17 @@ impl Times {
 /// What one run of transfers through a hub showed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Loaded {
-    /// Transfers per second.
     pub per_s: f64,
     /// 99 of 100 took at most so long, in milliseconds.
     pub p99_ms: f64,
-    /// The slowest.
     pub max_ms: f64,
-    /// The hub's CPU for each, in microseconds.
     pub cpu_us: Option<f64>,
 }
 
 /// One step of the curve.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Row {
-    /// Finished transfers in the directory.
     pub transfers: u64,
-    /// Made per second since the step before.
     pub fill_per_s: u64,
     /// Made per second at the end: of the last million, or of all since the step before.
     pub fill_last_part_per_s: u64,
@@ -77,23 +69,16 @@ pub struct Row {
     pub pause_max_ms: u64,
     /// Commands that had to be repeated because the archive was behind.
     pub refusals: u64,
-    /// Memory of the filling process, in bytes.
     pub fill_rss_bytes: u64,
-    /// Reading a finished transfer.
     pub hit: Times,
     /// Finding that an id was never used.
     pub miss: Times,
     /// How many of those had to ask the disk.
     pub misses_read: u64,
-    /// The archive's filters, in bytes.
     pub filter_bytes: u64,
-    /// The archive's divisions.
     pub divisions: u64,
-    /// The archive on disk, in bytes.
     pub archive_bytes: u64,
-    /// The journal on disk, in bytes.
     pub journal_bytes: u64,
-    /// The snapshots on disk, in bytes.
     pub snapshot_bytes: u64,
     /// From the start of the hub's process to `GET /health` 200, in milliseconds.
     pub restart_ms: u64,
@@ -101,21 +86,16 @@ pub struct Row {
     pub restart_rss_bytes: u64,
     /// The hub's memory five seconds later, in bytes.
     pub hub_rss_bytes: u64,
-    /// The hub's CPU until then, in milliseconds.
     pub restart_cpu_ms: u64,
     /// Transfers per second through the hub, if asked for: the median of `loads`.
     pub load_per_s: Option<f64>,
-    /// Their 99th percentile of latency, median.
     pub load_p99_ms: Option<f64>,
-    /// The slowest of all.
     pub load_max_ms: Option<f64>,
     /// The hub's CPU for each, in microseconds, median.
     pub load_cpu_us: Option<f64>,
     /// Transfers per second through an empty hub, measured in turn with this one: the median of `empty_loads`.
     pub empty_per_s: Option<f64>,
-    /// Their 99th percentile of latency, median.
     pub empty_p99_ms: Option<f64>,
-    /// The runs through the hub.
     pub loads: Vec<Loaded>,
     /// The runs through the empty one.
     pub empty_loads: Vec<Loaded>,
@@ -207,9 +187,7 @@ impl Row {
 /// All steps.
 #[derive(Clone, Debug, Serialize)]
 pub struct Curve {
-    /// The machine.
     pub environment: Environment,
-    /// How many DFSPs.
     pub dfsps: u64,
     /// Whether the journal had requests of the usual size.
     pub payloads: bool,

@@ -28,21 +28,15 @@ const CONNECTIONS: usize = 128;
 /// What was served in one part of the time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Served {
-    /// What was done meanwhile.
     pub meanwhile: &'static str,
-    /// How long that took.
     pub seconds: f64,
     /// Transfers that were due.
     pub offered: u64,
-    /// Of these, committed.
     pub committed: u64,
-    /// Committed per second.
     pub committed_per_s: f64,
     /// Half of them took at most so long from when they were due, in milliseconds.
     pub p50_ms: f64,
-    /// 99 of 100.
     pub p99_ms: f64,
-    /// The slowest.
     pub max_ms: f64,
 }
 

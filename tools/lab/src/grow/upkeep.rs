@@ -38,18 +38,14 @@ pub struct Task {
     /// What was served meanwhile, with what it was and how long it took.
     #[serde(flatten)]
     pub served: Served,
-    /// Bytes copied, restored or exported.
     pub bytes: u64,
 }
 
 /// All that was done, in order; first nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Upkeep {
-    /// Transfers due per second all the time.
     pub rate_per_s: u32,
-    /// Finished transfers that left.
     pub left: u64,
-    /// What was done.
     pub tasks: Vec<Task>,
 }
 

@@ -28,9 +28,7 @@ pub(super) struct Settings {
     what: What,
     transfers: u64,
     value_bytes: usize,
-    /// Transfers of one apply.
     batch: usize,
-    /// Look-ups of each kind.
     lookups: u64,
     cache_bytes: u64,
     repetitions: usize,

@@ -44,7 +44,6 @@ const HOLD_CALLBACKS: [&str; 3] = [
     "--set=callbacks.breaker_pause_max_ms=3600000",
 ];
 
-/// Which request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Request {
     Prepare,
@@ -81,7 +80,6 @@ pub(super) struct Settings {
     request: Request,
     source: Source,
     connections: usize,
-    /// Threads that send.
     threads: usize,
     /// Whether callbacks are held back, instead of being swallowed by receivers.
     holds_callbacks: bool,
@@ -257,7 +255,6 @@ fn processes(measurement: &Measurement, [hub, lab]: &[Watched; 2], cpu: &UsedCpu
 struct Senders {
     request: Request,
     messages: Vec<Message>,
-    /// One per thread.
     pools: Vec<Pool>,
     workers: Arc<Workers>,
     connections: usize,

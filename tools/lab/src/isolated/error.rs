@@ -10,71 +10,36 @@ use crate::drive::child::ChildError;
 /// Why a stage could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub enum IsolatedError {
-    /// No such kind.
     #[error("there is no isolated kind {kind:?}; give one of {kinds}")]
-    Kind {
-        /// What was asked for.
-        kind: String,
-        /// What there is.
-        kinds: String,
-    },
-    /// The table of the scenario has mistakes.
+    Kind { kind: String, kinds: String },
     #[error("{}", .0.join("\n"))]
     Settings(Vec<String>),
-    /// The recorded stream cannot be used.
     #[error(transparent)]
     Stream(#[from] StreamError),
-    /// The engine does not start.
     #[error("the engine does not start: {0}")]
     Start(#[from] upesi_engine::StartError),
-    /// The engine refused a command.
     #[error("the engine refused {what}: {reason}")]
-    Refused {
-        /// What was submitted.
-        what: &'static str,
-        /// What it said.
-        reason: String,
-    },
-    /// The journal failed.
+    Refused { what: &'static str, reason: String },
     #[error(transparent)]
     Journal(#[from] upesi_journal::JournalError),
-    /// The journal's directory cannot be used.
     #[error(transparent)]
     Directory(#[from] upesi_journal::DataDirectoryError),
-    /// The archive failed.
     #[error("the archive: {0}")]
     Archive(#[from] upesi_tables::TablesError),
-    /// The hub that was to be recorded.
     #[error("no stream can be recorded: {0}")]
     Recording(Box<crate::drive::run::LabError>),
-    /// The hub does not run.
     #[error(transparent)]
     Child(#[from] ChildError),
-    /// Threads.
     #[error(transparent)]
     Workers(#[from] upesi_http::WorkersError),
-    /// A port for the receivers.
     #[error("the receivers cannot listen: {0}")]
     Bind(#[from] upesi_http::BindError),
-    /// The simulated DFSPs.
     #[error("the simulated DFSPs cannot start: {0}")]
     Sim(#[from] upesi_sim::SimError),
-    /// Nothing moved for too long.
     #[error("{what} made no progress for {seconds} s")]
-    Stuck {
-        /// What was waited for.
-        what: &'static str,
-        /// How long.
-        seconds: u64,
-    },
-    /// A file or a thread.
+    Stuck { what: &'static str, seconds: u64 },
     #[error("{what}: {source}")]
-    Io {
-        /// What was tried.
-        what: String,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { what: String, source: io::Error },
 }
 
 impl IsolatedError {

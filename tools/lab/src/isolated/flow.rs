@@ -52,13 +52,9 @@ impl Flow {
 pub(super) struct Fed {
     /// From the first submission to the last answer.
     pub took: Duration,
-    /// From submission to durable answer, in nanoseconds.
     pub latency_ns: Histogram<u64>,
-    /// CPU by thread meanwhile.
     pub cpu: UsedCpu,
-    /// Threads that submitted something.
     pub submitting: usize,
-    /// Times that the engine was busy.
     pub busy: u64,
 }
 
@@ -109,7 +105,6 @@ pub(super) fn feed(engine: &EngineHandle, ready: &Arc<Vec<Ready>>, flow: Flow) -
 struct Shared {
     engine: EngineHandle,
     ready: Arc<Vec<Ready>>,
-    /// The messages that are left.
     mine: StepBy<Range<usize>>,
     latency_ns: Histogram<u64>,
     busy: u64,

@@ -28,9 +28,7 @@ const BATCH_BYTES_MAX: usize = 64 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     record_bytes: usize,
-    /// Records in one batch.
     batch: usize,
-    /// Batches of one repetition.
     batches: usize,
     durable: bool,
     /// Whether the next segment is written full of zeros ahead of time.
@@ -54,7 +52,6 @@ struct Times {
     write: Histogram<u64>,
     sync: Histogram<u64>,
     maintain: Histogram<u64>,
-    /// Encoding of records not included.
     took: Duration,
     bytes: u64,
 }

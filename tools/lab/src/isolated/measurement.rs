@@ -34,7 +34,6 @@ pub(super) fn record(histogram: &mut Histogram<u64>, time: Duration) {
     histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(LATENCY_NS_MAX).max(1));
 }
 
-/// One repetition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Repetition {
     pub took: Duration,
@@ -44,7 +43,6 @@ pub(super) struct Repetition {
 /// What came of measuring a stage.
 #[derive(Debug)]
 pub(super) struct Measurement {
-    /// What is counted.
     pub unit: &'static str,
     pub repetitions: Vec<Repetition>,
     /// Operations that did not do what they should.
@@ -56,11 +54,8 @@ pub(super) struct Measurement {
     pub parameters: Vec<(&'static str, Parameter)>,
     /// Why the figures do not count, if they do not.
     pub findings: Vec<String>,
-    /// Whether what was acknowledged was synced before.
     pub durable: Option<bool>,
-    /// Where the stage ran, for people.
     pub target: &'static str,
-    /// The machine's cores when it began.
     cores_before: Option<CoreTime>,
 }
 

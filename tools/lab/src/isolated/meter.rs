@@ -38,7 +38,6 @@ impl ThreadTimes {
 /// CPU used during a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct UsedCpu {
-    /// How long.
     pub wall: Duration,
     by_thread: Vec<(String, u64)>,
 }

@@ -19,7 +19,7 @@ mod position;
 mod preload;
 mod receiver;
 mod recorded;
-mod scheme;
+pub(crate) mod scheme;
 mod scratch;
 mod settings;
 mod source;
@@ -41,11 +41,8 @@ use crate::result::LabResult;
 /// What surrounds a run of one stage.
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Name of the scenario.
     pub name: String,
-    /// What it is, in a few words.
     pub title: String,
-    /// What it shows.
     pub description: String,
     /// A directory on the disk to measure. What is made there is removed at the end.
     pub scratch: PathBuf,
@@ -57,7 +54,6 @@ pub struct Context {
     pub logs: Option<PathBuf>,
     /// Where what is recorded for the occasion is kept for other runs that need the same; `None` keeps nothing.
     pub recordings: Option<PathBuf>,
-    /// Decides what generated streams and records hold.
     pub seed: u64,
     /// The commit this program was built from, if known.
     pub commit: Option<String>,

@@ -51,9 +51,7 @@ pub(super) struct Settings {
     keep_alive: bool,
     /// Connections to one DFSP, and callbacks in flight to it.
     connections: usize,
-    /// How long receivers take to answer.
     receiver_delay: Duration,
-    /// Threads of the courier.
     threads: usize,
     receiver_threads: usize,
     /// Callbacks handed over and not reported as delivered, at most.
@@ -237,9 +235,7 @@ impl Settings {
 
 /// Who takes the callbacks.
 enum Takers {
-    /// Receivers that do nothing about them.
     Sinks(Receivers),
-    /// DFSPs that answer them.
     Dfsps(SimulatedDfsps),
 }
 
@@ -309,7 +305,6 @@ struct Progress {
     delivered: Mutex<u64>,
     changed: Condvar,
     parked: AtomicU64,
-    /// Stopped for each callback that is reported.
     watch: Option<Arc<Stopwatch>>,
 }
 

@@ -27,7 +27,6 @@ const FLOW: Flow = Flow { submitters: 1, in_flight: 4_096 };
 #[derive(Debug)]
 pub(super) struct Past {
     pub scheme: Scheme,
-    /// Finished transfers, between as many DFSPs.
     pub existing: usize,
     pub dfsps: usize,
     pub seed: u64,

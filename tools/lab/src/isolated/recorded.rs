@@ -14,12 +14,9 @@ use crate::plan::options::RunOptions;
 /// Virtual users that drive the hub.
 const USERS: usize = 32;
 
-/// What is to be recorded.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Recording {
-    /// Transfers at least.
     pub transfers: usize,
-    /// Between how many DFSPs.
     pub dfsps: usize,
     /// About how long the bodies of prepares are; `None` leaves that to the DFSPs.
     pub body_bytes: Option<usize>,

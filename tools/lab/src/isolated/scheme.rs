@@ -15,7 +15,7 @@ const PLENTY_UNITS: i64 = 100_000_000_000 * 10_000;
 
 /// Who takes part.
 #[derive(Clone, Debug)]
-pub(super) struct Scheme {
+pub(crate) struct Scheme {
     dfsps: Vec<FspId>,
     currencies: Vec<Currency>,
     /// Base URL of the DFSPs' endpoints; the DFSP's name follows.
@@ -23,6 +23,11 @@ pub(super) struct Scheme {
 }
 
 impl Scheme {
+    /// That of some DFSPs with one currency.
+    pub fn between(dfsps: Vec<FspId>, currency: Currency) -> Self {
+        Self { dfsps, currencies: vec![currency], endpoints: None }
+    }
+
     /// That of a stream. With a base URL the DFSPs get transfer endpoints below it.
     pub fn of(stream: &Stream, endpoints: Option<String>) -> Result<Self, IsolatedError> {
         let bad = |what: &str, text: &str| {

@@ -65,7 +65,6 @@ impl<'table> Keys<'table> {
         }
     }
 
-    /// A text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         match self.value(key)? {
             Value::String(text) => Some(text.clone()),

@@ -18,7 +18,6 @@ pub(super) struct Source {
     pub stream: Option<PathBuf>,
     /// Whether a hub is driven and recorded first.
     pub is_recorded: bool,
-    /// How many messages are fed.
     pub messages: usize,
     /// Between how many DFSPs, where they are made up or recorded first.
     pub dfsps: usize,

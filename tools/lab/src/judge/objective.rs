@@ -12,24 +12,39 @@ pub(crate) struct Objective<R> {
     pub(crate) of: fn(&R) -> f64,
 }
 
+impl<R> Objective<R> {
+    /// An objective that is reached at `goal` or above.
+    pub(crate) const fn at_least(
+        name: &'static str,
+        unit: &'static str,
+        goal: f64,
+        of: fn(&R) -> f64,
+    ) -> Self {
+        Self { name, unit, is_at_least: true, goal, of }
+    }
+
+    /// An objective that is reached at `goal` or below.
+    pub(crate) const fn at_most(
+        name: &'static str,
+        unit: &'static str,
+        goal: f64,
+        of: fn(&R) -> f64,
+    ) -> Self {
+        Self { name, unit, is_at_least: false, goal, of }
+    }
+}
+
 /// An objective beside what was measured.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ObjectiveResult {
-    /// What is measured.
     pub name: &'static str,
-    /// In what.
     pub unit: &'static str,
-    /// Whether more is better.
     pub is_at_least: bool,
-    /// The bound.
     pub goal: f64,
     /// Median of the runs; null where it never came.
     pub median: f64,
-    /// The least of the runs.
     pub lowest: f64,
-    /// The most.
     pub highest: f64,
-    /// Whether the median is within the bound.
     pub is_reached: bool,
 }
 
@@ -80,8 +95,7 @@ pub(crate) fn quantile(sorted: &[f64], percent: usize) -> f64 {
 mod tests {
     use super::*;
 
-    const OBJECTIVE: Objective<f64> =
-        Objective { name: "restart", unit: "s", is_at_least: false, goal: 5.0, of: |seconds| *seconds };
+    const OBJECTIVE: Objective<f64> = Objective::at_most("restart", "s", 5.0, |seconds| *seconds);
 
     #[test]
     fn the_median_counts_and_what_never_came_misses() {

@@ -13,7 +13,6 @@ pub(crate) struct Interval {
     /// Latency of what completed, in microseconds, to two digits: coarse, but small enough to be copied each second.
     latency: Histogram<u64>,
     completed: u64,
-    /// Of these, longer than a second.
     over_1s: u64,
     failed: u64,
     offered: u64,

@@ -10,9 +10,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 pub struct Usage {
     /// User and system time since its start, in the kernel's ticks of mostly 10 ms.
     pub cpu: Duration,
-    /// Resident memory in bytes.
     pub resident_bytes: u64,
-    /// The most it has been, in bytes.
     pub resident_peak_bytes: u64,
 }
 
@@ -20,7 +18,6 @@ pub struct Usage {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the CPU and memory of process {pid} from /proc (has it ended?)")]
 pub struct ProcessError {
-    /// Which process.
     pub pid: u32,
 }
 

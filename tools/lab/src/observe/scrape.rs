@@ -11,9 +11,7 @@ const PATH: &str = "/metrics";
 #[derive(Debug, thiserror::Error)]
 #[error("no metrics at {url}: {reason}")]
 pub struct NoMetrics {
-    /// The place.
     pub url: String,
-    /// The reason, in words.
     pub reason: String,
 }
 
@@ -34,9 +32,9 @@ impl NoMetrics {
     fn at(url: &str, error: AdminError) -> Self {
         let reason = match error {
             AdminError::Url(error) => error.to_string(),
-            AdminError::Unanswered { source, .. } => source.to_string(),
+            AdminError::Send { source, .. } => source.to_string(),
             AdminError::Refused { status, .. } => format!("it answers {status}"),
-            AdminError::Unreadable { reason, .. } => reason,
+            AdminError::Malformed { reason, .. } => reason,
         };
         Self { url: url.to_owned(), reason }
     }

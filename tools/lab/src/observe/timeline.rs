@@ -24,7 +24,6 @@ const DISK_INTERVALS: u64 = 10;
 #[derive(Debug)]
 pub(crate) struct Timeline {
     pub rows: Vec<TimelineRow>,
-    /// The latencies of each row.
     histograms: Vec<String>,
     pub steps: Vec<TimelineRow>,
     /// The hub's processes, as far as they are on this machine.
@@ -33,7 +32,6 @@ pub(crate) struct Timeline {
     data: Option<PathBuf>,
     /// When the load of the first slice began.
     pub began_at: Option<Timestamp>,
-    /// Load before the present slice.
     load_before: Duration,
     usage: Option<Usage>,
     ticks: u64,
@@ -109,7 +107,6 @@ impl Timeline {
         }
     }
 
-    /// As results have it.
     pub fn result(&self) -> TimelineResult {
         TimelineResult {
             interval_s: u32::try_from(INTERVAL.as_secs()).unwrap_or(1),

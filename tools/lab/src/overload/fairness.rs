@@ -40,13 +40,10 @@ pub struct FairnessReport {
     pub p99_factor: f64,
     /// The same of all transfers of the phases.
     pub p99_whole_factor: f64,
-    /// What the flooders got as answers.
     pub refusals: Refusals,
-    /// What the others got.
     pub refusals_of_others: Refusals,
     /// Why the figures do not count, in words.
     pub findings: Vec<String>,
-    /// Whether the audits of both found nothing.
     pub audit_ok: bool,
 }
 
@@ -119,27 +116,11 @@ fn began(result: &LabResult) -> Option<Timestamp> {
 
 impl Measured for FairnessReport {
     const OBJECTIVES: &'static [Objective<Self>] = &[
-        Objective {
-            name: "goodput of the others",
-            unit: "% of what they ask for",
-            is_at_least: true,
-            goal: 95.0,
-            of: |run| run.goodput * 100.0,
-        },
-        Objective {
-            name: "p99 of the others",
-            unit: "times that before",
-            is_at_least: false,
-            goal: 2.0,
-            of: |run| run.p99_factor,
-        },
-        Objective {
-            name: "p99 of all of theirs",
-            unit: "times that before",
-            is_at_least: false,
-            goal: 2.0,
-            of: |run| run.p99_whole_factor,
-        },
+        Objective::at_least("goodput of the others", "% of what they ask for", 95.0, |run| {
+            run.goodput * 100.0
+        }),
+        Objective::at_most("p99 of the others", "times that before", 2.0, |run| run.p99_factor),
+        Objective::at_most("p99 of all of theirs", "times that before", 2.0, |run| run.p99_whole_factor),
     ];
 
     fn findings(&self) -> &[String] {

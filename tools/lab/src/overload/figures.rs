@@ -19,7 +19,6 @@ pub(super) const EDGE_S: u32 = 2;
 pub(super) struct Times {
     /// Before the first phase.
     pub(super) warm_up: Duration,
-    /// Of each phase.
     pub(super) phase: Duration,
 }
 
@@ -33,29 +32,22 @@ impl Times {
 /// Some seconds together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
-    /// How many.
     pub seconds: usize,
-    /// Transfers begun per second.
     pub offered_per_s: f64,
-    /// Transfers committed per second.
     pub completed_per_s: f64,
     /// Transfers that were refused, or ended otherwise, per second.
     pub failed_per_s: f64,
     /// Median of the seconds' medians of latency, in milliseconds.
     pub p50_ms: f64,
-    /// Median of the seconds' 99th percentiles.
     pub p99_ms: f64,
-    /// The worst second's.
     pub p99_worst_ms: f64,
     /// The 99th percentile of all transfers that were committed in them.
     pub p99_whole_ms: f64,
-    /// The hub's cores.
     pub hub_cores: f64,
     /// The most resident memory that the hub had in them, in MiB.
     pub rss_mb: f64,
 }
 
-/// One phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PhaseReport {
     /// `before`, `peak`, `overload` or `after`.
@@ -160,13 +152,10 @@ impl Figures {
 /// Answers that were refusals, and how long they took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Refusals {
-    /// How many.
     pub count: u64,
     /// Half of them took at most so long, in milliseconds.
     pub p50_ms: f64,
-    /// 99 of 100.
     pub p99_ms: f64,
-    /// The slowest.
     pub max_ms: f64,
 }
 

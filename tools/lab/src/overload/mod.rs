@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use crate::{HubProcess, LabResult, Load, RunOptions, Stage, TargetHub};
 use clap::Args;
 
-use crate::result::evidence::{self, Provenance, Subject};
+use crate::result::evidence::{Evidence, Provenance, Subject};
 use figures::Times;
 use objectives::{Conditions, Measured, OverloadReport};
 use prober::Prober;
@@ -177,13 +177,13 @@ fn repeat<R: Measured>(
         }
         runs.push(measure(arguments, &out)?);
     }
-    let report = OverloadReport::of(runs, Conditions::of(arguments), Provenance::since(started));
+    let report = OverloadReport::of(runs, Conditions::of(arguments), Provenance::now(started.elapsed()));
     let software = |error: serde_json::Error| Failure::new(Exit::Software, error);
     let json = serde_json::to_string_pretty(&report).map_err(software)?;
     let write = |error| Failure::new(Exit::InputOutput, format!("cannot write into --out: {error}"));
     std::fs::write(arguments.out.join("overload.json"), &json).map_err(write)?;
     if let Some(directory) = &arguments.report {
-        evidence::add(directory, &SUBJECT, report.evidence().map_err(software)?)?;
+        Evidence::add(directory, &SUBJECT, report.evidence().map_err(software)?)?;
     }
     upesi_hub::output::write_out(&if arguments.json { format!("{json}\n") } else { report.table() })?;
     let missed = report.missed();

@@ -45,19 +45,14 @@ pub struct Conditions {
     pub normal_percent: u32,
     /// By how many DFSPs too much is asked: by all alike, where it is absent.
     pub flooders: Option<usize>,
-    /// How many DFSPs there are.
     pub dfsps: usize,
-    /// Length of a phase in seconds.
     pub phase_s: u64,
     /// Seconds at the start of a phase that are reported apart.
     pub step_s: u32,
     /// Load before the first phase in seconds.
     pub warm_up_s: u64,
-    /// Decides who pays whom.
     pub seed: u64,
-    /// Connections of the DFSPs, all together.
     pub connections: u32,
-    /// Arguments of the hub.
     pub hub_arguments: Vec<String>,
 }
 
@@ -82,12 +77,9 @@ impl Conditions {
 /// What `overload.json` holds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OverloadReport<R> {
-    /// Version of this layout.
     pub schema_version: u32,
-    /// Where, when and with what.
     #[serde(flatten)]
     pub provenance: Provenance,
-    /// What was asked for.
     #[serde(flatten)]
     pub conditions: Conditions,
     /// Transfers that were begun while too many were, in all runs.
@@ -96,7 +88,6 @@ pub struct OverloadReport<R> {
     pub audits_ok: bool,
     /// What was to be reached, and whether it was.
     pub aims: Vec<ObjectiveResult>,
-    /// The runs.
     pub runs: Vec<R>,
 }
 

@@ -21,7 +21,6 @@ const PROBES_MAX: usize = 1_000_000;
 /// One request and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Probe {
-    /// HTTP status.
     pub(super) status: u16,
     /// From the first byte sent to the last byte received.
     pub(super) duration: Duration,

@@ -19,11 +19,8 @@ const STEPS_SETTLED_MIN: usize = 9;
 pub struct Step {
     /// Seconds since the load fell, at its start and its end.
     pub from_s: f64,
-    /// Its end.
     pub until_s: f64,
-    /// Transfers committed per second.
     pub completed_per_s: f64,
-    /// Transfers that ended otherwise, per second.
     pub failed_per_s: f64,
     /// 99th percentile of latency in milliseconds; absent where nothing was committed.
     pub p99_ms: Option<f64>,
@@ -34,7 +31,6 @@ pub struct Step {
 pub struct Usual {
     /// At least so many transfers committed per second.
     pub completed_per_s_min: f64,
-    /// At most this 99th percentile, in milliseconds.
     pub p99_ms_max: f64,
 }
 

@@ -22,7 +22,6 @@ const PEAK_REACHED_MIN: f64 = 0.95;
 /// What one run showed.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RunReport {
-    /// In order.
     pub phases: Vec<PhaseReport>,
     /// Committed under overload, as a part of what was committed at the peak.
     pub goodput: f64,
@@ -32,18 +31,15 @@ pub struct RunReport {
     pub p99_whole_factor: f64,
     /// The most resident memory until the end of the peak, warm-up included, in MiB.
     pub rss_warm_mb: f64,
-    /// The most under overload and after it.
     pub rss_most_mb: f64,
     /// What the second is more than the first, as a part of it.
     pub rss_growth: f64,
-    /// What the load generator's own transfers got.
     pub refusals: Refusals,
     /// What the probers got, on connections that wait for nothing else.
     pub probes: Refusals,
     /// Seconds after the overload until goodput and latency were within a tenth of what is usual at this load; absent
     /// where they never were.
     pub recovery_s: Option<f64>,
-    /// What is usual at this load.
     pub usual: Usual,
     /// From a second before the load fell until five after.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -106,55 +102,15 @@ impl RunReport {
 
 impl Measured for RunReport {
     const OBJECTIVES: &'static [Objective<Self>] = &[
-        Objective {
-            name: "goodput under overload",
-            unit: "% of the peak's",
-            is_at_least: true,
-            goal: 90.0,
-            of: |run| run.goodput * 100.0,
-        },
-        Objective {
-            name: "p99 of what is taken",
-            unit: "times that before",
-            is_at_least: false,
-            goal: 2.0,
-            of: |run| run.p99_factor,
-        },
-        Objective {
-            name: "p99 of all taken",
-            unit: "times that before",
-            is_at_least: false,
-            goal: 2.0,
-            of: |run| run.p99_whole_factor,
-        },
-        Objective {
-            name: "growth of memory",
-            unit: "% of the most at the peak",
-            is_at_least: false,
-            goal: 5.0,
-            of: |run| run.rss_growth * 100.0,
-        },
-        Objective {
-            name: "p99 of refusals",
-            unit: "ms",
-            is_at_least: false,
-            goal: 10.0,
-            of: |run| run.refusals.p99_ms_shown(),
-        },
-        Objective {
-            name: "p99 of probes refused",
-            unit: "ms",
-            is_at_least: false,
-            goal: 10.0,
-            of: |run| run.probes.p99_ms_shown(),
-        },
-        Objective {
-            name: "recovery",
-            unit: "s",
-            is_at_least: false,
-            goal: 1.0,
-            of: |run| run.recovery_s.unwrap_or(f64::INFINITY),
-        },
+        Objective::at_least("goodput under overload", "% of the peak's", 90.0, |run| run.goodput * 100.0),
+        Objective::at_most("p99 of what is taken", "times that before", 2.0, |run| run.p99_factor),
+        Objective::at_most("p99 of all taken", "times that before", 2.0, |run| run.p99_whole_factor),
+        Objective::at_most("growth of memory", "% of the most at the peak", 5.0, |run| {
+            run.rss_growth * 100.0
+        }),
+        Objective::at_most("p99 of refusals", "ms", 10.0, |run| run.refusals.p99_ms_shown()),
+        Objective::at_most("p99 of probes refused", "ms", 10.0, |run| run.probes.p99_ms_shown()),
+        Objective::at_most("recovery", "s", 1.0, |run| run.recovery_s.unwrap_or(f64::INFINITY)),
     ];
 
     fn findings(&self) -> &[String] {

@@ -11,11 +11,9 @@ use crate::result::schema::Parameter;
 /// That a point is worse than the first one by so much at most.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Claim {
-    /// The claim in words.
     pub text: String,
     /// Which point, by its place in the scenario; never the first.
     pub point: usize,
-    /// By which figure.
     pub figure: Metric,
     /// How much worse it may be than the first point, in per cent of it: less throughput, or more of anything else.
     pub at_most_percent: f64,

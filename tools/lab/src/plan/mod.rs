@@ -45,37 +45,18 @@ pub const REPETITIONS_MAX: usize = 50;
 pub struct Mistake {
     /// Its line, from 1; 0 for the file as a whole.
     pub line: usize,
-    /// What is wrong, and what to do.
     pub text: String,
 }
 
 /// Why a file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
-    /// It cannot be read.
     #[error("cannot read {path}: {source}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// There is no such scenario or suite.
+    Unreadable { path: PathBuf, source: std::io::Error },
     #[error("there is no {what} {name:?}; `upesi lab list` shows them all, and a file is given by its path")]
-    Unknown {
-        /// `scenario` or `suite`.
-        what: &'static str,
-        /// What was asked for.
-        name: String,
-    },
-    /// It has mistakes.
+    Unknown { what: &'static str, name: String },
     #[error("{}", describe(.file, .mistakes))]
-    Mistakes {
-        /// The file's name.
-        file: String,
-        /// All of them, in the order of their lines.
-        mistakes: Vec<Mistake>,
-    },
+    Mistakes { file: String, mistakes: Vec<Mistake> },
 }
 
 fn describe(file: &str, mistakes: &[Mistake]) -> String {
@@ -89,12 +70,9 @@ fn describe(file: &str, mistakes: &[Mistake]) -> String {
 /// What kind of test a scenario is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Test {
-    /// Does it work at all? Seconds.
     Smoke,
-    /// The load of an ordinary day.
     #[default]
     Average,
-    /// More than the hub was made for.
     Stress,
     /// A sudden wave, and what comes after it.
     Spike,
@@ -131,7 +109,6 @@ pub struct Search {
     pub factor_percent: u32,
     /// The search ends when met and missed are this close, in per cent of the met rate.
     pub precision_percent: u32,
-    /// Most probes.
     pub probes_max: u32,
 }
 
@@ -145,21 +122,13 @@ impl Default for Search {
 #[derive(Clone, Debug)]
 pub enum Work {
     /// DFSPs deal with each other through a hub.
-    EndToEnd {
-        /// Options of the run.
-        options: Box<RunOptions>,
-        /// As what kind of test.
-        test: Test,
-    },
-    /// One stage of the hub alone.
+    EndToEnd { options: Box<RunOptions>, test: Test },
     Isolated {
         /// Which one: see [`crate::isolated::KINDS`].
         stage: String,
-        /// Its settings.
         table: toml::Table,
         /// Arguments of the hub, where the stage needs one.
         hub_arguments: Vec<String>,
-        /// Decides what is generated.
         seed: u64,
     },
 }
@@ -169,9 +138,7 @@ pub enum Work {
 pub struct ScenarioFile {
     /// Its name: that of the file, without its ending.
     pub name: String,
-    /// What it is, in a few words.
     pub title: String,
-    /// What it shows.
     pub description: String,
     /// The text as written, for those who copy it.
     pub text: String,

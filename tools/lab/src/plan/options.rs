@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use upesi_http::available_cores;
 use upesi_sim::{DfspSettings, PARTIES_PER_DFSP};
@@ -34,7 +35,7 @@ pub const INSTANCES_MAX: u32 = 100;
 pub const PARTIES_PER_INSTANCE: u64 = PARTIES_PER_DFSP / INSTANCES_MAX as u64;
 
 /// What a hub is compared with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Baseline {
     /// Payers and payees talk to each other without a hub.
@@ -65,28 +66,25 @@ impl std::str::FromStr for Baseline {
 }
 
 /// What of the load this process is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
     /// All of it.
     #[default]
     Whole,
-    /// A part: other processes drive the same hub with DFSPs of their own, so only one's own DFSPs are looked at.
+    /// A part; other machines drive the same hub with DFSPs of their own. `upesi lab merge` adds the results up.
     Load,
 }
 
 /// Options of `lab run`.
 #[derive(Clone, Debug)]
 pub struct RunOptions {
-    /// What one operation is.
     pub scenario: Scenario,
-    /// How many DFSPs deal with each other.
     pub dfsps: usize,
     /// Over how many parties of each DFSP lookups are spread.
     pub parties: u64,
     /// Whether the DFSPs register these parties before the load. Without, the hub's directory must have them already.
     pub register: bool,
-    /// How operations arrive.
     pub load: Load,
     /// In a suite: the arrivals are so many per cent of the highest rate that a breakpoint before found.
     pub percent_of_breakpoint: Option<u32>,
@@ -94,7 +92,6 @@ pub struct RunOptions {
     pub duration: Duration,
     /// Unmeasured time before the first slice.
     pub warm_up: Duration,
-    /// Unmeasured time of load after each slice.
     pub cool_down: Duration,
     /// Into how many alternating slices the time is cut; `None` chooses.
     pub slices: Option<usize>,
@@ -102,15 +99,12 @@ pub struct RunOptions {
     pub seed: u64,
     /// How much each transfer moves, and each quote is about.
     pub amount: Amount,
-    /// In which currency.
     pub currency: Currency,
     /// About how long the bodies of transfers are; `None` leaves them as short as they are by themselves.
     pub body_bytes: Option<usize>,
-    /// Who deals with whom.
     pub pairs: PairChoice,
     /// How the DFSPs behave: flavour, delays and faults of payees, and how many prepares payers send twice.
     pub behaviour: DfspSettings,
-    /// Whether messages carry a W3C trace context.
     pub trace: bool,
     /// Where `result.json` and logs go; `None` writes nothing.
     pub out: Option<PathBuf>,
@@ -147,7 +141,6 @@ pub struct RunOptions {
     pub identity: Identity,
     /// For how long the hub is looked into, under the same load, after what is measured; what is seen is kept in `out`.
     pub profile: Option<Duration>,
-    /// What of the load this process is.
     pub role: Role,
     /// Which of several generators this is, from 1: each has parties of its own. `None` where it is the only one.
     pub instance: Option<u32>,
@@ -158,15 +151,10 @@ pub struct RunOptions {
 /// What a run is called, what a sweep varied in it, and what it must reach.
 #[derive(Clone, Debug, Default)]
 pub struct Identity {
-    /// Name of the scenario file.
     pub name: Option<String>,
-    /// What it is.
     pub title: String,
-    /// What it shows.
     pub description: String,
-    /// What a sweep varied.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What the run must reach.
     pub targets: Vec<Target>,
 }
 
@@ -217,59 +205,44 @@ impl Default for RunOptions {
 /// An option that makes no sense.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OptionsError {
-    /// Number of DFSPs.
     #[error("give 2 to {DFSPS_MAX} DFSPs")]
     Dfsps,
-    /// Number of parties.
     #[error("give 1 to {PARTIES_PER_DFSP} parties for each DFSP")]
     Parties,
-    /// Virtual users or outstanding operations.
     #[error("give 1 to {OUTSTANDING_MAX} virtual users or outstanding operations")]
     Outstanding,
-    /// Arrival rate.
     #[error("give a rate of 1 to {RATE_PER_S_MAX} operations per second")]
     Rate,
-    /// Measured time.
     #[error("measure for at least 100 milliseconds")]
     Duration,
-    /// Slices.
     #[error(
         "cut the run into 1 to {SLICES_MAX} slices of at least 100 milliseconds, and a load with stages into one"
     )]
     Slices,
-    /// Who deals with whom.
     #[error(
         "give one weight above zero for each DFSP, a share of at most 1000 per mille, or pairs of two different DFSPs with \
          weights above zero"
     )]
     Pairs,
-    /// A baseline alone.
     #[error("a baseline that is measured alone has no hub, and nothing to be compared with")]
     Alone,
-    /// The names of the DFSPs.
     #[error("the DFSPs' names must begin with 1 to 24 printable characters")]
     DfspPrefix,
-    /// Which generator.
     #[error(
         "give an instance of 1 to {INSTANCES_MAX}, and at most {PARTIES_PER_INSTANCE} parties for each DFSP of one"
     )]
     Instance,
-    /// Loads in parallel.
     #[error(
         "loads in parallel are 2 to {LOADS_MAX} open loops, each of transfers, lookups, quotes or payments, and come from a \
          file: --vus and --rate say nothing to them"
     )]
     Parallel,
-    /// A load that moves.
     #[error("give 1 to {STAGES_MAX} stages, and no baselines beside them: they are measured in slices")]
     Stages,
-    /// Amount.
     #[error("each operation must be about more than nothing")]
     Amount,
-    /// Behaviour.
     #[error(transparent)]
     Behaviour(#[from] upesi_sim::SettingsError),
-    /// Baseline.
     #[error("the baselines are sims-only and forwarder")]
     Baseline,
 }

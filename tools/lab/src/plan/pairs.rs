@@ -11,16 +11,12 @@ const LONG_TAIL: u64 = 1_000_000;
 /// How payer and payee of an operation are chosen. They always differ.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PairChoice {
-    /// Two random DFSPs, all equally likely.
     #[default]
     Uniform,
     /// The first DFSP asks and pays the second.
     Unidirectional,
     /// The first pays the second in this share of the operations; the rest are uniform.
-    HotPair {
-        /// The share.
-        per_mille: u16,
-    },
+    HotPair { per_mille: u16 },
     /// Each DFSP is drawn by its weight; the payee by its weight among the others. Running sums of the weights.
     Weighted(Arc<[u64]>),
     /// These pairs and no others, each drawn by its weight.
@@ -30,9 +26,7 @@ pub enum PairChoice {
 /// A payer and whom it pays.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ListedPair {
-    /// The payer, from 0.
     pub payer: usize,
-    /// The payee, from 0.
     pub payee: usize,
     /// The weights of all pairs up to this one.
     pub until: u64,

@@ -84,7 +84,6 @@ impl<'file> Section<'file> {
         }
     }
 
-    /// A text.
     pub fn text(&mut self, key: &'static str) -> Option<String> {
         let node = self.node(key)?;
         match &node.value {

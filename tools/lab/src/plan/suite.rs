@@ -27,16 +27,13 @@ pub struct SuiteRun {
 /// A question that several scenarios of a suite answer together, beside what each of them answers by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SuiteQuestion {
-    /// The question.
     pub text: String,
-    /// Names of the scenarios.
     pub scenarios: Vec<String>,
 }
 
 /// Where a published figure's counterpart is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublishedLink {
-    /// The published row.
     pub id: String,
     /// The member of the result, such as `latency_ms.p99`.
     pub member: String,
@@ -66,19 +63,14 @@ pub struct Recorded {
 pub struct SuiteFile {
     /// Its name: that of the file, without its ending.
     pub name: String,
-    /// What it is, in a few words.
     pub title: String,
-    /// What it shows.
     pub description: String,
     /// How often every point is run; they take turns.
     pub repetitions: usize,
     /// How long all of it may take; what it took is told beside that.
     pub within: Option<Duration>,
-    /// The scenarios.
     pub runs: Vec<SuiteRun>,
-    /// What several of them answer together.
     pub questions: Vec<SuiteQuestion>,
-    /// Results of other times.
     pub recorded: Vec<Recorded>,
     /// Plots over all points.
     pub plots: Vec<Plot>,

@@ -17,7 +17,6 @@ const POINTS_MAX: usize = 200;
 pub struct Point {
     /// What tells it from the others; empty where there is one only.
     pub parameters: BTreeMap<String, Parameter>,
-    /// What to do.
     pub work: Work,
 }
 
@@ -48,11 +47,8 @@ impl Point {
 /// How runs are drawn: one figure over a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plot {
-    /// Its heading.
     pub title: String,
-    /// The parameter on the horizontal axis.
     pub x: String,
-    /// The parameter that tells lines apart.
     pub series: Option<String>,
     /// The figure: a member of the result, such as `throughput_per_s` or `latency_ms.p99`.
     pub y: String,

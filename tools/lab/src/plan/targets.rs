@@ -9,11 +9,8 @@ use crate::result::schema::TargetCheck;
 pub enum TargetKind {
     /// Half of the operations are at most this slow, in milliseconds.
     P50,
-    /// 95 of 100.
     P95,
-    /// 99 of 100.
     P99,
-    /// 999 of 1000.
     P999,
     /// Share of operations over one second, at most so many per mille.
     OverOneSecond,
@@ -21,12 +18,10 @@ pub enum TargetKind {
     Failed,
     /// Accepted requests without any outcome, at most so many.
     Lost,
-    /// Completed per second, at least so many.
     Throughput,
 }
 
 impl TargetKind {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::P50,
         Self::P95,
@@ -71,7 +66,6 @@ impl TargetKind {
 /// One thing that a run must reach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// What about.
     pub kind: TargetKind,
     /// The bound; it counts as met itself, except that a latency must stay below it.
     pub limit: f64,

@@ -9,11 +9,12 @@ use crate::report::error::ReportError;
 use crate::report::input::Results;
 use crate::report::run::Run;
 use crate::report::statistics::{
-    CONFIDENCE, Interval, median, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
+    CONFIDENCE, Interval, paired_difference, pairs_to_tell, relative_difference, repetitions_to_tell,
 };
 use crate::report::suite::Beside;
 use crate::report::verdict::verdict;
 use crate::report::{text, warnings};
+use crate::result::statistics::median;
 
 /// An interval narrower than this on both sides of nothing counts as "the same": no decision rests on less.
 const SAME_WITHIN: f64 = 0.02;
@@ -23,7 +24,6 @@ const ADVICE_EFFECT: f64 = 0.05;
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// Operations completed per second.
     Throughput,
     /// Throughput divided by that of a baseline which was measured in turn with it: what slows the machine slows both.
     Ratio,
@@ -31,7 +31,6 @@ pub enum Metric {
     Median,
     /// Latency that 99 of 100 operations stay below.
     Tail,
-    /// CPU time of the hub per operation.
     Cpu,
 }
 
@@ -39,7 +38,6 @@ impl Metric {
     /// All of them, in the order in which they are shown.
     pub const ALL: [Self; 5] = [Self::Throughput, Self::Ratio, Self::Median, Self::Tail, Self::Cpu];
 
-    /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
@@ -87,11 +85,9 @@ impl Serialize for Metric {
 /// What can be said of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Judgement {
-    /// It is outside of what noise does.
     Real,
     /// Whatever it is, it is too small to matter.
     Same,
-    /// It may be noise.
     Noise,
     /// There is one measurement only, so that nothing is known of noise.
     Untold,
@@ -100,17 +96,14 @@ pub enum Judgement {
 /// How one figure of a run differs from that of the base.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Which figure.
     pub metric: Metric,
     /// The base's value: per second, milliseconds or microseconds.
     pub base: f64,
-    /// The other's.
     pub other: f64,
     /// The difference relative to the base: 0.12 is 12 % more.
     pub relative: f64,
     /// Where the difference lies with the comparison's confidence.
     pub interval: Option<Interval>,
-    /// What can be said of it.
     pub judgement: Judgement,
     /// Further repetitions of each side that would show a difference of 5 %, where the judgement is noise.
     pub repetitions_more: Option<usize>,
@@ -144,17 +137,13 @@ impl Difference {
 pub struct Pair {
     /// What both are runs of, where suites are compared.
     pub subject: Option<String>,
-    /// The base's label.
     pub base: String,
-    /// The other's label.
     pub other: String,
     /// What decides between the two: throughput, or the tail where the schedule set the throughput of both.
     pub decided_by: Option<Metric>,
-    /// The verdict in words.
     pub verdict: String,
     /// The differences that both runs have figures for.
     pub differences: Vec<Difference>,
-    /// What speaks against comparing the two.
     pub warnings: Vec<String>,
 }
 
@@ -295,8 +284,8 @@ fn beside_base(beside: &Beside, runs: &[Run]) -> Option<Pair> {
         let more = needed.map(|needed| needed.saturating_sub(base.len())).filter(|more| *more > 0);
         Some(Difference {
             metric: *metric,
-            base: median(base)?,
-            other: median(other)?,
+            base: median(base.iter().copied())?,
+            other: median(other.iter().copied())?,
             relative: interval.centre,
             interval: Some(interval),
             judgement,

@@ -40,7 +40,6 @@ pub(crate) fn number(value: f64) -> String {
     grouped(value, decimals)
 }
 
-/// A count.
 pub(crate) fn count(value: u64) -> String {
     grouped(value as f64, 0)
 }

@@ -5,7 +5,7 @@ mod markup;
 mod plot;
 mod plots;
 mod profile;
-pub(crate) mod published;
+mod published;
 mod run_section;
 mod table;
 

@@ -51,11 +51,8 @@ pub(crate) struct Suite {
     pub runs: Vec<usize>,
     /// What the suite names and what is not there, with the reason, a sentence each.
     pub absences: Vec<String>,
-    /// What took turns with what.
     pub pairs: Vec<Beside>,
-    /// What was to be shown.
     pub claims: Vec<Claim>,
-    /// What is answered.
     pub questions: Vec<Question>,
     /// How long it took, where it says so.
     pub length: Option<Length>,

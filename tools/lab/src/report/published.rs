@@ -13,7 +13,8 @@ use crate::report::run::Run;
 use crate::report::text::{Grid, escaped, wrapped};
 use crate::report::{input, load, warnings};
 
-pub use crate::report::summary::{Standing, summary};
+pub use crate::report::summary::summary;
+use crate::result::statistics::ratio;
 
 /// Seconds that a figure of one moment is of.
 const MOMENT_ROWS: usize = 10;
@@ -32,20 +33,17 @@ pub struct Published {
 pub struct PublishedRow {
     /// Names the row; ours is found by it.
     pub id: String,
-    /// What was measured.
     pub what: String,
     /// The figure in `unit`; absent where nobody published one.
     #[serde(default)]
     pub figure: Option<f64>,
     /// Its unit, such as `/s` or `ms`.
     pub unit: String,
-    /// Hardware and settings it was reached with.
     #[serde(default)]
     pub conditions: String,
     /// CPUs of the hub it was reached with.
     #[serde(default)]
     pub vcpus: Option<f64>,
-    /// Who published it, and when.
     #[serde(default)]
     pub source: String,
     /// Whether less is better; if absent, so it is for units of time.
@@ -67,15 +65,12 @@ impl PublishedRow {
 pub struct Ours {
     /// The figure in the row's unit; absent where this machine could not run it.
     pub figure: Option<f64>,
-    /// Hardware and settings.
     conditions: Conditions,
-    /// What drove the run: users, seconds, DFSPs.
     pub load: String,
     /// What makes the figure doubtful, or why there is none.
     pub note: String,
     /// What the hub did not reach in that run: its figure is then not set in proportion to theirs.
     pub missed: Option<String>,
-    /// CPUs of the hub.
     pub vcpus: Option<f64>,
 }
 
@@ -277,9 +272,7 @@ pub struct Beside {
 /// One published figure beside ours.
 #[derive(Clone, Debug, Default)]
 pub struct BesideRow {
-    /// What was published.
     pub row: PublishedRow,
-    /// Our figure in the row's unit.
     pub ours: Option<f64>,
     /// How many times better ours is; absent also where our run missed something.
     pub times: Option<f64>,
@@ -287,7 +280,6 @@ pub struct BesideRow {
     pub missed: Option<String>,
     /// The same for each vCPU, or why that is not told.
     pub per_vcpu: String,
-    /// What drove our run.
     pub load: String,
     /// What is to be known of our figure: where its conditions differ from those of most, or why there is none.
     pub remark: String,
@@ -410,7 +402,7 @@ pub(crate) fn conditions_in_full(beside: &Beside) -> Vec<String> {
 }
 
 /// What is said of a row, where it refers to the row above with that in its place.
-pub(crate) fn spelled(said: &str, before: &mut String) -> String {
+fn spelled(said: &str, before: &mut String) -> String {
     let same =
         ["otherwise as the row above", "as the row above"].into_iter().find(|same| said.contains(same));
     match (same, said.strip_prefix("the same")) {
@@ -462,10 +454,6 @@ fn with_unit(value: f64, unit: &str) -> String {
     } else {
         format!("{} {unit}", number(value))
     }
-}
-
-fn ratio(part: f64, whole: f64) -> Option<f64> {
-    (whole > 0.0 && part.is_finite()).then(|| part / whole)
 }
 
 #[cfg(test)]

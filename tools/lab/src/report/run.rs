@@ -12,7 +12,6 @@ use crate::report::shares::Shares;
 use crate::result::schema::{ProcessRow, TimelineRow};
 use crate::result::{AuditSummary, BaselineResult, LabResult, ProcessResult};
 
-/// A run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     /// What it came to. A member that the file leaves out has its default: see [`Run::number`] for what may be absent.
@@ -24,7 +23,6 @@ pub(crate) struct Run {
     pub raw: Value,
     /// What tells it from the other runs on the page.
     pub label: String,
-    /// The name of its directory.
     pub directory: String,
     /// The profile beside it, if there is one.
     pub shares: Option<Shares>,
@@ -130,7 +128,6 @@ impl Run {
         named.or_else(|| self.result.hub.as_ref().map(|hub| Self::row_of("hub", hub)))
     }
 
-    /// The baselines.
     pub fn baselines(&self) -> impl Iterator<Item = &BaselineResult> {
         self.baseline.iter().chain(&self.more_baselines)
     }

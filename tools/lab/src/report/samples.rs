@@ -2,9 +2,9 @@
 
 use crate::report::compare::Metric;
 use crate::report::run::Run;
-use crate::report::statistics::median;
 use crate::result::SliceResult;
 use crate::result::schema::TimelineRow;
+use crate::result::statistics::median;
 
 /// Blocks into which a timeline is cut where a run was not repeated: enough for an interval, few enough that neighbours
 /// are nearly independent.
@@ -19,7 +19,6 @@ pub(crate) enum Origin {
     Repetitions,
     /// Slices of one run, also where they take turns with those of a baseline.
     Slices,
-    /// Blocks of seconds of one run.
     Blocks,
 }
 
@@ -87,7 +86,7 @@ impl Run {
 
     /// The figure of the whole run; of several runs the one in the middle.
     pub(crate) fn figure(&self, metric: Metric) -> Option<f64> {
-        let repeated = self.repeated.get(metric.member()).and_then(|values| median(values));
+        let repeated = self.repeated.get(metric.member()).and_then(|values| median(values.iter().copied()));
         let value = repeated.or_else(|| match metric {
             Metric::Cpu => self.hub_cpu_us(),
             metric => self.number(metric.member()),
@@ -101,8 +100,7 @@ fn rates(slices: &[SliceResult]) -> Vec<f64> {
 }
 
 fn figure(metric: Metric, block: &[TimelineRow], interval_s: f64) -> Option<f64> {
-    let middle =
-        |value: fn(&TimelineRow) -> Option<f64>| median(&block.iter().filter_map(value).collect::<Vec<_>>());
+    let middle = |value: fn(&TimelineRow) -> Option<f64>| median(block.iter().filter_map(value));
     let sum = |value: fn(&TimelineRow) -> Option<f64>| block.iter().map(value).sum::<Option<f64>>();
     match metric {
         Metric::Throughput => {

@@ -9,7 +9,6 @@ pub(crate) const FILE: &str = "shares.json";
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Shares {
-    /// Samples.
     pub samples: u64,
     /// The stages, the busiest first.
     pub stages: Vec<StageShare>,
@@ -21,11 +20,8 @@ pub(crate) struct Shares {
 pub(crate) struct StageShare {
     pub stage: String,
     pub samples: u64,
-    /// Of all samples.
     pub share: f64,
-    /// Half of the share's 95 % interval.
     pub error: f64,
-    /// Where in the stage.
     pub inside: Vec<Inside>,
 }
 
@@ -34,6 +30,5 @@ pub(crate) struct StageShare {
 #[serde(default)]
 pub(crate) struct Inside {
     pub what: String,
-    /// Of all samples.
     pub share: f64,
 }

@@ -12,11 +12,8 @@ pub const REPETITIONS_MAX: usize = 1_000;
 /// A value and where it lies with the confidence that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The estimate.
     pub centre: f64,
-    /// Lower end.
     pub low: f64,
-    /// Upper end.
     pub high: f64,
 }
 
@@ -29,18 +26,6 @@ impl Interval {
     /// Whether a value is inside.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
-    }
-}
-
-/// The middle value; of an even number of values the mean of the middle two. `None` of none.
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        length if length % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
     }
 }
 

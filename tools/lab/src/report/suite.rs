@@ -11,7 +11,6 @@ use crate::report::figures::{milliseconds, minute};
 pub(crate) struct Beside {
     /// The base, as an index into the runs.
     pub base: usize,
-    /// What is compared with it.
     pub other: usize,
     /// The figures of both, one value for each turn.
     pub figures: Vec<(Metric, Vec<f64>, Vec<f64>)>,
@@ -20,7 +19,6 @@ pub(crate) struct Beside {
 /// A claim, judged by whoever ran the suite.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(crate) struct Claim {
-    /// The claim.
     pub text: String,
     /// What became of it in words, with the interval.
     pub words: String,
@@ -36,7 +34,6 @@ pub(crate) struct Question {
 /// How long a suite took.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Length {
-    /// When it began, in ISO 8601.
     pub began_at: Option<String>,
     pub seconds: f64,
     /// The seconds that it may take, where the suite says so.

@@ -4,29 +4,17 @@ use std::path::Path;
 
 use crate::report::error::ReportError;
 use crate::report::figures::{count, grouped, milliseconds, number, percent};
-use crate::report::html::published::standing;
 use crate::report::input;
-use crate::report::published::{Beside, times};
+use crate::report::published::{Beside, BesideRow, times};
 use crate::report::run::{Run, plain};
 use crate::result::schema::{BreakpointResult, Probe};
+use crate::result::statistics::median;
 
 /// Cores that are idle for less than this are full.
 const IDLE_SHARE_FULL: f64 = 0.1;
 
-/// How the figures of hubs stand beside those that were published.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Standing {
-    /// Figures that were published.
-    pub published: usize,
-    /// Of these, how many have one of ours beside them that can be set in proportion.
-    pub compared: usize,
-    /// Of these, those in which ours is better.
-    pub better: usize,
-    /// Figures of ours without a ratio, as the run missed something.
-    pub missed: usize,
-    /// How many times better ours is, in the middle.
-    pub middle: Option<f64>,
-}
+/// What the ids of rows begin with that are of no hub: they tell how this machine stands beside theirs.
+const EQUIPMENT: [&str; 6] = ["forwarder", "http", "rsa", "simulators", "sync", "tigerbeetle"];
 
 /// The sentences: what the highest rate is that
 /// `search` found and at what latency, how it stands beside the published figure of the row `id`, and what limits it;
@@ -111,8 +99,13 @@ fn published(beside: &Beside, id: &str) -> Option<String> {
 }
 
 fn standing_text(beside: &Beside) -> Option<String> {
-    let Standing { compared, better, missed, middle, .. } = standing(beside);
-    let middle = middle?;
+    let is_of_a_hub =
+        |row: &&BesideRow| row.row.id.split('-').next().is_none_or(|first| !EQUIPMENT.contains(&first));
+    let hubs = || beside.rows.iter().filter(is_of_a_hub);
+    let all: Vec<f64> = hubs().filter_map(|row| row.times).collect();
+    let (compared, better) = (all.len(), all.iter().filter(|times| **times > 1.0).count());
+    let missed = hubs().filter(|row| row.missed.is_some()).count();
+    let middle = median(all)?;
     let missed = match missed {
         0 => String::new(),
         1 => "; one more is not counted, as our run missed what was asked of it".to_owned(),
@@ -167,7 +160,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::report::published::{BesideRow, PublishedRow};
+    use crate::report::published::PublishedRow;
 
     fn beside() -> Beside {
         let row = |id: &str, times: Option<f64>, missed: Option<&str>| BesideRow {
@@ -186,6 +179,8 @@ mod tests {
         let rows = vec![
             row("dqt-2026", Some(1.78), None),
             row("other", Some(0.5), None),
+            // No hub: it does not count.
+            row("tigerbeetle-8", Some(9.0), None),
             row("lookup-8", None, Some("a quarter failed")),
         ];
         Beside { rows, ..Beside::default() }

@@ -56,7 +56,6 @@ impl Grid {
         text
     }
 
-    /// For Markdown.
     pub fn markdown(&self) -> String {
         let mut text = String::new();
         let line = |cells: &[String]| format!("| {} |\n", cells.join(" | "));
@@ -116,7 +115,6 @@ fn may_begin_line(word: &str) -> bool {
     !is_number && !word.starts_with(['-', '+', '*', '#', '>', '=', '|'])
 }
 
-/// The audit in a word.
 pub(crate) fn audit_word(run: &Run) -> &'static str {
     match run.audited() {
         None => ABSENT,
@@ -125,7 +123,6 @@ pub(crate) fn audit_word(run: &Run) -> &'static str {
     }
 }
 
-/// The validity in a word.
 pub(crate) fn validity_word(run: &Run) -> &'static str {
     match run.validity().0 {
         None => ABSENT,

@@ -1,97 +1,155 @@
-//! What measurements of the lab add to the evidence: one JSON file for each, with an entry for every run.
+//! The evidence of measurements and trials: one JSON file for each, with an entry for every run.
 
-use std::fs;
-use std::io;
-use std::path::Path;
-use std::time::Instant;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use std::{fs, io};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use upesi_engine::{Clock, SystemClock};
+use upesi_hub::exit::{Exit, Failure};
 
 use crate::Environment;
-use crate::result::schema::Name;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
-use upesi_engine::{Clock, SystemClock};
 
-use upesi_hub::exit::{Exit, Failure, Outcome};
-
-/// What a file of evidence is about.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Subject {
-    /// The name of the file, without its ending.
-    pub(crate) name: &'static str,
-    /// What is measured.
-    pub(crate) what: &'static str,
-    /// The command that adds to the file.
-    pub(crate) command: &'static str,
+/// Why evidence cannot be read or added to.
+#[derive(Debug, thiserror::Error)]
+pub enum EvidenceError {
+    #[error("{}: {source}", path.display())]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{} is no evidence: {source}", path.display())]
+    Malformed { path: PathBuf, source: serde_json::Error },
+    #[error("seeds from {from} on are in the evidence already: leave out --from, or choose {next} or more")]
+    Overlap { from: u64, next: u64 },
 }
 
-/// With what, where and when something was measured.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+impl From<EvidenceError> for Failure {
+    fn from(error: EvidenceError) -> Self {
+        let exit = match error {
+            EvidenceError::Io { .. } => Exit::InputOutput,
+            EvidenceError::Malformed { .. } => Exit::Data,
+            EvidenceError::Overlap { .. } => Exit::Usage,
+        };
+        Self::new(exit, error)
+    }
+}
+
+/// The subject of a file of evidence.
+#[derive(Clone, Copy, Debug)]
+pub struct Subject {
+    /// The name of the file, without its ending.
+    pub name: &'static str,
+    pub what: &'static str,
+    /// The command that adds to the file.
+    pub command: &'static str,
+}
+
+/// With what, where and when something was tried or measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Provenance {
-    /// The commit that was measured; a `+` says that sources differed from it.
+    /// The commit that was tried; a `+` says that sources differed from it.
     pub commit: String,
-    /// Processor, cores, kernel.
     pub machine: String,
-    /// `debug` or `release`. Figures of a debug build say nothing.
-    pub build: Name,
+    /// `debug` or `release`; empty in runs before this was kept. Figures of a debug build say nothing.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub build: String,
+    /// What was run, with its arguments; empty in runs before this was kept.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub command: String,
     /// When it ended, ISO 8601.
     pub date: String,
-    /// Duration in seconds.
     pub duration_s: u64,
-    /// What was run, with its arguments.
-    pub command: String,
 }
 
 impl Provenance {
-    /// Of what this process has done since `started`.
-    pub(crate) fn since(started: Instant) -> Self {
+    /// That of a run by this process which has just ended.
+    pub fn now(duration: Duration) -> Self {
         let environment = Environment::detect(None, String::new(), Path::new("."));
         Self {
             commit: upesi_hub::version::commit().unwrap_or("unknown").to_owned(),
             machine: environment.machine(),
-            build: environment.build.profile,
-            date: SystemClock.now().to_string(),
-            duration_s: started.elapsed().as_secs().max(1),
+            build: environment.build.profile.into_owned(),
             command: Environment::command(),
+            date: SystemClock.now().to_string(),
+            duration_s: duration.as_secs().max(1),
         }
     }
 }
 
-#[derive(Default, Deserialize, Serialize)]
-struct Evidence {
-    name: String,
-    what: String,
-    command: String,
+/// All runs of one measurement.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Evidence<R> {
+    pub name: String,
+    pub what: String,
+    pub command: String,
     /// Oldest first.
-    runs: Vec<Value>,
+    pub runs: Vec<R>,
 }
 
-/// Adds a run to the file about a subject, which need not be there yet. The file is replaced at once.
-pub(crate) fn add(directory: &Path, subject: &Subject, run: Value) -> Outcome {
-    let path = directory.join(format!("{}.json", subject.name));
-    let failed = |error: io::Error| Failure::new(Exit::InputOutput, format!("{}: {error}", path.display()));
-    let mut evidence: Evidence = match fs::read(&path) {
-        Ok(bytes) => serde_json::from_slice(&bytes).map_err(|error| {
-            Failure::new(Exit::Data, format!("{} is no evidence: {error}", path.display()))
-        })?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Evidence::default(),
-        Err(error) => return Err(failed(error)),
-    };
-    subject.name.clone_into(&mut evidence.name);
-    subject.what.clone_into(&mut evidence.what);
-    subject.command.clone_into(&mut evidence.command);
-    evidence.runs.push(run);
-    let text =
-        serde_json::to_string_pretty(&evidence).map_err(|error| Failure::new(Exit::Software, error))?;
+impl<R: Serialize + DeserializeOwned> Evidence<R> {
+    /// The evidence in a directory; empty if there is no file.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read(directory: &Path, name: &str) -> Result<Self, EvidenceError> {
+        let nothing =
+            Self { name: String::new(), what: String::new(), command: String::new(), runs: Vec::new() };
+        Ok(read_file(directory, name)?.unwrap_or(nothing))
+    }
+
+    /// Adds a run to the file about a subject, which need not be there yet.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written.
+    pub fn add(directory: &Path, subject: &Subject, run: R) -> Result<(), EvidenceError> {
+        let mut evidence = Self::read(directory, subject.name)?;
+        subject.name.clone_into(&mut evidence.name);
+        subject.what.clone_into(&mut evidence.what);
+        subject.command.clone_into(&mut evidence.command);
+        evidence.runs.push(run);
+        write_file(directory, subject.name, &evidence)
+    }
+}
+
+fn path(directory: &Path, name: &str) -> PathBuf {
+    directory.join(format!("{name}.json"))
+}
+
+/// The contents of a file of evidence; `None` if there is none.
+///
+/// # Errors
+/// When the file cannot be read.
+pub fn read_file<T: DeserializeOwned>(directory: &Path, name: &str) -> Result<Option<T>, EvidenceError> {
+    let path = path(directory, name);
+    match fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes)
+            .map(Some)
+            .map_err(|source| EvidenceError::Malformed { path, source }),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(EvidenceError::Io { path, source }),
+    }
+}
+
+/// Writes a file of evidence, replacing it at once.
+///
+/// # Errors
+/// When the file cannot be written.
+pub fn write_file(directory: &Path, name: &str, contents: &impl Serialize) -> Result<(), EvidenceError> {
+    let path = path(directory, name);
     let beside = path.with_extension("json.tmp");
+    let text = match serde_json::to_string_pretty(contents) {
+        Ok(text) => text + "\n",
+        Err(source) => return Err(EvidenceError::Malformed { path, source }),
+    };
     fs::create_dir_all(directory)
-        .and_then(|()| fs::write(&beside, text + "\n"))
+        .and_then(|()| fs::write(&beside, text))
         .and_then(|()| fs::rename(&beside, &path))
-        .map_err(failed)
+        .map_err(|source| EvidenceError::Io { path, source })
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -102,7 +160,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("evidence");
         for number in 1..=2 {
-            add(&place, &SUBJECT, json!({"seed": number})).unwrap();
+            Evidence::add(&place, &SUBJECT, json!({"seed": number})).unwrap();
         }
         let bytes = fs::read(place.join("some.json")).unwrap();
         let evidence: Value = serde_json::from_slice(&bytes).unwrap();
@@ -110,13 +168,14 @@ mod tests {
         assert_eq!(evidence["runs"], json!([{"seed": 1}, {"seed": 2}]));
         // What is there and is none is left alone.
         fs::write(place.join("some.json"), "[]").unwrap();
-        assert_eq!(add(&place, &SUBJECT, json!({})).unwrap_err().exit, Exit::Data);
+        let refused = Evidence::add(&place, &SUBJECT, json!({})).unwrap_err();
+        assert_eq!(Failure::from(refused).exit, Exit::Data);
         assert_eq!(fs::read(place.join("some.json")).unwrap(), b"[]");
     }
 
     #[test]
     fn a_run_says_where_it_was() {
-        let provenance = Provenance::since(Instant::now());
+        let provenance = Provenance::now(Duration::ZERO);
         assert!(provenance.machine.contains(" cores, Linux ") && !provenance.commit.is_empty());
         assert!(provenance.date.ends_with('Z') && provenance.duration_s == 1, "{provenance:?}");
         assert!(!provenance.command.starts_with('/'), "{provenance:?}");

@@ -105,19 +105,14 @@ const OF_EACH: [&str; 15] = [
 #[expect(missing_docs, reason = "the message names the fields")]
 #[derive(Debug, thiserror::Error)]
 pub enum MergeError {
-    /// There is nothing to merge.
     #[error("give two or more results, each from a load generator of its own")]
     TooFew,
-    /// A file cannot be read or written.
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: std::io::Error },
-    /// A file is no result.
     #[error("{path} is no result of this lab: {reason}")]
     NoResult { path: PathBuf, reason: String },
-    /// The results are of different things.
     #[error("{path} differs from the first result in {member}: they cannot be added up")]
     Different { path: PathBuf, member: &'static str },
-    /// A result is of something that generators do not do together.
     #[error("{path} cannot be merged: {reason}")]
     NotShared { path: PathBuf, reason: &'static str },
 }
@@ -125,7 +120,6 @@ pub enum MergeError {
 /// What one generator recorded.
 struct Recording {
     path: PathBuf,
-    /// The name of its findings and processes.
     name: String,
     value: Value,
     result: LabResult,

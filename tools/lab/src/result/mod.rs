@@ -1,7 +1,7 @@
 //! What a run gives: the contents of `result.json`.
 
 pub(crate) mod distribution;
-pub(crate) mod evidence;
+pub mod evidence;
 pub(crate) mod latency;
 pub(crate) mod merge;
 #[cfg(test)]

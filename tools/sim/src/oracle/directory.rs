@@ -39,7 +39,6 @@ pub(super) struct Directory {
     rules: ByKey,
     /// The lengths of `Prefix` that occur, to try the longest first.
     prefix_bytes: BTreeSet<usize>,
-    /// Every DFSP that the rules name.
     fsps: Vec<FspId>,
 }
 

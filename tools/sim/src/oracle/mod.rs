@@ -35,7 +35,6 @@ pub struct OracleRule {
     pub kind: String,
     /// How the identifiers begin; empty for all.
     pub prefix: String,
-    /// Whose they are.
     pub fsp: FspId,
     /// The currency of the accounts, where the owner has registered one.
     pub currency: Option<Currency>,
@@ -48,9 +47,7 @@ pub struct OracleConfig {
     pub listen: SocketAddr,
     /// Who owns what without having been registered.
     pub rules: Vec<OracleRule>,
-    /// Delays and faults.
     pub settings: OracleSettings,
-    /// Decides which requests the faults hit.
     pub seed: u64,
 }
 
@@ -76,10 +73,8 @@ impl OracleConfig {
 /// Why an oracle could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum OracleError {
-    /// A setting is out of range.
     #[error(transparent)]
     Settings(#[from] SettingsError),
-    /// The port could not be listened on.
     #[error(transparent)]
     Bind(#[from] BindError),
 }

@@ -19,7 +19,6 @@ const MEASURED_PERCENT_MIN: u64 = 50;
 /// A payment that has ended.
 #[derive(Clone, Debug)]
 pub struct Ended {
-    /// When it was due.
     pub intended: Instant,
     /// How long it took from then; or what went wrong.
     pub outcome: Result<Duration, String>,
@@ -81,12 +80,9 @@ pub struct Bounds {
     pub calls: bool,
 }
 
-/// One attack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttackResult {
-    /// The name of the attack.
     pub name: String,
-    /// What it does.
     pub what: String,
     /// The rounds in order.
     #[serde(skip)]
@@ -107,18 +103,15 @@ pub struct AttackResult {
     pub answered: String,
     /// Honest payments that ended as they should.
     pub paid: u64,
-    /// Those that did not.
     pub failed: u64,
     /// Honest requests on new connections, to DFSPs' port and operators', that were answered as they should be.
     pub asked: u64,
-    /// Those that were not.
     pub unanswered: u64,
     /// Of a thousand callbacks to the DFSP that refuses some, those that were delivered at last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delivered_permille: Option<u64>,
     /// What went wrong beside the figures: the hub ended, the audit found something.
     pub findings: Vec<String>,
-    /// Broken promises, in words.
     pub violations: Vec<String>,
 }
 

@@ -196,13 +196,10 @@ async fn discard(mut reading: impl AsyncReadExt + Unpin, tally: Tally) {
 /// How the attacker's own endpoint behaves to the hub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
-    /// Each request is answered 200.
     Polite,
     /// `100 Continue` without end.
     Interim,
-    /// Connections are taken, and nothing is read.
     Silent,
-    /// The answer's body comes byte by byte.
     Drips,
     /// What is about one of ten ids is answered 500, each time that it comes.
     Refusing,

@@ -36,13 +36,10 @@ const ENDPOINTS: [(&str, &str); 5] = [
 
 /// Everything that an attack is tried on.
 pub struct Ground {
-    /// The hub.
     pub hub: HubProcess,
-    /// The honest payments.
     pub payments: Payments,
     /// The attacker's endpoint, as DFSP and as oracle.
     pub endpoint: Endpoint,
-    /// The DFSPs.
     pub simulator: Simulator,
     /// The most memory that the hub had, in MiB.
     pub rss_mib_max: u64,
@@ -55,7 +52,6 @@ pub struct Ground {
 pub struct Probes {
     /// Those that were served.
     pub asked: AtomicU64,
-    /// Those that were not.
     pub unanswered: AtomicU64,
     number: AtomicU64,
     open: AtomicU64,

@@ -24,13 +24,9 @@ const BLOCK: usize = 64;
 pub struct Attack {
     /// Its name, for `--only` and in the evidence.
     pub name: &'static str,
-    /// What it does.
     pub what: &'static str,
-    /// What the attacker's connections do.
     pub means: Means,
-    /// Whether they go to the admin port.
     pub at_operators: bool,
-    /// How the attacker's endpoint behaves meanwhile.
     pub manner: Manner,
     /// Whether it keeps the machine busy by itself, so that it is compared with the same flood elsewhere.
     pub has_control: bool,
@@ -165,7 +161,6 @@ fn paced(means: Means, rate: Option<u64>, most: u64) -> Means {
     }
 }
 
-/// All of them.
 pub fn attacks() -> Vec<Attack> {
     [bodies(), own_pages(), endpoints(), connections()].into_iter().flatten().collect()
 }

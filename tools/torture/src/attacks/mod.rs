@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use figures::{AttackResult, Bounds, Ended, P99_FLOOR_US, P99_PERMILLE_MAX, RSS_MIB_MAX, Round, times};
-pub use report::{AttacksEvidence, AttacksRun};
+pub use report::{AttacksRun, SUBJECT};
 use upesi_http::Workers;
 use upesi_lab::allow_many_files;
 
@@ -41,11 +41,8 @@ const OPENING_MAX: Duration = Duration::from_secs(20);
 pub struct Plan {
     /// How long each phase of a round lasts.
     pub phase: Duration,
-    /// Rounds of each attack.
     pub rounds: usize,
-    /// Honest payments begun per second.
     pub rate_per_s: u64,
-    /// The hub's program.
     pub binary: PathBuf,
     /// The names of the attacks; all, where none is named.
     pub only: Vec<String>,
@@ -117,7 +114,6 @@ struct Trial<'a> {
     ground: Ground,
     attack: &'a Attack,
     plan: &'a Plan,
-    /// Of each round: quiet, flood, control.
     windows: Vec<[Option<Window>; 3]>,
     result: &'a mut AttackResult,
 }

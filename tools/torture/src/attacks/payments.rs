@@ -27,7 +27,6 @@ pub struct Payments {
 }
 
 struct Shared {
-    /// One for each amount.
     originators: Vec<Originator>,
     dfsps: u64,
     begun: AtomicU64,

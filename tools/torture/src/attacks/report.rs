@@ -1,55 +1,33 @@
 //! The evidence of attacks: `attacks.json`, one entry for each run.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use upesi_lab::Environment;
+use upesi_lab::result::evidence::{Provenance, Subject};
 
 use super::figures::{AttackResult, times};
 use super::{P99_FLOOR_US, P99_PERMILLE_MAX, Plan, RSS_MIB_MAX};
-use crate::evidence::{EvidenceError, read_file, write_file};
-use crate::{hub_binary, machine};
+use crate::hub_binary;
 
-const FILE: &str = "attacks.json";
-
-/// One run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AttacksRun {
-    /// The commit of the hub.
-    pub commit: String,
-    /// Where.
-    pub machine: String,
-    /// How the hub was built.
-    pub build: String,
-    /// What was run, with its arguments.
-    pub command: String,
-    /// When it ended, ISO 8601.
-    pub date: String,
-    /// Duration in seconds.
-    pub duration_s: u64,
-    /// Honest payments begun per second.
+    #[serde(flatten)]
+    pub provenance: Provenance,
     pub rate_per_s: u64,
     /// How long each phase of a round lasted, in seconds.
     pub phase_s: u64,
-    /// The attacks in order.
     pub attacks: Vec<AttackResult>,
 }
 
 impl AttacksRun {
     /// Of results; the hub is of the commit of this program, unless that is said.
     pub fn new(plan: &Plan, commit: Option<String>, duration: Duration, attacks: Vec<AttackResult>) -> Self {
-        Self {
-            commit: commit.unwrap_or_else(machine::commit),
-            machine: machine::machine(),
-            build: hub_binary::build_of(&plan.binary),
-            command: Environment::command(),
-            date: machine::now(),
-            duration_s: duration.as_secs(),
-            rate_per_s: plan.rate_per_s,
-            phase_s: plan.phase.as_secs(),
-            attacks,
+        let mut provenance =
+            Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(duration) };
+        if let Some(commit) = commit {
+            provenance.commit = commit;
         }
+        Self { provenance, rate_per_s: plan.rate_per_s, phase_s: plan.phase.as_secs(), attacks }
     }
 
     /// Attacks that broke a promise.
@@ -101,45 +79,17 @@ impl AttackResult {
     }
 }
 
-/// All runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttacksEvidence {
-    /// `attacks`.
-    pub name: String,
-    /// What was tried.
-    pub what: String,
-    /// The command that adds to this file.
-    pub command: String,
-    /// The runs, oldest first. The first is of the hub before it was made to stand them.
-    pub runs: Vec<AttacksRun>,
-}
-
-impl AttacksEvidence {
-    /// What a directory knows; nothing, where there is no file.
-    ///
-    /// # Errors
-    /// When the file there cannot be read.
-    pub fn read(directory: &Path) -> Result<Self, EvidenceError> {
-        read_file(directory.join(FILE))
-    }
-
-    /// Adds a run to the evidence in a directory.
-    ///
-    /// # Errors
-    /// When the file there cannot be read or written.
-    pub fn add(directory: &Path, run: AttacksRun) -> Result<(), EvidenceError> {
-        let mut evidence = Self::read(directory)?;
-        evidence.name = "attacks".to_owned();
-        evidence.what =
-            "floods that need no credential, or only one DFSP's, beside honest payments".to_owned();
-        evidence.command = "torture attacks --report docs/evidence".to_owned();
-        evidence.runs.push(run);
-        write_file(directory.join(FILE), &evidence)
-    }
-}
+/// The subject of its file of evidence. The first run there is of the hub before it was made to stand the attacks.
+pub const SUBJECT: Subject = Subject {
+    name: "attacks",
+    what: "floods that need no credential, or only one DFSP's, beside honest payments",
+    command: "torture attacks --report docs/evidence",
+};
 
 #[cfg(test)]
 mod tests {
+    use upesi_lab::result::evidence::Evidence;
+
     use super::*;
 
     #[test]
@@ -154,16 +104,15 @@ mod tests {
         let before = vec![attack(Some(1_000), 30, &[]), attack(None, 870, &["slow", "large"])];
         let after = vec![attack(Some(2_100), 30, &[]), attack(Some(1_000), 90, &[])];
         for attacks in [before, after] {
-            AttacksEvidence::add(directory.path(), AttacksRun { attacks, ..AttacksRun::default() }).unwrap();
+            Evidence::add(directory.path(), &SUBJECT, AttacksRun { attacks, ..AttacksRun::default() })
+                .unwrap();
         }
-        let evidence = AttacksEvidence::read(directory.path()).unwrap();
+        let evidence = Evidence::<AttacksRun>::read(directory.path(), "attacks").unwrap();
         let broken: Vec<_> = evidence.runs.iter().map(AttacksRun::broken).collect();
         assert_eq!(broken, [1, 0]);
         let aims: Vec<_> = evidence.runs.iter().map(AttacksRun::aims).collect();
         assert!(aims[0].contains(": not measured;") && aims[0].contains("MiB: 870;"), "{}", aims[0]);
         assert!(aims[1].contains(": 2.1 ×;") && aims[1].contains("MiB: 90;"), "{}", aims[1]);
         assert!(evidence.runs[0].attacks[1].summary().contains("BROKEN: p99 not measured"));
-        std::fs::write(directory.path().join(FILE), "[]").unwrap();
-        assert!(AttacksEvidence::add(directory.path(), AttacksRun::default()).is_err());
     }
 }

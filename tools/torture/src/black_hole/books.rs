@@ -17,13 +17,9 @@ const TOLD_MAX: usize = 20;
 /// A callback, by what it is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// The transfer, for the payee.
     Post,
-    /// How it ended, for the payer.
     Put,
-    /// How it ended, for the payee.
     Patch,
-    /// That it failed.
     Error,
 }
 
@@ -45,9 +41,7 @@ impl Taken {
 /// How a transfer ended, by what its payer was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Committed.
     Committed,
-    /// It ran out: 3303.
     Expired,
 }
 
@@ -83,7 +77,6 @@ pub struct Verdict {
     /// Of these, those that it took, repetitions left out; and the answers to what it sent too late, which follow
     /// from nothing that others were told.
     pub delivered: u64,
-    /// Callbacks that it took again.
     pub repeated: u64,
     /// Callbacks owed that never came, and transfers of which nobody was told how they ended.
     pub missing: u64,

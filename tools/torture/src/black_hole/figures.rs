@@ -11,9 +11,7 @@ use super::watching::Sample;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
-    /// Everything is well.
     Before,
-    /// One DFSP is lost.
     During,
     /// It is back, and gets what it has missed.
     After,
@@ -23,21 +21,15 @@ pub enum Phase {
 /// sent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PhaseResult {
-    /// The phase.
     pub phase: Phase,
-    /// How long it lasted.
     pub seconds: u64,
     /// Transfers of the others that ended as they should.
     pub completed: u64,
-    /// Transfers of the others that did not.
     pub failed: u64,
     /// Half of them took at most so long.
     pub p50_us: u64,
-    /// 99 of 100.
     pub p99_us: u64,
-    /// The slowest.
     pub max_us: u64,
-    /// The hub's resident memory at most.
     pub hub_rss_kib_max: u64,
     /// Commands in the hub's queue at most, as seen once a second.
     pub engine_queue_max: u64,

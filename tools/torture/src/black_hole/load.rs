@@ -28,7 +28,6 @@ pub struct Load {
 }
 
 struct Shared {
-    /// With long and with short expiry.
     originators: [Originator; 2],
     seed: u64,
     open: AtomicU64,

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub use books::{Books, Verdict};
 pub(crate) use figures::of_hundred;
 pub use figures::{Phase, PhaseResult};
-pub use report::{BlackHoleEvidence, BlackHoleRun, GROWTH_PERMILLE_MAX};
+pub use report::{BlackHoleRun, GROWTH_PERMILLE_MAX, SUBJECT};
 use serde_json::json;
 use tokio::sync::mpsc;
 use upesi_http::Workers;
@@ -51,15 +51,12 @@ const ENDPOINTS: [(&str, &str); 3] = [
 /// What is to be done.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// How long the DFSP is lost.
     pub dark: Duration,
     /// How long everything is well before and after that.
     pub light: Duration,
     /// Transfers begun per second, one in four of them with the lost DFSP.
     pub rate_per_s: u64,
-    /// Decides who pays whom.
     pub seed: u64,
-    /// The hub's program.
     pub binary: PathBuf,
     /// Settings for the hub, as `name=value`.
     pub settings: Vec<String>,

@@ -1,47 +1,27 @@
 //! The evidence of black holes: `black-hole.json`, one entry for each run.
 
-use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use upesi_lab::Environment;
+use upesi_lab::result::evidence::{Provenance, Subject};
 
 use super::books::Verdict;
 use super::figures::{Phase, PhaseResult};
 use super::{DFSPS, Plan};
-use crate::evidence::{EvidenceError, read_file, write_file};
-use crate::{hub_binary, machine};
+use crate::hub_binary;
 
 /// The others' p99 may grow by so much, in thousandths.
 pub const GROWTH_PERMILLE_MAX: i64 = 100;
-const FILE: &str = "black-hole.json";
 
-/// One run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BlackHoleRun {
-    /// The commit of the program that tried it; a `+` says that files differed from it.
-    pub commit: String,
-    /// Where.
-    pub machine: String,
-    /// How the hub was built; nothing in runs before this was kept.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub build: String,
-    /// What was run, with its arguments; nothing in runs before this was kept.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub command: String,
-    /// When it ended, ISO 8601.
-    pub date: String,
-    /// Duration in seconds.
-    pub duration_s: u64,
-    /// Who pays whom.
+    #[serde(flatten)]
+    pub provenance: Provenance,
     pub seed: u64,
-    /// DFSPs, the lost one included.
     pub dfsps: u64,
-    /// Transfers begun per second.
     pub rate_per_s: u64,
     /// How long the DFSP was lost, in seconds.
     pub dark_s: u64,
-    /// The phases in order.
     pub phases: Vec<PhaseResult>,
     /// By how much the others' p99 was higher while the DFSP was lost than before, in thousandths.
     pub p99_growth_permille: i64,
@@ -56,13 +36,11 @@ pub struct BlackHoleRun {
     pub callbacks_owed: u64,
     /// Callbacks that it got, repetitions left out: those owed, and answers to what it sent too late.
     pub callbacks_delivered: u64,
-    /// Callbacks that it got again.
     pub callbacks_repeated: u64,
     /// Callbacks owed that did not come; in runs before these were reckoned up, transfers that lacked some.
     pub missing: u64,
     /// Transfers whose callbacks came in another order than they were made.
     pub out_of_order: u64,
-    /// Broken promises, in words.
     pub violations: Vec<String>,
 }
 
@@ -75,12 +53,7 @@ impl BlackHoleRun {
         verdict: Verdict,
     ) -> Self {
         Self {
-            commit: machine::commit(),
-            machine: machine::machine(),
-            build: hub_binary::build_of(&plan.binary),
-            command: Environment::command(),
-            date: machine::now(),
-            duration_s: duration.as_secs(),
+            provenance: Provenance { build: hub_binary::build_of(&plan.binary), ..Provenance::now(duration) },
             seed: plan.seed,
             dfsps: DFSPS as u64,
             rate_per_s: plan.rate_per_s,
@@ -150,46 +123,16 @@ fn growth_permille(phases: &[PhaseResult], phase: Phase) -> i64 {
     i64::try_from(then.saturating_mul(1_000) / before).unwrap_or(i64::MAX) - 1_000
 }
 
-/// All runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct BlackHoleEvidence {
-    /// `black-hole`.
-    pub name: String,
-    /// What was tried.
-    pub what: String,
-    /// The command that adds to this file.
-    pub command: String,
-    /// The runs, oldest first.
-    pub runs: Vec<BlackHoleRun>,
-}
-
-impl BlackHoleEvidence {
-    /// What a directory knows; nothing, where there is no file.
-    ///
-    /// # Errors
-    /// When the file there cannot be read.
-    pub fn read(directory: &Path) -> Result<Self, EvidenceError> {
-        read_file(directory.join(FILE))
-    }
-
-    /// Adds a run to the evidence in a directory.
-    ///
-    /// # Errors
-    /// When the file there cannot be read or written.
-    pub fn add(directory: &Path, run: BlackHoleRun) -> Result<(), EvidenceError> {
-        let path = directory.join(FILE);
-        let mut evidence: Self = read_file(path.clone())?;
-        evidence.name = "black-hole".to_owned();
-        evidence.what = "one DFSP of eight takes connections and never answers; then it is back".to_owned();
-        evidence.command = "torture black-hole --report docs/evidence".to_owned();
-        evidence.runs.push(run);
-        write_file(path, &evidence)
-    }
-}
+/// The subject of its file of evidence.
+pub const SUBJECT: Subject = Subject {
+    name: "black-hole",
+    what: "one DFSP of eight takes connections and never answers; then it is back",
+    command: "torture black-hole --report docs/evidence",
+};
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use upesi_lab::result::evidence::Evidence;
 
     use super::*;
 
@@ -243,14 +186,12 @@ mod tests {
     fn runs_are_added_to_those_before() {
         let directory = tempfile::tempdir().unwrap();
         for during in [1_000, 2_000] {
-            BlackHoleEvidence::add(directory.path(), run(1_000, during)).unwrap();
+            Evidence::add(directory.path(), &SUBJECT, run(1_000, during)).unwrap();
         }
-        let bytes = fs::read(directory.path().join(FILE)).unwrap();
-        let evidence: BlackHoleEvidence = serde_json::from_slice(&bytes).unwrap();
+        let evidence = Evidence::<BlackHoleRun>::read(directory.path(), "black-hole").unwrap();
         let growths: Vec<_> = evidence.runs.iter().map(|run| run.p99_growth_permille).collect();
         assert_eq!((growths, evidence.name.as_str()), (vec![0, 1_000], "black-hole"));
-        assert!(evidence.runs.iter().all(|run| run.build == "release" && !run.command.is_empty()));
-        fs::write(directory.path().join(FILE), "[]").unwrap();
-        assert!(BlackHoleEvidence::add(directory.path(), run(1, 1)).is_err());
+        let mut provenances = evidence.runs.iter().map(|run| &run.provenance);
+        assert!(provenances.all(|of| of.build == "release" && !of.command.is_empty()));
     }
 }

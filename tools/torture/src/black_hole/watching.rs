@@ -7,15 +7,12 @@ use upesi_types::FspId;
 /// The hub at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// Resident memory.
     pub rss_kib: u64,
-    /// Commands that wait.
     pub engine_queue: u64,
     /// Callbacks in the lane of the lost DFSP.
     pub lane_items: u64,
     /// Callbacks owed, to whomever.
     pub owed: u64,
-    /// Of these given up.
     pub parked: u64,
 }
 

@@ -32,11 +32,8 @@ pub struct Known {
 /// All transfers, by number.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
-    /// What is known of each.
     pub transfers: BTreeMap<u64, Known>,
-    /// Answers with success so far.
     pub acknowledged: u64,
-    /// Refusals for lack of room.
     pub refused_full: u64,
     /// Refusals because the engine has stopped.
     pub refused_stopped: u64,
@@ -44,11 +41,9 @@ pub struct Memory {
     pub removed: BTreeMap<u64, PublicState>,
     /// How those ended that were removed and have come again, one for each time.
     pub came_again: Vec<(u64, PublicState)>,
-    /// Removals that were said to be done.
     pub removals: u64,
 }
 
-/// What was sent.
 #[derive(Clone, Copy, Debug)]
 enum Sent {
     Prepare(u64),

@@ -48,9 +48,7 @@ impl Setup {
 /// An archive between two hubs.
 #[derive(Clone, Debug)]
 pub enum Shelf {
-    /// In memory.
     Memory(Arc<MemoryArchive>),
-    /// As it is in a data directory.
     Files(Arc<TempDir>),
 }
 
@@ -96,9 +94,7 @@ fn archive_options() -> ArchiveOptions {
 /// What a hub leaves behind, and begins with.
 #[derive(Clone, Debug)]
 pub struct Remains {
-    /// The journal and the snapshots.
     pub disk: SimDisk,
-    /// The archive.
     pub archive: Shelf,
 }
 

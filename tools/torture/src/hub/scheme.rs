@@ -94,7 +94,6 @@ pub fn prepare(number: u64) -> Command {
     })
 }
 
-/// Its fulfil.
 pub fn fulfil(number: u64) -> Command {
     let [payer, payee] = names(number);
     Command::Fulfil(Fulfil {

@@ -11,7 +11,7 @@ use crate::hub::life::Memory;
 use crate::hub::verdict::state;
 use crate::hub::{Remains, Setup, block_on};
 use crate::tally::Tally;
-use crate::trial::Trial;
+use crate::trial::{self, Trial};
 
 const BURSTS: u64 = 16;
 /// Changes that are tried on the data directory of one seed.
@@ -22,33 +22,24 @@ const STARTED: u64 = 8;
 const ORDINALS: u64 = 150;
 
 /// Each change is detected or harmless: what is read is what was written.
-#[derive(Debug)]
-pub struct BitFlips;
+pub(super) const TRIAL: Trial = Trial {
+    name: "bit-flips",
+    what: "bit flips, lost, stale and misdirected writes, none silently accepted",
+    goal: 1_000_000,
+    build: trial::own_build,
+    run,
+};
 
-impl Trial for BitFlips {
-    fn name(&self) -> &'static str {
-        "bit-flips"
+fn run(seed: u64) -> Tally {
+    let mut tally = Tally::default();
+    let mut random = Random::new(seed ^ 0x666c_6970);
+    journal_flips::run(seed, &mut random, &mut tally);
+    table_flips::run(seed, &mut random, &mut tally);
+    let original = Original::new(seed, &mut random);
+    for _ in 0..CHANGES {
+        original.change_and_judge(&mut random, &mut tally);
     }
-
-    fn what(&self) -> &'static str {
-        "bit flips, lost, stale and misdirected writes, none silently accepted"
-    }
-
-    fn goal(&self) -> u64 {
-        1_000_000
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let mut tally = Tally::default();
-        let mut random = Random::new(seed ^ 0x666c_6970);
-        journal_flips::run(seed, &mut random, &mut tally);
-        table_flips::run(seed, &mut random, &mut tally);
-        let original = Original::new(seed, &mut random);
-        for _ in 0..CHANGES {
-            original.change_and_judge(&mut random, &mut tally);
-        }
-        tally
-    }
+    tally
 }
 
 /// A data directory in order, and what it holds.
@@ -57,7 +48,6 @@ struct Original {
     setup: Setup,
     remains: Remains,
     files: Vec<(String, Vec<u8>)>,
-    /// The files as they were halfway.
     early: Vec<(String, Vec<u8>)>,
     records: u64,
     snapshots: Vec<(u64, Vec<u8>)>,

@@ -6,9 +6,7 @@ use upesi_journal::sim_disk::Random;
 /// What happens to a sector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// One bit.
     Flip,
-    /// Several bits of one sector.
     Flips,
     /// Another sector's contents, of the same file or another: a write that went to the wrong place.
     Misdirected,

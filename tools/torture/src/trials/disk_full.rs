@@ -8,7 +8,7 @@ use crate::hub::scheme::onboard;
 use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::tally::Tally;
-use crate::trial::Trial;
+use crate::trial::{self, Trial};
 
 /// Times that a hub runs out of room in one life.
 const SQUEEZES: u64 = 8;
@@ -20,28 +20,19 @@ const BURSTS: u64 = 4;
 const ORDINALS: u64 = 200;
 
 /// Changes are refused, questions are answered, and it goes on by itself when there is room.
-#[derive(Debug)]
-pub struct FullDisks;
+pub(super) const TRIAL: Trial = Trial {
+    name: "disk-full",
+    what: "full disks, and recoveries when room returns",
+    goal: 10_000,
+    build: trial::own_build,
+    run,
+};
 
-impl Trial for FullDisks {
-    fn name(&self) -> &'static str {
-        "disk-full"
-    }
-
-    fn what(&self) -> &'static str {
-        "full disks, and recoveries when room returns"
-    }
-
-    fn goal(&self) -> u64 {
-        10_000
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let mut tally = Tally::default();
-        squeeze(seed, &mut tally);
-        refuse_one(seed, &mut tally);
-        tally
-    }
+fn run(seed: u64) -> Tally {
+    let mut tally = Tally::default();
+    squeeze(seed, &mut tally);
+    refuse_one(seed, &mut tally);
+    tally
 }
 
 /// The capacity comes down to what is used and a little more, again and again.

@@ -8,7 +8,7 @@ use crate::hub::life::Memory;
 use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::tally::Tally;
-use crate::trial::Trial;
+use crate::trial::{self, Trial};
 
 const BURSTS: u64 = 12;
 /// Syncs of one life that are made to fail, one in each repetition.
@@ -17,38 +17,29 @@ const FAILURES: u64 = 4;
 const BURSTS_AFTER: u64 = 3;
 
 /// The first failed sync is the last acknowledgement: nothing is believed of it, nothing is tried again.
-#[derive(Debug)]
-pub struct FailedSyncs;
+pub(super) const TRIAL: Trial = Trial {
+    name: "fsync",
+    what: "failed syncs without an acknowledgement after the first",
+    goal: 10_000,
+    build: trial::own_build,
+    run,
+};
 
-impl Trial for FailedSyncs {
-    fn name(&self) -> &'static str {
-        "fsync"
+fn run(seed: u64) -> Tally {
+    let mut tally = Tally::default();
+    let mut random = Random::new(seed ^ 0x6673_796e);
+    // One batch after the other, or as hubs are: a second thread that writes, snapshots and removals meanwhile.
+    let is_orderly = seed.is_multiple_of(2);
+    let setup = if is_orderly { Setup::orderly(&mut random) } else { Setup::draw(&mut random) };
+    let whole = Remains::none(seed);
+    live(&whole, &setup, seed);
+    let operations = whole.disk.operations();
+    let syncs: Vec<usize> = (0..operations.len()).filter(|place| is_sync(&operations[*place])).collect();
+    for _ in 0..FAILURES {
+        let ordinal = syncs[random.below(syncs.len() as u64) as usize] as u64;
+        fail(seed, &setup, is_orderly, ordinal, &mut random, &mut tally);
     }
-
-    fn what(&self) -> &'static str {
-        "failed syncs without an acknowledgement after the first"
-    }
-
-    fn goal(&self) -> u64 {
-        10_000
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let mut tally = Tally::default();
-        let mut random = Random::new(seed ^ 0x6673_796e);
-        // One batch after the other, or as hubs are: a second thread that writes, snapshots and removals meanwhile.
-        let is_orderly = seed.is_multiple_of(2);
-        let setup = if is_orderly { Setup::orderly(&mut random) } else { Setup::draw(&mut random) };
-        let whole = Remains::none(seed);
-        live(&whole, &setup, seed);
-        let operations = whole.disk.operations();
-        let syncs: Vec<usize> = (0..operations.len()).filter(|place| is_sync(&operations[*place])).collect();
-        for _ in 0..FAILURES {
-            let ordinal = syncs[random.below(syncs.len() as u64) as usize] as u64;
-            fail(seed, &setup, is_orderly, ordinal, &mut random, &mut tally);
-        }
-        tally
-    }
+    tally
 }
 
 const fn is_sync(operation: &Operation) -> bool {
@@ -105,12 +96,13 @@ fn fail(seed: u64, setup: &Setup, is_orderly: bool, ordinal: u64, random: &mut R
 
 /// How a life ended.
 enum End {
-    /// The engine did not start.
     NotStarted(StartError),
-    /// It stopped by itself.
     Stopped(StopReason),
     /// It was shut down, after so many operations of its disk, and gave this reason.
-    Lived { reason: StopReason, operations: u64 },
+    Lived {
+        reason: StopReason,
+        operations: u64,
+    },
 }
 
 struct Lived {

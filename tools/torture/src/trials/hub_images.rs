@@ -6,7 +6,7 @@ use crate::hub::life::Memory;
 use crate::hub::verdict::judge;
 use crate::hub::{Remains, Setup, block_on};
 use crate::tally::Tally;
-use crate::trial::Trial;
+use crate::trial::{self, Trial};
 
 /// Images of what was in flight, drawn for each stop.
 const IMAGES: u64 = 6;
@@ -16,27 +16,18 @@ const ORDINALS: u64 = 256;
 
 /// A power loss or a kill at any operation of a hub that serves, snapshots, archives and removes what is old:
 /// everything acknowledged is there, with its amount and its parties, and nothing removed comes back.
-#[derive(Debug)]
-pub struct HubImages;
+pub(super) const TRIAL: Trial = Trial {
+    name: "hub-images",
+    what: "simulated crash images of whole hubs with a real archive, torn writes included",
+    goal: 1_000_000,
+    build: trial::own_build,
+    run,
+};
 
-impl Trial for HubImages {
-    fn name(&self) -> &'static str {
-        "hub-images"
-    }
-
-    fn what(&self) -> &'static str {
-        "simulated crash images of whole hubs with a real archive, torn writes included"
-    }
-
-    fn goal(&self) -> u64 {
-        1_000_000
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let mut tally = Tally::default();
-        crash_and_judge(seed, &mut tally);
-        tally
-    }
+fn run(seed: u64) -> Tally {
+    let mut tally = Tally::default();
+    crash_and_judge(seed, &mut tally);
+    tally
 }
 
 /// Lives one life up to a crash, and judges what may be left.

@@ -8,38 +8,25 @@ use crate::trial::Trial;
 const KILLS: u64 = 50;
 
 /// The load generator's record of every 202 is the oracle.
-#[derive(Debug)]
-pub struct Kills;
+pub(super) const TRIAL: Trial = Trial {
+    name: "kill9",
+    what: "kill -9 of the real binary under load",
+    goal: 1_000,
+    build: lives::build,
+    run,
+};
 
-impl Trial for Kills {
-    fn name(&self) -> &'static str {
-        "kill9"
-    }
-
-    fn what(&self) -> &'static str {
-        "kill -9 of the real binary under load"
-    }
-
-    fn goal(&self) -> u64 {
-        1_000
-    }
-
-    fn build(&self) -> Result<String, String> {
-        lives::build()
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let lives = Lives {
-            file: "crash_run",
-            test: "nothing_acknowledged_is_lost_by_kills_under_load",
-            seed: ("UPESI_CRASH_SEED", seed),
-            count: ("UPESI_CRASH_KILLS", KILLS),
-        };
-        let text = lives.run();
-        let mut tally = Tally::default();
-        tally.add(Tally::UNITS, KILLS);
-        tally.add("lives of a data directory", 1);
-        tally.add("transfers accepted", lives.told(&text, " accepted, "));
-        tally
-    }
+fn run(seed: u64) -> Tally {
+    let lives = Lives {
+        file: "crash_run",
+        test: "nothing_acknowledged_is_lost_by_kills_under_load",
+        seed: ("UPESI_CRASH_SEED", seed),
+        count: ("UPESI_CRASH_KILLS", KILLS),
+    };
+    let text = lives.run();
+    let mut tally = Tally::default();
+    tally.add(Tally::UNITS, KILLS);
+    tally.add("lives of a data directory", 1);
+    tally.add("transfers accepted", lives.told(&text, " accepted, "));
+    tally
 }

@@ -15,23 +15,23 @@ mod store_images;
 mod table_flips;
 mod world_seeds;
 
-pub use bit_flips::BitFlips;
-pub use crash_images::CrashImages;
-pub use disk_full::FullDisks;
-pub use fsync::FailedSyncs;
-pub use hub_images::HubImages;
-pub use kill9::Kills;
-pub use power_loss::PowerLosses;
 pub use table_flips::{Judgement, Tables};
-pub use world_seeds::WorldSeeds;
 
 use crate::trial::Trial;
 
 /// All trials, in the order of the table.
-pub const TRIALS: &[&dyn Trial] =
-    &[&CrashImages, &HubImages, &WorldSeeds, &Kills, &PowerLosses, &FailedSyncs, &BitFlips, &FullDisks];
+pub const TRIALS: [&Trial; 8] = [
+    &crash_images::TRIAL,
+    &hub_images::TRIAL,
+    &world_seeds::TRIAL,
+    &kill9::TRIAL,
+    &power_loss::TRIAL,
+    &fsync::TRIAL,
+    &bit_flips::TRIAL,
+    &disk_full::TRIAL,
+];
 
 /// A trial by its name.
-pub fn named(name: &str) -> Option<&'static dyn Trial> {
-    TRIALS.iter().copied().find(|trial| trial.name() == name)
+pub fn named(name: &str) -> Option<&'static Trial> {
+    TRIALS.into_iter().find(|trial| trial.name == name)
 }

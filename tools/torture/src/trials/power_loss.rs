@@ -8,42 +8,29 @@ use crate::trial::Trial;
 const LIVES: u64 = 25;
 
 /// What no sync has made durable is taken back; the load generator's record of every 202 is the oracle.
-#[derive(Debug)]
-pub struct PowerLosses;
+pub(super) const TRIAL: Trial = Trial {
+    name: "power-loss",
+    what: "power gone under the real binary, its archive and its store included",
+    goal: 1_000,
+    build: lives::build,
+    run,
+};
 
-impl Trial for PowerLosses {
-    fn name(&self) -> &'static str {
-        "power-loss"
-    }
-
-    fn what(&self) -> &'static str {
-        "power gone under the real binary, its archive and its store included"
-    }
-
-    fn goal(&self) -> u64 {
-        1_000
-    }
-
-    fn build(&self) -> Result<String, String> {
-        lives::build()
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let is_archive_alone = seed % 2 == 1;
-        let test = if is_archive_alone {
-            "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy"
-        } else {
-            "nothing_acknowledged_is_lost_with_the_power"
-        };
-        let (seed, count) = (("UPESI_POWER_SEED", seed), ("UPESI_POWER_LIVES", LIVES));
-        let lives = Lives { file: "power_loss", test, seed, count };
-        let text = lives.run();
-        let mut tally = Tally::default();
-        tally.add(Tally::UNITS, lives.told(&text, " times the power went, "));
-        tally.add("directories", 1);
-        tally.add("directories whose archive is the only copy", u64::from(is_archive_alone));
-        tally.add("transfers accepted", lives.told(&text, " accepted, "));
-        tally.add("changes that were lost", lives.told(&text, " changes were lost"));
-        tally
-    }
+fn run(seed: u64) -> Tally {
+    let is_archive_alone = seed % 2 == 1;
+    let test = if is_archive_alone {
+        "nothing_acknowledged_is_lost_where_the_archive_is_the_only_copy"
+    } else {
+        "nothing_acknowledged_is_lost_with_the_power"
+    };
+    let (seed, count) = (("UPESI_POWER_SEED", seed), ("UPESI_POWER_LIVES", LIVES));
+    let lives = Lives { file: "power_loss", test, seed, count };
+    let text = lives.run();
+    let mut tally = Tally::default();
+    tally.add(Tally::UNITS, lives.told(&text, " times the power went, "));
+    tally.add("directories", 1);
+    tally.add("directories whose archive is the only copy", u64::from(is_archive_alone));
+    tally.add("transfers accepted", lives.told(&text, " accepted, "));
+    tally.add("changes that were lost", lives.told(&text, " changes were lost"));
+    tally
 }

@@ -36,10 +36,8 @@ const UNMERGED: u8 = 100;
 /// of, such as the log's last updates, can vanish without a trace.
 const STORE_TABLES: &str = "tables";
 
-/// Which tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tables {
-    /// The archive of finished transfers.
     Archive,
     /// The store beside the journal, with its log.
     Store,
@@ -50,7 +48,6 @@ pub enum Tables {
 pub enum Judgement {
     /// Everything that was written was read, and nothing else.
     Harmless,
-    /// Something was found to be wrong.
     Detected,
     /// Something was read that was not written, or the error says nothing.
     Wrong(String),

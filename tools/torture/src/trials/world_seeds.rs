@@ -4,7 +4,7 @@ use upesi_testkit::Plan;
 use upesi_testkit::world::{self, Outcome};
 
 use crate::tally::Tally;
-use crate::trial::Trial;
+use crate::trial::{self, Trial};
 
 /// Findings that are told of one world.
 const FINDINGS_TOLD_MAX: usize = 5;
@@ -12,64 +12,55 @@ const FINDINGS_TOLD_MAX: usize = 5;
 const ROTTEN_ONE_IN: u64 = 8;
 
 /// Mixed faults of every kind, an independent auditor after each, and liveness once they stop.
-#[derive(Debug)]
-pub struct WorldSeeds;
+pub(super) const TRIAL: Trial = Trial {
+    name: "world-seeds",
+    what: "simulated worlds with mixed faults, full audit and liveness",
+    goal: 100_000,
+    build: trial::own_build,
+    run,
+};
 
-impl Trial for WorldSeeds {
-    fn name(&self) -> &'static str {
-        "world-seeds"
+fn run(seed: u64) -> Tally {
+    let outcome = world::run(seed, &Plan::default());
+    assert_sound(&outcome, "");
+    let mut tally = Tally::default();
+    if seed.is_multiple_of(ROTTEN_ONE_IN) {
+        add_rotten(seed, &mut tally);
     }
-
-    fn what(&self) -> &'static str {
-        "simulated worlds with mixed faults, full audit and liveness"
+    let counts = outcome.counts;
+    tally.add(Tally::UNITS, 1);
+    for (name, count) in [
+        ("events", outcome.events),
+        ("restarts", counts.starts),
+        ("restarts in a row", counts.quick_restarts),
+        ("kills", counts.kills),
+        ("power losses", counts.power_losses),
+        ("starts cut off", counts.starts_cut_off),
+        ("crashes at an operation", counts.crashes_at_operation),
+        ("broken operations", counts.broken_operations),
+        ("broken reads", counts.broken_reads),
+        ("broken archives", counts.broken_archives),
+        ("stops by the disk", counts.disk_stops),
+        ("full disks", counts.full_disks),
+        ("clock faults", counts.clock_faults()),
+        ("outages of DFSPs", counts.outages()),
+        ("messages lost", counts.messages_lost + counts.callback_answers_lost),
+        ("messages doubled", counts.messages_doubled),
+        ("messages delayed", counts.messages_delayed),
+        ("lies", counts.lies),
+        ("operators' changes", counts.operations),
+        (
+            "operators' ambushes",
+            counts.ambushes_in_flight + counts.ambushes_before_crash + counts.ambushes_after_start,
+        ),
+        ("faults", counts.faults),
+        ("checks of safety", counts.checks),
+        ("acknowledged", counts.acknowledged),
+        ("callbacks", counts.callbacks),
+    ] {
+        tally.add(name, count);
     }
-
-    fn goal(&self) -> u64 {
-        100_000
-    }
-
-    fn run(&self, seed: u64) -> Tally {
-        let outcome = world::run(seed, &Plan::default());
-        assert_sound(&outcome, "");
-        let mut tally = Tally::default();
-        if seed.is_multiple_of(ROTTEN_ONE_IN) {
-            add_rotten(seed, &mut tally);
-        }
-        let counts = outcome.counts;
-        tally.add(Tally::UNITS, 1);
-        for (name, count) in [
-            ("events", outcome.events),
-            ("restarts", counts.starts),
-            ("restarts in a row", counts.quick_restarts),
-            ("kills", counts.kills),
-            ("power losses", counts.power_losses),
-            ("starts cut off", counts.starts_cut_off),
-            ("crashes at an operation", counts.crashes_at_operation),
-            ("broken operations", counts.broken_operations),
-            ("broken reads", counts.broken_reads),
-            ("broken archives", counts.broken_archives),
-            ("stops by the disk", counts.disk_stops),
-            ("full disks", counts.full_disks),
-            ("clock faults", counts.clock_faults()),
-            ("outages of DFSPs", counts.outages()),
-            ("messages lost", counts.messages_lost + counts.callback_answers_lost),
-            ("messages doubled", counts.messages_doubled),
-            ("messages delayed", counts.messages_delayed),
-            ("lies", counts.lies),
-            ("operators' changes", counts.operations),
-            (
-                "operators' ambushes",
-                counts.ambushes_in_flight + counts.ambushes_before_crash + counts.ambushes_after_start,
-            ),
-            ("faults", counts.faults),
-            ("checks of safety", counts.checks),
-            ("acknowledged", counts.acknowledged),
-            ("callbacks", counts.callbacks),
-        ] {
-            tally.add(name, count);
-        }
-        tally
-    }
+    tally
 }
 
 fn assert_sound(outcome: &Outcome, world: &str) {

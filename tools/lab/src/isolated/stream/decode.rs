@@ -17,7 +17,6 @@ use super::{Message, MessageKind, Stream, StreamError};
 pub(crate) struct Ready {
     /// What it asks for.
     pub command: Command,
-    /// Its bytes.
     pub payload: Payload,
 }
 

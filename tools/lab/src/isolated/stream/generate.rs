@@ -24,7 +24,6 @@ const CURRENCY: &str = "XXX";
 /// What to make up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GenerateOptions {
-    /// How many transfers.
     pub transfers: usize,
     /// Between how many DFSPs, `dfsp-1` and so on. Each pays another one in turn.
     pub dfsps: usize,
@@ -32,7 +31,6 @@ pub struct GenerateOptions {
     pub fulfils: bool,
     /// Length of a prepare's body in bytes; the packet fills it up.
     pub body_bytes: usize,
-    /// Decides ids and payees.
     pub seed: u64,
 }
 

@@ -38,94 +38,54 @@ pub enum MessageKind {
 /// One request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// What it asks for.
     pub kind: MessageKind,
-    /// When it was taken.
     pub time: Timestamp,
-    /// Which transfer it is about.
     pub id: TransferId,
     /// Header block: `name: value\r\n` lines, names in lower case, without hop-by-hop headers.
     pub headers: Bytes,
-    /// The body.
     pub body: Bytes,
 }
 
 /// What a stream tells about itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StreamHeader {
-    /// Where it comes from, for people.
     pub origin: String,
     /// The DFSPs that take part, in the order in which a hub is to register them.
     pub dfsps: Vec<String>,
-    /// The currencies of its transfers.
     pub currencies: Vec<String>,
-    /// How many prepares there are.
     pub prepares: u64,
-    /// How many fulfils there are.
     pub fulfils: u64,
 }
 
 /// A stream in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stream {
-    /// About itself.
     pub header: StreamHeader,
-    /// The requests, in order.
     pub messages: Vec<Message>,
 }
 
 /// Why a stream cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StreamError {
-    /// The file cannot be read or written.
     #[error("{path}: {source}")]
-    Io {
-        /// Which file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// The file is no stream, or a damaged one.
+    Io { path: PathBuf, source: std::io::Error },
     #[error("{path} is no sound recorded stream: {reason}; record or generate it again")]
-    Damaged {
-        /// Which file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The file was written by a newer version.
+    Damaged { path: PathBuf, reason: String },
     #[error("{path} has stream format {found}; this upesi reads up to {FORMAT_VERSION}")]
     Version {
         /// Which file.
         path: PathBuf,
-        /// Its version.
         found: u32,
     },
     /// A message cannot be understood.
     #[error("message {index} of the stream cannot be understood: {reason}")]
-    Message {
-        /// Its place, from 0.
-        index: usize,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The stream does not hold what is needed.
+    Message { index: usize, reason: String },
     #[error("the stream holds {found} {what}, and {needed} are needed")]
-    TooShort {
-        /// What is missing.
-        what: &'static str,
-        /// How many there are.
-        found: usize,
-        /// How many there should be.
-        needed: usize,
-    },
-    /// The journal to record from cannot be read.
+    TooShort { what: &'static str, found: usize, needed: usize },
     #[error(transparent)]
     Journal(#[from] upesi_engine::FollowError),
-    /// The data directory to record from cannot be used.
     #[error(transparent)]
     Data(#[from] upesi_journal::DataDirectoryError),
-    /// Options that make no sense.
     #[error("{0}")]
     Options(&'static str),
 }

@@ -13,14 +13,12 @@ use upesi_types::{Timestamp, TransferId};
 use super::generate::EXPIRES_MS;
 use super::{MESSAGES_MAX, Message, MessageKind, Stream, StreamError, StreamHeader};
 
-/// What to record.
 #[derive(Clone, Debug)]
 pub struct RecordOptions {
     /// The hub's data directory. A running hub may be using it: what it has written so far is recorded.
     pub data: PathBuf,
     /// Messages at most; the rest of the journal is left out.
     pub messages_max: usize,
-    /// Whether fulfils are recorded too.
     pub fulfils: bool,
 }
 

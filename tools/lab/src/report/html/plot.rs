@@ -10,14 +10,19 @@ pub(crate) const COLOURS: usize = 6;
 /// The horizontal axis.
 #[derive(Clone, Debug)]
 pub(crate) enum Axis {
-    /// Seconds of a run.
     Time,
     /// Percentiles by the nines: 1 is p90, 2 is p99.
     Nines,
     /// Numbers, by ratio if they are far apart.
-    Numbers { name: String, is_log: bool },
+    Numbers {
+        name: String,
+        is_log: bool,
+    },
     /// Words, at 0, 1, 2 and so on.
-    Words { name: String, words: Vec<String> },
+    Words {
+        name: String,
+        words: Vec<String>,
+    },
 }
 
 /// A line: a name, how it looks (`line`, `faint`, `dashed`, `points` or `columns`), and its points.
@@ -37,11 +42,9 @@ impl Series {
     }
 }
 
-/// A plot.
 #[derive(Clone, Debug)]
 pub(crate) struct Plot {
     pub title: String,
-    /// What a reader shall see in it.
     pub note: String,
     pub x: Axis,
     /// The unit of the values, and whether they are laid out by ratio.

@@ -5,11 +5,9 @@ use super::markup::Markup;
 /// A bar in a cell, in parts of the cell's width from 0 to 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bar {
-    /// Its ends.
     pub ends: Option<(f64, f64)>,
     /// The place of a line across it.
     pub mark: Option<f64>,
-    /// Its class in the style sheet.
     pub class: &'static str,
 }
 
@@ -35,7 +33,6 @@ impl Cell {
         Self { class, ..Self::from(text) }
     }
 
-    /// A bar.
     pub fn bar(bar: Bar) -> Self {
         Self { bar: Some(bar), class: "wide", ..Self::default() }
     }
