@@ -62,7 +62,8 @@ pub async fn onboard(
     Ok(())
 }
 
-const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
+/// Callback endpoints of transfers: each type, and the path below a DFSP's base URL.
+pub const TRANSFER_ENDPOINTS: [(&str, &str); 3] = [
     ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
     ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
     ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
@@ -92,7 +93,11 @@ pub async fn set_answer_endpoints(admin: &AdminClient, simulator: &Simulator) ->
     Ok(())
 }
 
-async fn set_endpoints(
+/// Sets callback endpoints of a DFSP below a base URL.
+///
+/// # Errors
+/// When the hub refuses one.
+pub async fn set_endpoints(
     admin: &AdminClient,
     name: &str,
     base: &str,

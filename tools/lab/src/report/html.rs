@@ -2,6 +2,7 @@
 
 mod comparison;
 mod markup;
+mod objectives;
 mod plot;
 mod plots;
 mod profile;

@@ -81,10 +81,7 @@ impl Ground {
         set_answer_endpoints(&admin, &simulator).await.map_err(told)?;
         let endpoint = Endpoint::listen().map_err(told)?;
         let base = format!("http://{}", endpoint.address());
-        for (kind, path) in ENDPOINTS {
-            let value = json!({ "type": kind, "value": format!("{base}{path}") }).to_string();
-            admin.create(&format!("/participants/{HOSTILE}/endpoints"), value).await.map_err(told)?;
-        }
+        set_endpoints(&admin, HOSTILE, &base, &ENDPOINTS).await.map_err(told)?;
         let oracle = json!({ "oracleIdType": "ALIAS", "endpoint": { "value": base, "endpointType": "URL" },
             "currency": "KES", "isDefault": true });
         admin.create("/oracles", oracle.to_string()).await.map_err(told)?;

@@ -21,7 +21,8 @@ pub use report::{BlackHoleRun, GROWTH_PERMILLE_MAX, SUBJECT};
 use serde_json::json;
 use tokio::sync::mpsc;
 use upesi_http::Workers;
-use upesi_lab::{AdminClient, HubProcess, drive::onboard::onboard};
+use upesi_lab::drive::onboard::{TRANSFER_ENDPOINTS, onboard, set_endpoints};
+use upesi_lab::{AdminClient, HubProcess};
 use upesi_sim::{SimConfig, Simulator, Upstream};
 use upesi_types::{Currency, FspId};
 
@@ -42,11 +43,6 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 const SEEN_MESSAGES_MAX: usize = 1 << 20;
 /// The hub's setting by which a payee is told that its commit was taken; off by default.
 const CONFIRMATION: &str = "hub.payee_confirmation=";
-const ENDPOINTS: [(&str, &str); 3] = [
-    ("FSPIOP_CALLBACK_URL_TRANSFER_POST", "/transfers"),
-    ("FSPIOP_CALLBACK_URL_TRANSFER_PUT", "/transfers/{{transferId}}"),
-    ("FSPIOP_CALLBACK_URL_TRANSFER_ERROR", "/transfers/{{transferId}}/error"),
-];
 
 /// What is to be done.
 #[derive(Clone, Debug)]
@@ -150,7 +146,9 @@ impl Trial {
         onboard(&admin, &simulator, currency, plan.seed).await.map_err(told)?;
         let hole = Hole::dig(simulator.local_addr()).await.map_err(told)?;
         let lost = simulator.names().nth(LOST).ok_or("there are eight")?;
-        lead_through(&admin, &lost, &hole).await?;
+        // From now on its callbacks go through the hole.
+        let base = format!("http://{}/{lost}", hole.address());
+        set_endpoints(&admin, lost.as_str(), &base, &TRANSFER_ENDPOINTS).await.map_err(told)?;
         let confirms = plan.settings.iter().rev().find_map(|setting| setting.strip_prefix(CONFIRMATION));
         let books = Arc::new(Books::new(confirms == Some("true")));
         tokio::spawn(Arc::clone(&books).enter(lost, seen));
@@ -191,16 +189,6 @@ impl Trial {
         }
         None
     }
-}
-
-/// Sends the callbacks of a DFSP through the hole.
-async fn lead_through(admin: &AdminClient, lost: &FspId, hole: &Hole) -> Result<(), String> {
-    for (kind, path) in ENDPOINTS {
-        let value = format!("http://{}/{lost}{path}", hole.address());
-        let endpoint = json!({ "type": kind, "value": value }).to_string();
-        admin.create(&format!("/participants/{lost}/endpoints"), endpoint).await.map_err(told)?;
-    }
-    Ok(())
 }
 
 /// What an audit of the data that a hub left behind finds.
