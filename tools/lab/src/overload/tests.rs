@@ -190,6 +190,7 @@ fn without_a_refusal_nothing_was_shown() {
 fn the_evidence_says_where_and_how_and_leaves_the_steps_out() {
     let mut report = report(&GOOD);
     report.provenance.command = "upesi lab overload --peak 600".to_owned();
+    report.provenance.build = "release".to_owned();
     report.conditions = Conditions { seed: 7, connections: 256, dfsps: 8, ..Conditions::default() };
     assert!(!report.runs[0].recovery_steps.is_empty());
     let entry = report.evidence().unwrap();

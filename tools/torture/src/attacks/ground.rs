@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 use upesi_http::Workers;
-use upesi_lab::drive::onboard::{onboard, set_answer_endpoints};
+use upesi_lab::drive::onboard::{onboard, set_answer_endpoints, set_endpoints};
 use upesi_lab::{AdminClient, HubProcess, Usage};
 use upesi_sim::{SimConfig, Simulator, Upstream};
 

@@ -24,7 +24,7 @@ use upesi_http::Workers;
 use upesi_lab::drive::onboard::{TRANSFER_ENDPOINTS, onboard, set_endpoints};
 use upesi_lab::{AdminClient, HubProcess};
 use upesi_sim::{SimConfig, Simulator, Upstream};
-use upesi_types::{Currency, FspId};
+use upesi_types::Currency;
 
 use self::figures::Figures;
 use self::hole::Hole;

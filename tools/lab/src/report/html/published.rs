@@ -68,7 +68,7 @@ mod tests {
             "Ours, unless a row says otherwise: 2 cores.",
             "transfers<small>24 pods</small><small>Ours: 32 users</small>",
             "<small>24 pods; mesh</small>",
-            ">100/s</td><td class=\"\">150/s</td><td class=\"\">1.50\u{a0}×</td>",
+            ">100/s</td><td class=\"\">150/s</td><td class=\"\">1.50 ×</td>",
             "<td class=\"alarm\">missed: lost 3</td>",
         ] {
             assert!(page.contains(text), "{text}: {page}");
