@@ -79,8 +79,11 @@ impl Provenance {
 /// All runs of one measurement.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Evidence<R> {
+    #[serde(default)]
     pub name: String,
+    #[serde(default)]
     pub what: String,
+    #[serde(default)]
     pub command: String,
     /// Oldest first.
     pub runs: Vec<R>,
